@@ -1,0 +1,101 @@
+"""Sizes, durations and rates as people write them, and back.
+
+One idea: inside there are only bytes, seconds and per-second floats; units exist at the surface and nowhere else.
+``K`` alone is 1024, as in the DR550 paper; ``KB`` is 1000 and ``KiB`` is 1024.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from fractions import Fraction
+
+_SIZE_UNITS = {
+    "": 1, "b": 1,
+    "k": 1 << 10, "kib": 1 << 10, "kb": 10**3,
+    "m": 1 << 20, "mib": 1 << 20, "mb": 10**6,
+    "g": 1 << 30, "gib": 1 << 30, "gb": 10**9,
+    "t": 1 << 40, "tib": 1 << 40, "tb": 10**12,
+}  # fmt: skip
+_DURATION_UNITS = {
+    "ms": 0.001,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "y": 365 * 86400.0,
+}
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``8KiB``, ``8K``, ``8KB``, ``1.5MiB`` or ``8192``. Raises ValueError with the remedy."""
+    number, unit = _split(text, "a size such as 8KiB, 8KB or 8192")
+    if unit.lower() not in _SIZE_UNITS:
+        raise ValueError(f"{text!r}: unknown size unit {unit!r}; use B, KiB, MiB, GiB, KB, MB or GB")
+    size = Fraction(number) * _SIZE_UNITS[unit.lower()]  # exact, which a float is not: 1.001KB
+    if size != int(size):
+        raise ValueError(f"{text!r} is not a whole number of bytes")
+    return int(size)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of ``90s``, ``5m``, ``1h``, ``250ms``, ``7d`` or ``2y`` (365 days). Raises ValueError."""
+    number, unit = _split(text, "a duration such as 90s, 5m or 1h")
+    if unit.lower() not in _DURATION_UNITS:
+        raise ValueError(f"{text!r}: a duration needs a unit: ms, s, m, h, d or y (for example 90s)")
+    return float(number) * _DURATION_UNITS[unit.lower()]
+
+
+def parse_instant(text: str) -> datetime:
+    """A UTC instant of ISO 8601 text; a zone is required. Raises ValueError."""
+    try:
+        instant = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(f"{text!r} is not a date; write it like 2026-11-21T18:00:00Z") from None
+    if instant.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone; write it like 2026-11-21T18:00:00Z")
+    return instant.astimezone(UTC)
+
+
+def format_size(size_bytes: int) -> str:
+    """``8KiB`` for 8192: the largest binary unit that divides it, so that it parses back to the same number."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes and size_bytes % factor == 0:
+            return f"{size_bytes // factor}{unit}"
+    return f"{size_bytes}B"
+
+
+def format_bytes(count: float) -> str:
+    """A rounded amount for people, decimal units: ``1.6 GB``."""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def format_duration(seconds: float) -> str:
+    """``5m``, ``90s``, ``1h 30m`` for people."""
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole}s"
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    parts = [
+        f"{hours}h" if hours else "",
+        f"{minutes}m" if minutes else "",
+        f"{rest}s" if rest and not hours else "",
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def format_instant(epoch_seconds: float) -> str:
+    """``2026-11-21T18:00:00Z`` of seconds since the epoch."""
+    return datetime.fromtimestamp(epoch_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _split(text: str, wanted: str) -> tuple[str, str]:
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not {wanted}")
+    return match[1], match[2]

@@ -1,0 +1,25 @@
+"""Fixtures of all tests: a home of its own for every test, so that none touches the user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+AWS_VARIABLES = (
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",
+    "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty ARCHIVER_HOME, and no AWS settings of whoever runs the tests."""
+    folder = tmp_path / "archiver-home"
+    monkeypatch.setenv("ARCHIVER_HOME", str(folder))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-aws-config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-aws-credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in AWS_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    return folder
