@@ -1,0 +1,32 @@
+"""What a run found: its values, tables, figures and documents, and the published study they stand beside.
+
+Nothing here knows of the engine or of a platform. ``results.figures`` and ``results.documents`` are imported
+by name, by those who draw: matplotlib takes longer to load than most commands take to run.
+"""
+
+from results.contract import Criterion, result_document, result_from_document, run_document
+from results.model import ClientUsage, FirstError, Latency, Result, ServerUsage
+from results.published import dr550
+from results.session_time import SessionTimeFit, fit_session_time
+from results.tables import Table, build_tables
+from results.text import render_csv, render_markdown, render_text
+
+__all__ = [
+    "ClientUsage",
+    "Criterion",
+    "FirstError",
+    "Latency",
+    "Result",
+    "ServerUsage",
+    "SessionTimeFit",
+    "Table",
+    "build_tables",
+    "dr550",
+    "fit_session_time",
+    "render_csv",
+    "render_markdown",
+    "render_text",
+    "result_document",
+    "result_from_document",
+    "run_document",
+]

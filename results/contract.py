@@ -1,0 +1,87 @@
+"""The JSON that other programs read: ``archiver run --json`` and ``results.json``.
+
+One idea: the fields of Result are the contract. A document is its fields by name, nested as they are, so
+nothing can be in one and not in the other; fields may be added, never renamed, and a reader ignores those it
+does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, Literal, TypeVar
+
+from archiver.errors import ResultsError
+from results.model import ClientUsage, FirstError, Latency, Result, ServerUsage
+
+Verdict = Literal["pass", "fail", "none"]
+RUN_FACTS = ("run", "scenario", "backend", "platform", "hosts")
+
+_Value = TypeVar("_Value", Latency, ServerUsage, ClientUsage, FirstError, Result)
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One pass criterion and what was measured against it; the units are in the name."""
+
+    name: str
+    limit: float
+    measured: float | None  # None: nothing was measured that could meet it
+    passed: bool
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    """One entry of ``results``; every key names its unit, and null is what was not measured."""
+    return {**asdict(result), "first_errors": [asdict(error) for error in result.first_errors]}
+
+
+def result_from_document(document: Mapping[str, Any]) -> Result:
+    """The Result of such an entry. Raises ResultsError naming a key that is missing."""
+    nested: dict[str, Any] = {
+        "server": _value(ServerUsage, document.get("server")),
+        "client": _value(ClientUsage, document.get("client")),
+        "first_errors": tuple(_value(FirstError, error) for error in document.get("first_errors", ())),
+    }
+    for name in (field.name for field in fields(Result) if field.name.endswith("_ms")):
+        nested[name] = _value(Latency, document.get(name))
+    result = _value(Result, {**document, **nested})
+    if result is None or result.client is None:
+        raise ResultsError("a result has no 'client'; it is not a results document of Archiver, or it is damaged")
+    return result
+
+
+def run_document(
+    facts: Mapping[str, Any],
+    results: Sequence[Result],
+    criteria: Sequence[Criterion] = (),
+    verdict: Verdict = "none",
+) -> dict[str, Any]:
+    """The one document of a run.
+
+    ``facts`` are plain JSON values: ``run``, ``scenario``, ``backend``, ``platform`` (a mapping with
+    ``name``) and ``hosts`` are required, others are added as they are. Raises ResultsError naming a fact that
+    is missing.
+    """
+    missing = [name for name in RUN_FACTS if name not in facts]
+    if missing:
+        raise ResultsError(f"a run's document needs {', '.join(missing)}")
+    return {
+        **facts,
+        "results": [result_document(result) for result in results],
+        "criteria": [asdict(criterion) for criterion in criteria],
+        "verdict": verdict,
+    }
+
+
+def _value(kind: type[_Value], document: Mapping[str, Any] | None) -> _Value | None:
+    if document is None:
+        return None
+    known = {field.name: field for field in fields(kind)}
+    missing = [
+        name
+        for name, field in known.items()
+        if name not in document and field.default is MISSING and field.default_factory is MISSING
+    ]
+    if missing:
+        raise ResultsError(f"{kind.__name__}: {', '.join(missing)} missing; the document is damaged or not Archiver's")
+    return kind(**{name: value for name, value in document.items() if name in known})

@@ -1,0 +1,251 @@
+"""One SQLite database per run: the only place where results live.
+
+One idea: a phase is committed the moment it ends, in one transaction, so a run that is killed keeps every finished
+phase, and everything printed or drawn later is a query over this file.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from archiver.errors import ResultsError
+from results.contract import result_document, result_from_document
+from results.model import FirstError, Result
+
+VERSION = 1
+FILE_NAME = "run.db"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What is known of a run before its first phase. Field names are the columns of table run."""
+
+    id: str
+    started_at: float
+    command_line: list[str]
+    scenario: str
+    scenario_title: str
+    scenario_json: str
+    sweep_order: str
+    order_seed: int
+    repetitions: int
+    phases_planned: int
+    backend: str
+    platform: dict[str, Any]
+    settings: dict[str, Any]
+    host: dict[str, Any]
+    workers: int
+    worker_cores: list[int]
+    shared_host: bool
+    location: dict[str, Any]
+    content_seed: int
+    content_kind: str
+    interval_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalRow:
+    """One row of table interval."""
+
+    interval: int
+    workload: str
+    part: str
+    sessions: int
+    objects: int
+    bytes: int
+    attempts: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramRow:
+    """One row of table histogram; ``indices`` and ``counts`` are little-endian int64."""
+
+    workload: str
+    quantity: str
+    total_ns: int
+    max_ns: int
+    indices: bytes
+    counts: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRecord:
+    """All that is kept of a finished phase."""
+
+    position: int
+    name: str
+    label: str
+    repetition: int
+    drift_check: bool
+    started_at: float
+    seconds: float
+    results: Sequence[Result]
+    intervals: Sequence[IntervalRow]
+    histograms: Sequence[HistogramRow]
+    archived: Sequence[tuple[int, int, int]]  # object bytes, first, last
+    errors: Sequence[FirstError]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRow:
+    """One row of table sample."""
+
+    at: float
+    monotonic_ns: int
+    store_cpu_seconds: float | None
+    host_cpu_seconds: float
+    core_cpu_seconds: Sequence[float]
+    disk: dict[str, tuple[int, int, int]]
+    network: dict[str, tuple[int, int]]
+
+
+_JSON_COLUMNS = ("command_line", "platform", "settings", "host", "worker_cores", "location")
+
+
+class RunDatabase:
+    """The open database of one run."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._db = connection
+        self._db.row_factory = sqlite3.Row
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, record: RunRecord) -> RunDatabase:
+        """A new database with the run's own row. Raises ResultsError where it cannot be written."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(path)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.executescript(files("results").joinpath("schema.sql").read_text())
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            row = {
+                name: json.dumps(value) if name in _JSON_COLUMNS else value for name, value in asdict(record).items()
+            }
+            columns = ", ".join(row)
+            marks = ", ".join(f":{name}" for name in row)
+            connection.execute(f"INSERT INTO run ({columns}) VALUES ({marks})", row)
+            connection.commit()
+        except (OSError, sqlite3.Error) as error:
+            raise ResultsError(
+                f"{path}: the results cannot be written: {error}; name another folder with --out"
+            ) from error
+        return cls(connection, path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunDatabase:
+        """An existing database, to read. Raises ResultsError for a missing, foreign, damaged or newer file."""
+        if path.is_dir():
+            path = path / FILE_NAME
+        if not path.exists():
+            raise ResultsError(f"{path}: no such run; `archiver runs` lists those there are")
+        try:
+            connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > VERSION:
+                raise ResultsError(f"{path} was written by a newer Archiver (version {version}); upgrade to read it")
+            if version == 0:
+                raise ResultsError(f"{path} is no results database of Archiver")
+            connection.execute("SELECT id FROM run").fetchone()
+        except sqlite3.Error as error:
+            raise ResultsError(f"{path}: not a readable results database: {error}") from error
+        return cls(connection, path)
+
+    def add_phase(self, phase: PhaseRecord) -> None:
+        """Commit a finished phase, all of it or nothing."""
+        at = phase.position
+        with self._db:
+            self._db.execute(
+                "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    at,
+                    phase.name,
+                    phase.label,
+                    phase.repetition,
+                    phase.drift_check,
+                    phase.started_at,
+                    phase.seconds,
+                ),
+            )
+            self._db.executemany(
+                "INSERT INTO result VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        at, r.workload, r.operation, r.object_bytes, r.objects_per_session, r.clients, r.repetition,
+                        r.objects, r.errors, r.seconds, r.objects_per_second, json.dumps(result_document(r)),
+                    )
+                    for r in phase.results
+                ],
+            )  # fmt: skip
+            self._insert("interval", 9, [(at, *_values(row)) for row in phase.intervals])
+            self._insert("histogram", 7, [(at, *_values(row)) for row in phase.histograms])
+            self._insert("object_range", 4, [(at, *row) for row in phase.archived])
+            self._insert("error", 7, [(at, *_values(row)) for row in phase.errors])
+
+    def add_samples(self, samples: Iterable[SampleRow]) -> None:
+        """Commit resource samples."""
+        with self._db:
+            self._insert(
+                "sample",
+                7,
+                [
+                    (
+                        s.at,
+                        s.monotonic_ns,
+                        s.store_cpu_seconds,
+                        s.host_cpu_seconds,
+                        json.dumps(list(s.core_cpu_seconds)),
+                        json.dumps(s.disk),
+                        json.dumps(s.network),
+                    )
+                    for s in samples
+                ],
+            )
+
+    def set_lock_verified(self, outcome: str) -> None:
+        """What reading back the first lock showed."""
+        with self._db:
+            self._db.execute("UPDATE run SET lock_verified = ?", (outcome,))
+
+    def finish(self, ended_at: float, verdict: str) -> None:
+        """The run is over."""
+        with self._db:
+            self._db.execute("UPDATE run SET ended_at = ?, verdict = ?", (ended_at, verdict))
+
+    def run(self) -> dict[str, Any]:
+        """The run's own row, JSON columns decoded."""
+        row = dict(self._db.execute("SELECT * FROM run").fetchone())
+        return {name: json.loads(value) if name in _JSON_COLUMNS else value for name, value in row.items()}
+
+    def results(self, *, drift_checks: bool = False) -> list[Result]:
+        """Every result in the order of measuring, without (or only) the repeated first cells that show drift."""
+        rows = self._db.execute(
+            "SELECT document FROM result JOIN phase USING (position) WHERE drift_check = ? ORDER BY position, workload",
+            (drift_checks,),
+        )
+        return [result_from_document(json.loads(row["document"])) for row in rows]
+
+    def archived(self, object_bytes: int) -> list[tuple[int, int]]:
+        """Ranges (first, last) of the objects of one size that this run archived."""
+        rows = self._db.execute(
+            "SELECT first, last FROM object_range WHERE object_bytes = ? ORDER BY first", (object_bytes,)
+        )
+        return [(row["first"], row["last"]) for row in rows]
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _insert(self, table: str, columns: int, rows: list[tuple[Any, ...]]) -> None:
+        self._db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * columns)})", rows)
+
+
+def _values(row: Any) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in row.__slots__)

@@ -1,0 +1,96 @@
+"""A folder of documents of one run: report.md, results.json, tables/*.csv, figures/*.svg and *.png.
+
+One idea: everything follows from the run's one document, so a folder can be made again at any time and comes
+out the same, byte for byte. Nothing in it says when it was written or on which machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from archiver.errors import ResultsError
+from results.contract import result_from_document
+from results.figures import Caption, build_figures, png_bytes, svg_bytes
+from results.tables import Table, build_tables
+from results.text import escape_markdown, render_csv, render_markdown
+
+
+def write_documents(
+    folder: Path,
+    document: Mapping[str, Any],
+    *,
+    facts: Mapping[str, str],
+    doubts: Sequence[str] = (),
+    shares_machine: bool = False,
+) -> list[Path]:
+    """Write every document of a run into ``folder``, made if need be, and return their paths, report.md
+    first.
+
+    ``document`` is the run document of ``results.contract`` and becomes results.json. ``facts`` (label ->
+    text) open the report in their order; ``doubts`` are sentences on what looks unstable and what to try;
+    ``shares_machine`` says that client and server ran on one host. Files of the same names are replaced,
+    others left alone. Raises ResultsError if there are no results, or if the folder cannot be written.
+    """
+    results = [result_from_document(entry) for entry in document["results"]]
+    tables = build_tables(results)
+    caption = Caption(document["run"], document["platform"]["name"], shares_machine)
+    figures = build_figures(results, caption)
+    title = f"# {document['scenario']} on {document['platform']['name']}: run {document['run']}"
+    files = {
+        "report.md": report_markdown(title, facts, doubts, tables, figures).encode(),
+        "results.json": json_text(document).encode(),
+    }
+    files |= {f"tables/{table.name}.csv": render_csv(table).encode() for table in tables}
+    for name, figure in figures.items():
+        files[f"figures/{name}.svg"] = svg_bytes(figure)
+        files[f"figures/{name}.png"] = png_bytes(figure)
+    return [_write(folder / name, content) for name, content in files.items()]
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """A run document as it is printed and saved. A number that JSON has no word for (NaN) is our error."""
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def report_markdown(
+    title: str,
+    facts: Mapping[str, str],
+    doubts: Sequence[str],
+    tables: Sequence[Table],
+    figures: Mapping[str, Figure],
+) -> str:
+    """The report: facts, doubts, then each table beneath the figure of the same numbers."""
+    parts = [title]
+    if facts:
+        rows = [f"| {escape_markdown(label)} | {escape_markdown(text)} |" for label, text in facts.items()]
+        parts.append("\n".join(["| | |", "| :--- | :--- |", *rows]))
+    if doubts:
+        parts += ["## Doubts", "\n".join(f"- {escape_markdown(doubt)}" for doubt in doubts)]
+    parts.append("## Results")
+    shown: set[str] = set()
+    for table in tables:
+        for name, figure in figures.items():
+            if name not in shown and _belongs(name, table):
+                shown.add(name)
+                parts.append(f"[![{figure.get_suptitle()}](figures/{name}.svg)](figures/{name}.png)")
+        parts.append(render_markdown(table).rstrip("\n"))
+        parts.append(f"[The same as CSV](tables/{table.name}.csv)")
+    return "\n\n".join(parts) + "\n"
+
+
+def _belongs(figure: str, table: Table) -> bool:
+    return figure.endswith(table.name) or ("parallel" in figure and table.name.startswith("parallel"))
+
+
+def _write(path: Path, content: bytes) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise ResultsError(f"cannot write {path}: {error.strerror}; name another folder") from error
+    return path

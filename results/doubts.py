@@ -1,0 +1,81 @@
+"""Doubts: what a reader should know before believing a run's numbers.
+
+One idea: each doubt is one sentence that says what looks wrong, by how much, and what to try.
+"""
+
+from __future__ import annotations
+
+from results.database import RunDatabase
+from results.model import Result
+
+DRIFT_PERCENT = 10.0
+CLOCK_SECONDS = 2.0
+
+
+def doubts(database: RunDatabase) -> list[str]:
+    """Every doubt about a run, the gravest first."""
+    run = database.run()
+    results = database.results()
+    found = []
+    lock = run["lock_verified"]
+    if lock not in (None, "verified"):
+        found.append(f"the lock did not hold: {lock}")
+    if len(results) + len(database.results(drift_checks=True)) < run["phases_planned"]:
+        done = len(results) + len(database.results(drift_checks=True))
+        found.append(f"the run ended early: {done} of {run['phases_planned']} phases finished")
+    failed = [r for r in results if r.errors]
+    if failed:
+        found.append(
+            f"{sum(r.errors for r in failed)} operations failed in {len(failed)} cells; they count in no rate "
+            "(see the errors table)"
+        )
+    client = [r for r in results if r.limited_by == "client"]
+    if client:
+        found.append(
+            f"{len(client)} of {len(results)} cells were limited by the client ({_cell(client[0])} first): they say "
+            "nothing of the platform; run the client on another machine or with more --workers"
+        )
+    unsettled = [r for r in results if not r.settled]
+    if unsettled:
+        found.append(
+            f"{len(unsettled)} of {len(results)} cells ended before their session time was known within the "
+            f"scenario's precision ({_cell(unsettled[0])} first); raise stop.seconds_max and stop.bytes_max"
+        )
+    warm = [r for r in results if r.operation == "retrieve" and r.temperature != "cold"]
+    if warm:
+        words = sorted({str(r.temperature) for r in warm})
+        found.append(
+            f"{len(warm)} retrieve cells are not known to be cold ({' and '.join(words)}): they may have come from "
+            "the server's memory"
+        )
+    offset = run["platform"]["server_clock_offset_seconds"]
+    if offset is not None and abs(offset) > CLOCK_SECONDS:
+        found.append(f"the server's clock differs by {offset:+.1f} s; retention dates follow the server's")
+    return found + _drifts(database)
+
+
+def _drifts(database: RunDatabase) -> list[str]:
+    """First cells measured again last."""
+    firsts: dict[tuple[str, int, int, int, int], Result] = {}
+    for result in database.results():
+        firsts.setdefault(_identity(result), result)
+    sentences = []
+    for again in database.results(drift_checks=True):
+        first = firsts.get(_identity(again))
+        if first is None or not first.objects_per_second:
+            continue
+        drift = (again.objects_per_second / first.objects_per_second - 1) * 100
+        if abs(drift) > DRIFT_PERCENT:
+            sentences.append(
+                f"{again.phase}: its first cell ({_cell(first)}) ran {drift:+.0f}% when repeated last: the platform, "
+                "its fill or the machine changed meanwhile; differences of that size between cells mean nothing"
+            )
+    return sentences
+
+
+def _identity(result: Result) -> tuple[str, int, int, int, int]:
+    return (result.phase, result.object_bytes, result.objects_per_session, result.clients, result.repetition)
+
+
+def _cell(result: Result) -> str:
+    return f"{result.operation} {result.object_bytes // 1024} KiB x {result.objects_per_session}"

@@ -1,0 +1,296 @@
+"""The paper's Figures 1 to 5 of a run, with the published curves on the same scale beside them.
+
+One idea: a figure function takes results and returns a matplotlib Figure that nobody else knows of (no
+pyplot, no global state), and the same results give the same bytes: no date, no version, a fixed salt for the
+ids of an SVG.
+"""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.transforms import blended_transform_factory
+
+from results.matrix import (
+    CellKey,
+    MatrixCell,
+    Quantity,
+    columns,
+    matrix_cells,
+    parallel_cells,
+    sizes,
+    temperature,
+)
+from results.model import Result
+from results.published import NAME, dr550
+
+# Okabe and Ito's palette, told apart with any colour vision; yellow, too faint on white, gives way to black.
+# Markers tell the lines apart without colour, and are one more: an eighth line is no twin of the first.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_GREY = "#666666"
+_STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that every machine draws the same
+    "font.size": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "svg.fonttype": "none",  # text stays text: it can be searched, copied and read aloud
+    "svg.hashsalt": "archiver",
+}
+_NAMES: dict[tuple[str, Quantity], str] = {
+    ("archive", "objects_per_second"): "figure-1-archive-objects-per-second",
+    ("archive", "megabytes_per_second"): "figure-2-archive-megabytes-per-second",
+    ("retrieve", "objects_per_second"): "figure-3-retrieve-objects-per-second",
+    ("retrieve", "megabytes_per_second"): "figure-4-retrieve-megabytes-per-second",
+}
+_AXES = {
+    "objects_per_second": "objects per second (log scale)",
+    "megabytes_per_second": "MB per second, 10⁶ bytes (log scale)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """What is printed beneath every figure of a run."""
+
+    run: str
+    platform: str
+    shares_machine: bool = False  # client and server on one host: numbers to compare, not capacity
+
+
+def build_figures(results: Sequence[Result], caption: Caption) -> dict[str, Figure]:
+    """Every figure that these results can fill, by the stem of its file name, in the order of the paper.
+
+    Raises ResultsError if there are no results.
+    """
+    measured = {key.operation for key in matrix_cells(results)}
+    figures = {
+        name: rate_figure(results, operation, quantity, caption)
+        for (operation, quantity), name in _NAMES.items()
+        if operation in measured
+    }
+    for count in columns(parallel_cells(results)):
+        figures[f"figure-5-parallel-clients-{count}"] = parallel_figure(results, count, caption)
+    return figures
+
+
+def rate_figure(results: Sequence[Result], operation: str, quantity: Quantity, caption: Caption) -> Figure:
+    """Figures 1 to 4: a rate by object size, one line per objects per session, beside the published lines.
+
+    Both panels share their axes. MB/s are 10^6 bytes per second on both, the paper's too. A rate of zero has
+    no place on a log scale and is left out.
+    """
+    cells = {key: cell for key, cell in matrix_cells(results).items() if key.operation == operation}
+    ours = {key: getattr(cell, quantity) for key, cell in cells.items()}
+    theirs = {
+        key: cell.objects_per_second * (1 if quantity == "objects_per_second" else key.object_bytes / 1e6)
+        for key in cells
+        if (cell := dr550().cells.get(key[:3]))
+    }
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(10, 5.4))
+        panels = figure.subplots(
+            1, 2, sharex=True, sharey=True, width_ratios=(1.6, 1), squeeze=False, gridspec_kw={"wspace": 0.06}
+        )[0]
+        for axes, title, rates in ((panels[0], "measured", ours), (panels[1], f"published: {NAME}", theirs)):
+            _draw_lines(axes, rates, columns(cells))
+            axes.set_title(title, loc="left", fontsize=10, color=_GREY)
+            axes.set_xlabel("object size, KiB (log scale)")
+        _scale_axes(panels[0], sizes(cells))
+        _label_y(panels[0], _AXES[quantity])
+        _legend(figure, panels[:1], "objects\nper session", upside_down=True)
+        unit = "objects/s" if quantity == "objects_per_second" else "MB/s"
+        warmth = f", {temperature(cells.values())} data" if operation == "retrieve" else ""
+        title = f"{operation.capitalize()}: {unit} by object size, one client{warmth}"
+        _frame(figure, title, cells, caption)
+    return figure
+
+
+def parallel_figure(results: Sequence[Result], objects_per_session: int, caption: Caption) -> Figure:
+    """Figure 5: MB/s by object size and parallel clients; beneath it each rate over that of one client."""
+    cells = {
+        key: cell for key, cell in parallel_cells(results).items() if key.objects_per_session == objects_per_session
+    }
+    operations = sorted({key.operation for key in cells})
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(10, 6.4))
+        panels = figure.subplots(
+            2,
+            len(operations),
+            sharex=True,
+            sharey="row",
+            squeeze=False,
+            height_ratios=(1.5, 1),
+            gridspec_kw={"wspace": 0.06, "hspace": 0.12},
+        )
+        for column, operation in enumerate(operations):
+            _draw_bars(panels[0][column], panels[1][column], cells, operation)
+        _label_y(panels[0][0], "MB per second, 10⁶ bytes")
+        _label_y(panels[1][0], "rate × one client's")
+        _legend(figure, panels.flat, "parallel\nclients")
+        _frame(
+            figure,
+            f"Parallel clients: MB/s by object size, {objects_per_session} objects per session",
+            cells,
+            caption,
+        )
+    return figure
+
+
+def svg_bytes(figure: Figure) -> bytes:
+    """SVG with text as text; the same figure gives the same bytes."""
+    return _saved(figure, "svg", {"Date": None, "Creator": None})
+
+
+def png_bytes(figure: Figure) -> bytes:
+    """PNG at 144 dots per inch; the same figure gives the same bytes."""
+    return _saved(figure, "png", {"Software": None})
+
+
+def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
+    file = io.BytesIO()
+    with matplotlib.rc_context(_STYLE):
+        figure.savefig(file, format=kind, dpi=144, metadata=metadata)
+    return file.getvalue()
+
+
+def _draw_lines(axes: Axes, rates: Mapping[CellKey, float], counts: Sequence[int]) -> None:
+    """One line per objects per session; those of the paper's columns look the same in every run."""
+    places = sorted({*counts, *(key[2] for key in dr550().cells)})
+    for index, count in ((places.index(count), count) for count in counts):
+        points = sorted((key.object_bytes, rate) for key, rate in rates.items() if key[2] == count and rate > 0)
+        axes.plot(
+            [size / 1024 for size, _ in points],
+            [rate for _, rate in points],
+            color=_COLOURS[index % len(_COLOURS)],
+            marker=_MARKERS[index % len(_MARKERS)],
+            markersize=5,
+            linewidth=1.6,
+            label=f"{count}",
+        )
+
+
+def _scale_axes(axes: Axes, object_bytes: Sequence[int]) -> None:
+    kibibytes = [size / 1024 for size in object_bytes]
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(kibibytes[0] / 1.25, kibibytes[-1] * 1.25)
+    axes.set_xticks(kibibytes, [f"{size:g}" for size in kibibytes])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _label_y(axes: Axes, text: str) -> None:
+    """At the edge of the figure, however long the tick labels are."""
+    axes.set_ylabel(text)
+    figure = axes.get_figure(root=True)
+    if figure:
+        across = blended_transform_factory(figure.transFigure, axes.transAxes)
+        axes.yaxis.set_label_coords(0.02, 0.5, transform=across)
+
+
+def _draw_bars(rates: Axes, gains: Axes, cells: Mapping[CellKey, MatrixCell], operation: str) -> None:
+    chosen = {key: cell for key, cell in cells.items() if key.operation == operation}
+    groups = {size: place for place, size in enumerate(sizes(cells))}
+    clients = sorted({key.clients for key in cells})
+    width = 0.8 / len(clients)
+    for index, number in enumerate(clients):
+        bars = {key: cell for key, cell in chosen.items() if key.clients == number}
+        shift = (index - (len(clients) - 1) / 2) * width
+        style: dict[str, Any] = {
+            "width": width * 0.92,
+            "color": _COLOURS[index % len(_COLOURS)],
+            "label": f"{number}",
+        }
+        places = [groups[key.object_bytes] + shift for key in bars]
+        rates.bar(places, [cell.megabytes_per_second for cell in bars.values()], **style)
+        alone = {key: chosen.get(key._replace(clients=1)) for key in bars}
+        ratios = [
+            cell.objects_per_second / base.objects_per_second
+            if (base := alone[key]) and base.objects_per_second
+            else 0.0
+            for key, cell in bars.items()
+        ]
+        gains.bar(places, ratios, **style)
+        quoted = {groups[key.object_bytes] + shift: gain for key in bars if (gain := dr550().improvement(*key))}
+        if quoted:
+            gains.plot(
+                list(quoted),
+                list(quoted.values()),
+                "D",
+                color="white",
+                markeredgecolor="black",
+                label="published",
+            )
+    gains.axhline(1, color=_GREY, linewidth=0.8)
+    gains.set_xticks(list(groups.values()), [f"{size / 1024:g}" for size in groups])
+    margin = max(0.6, (5 - len(groups)) / 2)  # few sizes: bars, not blocks
+    gains.set_xlim(-margin, len(groups) - 1 + margin)
+    gains.set_xlabel("object size, KiB")
+    heading = f"{operation}, {temperature(chosen.values())} data" if operation == "retrieve" else operation
+    rates.set_title(heading, loc="left", fontsize=10, color=_GREY)
+    for axes in (rates, gains):
+        axes.grid(visible=False, axis="x")
+        axes.yaxis.set_major_formatter(FuncFormatter(_plain))
+
+
+def _legend(figure: Figure, panels: Iterable[Axes], title: str, *, upside_down: bool = False) -> None:
+    """One legend for all panels, to the right of them; upside down where the last line lies highest."""
+    entries = {
+        label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        list(entries.values())[:: -1 if upside_down else 1],
+        list(entries)[:: -1 if upside_down else 1],
+        title=title,
+        loc="center left",
+        bbox_to_anchor=(0.875, 0.55),
+        alignment="left",
+        frameon=False,
+    )
+
+
+def _frame(figure: Figure, title: str, cells: Mapping[CellKey, MatrixCell], caption: Caption) -> None:
+    """Title above; beneath, what the picture stands on."""
+    results = [result for cell in cells.values() for result in cell.repetitions]
+    facts = [
+        f"Run {caption.run} on {caption.platform}",
+        f"{sum(result.objects for result in results):,} objects in"
+        f" {sum(result.sessions for result in results):,} sessions",
+        f"retention {', '.join(sorted({result.retention_mode for result in results}))}",
+    ]
+    retrieved = [cell for cell in cells.values() if cell.key.operation == "retrieve"]
+    if retrieved:
+        facts.append(f"retrieved data: {temperature(retrieved)}")
+    if caption.shares_machine:
+        facts.append("client and server share this machine: comparison, not capacity")
+    lines = textwrap.wrap("; ".join(facts) + ".", 150)
+    height = figure.get_figheight()
+    figure.subplots_adjust(left=0.09, right=0.87, top=1 - 0.72 / height, bottom=(0.68 + 0.17 * len(lines)) / height)
+    figure.suptitle(title, x=0.012, y=1 - 0.15 / height, horizontalalignment="left", fontsize=13, fontweight="bold")
+    figure.text(
+        0.012,
+        0.1 / height,
+        "\n".join(lines),
+        fontsize=8,
+        color=_GREY,
+        verticalalignment="bottom",
+        linespacing=1.4,
+    )
+
+
+def _plain(value: float, _position: int | None) -> str:
+    return f"{value:,g}"

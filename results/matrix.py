@@ -1,0 +1,146 @@
+"""The matrix: what a run measured, as one cell per operation, object size, objects per session and clients.
+
+One idea: a cell is all repetitions of one thing, and its value is their median. Of each repetition one result
+counts, the earliest: the first cell of a phase is measured again at its end, and that shows drift. A phase
+with several numbers of clients answers another question and stays out of the matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal, NamedTuple
+
+from archiver.errors import ResultsError
+from results.model import Result
+
+Quantity = Literal["objects_per_second", "megabytes_per_second"]
+
+ERRORS = "some operations failed (see the table of errors); failed attempts are in no rate"
+UNSETTLED = "unsettled: the limits of the cell were reached before its rate was steady"
+CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
+
+
+class CellKey(NamedTuple):
+    operation: str
+    object_bytes: int
+    objects_per_session: int
+    clients: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """All repetitions of one cell, in order."""
+
+    key: CellKey
+    repetitions: tuple[Result, ...]
+
+    @property
+    def objects_per_second(self) -> float:
+        return median(result.objects_per_second for result in self.repetitions)
+
+    @property
+    def megabytes_per_second(self) -> float:
+        """10^6 bytes per second."""
+        return median(result.megabytes_per_second for result in self.repetitions)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why this cell is to be read with care; each is a sentence for a footnote."""
+        found = (
+            (ERRORS, any(result.errors for result in self.repetitions)),
+            (UNSETTLED, not all(result.settled for result in self.repetitions)),
+            (CLIENT_LIMITED, any(result.limited_by == "client" for result in self.repetitions)),
+        )
+        return tuple(doubt for doubt, present in found if present)
+
+
+def matrix_cells(results: Sequence[Result]) -> dict[CellKey, MatrixCell]:
+    """The cells of one client, in the order operation, size, objects per session.
+
+    They come from the phases that measured one client only, or, where there are none, from the others. Raises
+    ResultsError if there are no results, or if two results of one cell and repetition were measured under
+    different settings: one number cannot stand for both.
+    """
+    if not results:
+        raise ResultsError("this run holds no results: no phase finished. Resume it, or look at its errors")
+    parallel = {result.phase for result in results if result.clients > 1}
+    alone = [result for result in _in_order(results) if result.clients == 1]
+    return _collect([result for result in alone if result.phase not in parallel] or alone)
+
+
+def parallel_cells(results: Sequence[Result]) -> dict[CellKey, MatrixCell]:
+    """The cells measured with several numbers of clients, one client among them; empty if there are none.
+
+    One client is that of the same phase; failing that, the matrix lends its own.
+    """
+    parallel = {result.phase for result in results if result.clients > 1}
+    measured = {_series(result) for result in results if result.clients > 1}
+    chosen = [result for result in _in_order(results) if _series(result) in measured]
+    return _collect(sorted(chosen, key=lambda result: result.phase not in parallel))
+
+
+def drifts_percent(results: Sequence[Result]) -> dict[tuple[str, int], float]:
+    """By (phase, repetition): how far objects/s of its first cell had moved when measured again."""
+    first: dict[tuple[str, int, CellKey], Result] = {}
+    drifts = {}
+    for result in _in_order(results):
+        before = first.setdefault((result.phase, result.repetition, _key(result)), result)
+        if before is not result and before.objects_per_second:
+            ratio = result.objects_per_second / before.objects_per_second
+            drifts[result.phase, result.repetition] = (ratio - 1) * 100
+    return drifts
+
+
+def sizes(cells: Iterable[CellKey]) -> list[int]:
+    """The object sizes measured, in bytes, smallest first."""
+    return sorted({key.object_bytes for key in cells})
+
+
+def columns(cells: Iterable[CellKey]) -> list[int]:
+    """The objects per session measured, fewest first."""
+    return sorted({key.objects_per_session for key in cells})
+
+
+def temperature(cells: Iterable[MatrixCell]) -> str:
+    """``cold`` if all that was retrieved had left the platform's memory, or a list: ``cold, unknown``."""
+    return ", ".join(sorted({result.temperature or "unknown" for cell in cells for result in cell.repetitions}))
+
+
+def _collect(results: Sequence[Result]) -> dict[CellKey, MatrixCell]:
+    """Group by cell and repetition; where there are several results, the first of them counts."""
+    chosen: dict[CellKey, dict[int, Result]] = {}
+    for result in results:
+        first = chosen.setdefault(_key(result), {}).setdefault(result.repetition, result)
+        if _settings(first) != _settings(result):
+            raise ResultsError(
+                f"{result.operation} of {result.object_bytes} bytes x {result.objects_per_session} was"
+                f" measured with {_settings(first)} and with {_settings(result)};"
+                " tabulate different settings apart"
+            )
+    return {key: MatrixCell(key, tuple(result for _, result in sorted(chosen[key].items()))) for key in sorted(chosen)}
+
+
+def _in_order(results: Iterable[Result]) -> list[Result]:
+    return sorted(results, key=lambda result: result.position)
+
+
+def _key(result: Result) -> CellKey:
+    return CellKey(*_series(result), result.clients)
+
+
+def _series(result: Result) -> tuple[str, int, int]:
+    return result.operation, result.object_bytes, result.objects_per_session
+
+
+def _settings(result: Result) -> tuple[str, str, str, bool, str, bool, str]:
+    return (
+        result.session_kind,
+        result.session_open,
+        result.checksum,
+        result.payload_signing,
+        result.retention_mode,
+        result.legal_hold,
+        result.verified,
+    )

@@ -1,0 +1,93 @@
+"""What IBM published: the DR550 tables of 14 February 2005, to stand beside what is measured today.
+
+One idea: these are somebody else's numbers. They are read from ``reference/dr550.json`` and never altered;
+where the paper contradicts itself or cannot be read, the cell says so and the doubt travels with the value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+NAME = "IBM DR550, 2005"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCell:
+    """One cell of the paper's Figures 9 and 10: one client, one operation."""
+
+    operation: str
+    object_bytes: int
+    objects_per_session: int
+    objects_per_second: float  # where the paper contradicts itself: the value that its MB/s and time grid support
+    megabytes_per_second: float  # as printed: objects/s x KiB / 1000, which is neither MB/s nor MiB/s
+    derived: bool  # objects/s could not be read in print and follow from the MB/s cell
+    contradicted_objects_per_second: float | None  # what is printed where objects/s and MB/s do not agree
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedStudy:
+    """The paper's numbers. ``cells`` is keyed by (operation, object bytes, objects per session)."""
+
+    source: str
+    cells: Mapping[tuple[str, int, int], PublishedCell]
+    parallel_operation: str
+    parallel_objects_per_session: int
+    improvements: Mapping[tuple[int, int], float]  # (object bytes, clients) -> rate over that of one client
+
+    def rates(self, operation: str, object_bytes: int) -> dict[int, float]:
+        """Objects per second by objects per session; empty for a size that the paper did not measure."""
+        return {
+            cell.objects_per_session: cell.objects_per_second
+            for cell in self.cells.values()
+            if (cell.operation, cell.object_bytes) == (operation, object_bytes)
+        }
+
+    def improvement(self, operation: str, object_bytes: int, objects_per_session: int, clients: int) -> float | None:
+        """Figure 5: the rate with ``clients`` over that of one client; None where the paper quotes none."""
+        if (operation, objects_per_session) != (self.parallel_operation, self.parallel_objects_per_session):
+            return None
+        return self.improvements.get((object_bytes, clients))
+
+
+def megabytes_in_the_papers_unit(objects_per_second: float, object_bytes: int) -> float:
+    """The paper's "MB/s", objects/s x KiB / 1000: 2.3% below 10^6 bytes per second, 2.3% above 2^20."""
+    return objects_per_second * (object_bytes / 1024) / 1000
+
+
+@cache
+def dr550() -> PublishedStudy:
+    """The DR550 study: 56 archive and 56 retrieve cells, and the quoted gains of 2 and 4 parallel clients."""
+    text = resources.files("results").joinpath("reference", "dr550.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    contradicted = {
+        (cell["operation"], cell["object_kib"] * 1024, cell["objects_per_session"]): cell["objects_per_second"]
+        for cell in data["inconsistent_cells"]
+    }
+    cells = {}
+    for operation in ("archive", "retrieve"):
+        for cell in data[operation]:
+            key = (operation, cell["object_kib"] * 1024, cell["objects_per_session"])
+            cells[key] = PublishedCell(
+                *key,
+                objects_per_second=cell["objects_per_second"],
+                megabytes_per_second=cell["megabytes_per_second"],
+                derived=cell["objects_per_second_source"].startswith("derived"),
+                contradicted_objects_per_second=contradicted.get(key),
+            )
+    parallel = data["parallel_clients"]
+    return PublishedStudy(
+        source=data["source"],
+        cells=cells,
+        parallel_operation=parallel["operation"],
+        parallel_objects_per_session=parallel["objects_per_session"],
+        improvements={
+            (int(size.removesuffix("KiB")) * 1024, int(clients)): gain
+            for size, gains in parallel["improvement_over_one_client"].items()
+            for clients, gain in gains.items()
+        },
+    )

@@ -1,0 +1,113 @@
+-- One run: everything measured, and everything needed to judge it and to make its objects again.
+-- Versions (PRAGMA user_version): 1 first form.
+-- Times are epoch seconds (REAL) where a column says so; intervals count interval_ns from a phase's start.
+-- Secrets never enter this file.
+
+CREATE TABLE run (
+    id              TEXT PRIMARY KEY,
+    started_at      REAL NOT NULL,           -- epoch seconds
+    ended_at        REAL,                    -- NULL: still running, or killed
+    verdict         TEXT,                    -- pass, fail, none, interrupted; NULL as above
+    command_line    TEXT NOT NULL,           -- JSON list, secrets redacted
+    scenario        TEXT NOT NULL,
+    scenario_title  TEXT NOT NULL,
+    scenario_json   TEXT NOT NULL,           -- the whole file with overrides applied
+    sweep_order     TEXT NOT NULL,           -- shuffled, paper
+    order_seed      INTEGER NOT NULL,
+    repetitions     INTEGER NOT NULL,
+    phases_planned  INTEGER NOT NULL,
+    backend         TEXT NOT NULL,
+    platform        TEXT NOT NULL,           -- JSON: PlatformProfile
+    settings        TEXT NOT NULL,           -- JSON: retention, guards, checksum, session kind, verify ...
+    host            TEXT NOT NULL,           -- JSON: processor, memory, kernel, package versions
+    workers         INTEGER NOT NULL,
+    worker_cores    TEXT NOT NULL,           -- JSON list; empty: not pinned
+    shared_host     INTEGER NOT NULL,        -- 1: client and server share this machine
+    location        TEXT NOT NULL,           -- JSON: endpoint, bucket, prefix
+    content_seed    INTEGER NOT NULL,        -- with the run's id, all that is needed to make an object again
+    content_kind    TEXT NOT NULL,           -- generator and layout of object content
+    interval_ns     INTEGER NOT NULL,
+    lock_verified   TEXT                     -- 'verified', or what was wrong with the first lock read back
+);
+
+CREATE TABLE phase (
+    position        INTEGER PRIMARY KEY,     -- order in which phases ran, from 1
+    name            TEXT NOT NULL,
+    label           TEXT NOT NULL,
+    repetition      INTEGER NOT NULL,
+    drift_check     INTEGER NOT NULL,
+    started_at      REAL NOT NULL,
+    seconds         REAL NOT NULL            -- start instant to the last worker's end
+);
+
+CREATE TABLE result (
+    position            INTEGER NOT NULL REFERENCES phase,
+    workload            TEXT NOT NULL,
+    operation           TEXT NOT NULL,
+    object_bytes        INTEGER NOT NULL,
+    objects_per_session INTEGER NOT NULL,
+    clients             INTEGER NOT NULL,
+    repetition          INTEGER NOT NULL,
+    objects             INTEGER NOT NULL,    -- good ones in the measured time
+    errors              INTEGER NOT NULL,
+    seconds             REAL NOT NULL,
+    objects_per_second  REAL NOT NULL,
+    document            TEXT NOT NULL,       -- JSON: the published contract, whole
+    PRIMARY KEY (position, workload)
+);
+
+-- Good and failed work by the interval in which it ended; sparse.
+CREATE TABLE interval (
+    position    INTEGER NOT NULL REFERENCES phase,
+    interval    INTEGER NOT NULL,
+    workload    TEXT NOT NULL,
+    part        TEXT NOT NULL,               -- warm-up, measured, drain
+    sessions    INTEGER NOT NULL,
+    objects     INTEGER NOT NULL,
+    bytes       INTEGER NOT NULL,
+    attempts    INTEGER NOT NULL,
+    errors      INTEGER NOT NULL,
+    PRIMARY KEY (position, interval, workload, part)
+);
+
+-- Merged HDR histograms (nanoseconds, 3 significant digits) of the measured time; percentiles are taken from these.
+CREATE TABLE histogram (
+    position    INTEGER NOT NULL REFERENCES phase,
+    workload    TEXT NOT NULL,
+    quantity    TEXT NOT NULL,               -- object_service, session_open, first_byte ...
+    total_ns    INTEGER NOT NULL,
+    max_ns      INTEGER NOT NULL,
+    indices     BLOB NOT NULL,               -- little-endian int64: HdrHistogram counts indices, rising
+    counts      BLOB NOT NULL,               -- little-endian int64
+    PRIMARY KEY (position, workload, quantity)
+);
+
+-- Which objects this run archived: what retrieve phases read, and what can be made again from the seed.
+CREATE TABLE object_range (
+    position     INTEGER NOT NULL REFERENCES phase,
+    object_bytes INTEGER NOT NULL,
+    first        INTEGER NOT NULL,
+    last         INTEGER NOT NULL
+);
+
+-- The first failure of each kind in each phase, and how many there were.
+CREATE TABLE error (
+    position    INTEGER NOT NULL REFERENCES phase,
+    operation   TEXT NOT NULL,
+    reason      TEXT NOT NULL,
+    count       INTEGER NOT NULL,
+    message     TEXT NOT NULL,
+    request_id  TEXT NOT NULL,
+    object_name TEXT NOT NULL
+);
+
+-- Server resource usage, about once a second and at every phase's edges. Counters are since boot or process start.
+CREATE TABLE sample (
+    at                   REAL NOT NULL,      -- epoch seconds
+    monotonic_ns         INTEGER NOT NULL,   -- the run's clock
+    store_cpu_seconds    REAL,               -- of the store's processes; NULL: not on this host
+    host_cpu_seconds     REAL NOT NULL,      -- busy, all cores
+    core_cpu_seconds     TEXT NOT NULL,      -- JSON list, busy, per core
+    disk                 TEXT NOT NULL,      -- JSON: device -> [read bytes, written bytes, busy milliseconds]
+    network              TEXT NOT NULL       -- JSON: interface -> [received bytes, sent bytes]
+);

@@ -1,0 +1,115 @@
+"""Synthetic results: the published matrix at another speed, so that every table and figure can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from results.model import ClientUsage, Latency, Result, ServerUsage
+from results.published import dr550
+
+MakeResult = Callable[..., Result]
+
+
+@pytest.fixture
+def make_result() -> MakeResult:
+    """One result of an operation, size, objects per session and rate; all else can be overridden."""
+
+    def make(
+        operation: str = "archive",
+        object_bytes: int = 8192,
+        objects_per_session: int = 25,
+        objects_per_second: float = 500.0,
+        **overrides: Any,
+    ) -> Result:
+        sessions = 40
+        objects = sessions * objects_per_session
+        seconds = objects / objects_per_second if objects_per_second else 3.0
+        object_ms = 1000 / objects_per_second if objects_per_second else 1.0
+        values: dict[str, Any] = {
+            "phase": operation,
+            "workload": operation,
+            "operation": operation,
+            "object_bytes": object_bytes,
+            "objects_per_session": objects_per_session,
+            "clients": 1,
+            "repetition": 1,
+            "position": 1,
+            "session_kind": "opened",
+            "session_open": "head-bucket",
+            "temperature": "cold" if operation == "retrieve" else None,
+            "checksum": "crc32c",
+            "payload_signing": False,
+            "retention_mode": "GOVERNANCE",
+            "legal_hold": False,
+            "verified": "all",
+            "sessions": sessions,
+            "objects": objects,
+            "bytes": objects * object_bytes,
+            "attempts": objects,
+            "errors": 0,
+            "refusals": 0,
+            "seconds": seconds,
+            "warm_up_objects": objects_per_session,
+            "drained_objects": 0,
+            "store_bytes_before": 0,
+            "objects_per_second": objects_per_second,
+            "megabytes_per_second": objects_per_second * object_bytes / 1e6,
+            "mebibytes_per_second": objects_per_second * object_bytes / 2**20,
+            "session_service_ms": _latency(sessions, object_ms * objects_per_session),
+            "session_response_ms": _latency(sessions, object_ms * objects_per_session),
+            "session_open_ms": _latency(sessions, 2.0),
+            "session_close_ms": _latency(sessions, 0.1),
+            "object_service_ms": _latency(objects, object_ms),
+            "object_response_ms": _latency(objects, object_ms),
+            "first_byte_ms": _latency(objects, object_ms * 0.8),
+            "server": ServerUsage(88.0, 31.0, 92.0, 40.0, 0, objects * object_bytes, 0.02),
+            "client": ClientUsage(12.0, 39.5, 0.2),
+            "limited_by": "server cpu",
+            "settled": True,
+        }
+        return Result(**{**values, **overrides})
+
+    return make
+
+
+@pytest.fixture
+def full_run(make_result: MakeResult) -> list[Result]:
+    """The whole matrix, archive and retrieve, then 1, 2 and 4 clients at 250 objects per session."""
+    results: list[Result] = []
+    for cell in dr550().cells.values():
+        gain = 18 if cell.operation == "archive" else 27
+        rate = cell.objects_per_second * gain * (1 + 0.05 * (cell.object_bytes % 7))
+        results.append(
+            make_result(cell.operation, cell.object_bytes, cell.objects_per_session, rate, position=len(results) + 1)
+        )
+    for alone in [result for result in results if result.objects_per_session == 250]:
+        for clients, speed_up in ((1, 1.01), (2, 1.7), (4, 2.6 - alone.object_bytes / 2**20)):
+            rate = alone.objects_per_second * speed_up
+            results.append(
+                make_result(
+                    alone.operation,
+                    alone.object_bytes,
+                    250,
+                    rate,
+                    clients=clients,
+                    phase=f"parallel-{alone.operation}",
+                    position=len(results) + 1,
+                )
+            )
+    return results
+
+
+def _latency(count: int, typical_ms: float) -> Latency:
+    return Latency(
+        count,
+        mean=typical_ms * 1.1,
+        p50=typical_ms,
+        p70=typical_ms * 1.2,
+        p90=typical_ms * 1.6,
+        p99=typical_ms * 3,
+        p99_9=typical_ms * 6,
+        max=typical_ms * 9,
+    )

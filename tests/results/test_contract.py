@@ -1,0 +1,96 @@
+"""The JSON contract: its keys are published, and what is written can be read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from archiver.errors import ResultsError
+from results.contract import Criterion, result_document, result_from_document, run_document
+from results.model import FirstError, Result
+
+MakeResult = Callable[..., Result]
+PROMISED = {
+    "phase", "workload", "operation", "object_bytes", "objects_per_session", "clients",
+    "repetition", "session_kind", "temperature", "checksum", "retention_mode", "verified",
+    "sessions", "objects", "bytes", "attempts", "errors", "refusals", "seconds",
+    "objects_per_second", "megabytes_per_second", "mebibytes_per_second", "offered_per_second",
+    "achieved_per_second", "session_service_ms", "session_response_ms", "object_service_ms",
+    "object_response_ms", "first_byte_ms", "server", "client", "limited_by",
+}  # fmt: skip
+FACTS: dict[str, Any] = {
+    "run": "r1",
+    "scenario": "dr550",
+    "backend": "s3",
+    "platform": {"name": "embedded"},
+    "hosts": ["here"],
+}
+
+
+def test_every_promised_key_is_there(make_result: MakeResult) -> None:
+    document = result_document(make_result())
+    assert document.keys() >= PROMISED
+    for population in [name for name in PROMISED if name.endswith("_ms")]:
+        assert document[population].keys() >= {"mean", "p50", "p70", "p90", "p99", "p99_9", "max"}
+    assert document["server"].keys() >= {"cpu_percent", "disk_busy_percent", "network_megabytes_per_second"}
+    assert document["client"].keys() == {"cpu_percent", "cpu_microseconds_per_object", "lateness_p99_ms"}
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"server": None, "first_byte_ms": None, "session_open_ms": None, "limited_by": None},
+        {"offered_per_second": 100.0, "achieved_per_second": 99.5, "operation": "retrieve"},
+        {"errors": 2, "first_errors": (FirstError("archive", "403 AccessDenied", 2, "no", "id1", "o/1"),)},
+    ],
+)
+def test_a_result_survives_json(make_result: MakeResult, overrides: dict[str, Any]) -> None:
+    result = make_result(**overrides)
+    assert result_from_document(json.loads(json.dumps(result_document(result)))) == result
+
+
+def test_a_whole_run_survives_json(full_run: list[Result]) -> None:
+    document = json.loads(json.dumps(run_document(FACTS, full_run)))
+    assert [result_from_document(entry) for entry in document["results"]] == full_run
+
+
+def test_a_reader_ignores_fields_it_does_not_know(make_result: MakeResult) -> None:
+    document = result_document(make_result())
+    document["server"]["temperature_celsius"] = 40
+    assert result_from_document({**document, "added_later": 1, "added_ms": 2}) == make_result()
+
+
+@pytest.mark.parametrize("key", ["operation", "objects_per_second", "client"])
+def test_a_missing_key_is_named(make_result: MakeResult, key: str) -> None:
+    document = result_document(make_result())
+    del document[key]
+    with pytest.raises(ResultsError, match=key):
+        result_from_document(document)
+
+
+def test_a_missing_key_inside_is_named(make_result: MakeResult) -> None:
+    document = result_document(make_result())
+    del document["object_service_ms"]["p99"]
+    with pytest.raises(ResultsError, match=r"Latency: p99 missing"):
+        result_from_document(document)
+
+
+def test_a_run_is_one_document(make_result: MakeResult) -> None:
+    criterion = Criterion("archive.objects_per_second", 100.0, 500.0, True)
+    document = run_document({**FACTS, "seed": 7}, [make_result()], [criterion], "pass")
+    assert document == {
+        **FACTS,
+        "seed": 7,
+        "results": [result_document(make_result())],
+        "criteria": [{"name": "archive.objects_per_second", "limit": 100.0, "measured": 500.0, "passed": True}],
+        "verdict": "pass",
+    }
+
+
+def test_a_run_without_its_facts_is_refused() -> None:
+    with pytest.raises(ResultsError, match="scenario, backend"):
+        run_document({"run": "r1", "platform": {"name": "x"}, "hosts": []}, [])

@@ -1,0 +1,101 @@
+"""The folder of documents: what is in it, how it hangs together, and that it can be made again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.errors import ResultsError
+from results.contract import result_from_document, run_document
+from results.documents import write_documents
+from results.model import Result
+
+MakeResult = Callable[..., Result]
+FACTS = {"Command": "archiver run dr550 | tee log", "Objects locked until": "2026-11-21T18:05:00Z"}
+DOUBTS = ["archive drifted by 7%: repeat on a quiet machine"]
+
+
+def document(results: list[Result]) -> dict[str, Any]:
+    names = {
+        "run": "run-7",
+        "scenario": "dr550",
+        "backend": "s3",
+        "platform": {"name": "embedded"},
+        "hosts": [],
+    }
+    return run_document(names, results)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_same_document_gives_the_same_bytes(tmp_path: Path, full_run: list[Result]) -> None:
+    for name in ("one", "two"):
+        paths = write_documents(tmp_path / name, document(full_run), facts=FACTS, doubts=DOUBTS)
+        assert paths[0] == tmp_path / name / "report.md"
+    one = contents(tmp_path / "one")
+    assert one == contents(tmp_path / "two")
+    assert len(one) == len(paths) == 2 + 9 + 5 * 2
+    assert not any(str(tmp_path).encode() in content for content in one.values())
+
+
+def test_a_report_opens_with_facts_and_doubts_and_its_links_lead_somewhere(
+    tmp_path: Path, full_run: list[Result]
+) -> None:
+    write_documents(tmp_path, document(full_run), facts=FACTS, doubts=DOUBTS)
+    report = (tmp_path / "report.md").read_text()
+    assert report.startswith(
+        "# dr550 on embedded: run run-7\n\n"
+        "| | |\n| :--- | :--- |\n"
+        "| Command | archiver run dr550 \\| tee log |\n"
+        "| Objects locked until | 2026-11-21T18:05:00Z |\n\n"
+        "## Doubts\n\n- archive drifted by 7%: repeat on a quiet machine\n\n"
+    )
+    links = re.findall(r"\]\(([^)]+)\)", report)
+    assert {link for link in links if not (tmp_path / link).is_file()} == set()
+    linked = {name for name in contents(tmp_path) if "/" in name}
+    assert set(links) == linked
+    figure, table = report.index("figure-4-"), report.index("### Retrieve: MB/s")
+    assert report.index("### Retrieve: objects/s") < figure < table
+
+
+def test_results_json_is_the_run_document(tmp_path: Path, make_result: MakeResult) -> None:
+    write_documents(tmp_path, document([make_result()]), facts={})
+    saved = json.loads((tmp_path / "results.json").read_text())
+    assert saved.keys() >= {
+        "run",
+        "scenario",
+        "backend",
+        "platform",
+        "hosts",
+        "results",
+        "criteria",
+        "verdict",
+    }
+    assert [result_from_document(entry) for entry in saved["results"]] == [make_result()]
+
+
+def test_only_the_caption_of_a_shared_machine_says_so(tmp_path: Path, make_result: MakeResult) -> None:
+    for shared in (True, False):
+        folder = tmp_path / str(shared)
+        write_documents(folder, document([make_result()]), facts={}, shares_machine=shared)
+        svg = (folder / "figures" / "figure-1-archive-objects-per-second.svg").read_text()
+        assert ("not capacity" in svg) == shared
+
+
+def test_no_results_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match="no phase finished"):
+        write_documents(tmp_path / "out", document([]), facts={})
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, make_result: MakeResult) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ResultsError, match=r"cannot write .*file.*another folder"):
+        write_documents(tmp_path / "file", document([make_result()]), facts={})
