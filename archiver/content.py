@@ -1,0 +1,117 @@
+"""Object content: what the bytes of object number N are, today and years later.
+
+One idea: content is a window of one random pool followed by a 64-byte last block that names run, object number and
+content version. No two objects are equal, any of them can be made again from the run's id and seed alone, a checksum
+continues from the window's cached state, and checking what was retrieved is a memory comparison.
+
+The pool is SHAKE-256 over a fixed text and the run's seed: a standardised generator, so a database read years later
+gives the same bytes. WINDOWS and the odd WINDOW_STRIDE_BYTES are part of that definition and never change.
+Windows repeat every WINDOWS objects: a platform that deduplicates would see them, and results say so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+LAST_BLOCK_BYTES = 64
+WINDOWS = 64
+WINDOW_STRIDE_BYTES = 4099
+GENERATOR = "shake-256/window-64x4099/1"
+
+
+class Content:
+    """The content of every object of one run, up to ``object_bytes_max`` bytes each."""
+
+    def __init__(self, run_id: str, seed: int, object_bytes_max: int) -> None:
+        self.run_id = run_id
+        pool_bytes = object_bytes_max + WINDOWS * WINDOW_STRIDE_BYTES
+        self.pool = hashlib.shake_256(f"archiver content {seed}".encode()).digest(pool_bytes)
+        self._view = memoryview(self.pool)
+        self._windows: dict[int, list[memoryview]] = {}
+        self._block_head = f"archiver {run_id:<30.30} v0001 ".encode()
+
+    def window_start(self, number: int) -> int:
+        """Where in the pool the content of object ``number`` starts."""
+        return (number % WINDOWS) * WINDOW_STRIDE_BYTES
+
+    def window(self, number: int, size_bytes: int) -> memoryview:
+        """All but the last block of object ``number`` of ``size_bytes``, as a view of the pool."""
+        windows = self._windows.get(size_bytes)
+        if windows is None:
+            length = max(0, size_bytes - LAST_BLOCK_BYTES)
+            starts = range(0, WINDOWS * WINDOW_STRIDE_BYTES, WINDOW_STRIDE_BYTES)
+            windows = self._windows[size_bytes] = [self._view[start : start + length] for start in starts]
+        return windows[number % WINDOWS]
+
+    def last_block(self, number: int, size_bytes: int) -> bytes:
+        """The end of the object: 64 bytes, or all of an object that is smaller (its tail holds the number)."""
+        block = self._block_head + b"%018d" % number
+        return block if size_bytes >= LAST_BLOCK_BYTES else block[LAST_BLOCK_BYTES - size_bytes :]
+
+    def whole(self, number: int, size_bytes: int) -> bytes:
+        """The whole content of one object."""
+        return bytes(self.window(number, size_bytes)) + self.last_block(number, size_bytes)
+
+
+class ContentCheck:
+    """Compares the bytes of one retrieved object with what was archived, chunk by chunk, without collecting them.
+
+    Feeding is in order; ``finish()`` says whether length and every byte agreed.
+    """
+
+    __slots__ = (
+        "_content",
+        "_good",
+        "_last_block",
+        "_offset",
+        "_window_bytes",
+        "received_bytes",
+        "size_bytes",
+    )
+
+    def __init__(self, content: Content, number: int, size_bytes: int) -> None:
+        self._content = content
+        self._offset = content.window_start(number)
+        self._window_bytes = max(0, size_bytes - LAST_BLOCK_BYTES)
+        self._last_block = content.last_block(number, size_bytes)
+        self._good = True
+        self.size_bytes = size_bytes
+        self.received_bytes = 0
+
+    def feed(self, chunk: bytes | memoryview) -> None:
+        position = self.received_bytes
+        self.received_bytes = position + len(chunk)
+        in_window = self._window_bytes - position
+        if in_window >= len(chunk):
+            # bytes.startswith(view, offset) compares in place: 25-32 us per MiB, where comparing two
+            # memoryviews takes 2,100 us.
+            if not self._content.pool.startswith(chunk, self._offset + position):
+                self._good = False
+            return
+        if in_window > 0:
+            if not self._content.pool.startswith(chunk[:in_window], self._offset + position):
+                self._good = False
+            chunk = chunk[in_window:]
+            position += in_window
+        if not self._last_block.startswith(chunk, position - self._window_bytes):
+            self._good = False
+
+    def finish(self) -> bool:
+        """True when exactly the archived bytes were fed."""
+        return self._good and self.received_bytes == self.size_bytes
+
+
+class LengthCheck:
+    """Counts the bytes of one retrieved object; used where content is not verified."""
+
+    __slots__ = ("received_bytes", "size_bytes")
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.received_bytes = 0
+
+    def feed(self, chunk: bytes | memoryview) -> None:
+        self.received_bytes += len(chunk)
+
+    def finish(self) -> bool:
+        return self.received_bytes == self.size_bytes

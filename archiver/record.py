@@ -1,0 +1,150 @@
+"""The record of timed operations: one client's preallocated columns with one writer.
+
+One idea: the backend writes a row the moment an operation ends, and nothing is computed then. Rates, histograms and
+intervals come later, in bulk, from whole columns (see folding.py), because folding each session by itself was
+measured at three to four times the cost of folding thousands of rows at once.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Operation(IntEnum):
+    """What a row timed. OPEN, CLOSE and SESSION are a session's own; the others are objects."""
+
+    OPEN = 0
+    CLOSE = 1
+    SESSION = 2
+    ARCHIVE = 3
+    RETRIEVE = 4
+
+
+class Status(IntEnum):
+    """How a row ended: OK, a failure of the transport or the content, or the platform's HTTP status (>= 300)."""
+
+    OK = 0
+    CONNECT_FAILED = 1
+    CONNECT_TIMEOUT = 2
+    TLS_FAILED = 3
+    READ_TIMEOUT = 4
+    CONNECTION_LOST = 5
+    TRUNCATED = 6
+    PROTOCOL_ERROR = 7
+    DAMAGED = 8
+    INCOMPLETE = 9  # a session that ended before all its objects were tried
+
+
+@dataclass(slots=True)
+class ErrorKind:
+    """All failures of one operation for one reason, with the first of them quoted."""
+
+    operation: str
+    reason: str
+    count: int
+    message: str
+    request_id: str
+    object_name: str
+
+
+class Recorder:
+    """One client's rows. Times are CLOCK_MONOTONIC nanoseconds; ``bytes`` is goodput (0 for a failed row)."""
+
+    __slots__ = (
+        "attempts",
+        "bytes",
+        "capacity",
+        "done_ns",
+        "due_ns",
+        "endpoint",
+        "errors",
+        "first_byte_ns",
+        "folded",
+        "number",
+        "operation",
+        "sent_ns",
+        "status",
+        "used",
+    )
+
+    COLUMNS = (
+        ("operation", "b"),
+        ("status", "h"),
+        ("attempts", "h"),
+        ("endpoint", "h"),
+        ("number", "q"),
+        ("bytes", "q"),
+        ("due_ns", "q"),
+        ("sent_ns", "q"),
+        ("first_byte_ns", "q"),
+        ("done_ns", "q"),
+    )
+
+    operation: array[int]
+    status: array[int]
+    attempts: array[int]
+    endpoint: array[int]
+    number: array[int]
+    bytes: array[int]
+    due_ns: array[int]
+    sent_ns: array[int]
+    first_byte_ns: array[int]
+    done_ns: array[int]
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.used = 0
+        self.folded = 0  # rows that were counted already; they stay until the session they belong to has ended
+        self.errors: dict[tuple[int, str], ErrorKind] = {}
+        for name, typecode in self.COLUMNS:
+            setattr(self, name, array(typecode, bytes(array(typecode).itemsize * capacity)))
+
+    def row(
+        self,
+        operation: int,
+        number: int,
+        due_ns: int,
+        sent_ns: int,
+        first_byte_ns: int,
+        done_ns: int,
+        size_bytes: int,
+        status: int = Status.OK,
+        attempts: int = 1,
+        endpoint: int = 0,
+    ) -> None:
+        """Write one row. ``number`` is the object's (0 for OPEN, CLOSE and SESSION)."""
+        i = self.used
+        self.operation[i] = operation
+        self.number[i] = number
+        self.due_ns[i] = due_ns
+        self.sent_ns[i] = sent_ns
+        self.first_byte_ns[i] = first_byte_ns
+        self.done_ns[i] = done_ns
+        self.bytes[i] = size_bytes
+        self.status[i] = status
+        self.attempts[i] = attempts
+        self.endpoint[i] = endpoint
+        self.used = i + 1
+
+    def error(
+        self, operation: Operation, reason: str, message: str, request_id: str = "", object_name: str = ""
+    ) -> None:
+        """Count a failure under its own reason and keep the first of each kind."""
+        kind = self.errors.get((operation, reason))
+        if kind is None:
+            self.errors[operation, reason] = ErrorKind(
+                operation.name.lower(), reason, 1, message[:500], request_id, object_name
+            )
+        else:
+            kind.count += 1
+
+    def room(self) -> int:
+        """Rows that still fit."""
+        return self.capacity - self.used
+
+    def clear(self) -> None:
+        """Forget the rows, all of which must have been folded."""
+        assert self.folded == self.used
+        self.used = self.folded = 0

@@ -1,0 +1,109 @@
+"""Retention asked for by the user, and the one place where Archiver makes a retain-until date.
+
+One idea: every date that ever reaches a platform comes from DateMaker.retain_until(), on the server's clock, in whole
+seconds, and only after the guards agreed. A typing error here costs its user years of undeletable storage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from archiver.errors import SafetyRefused
+from archiver.sizes import format_bytes, format_duration, format_instant
+
+PHASE_SECONDS_MAX = 3600.0  # how far a phase's promised latest date lies beyond its first
+
+
+class RetentionMode(StrEnum):
+    GOVERNANCE = "GOVERNANCE"  # a privileged caller may bypass
+    COMPLIANCE = "COMPLIANCE"  # nobody may
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What to lock archived objects with. Exactly one of the two dates unless the mode is none."""
+
+    mode: RetentionMode = RetentionMode.GOVERNANCE
+    retain_for_seconds: float | None = 300.0
+    retain_until: float | None = None  # seconds since the epoch
+    legal_hold: bool = False
+
+    @property
+    def locks(self) -> bool:
+        return self.mode is not RetentionMode.NONE or self.legal_hold
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """Limits no run may pass. ``accept_locked_until`` (epoch seconds) is the user's consent for COMPLIANCE."""
+
+    max_retain_seconds: float = 3600.0
+    max_locked_bytes: int = 40 * 10**9
+    accept_locked_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DateMaker:
+    """Makes the dates of one phase; ``latest`` (epoch seconds) is what the ledger promised."""
+
+    retention: Retention
+    latest: float
+
+    def retain_until(self, server_now: float) -> int:
+        """Whole epoch seconds until which an object archived at ``server_now`` is to be kept."""
+        if self.retention.retain_until is not None:
+            return int(self.retention.retain_until)
+        return int(min(server_now + (self.retention.retain_for_seconds or 0.0), self.latest))
+
+
+def latest_date(retention: Retention, guards: Guards, server_now: float) -> float | None:
+    """The latest date a phase that starts at ``server_now`` may make; None where nothing gets a date."""
+    if retention.mode is RetentionMode.NONE:
+        return None
+    if retention.retain_until is not None:
+        return retention.retain_until
+    latest = float(int(server_now + (retention.retain_for_seconds or 0.0) + PHASE_SECONDS_MAX))
+    if retention.mode is RetentionMode.COMPLIANCE and guards.accept_locked_until is not None:
+        return min(latest, guards.accept_locked_until)
+    return latest
+
+
+def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:
+    """Refuse what would lock too long, too much or for good; nothing has been touched when this raises.
+
+    ``locked_bytes`` is the upper bound of what the run archives. Raises SafetyRefused naming limit and option.
+    """
+    if not retention.locks:
+        return
+    if locked_bytes > guards.max_locked_bytes:
+        raise SafetyRefused(
+            f"this run would lock up to {format_bytes(locked_bytes)}, more than --max-locked-bytes "
+            f"{format_bytes(guards.max_locked_bytes)}; choose fewer or smaller cells, or raise the limit"
+        )
+    if retention.mode is RetentionMode.NONE:
+        return
+    asked_seconds = (
+        retention.retain_until - server_now
+        if retention.retain_until is not None
+        else (retention.retain_for_seconds or 0.0)
+    )
+    if asked_seconds <= 0:
+        raise SafetyRefused(
+            "the retain-until date is not in the future on the server's clock "
+            f"({format_instant(server_now)}); choose a later --retain-until or a longer --retain-for"
+        )
+    if asked_seconds > guards.max_retain_seconds:
+        raise SafetyRefused(
+            f"objects would be locked for {format_duration(asked_seconds)}, longer than --max-retain "
+            f"{format_duration(guards.max_retain_seconds)}; shorten --retain-for or raise the limit deliberately"
+        )
+    if retention.mode is RetentionMode.COMPLIANCE:
+        latest = server_now + asked_seconds
+        if guards.accept_locked_until is None or latest > guards.accept_locked_until:
+            raise SafetyRefused(
+                "COMPLIANCE objects can be removed by nobody before their date, and this run may lock until "
+                f"{format_instant(latest)} or, as it goes on, somewhat later; say until when you accept that: "
+                f"--accept-locked-until {format_instant(latest + PHASE_SECONDS_MAX)}"
+            )
