@@ -1,0 +1,155 @@
+"""The contract between the engine and every backend.
+
+One idea: the session is the unit of work, and one Python call carries a whole batch of it. The engine hands a session
+a Batch made before the clock started; the backend writes a row into the Recorder as each operation ends, and never
+raises for a platform's answer, so nothing is lost to an exception, a hang or Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from archiver.content import Content
+from archiver.record import Operation, Recorder
+from archiver.retention import DateMaker, Retention
+
+SESSION_OPEN_KINDS = ("connect", "head-bucket", "lock-config")
+CHECKSUMS = ("crc32c", "crc64nvme", "md5", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend offers; what it lacks is shown as not offered, never emulated."""
+
+    retention_modes: tuple[str, ...] = ()  # which of GOVERNANCE, COMPLIANCE can be asked for per object
+    legal_hold: bool = False  # a hold can be placed with the archive operation
+    governance_bypass: bool = False  # a privileged caller can delete before the date
+    stores_content: bool = True  # False: archived bytes go nowhere, so nothing can be retrieved or verified
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformProfile:
+    """What the platform said of itself, recorded with the results."""
+
+    name: str  # embedded, minio, null, or the Server header of an unknown platform
+    backend: str
+    endpoints: tuple[str, ...]
+    version: str | None
+    tls: bool
+    durability: str  # what an acknowledgement means, or unknown
+    server_clock_offset_seconds: float | None  # server minus client
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a backend must know before the first phase."""
+
+    run_id: str
+    retention: Retention
+    objects_max: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSetting:
+    """What a backend must know, in a worker, before a phase's clock starts."""
+
+    content: Content
+    dates: DateMaker | None
+    verify: str  # all, sample, none
+    object_sizes_bytes: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Batch:
+    """The objects of one session, as columns. Name and content follow from the object number and the size."""
+
+    operation: Sequence[Operation]
+    number: Sequence[int]
+    size_bytes: Sequence[int]
+    due_ns: Sequence[int] | None = None  # None: each is due when the previous one is done
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a run's objects are: what the ledger and cleanup need."""
+
+    endpoint: str
+    bucket: str
+    bucket_created: bool
+    prefix: str
+
+
+@dataclass(slots=True)
+class RemovalReport:
+    """What cleanup removed and what it had to leave."""
+
+    objects_removed: int = 0
+    bytes_removed: int = 0
+    bucket_removed: bool = False
+    objects_left: int = 0
+    locked_until: float | None = None  # epoch seconds, the latest date among what is left
+    on_hold: bool = False  # a legal hold was seen among what is left
+    refusals: list[str] = field(default_factory=list)
+
+
+class Session(Protocol):
+    """One session of one client; the calls come in this order, once each."""
+
+    async def open(self, record: Recorder, due_ns: int) -> bool:
+        """Connect, authenticate, check parameters. False: it did not open, and a row says why."""
+
+    async def perform(self, batch: Batch, record: Recorder) -> None:
+        """Carry out the batch, one object after another, a row for each as it ends."""
+
+    async def close(self, record: Recorder) -> None:
+        """End the session."""
+
+
+class Backend(Protocol):
+    """One protocol to one platform. Made in the coordinator; ``setting`` makes its like in a worker."""
+
+    name: str
+    capabilities: Capabilities
+
+    def profile(self) -> PlatformProfile:
+        """Ask the platform what it is. Raises PlatformError where it cannot be reached."""
+
+    def prepare(self, plan: RunPlan) -> Location:
+        """Make the place for a run's objects and verify its lock. Raises PlatformError."""
+
+    @property
+    def server_now(self) -> float:
+        """The platform's clock in epoch seconds, as far as it can be known."""
+
+    def lock_problem(self, number: int, latest: float | None) -> str | None:
+        """What is wrong with the lock the platform reports for archived object ``number``; None: nothing."""
+
+    def worker_setting(self) -> Any:
+        """A picklable value from which ``in_worker`` makes the data plane. May hold secrets; never stored."""
+
+    @classmethod
+    def in_worker(cls, setting: Any) -> DataPlane:
+        """The data plane of this backend, in a worker process."""
+
+    def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
+        """Remove what may be removed of a run's objects, and the bucket where the run made it."""
+
+
+class DataPlane(Protocol):
+    """What a worker needs of a backend: sessions, after the phase's setting is known."""
+
+    def set_phase(self, setting: PhaseSetting) -> None:
+        """Precompute what can be known before the clock starts."""
+
+    def session(self, client: int) -> Session:
+        """A new session of client number ``client``."""
+
+    async def end_phase(self) -> None:
+        """Close whatever was kept open over sessions."""

@@ -1,0 +1,86 @@
+"""The null backend: sessions that do nothing, so that what is measured is the engine itself.
+
+Its rates are the ceiling under which every other result must stay: a platform measured near them was not measured.
+The wire's own ceiling is measured against backends/s3/null_responder.py, a real process that answers at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from archiver.record import Operation, Recorder
+from backends.base import (
+    Batch,
+    Capabilities,
+    Location,
+    PhaseSetting,
+    PlatformProfile,
+    RemovalReport,
+    RunPlan,
+)
+
+
+class NullSession:
+    """Opens, performs and closes in no time at all."""
+
+    async def open(self, record: Recorder, due_ns: int) -> bool:
+        await asyncio.sleep(0)  # let the other clients, and the engine's timers, have their turn
+        now_ns = time.monotonic_ns()
+        record.row(Operation.OPEN, 0, due_ns, now_ns, now_ns, now_ns, 0)
+        return True
+
+    async def perform(self, batch: Batch, record: Recorder) -> None:
+        due_ns = time.monotonic_ns()
+        for operation, number, size_bytes in zip(batch.operation, batch.number, batch.size_bytes, strict=True):
+            now_ns = time.monotonic_ns()
+            record.row(operation, number, due_ns, now_ns, now_ns, now_ns, size_bytes)
+            due_ns = now_ns
+
+    async def close(self, record: Recorder) -> None:
+        now_ns = time.monotonic_ns()
+        record.row(Operation.CLOSE, 0, now_ns, now_ns, now_ns, now_ns, 0)
+
+
+class NullBackend:
+    """Needs no platform, keeps nothing."""
+
+    name = "null"
+    capabilities = Capabilities(
+        retention_modes=("GOVERNANCE", "COMPLIANCE"),
+        legal_hold=True,
+        governance_bypass=True,
+        stores_content=False,
+    )
+
+    def profile(self) -> PlatformProfile:
+        return PlatformProfile("null", self.name, (), None, tls=False, durability="none", server_clock_offset_seconds=0)
+
+    def prepare(self, plan: RunPlan) -> Location:
+        return Location(endpoint="null", bucket="", bucket_created=False, prefix=plan.run_id)
+
+    @property
+    def server_now(self) -> float:
+        return time.time()
+
+    def lock_problem(self, number: int, latest: float | None) -> str | None:
+        return None
+
+    def worker_setting(self) -> None:
+        return None
+
+    @classmethod
+    def in_worker(cls, setting: None) -> NullBackend:
+        return cls()
+
+    def set_phase(self, setting: PhaseSetting) -> None:
+        pass
+
+    def session(self, client: int) -> NullSession:
+        return NullSession()
+
+    async def end_phase(self) -> None:
+        pass
+
+    def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
+        return RemovalReport()

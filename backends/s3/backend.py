@@ -1,0 +1,166 @@
+"""S3Backend: one S3 platform, its bucket and its lock."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+from archiver.errors import PlatformError, UsageError
+from archiver.retention import Retention
+from backends.base import (
+    CHECKSUMS,
+    SESSION_OPEN_KINDS,
+    Capabilities,
+    Location,
+    PlatformProfile,
+    RemovalReport,
+    RunPlan,
+)
+from backends.s3.control import Control, Credentials, find_credentials, lock_problem
+from backends.s3.data_plane import S3DataPlane
+from backends.s3.endpoints import expand
+from backends.s3.setting import WorkerSetting
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """What a user chooses of an S3 platform. Credentials given here (the embedded store's) beat the environment's."""
+
+    endpoints: tuple[str, ...]
+    bucket: str | None = None
+    region: str | None = None
+    profile: str | None = None
+    credentials: Credentials | None = None
+    ca_bundle: str | None = None
+    insecure: bool = False
+    checksum: str = "crc32c"
+    payload_signing: bool = False
+    session_open: str = "head-bucket"
+    keep_sessions_open: bool = False
+    connect_timeout_seconds: float = 5.0
+    read_timeout_seconds: float = 30.0
+    platform_name: str | None = None  # known where Archiver started the platform itself
+    durability: str = "unknown"
+
+
+class S3Backend:
+    """Speaks S3 with Object Lock to one platform (possibly through several endpoints)."""
+
+    name = "s3"
+    capabilities = Capabilities(
+        retention_modes=("GOVERNANCE", "COMPLIANCE"),
+        legal_hold=True,
+        governance_bypass=True,
+        stores_content=True,
+    )
+
+    def __init__(self, options: S3Options) -> None:
+        if options.checksum not in CHECKSUMS:
+            raise UsageError(f"--checksum {options.checksum}: choose one of {', '.join(CHECKSUMS)}")
+        if options.session_open not in SESSION_OPEN_KINDS:
+            raise UsageError(f"--session-open {options.session_open}: choose one of {', '.join(SESSION_OPEN_KINDS)}")
+        self.options = options
+        self._endpoints = tuple(url for given in options.endpoints for url in expand(given))
+        found, region = (options.credentials, None) if options.credentials else find_credentials(options.profile)
+        assert found is not None
+        self._credentials = found
+        self._region = options.region or region or "us-east-1"
+        self._ca_bundle = options.ca_bundle or os.environ.get("AWS_CA_BUNDLE")
+        self._control = Control(
+            self._endpoints[0],
+            self._region,
+            found,
+            verify=False if options.insecure else (self._ca_bundle or True),
+            connect_timeout_seconds=options.connect_timeout_seconds,
+            read_timeout_seconds=options.read_timeout_seconds,
+        )
+        self._clock_offset_seconds = 0.0
+        self._retention = Retention()
+        self._location: Location | None = None
+
+    def profile(self) -> PlatformProfile:
+        """Ask the platform for its name and clock. Raises PlatformError where it cannot be reached."""
+        server, offset = self._control.server_header_and_clock()
+        self._clock_offset_seconds = offset or 0.0
+        return PlatformProfile(
+            name=self.options.platform_name or server or "unknown",
+            backend=self.name,
+            endpoints=self._endpoints,
+            version=server or None,
+            tls=self._endpoints[0].startswith("https"),
+            durability=self.options.durability,
+            server_clock_offset_seconds=offset,
+            details={
+                "region": self._region,
+                "session_open": self.options.session_open,
+                "checksum": self.options.checksum,
+                "payload_signing": self.options.payload_signing,
+                "certificates_verified": not self.options.insecure,
+                "credential_rights": "as given",
+            },
+        )
+
+    @property
+    def server_now(self) -> float:
+        """The platform's clock, in epoch seconds, as far as its Date header tells."""
+        return time.time() + self._clock_offset_seconds
+
+    def prepare(self, plan: RunPlan) -> Location:
+        """Make (or check) the bucket and verify that its lock is on, where the run locks. Raises PlatformError."""
+        self._retention = plan.retention
+        created = self.options.bucket is None
+        bucket = self.options.bucket or f"archiver-{plan.run_id.lower()}"
+        location = Location(self._endpoints[0], bucket, created, f"{plan.run_id}/")
+        if created:
+            self._control.create_bucket(bucket)
+        if not self._control.bucket_has_object_lock(bucket) and plan.retention.locks:
+            raise PlatformError(
+                f"{self._endpoints[0]}: bucket {bucket} has no Object Lock, so nothing in it would be protected; "
+                "name a bucket made with Object Lock, leave --bucket out, or run with --retention-mode none"
+            )
+        self._location = location
+        return location
+
+    def lock_problem(self, number: int, latest: float | None) -> str | None:
+        """What is wrong with the lock of archived object ``number``, as the platform reports it; None: nothing."""
+        assert self._location is not None
+        key = f"{self._location.prefix}{number:012d}"
+        problem = lock_problem(
+            self._control.lock_of(self._location.bucket, key), self._retention, self.server_now, latest
+        )
+        return f"{self._location.bucket}/{key} was archived with a lock, but {problem}" if problem else None
+
+    def worker_setting(self) -> WorkerSetting:
+        assert self._location is not None, "prepare() comes first"
+        return self.setting_for(self._location.bucket, self._location.prefix, self._retention)
+
+    def setting_for(self, bucket: str, prefix: str, retention: Retention) -> WorkerSetting:
+        """The data plane's setting for a bucket that is known to be there."""
+        options = self.options
+        return WorkerSetting(
+            endpoints=self._endpoints,
+            region=self._region,
+            access_key=self._credentials.access_key,
+            secret_key=self._credentials.secret_key,
+            session_token=self._credentials.session_token,
+            bucket=bucket,
+            prefix=prefix,
+            ca_bundle=self._ca_bundle,
+            insecure=options.insecure,
+            retention=retention,
+            checksum=options.checksum,
+            payload_signing=options.payload_signing,
+            session_open=options.session_open,
+            keep_sessions_open=options.keep_sessions_open,
+            connect_timeout_seconds=options.connect_timeout_seconds,
+            read_timeout_seconds=options.read_timeout_seconds,
+            clock_offset_seconds=self._clock_offset_seconds,
+        )
+
+    @classmethod
+    def in_worker(cls, setting: WorkerSetting) -> S3DataPlane:
+        return S3DataPlane(setting)
+
+    def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
+        return self._control.remove(location, bypass_governance=bypass_governance, release_holds=release_holds)

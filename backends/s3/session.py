@@ -1,0 +1,240 @@
+"""An S3 session: one connection, opened, used for its objects one after another, closed.
+
+One idea: while a request is outstanding the next one is already made and signed, so the client's own work hides
+behind the platform's; on the wire there is still exactly one request at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from typing import Protocol
+
+from archiver.record import Operation, Recorder, Status
+from backends.base import Batch
+from backends.s3.connection import Connection, Endpoint, connect
+from backends.s3.replies import BodyCheck, ReplyReader
+from backends.s3.setting import WorkerSetting
+
+_REASON = {
+    Status.CONNECT_FAILED: "connect failed",
+    Status.CONNECT_TIMEOUT: "connect timeout",
+    Status.TLS_FAILED: "TLS failed",
+    Status.READ_TIMEOUT: "read timeout",
+    Status.CONNECTION_LOST: "connection lost",
+    Status.TRUNCATED: "truncated",
+    Status.PROTOCOL_ERROR: "protocol error",
+}
+
+
+class RequestSource(Protocol):
+    """Where a session gets its requests (backends.s3.data_plane.S3DataPlane)."""
+
+    setting: WorkerSetting
+
+    def endpoint(self, index: int) -> Endpoint: ...
+
+    def object_name(self, number: int) -> str: ...
+
+    def opening_request(self, endpoint_index: int) -> bytes: ...
+
+    def archive_request(self, endpoint_index: int, number: int, size_bytes: int) -> tuple[bytes | memoryview, ...]: ...
+
+    def retrieve_request(self, endpoint_index: int, number: int) -> bytes: ...
+
+    def check(self, number: int, size_bytes: int) -> BodyCheck: ...
+
+
+class S3Session:
+    """One session (with --keep-sessions-open: all sessions of one client, over one connection)."""
+
+    def __init__(self, source: RequestSource, endpoint_index: int) -> None:
+        self._source = source
+        self._endpoint_index = endpoint_index
+        self._connection: Connection | None = None
+        self._record: Recorder | None = None
+        self._finished: asyncio.Future[None] | None = None
+        self._opening = False
+        self._opened = False
+        self._batch = Batch((), (), ())
+        self._index = 0
+        self._due_ns = 0
+        self._next: tuple[tuple[bytes | memoryview, ...], BodyCheck | None] | None = None
+        self._check: BodyCheck | None = None
+        self._connected_ns = 0
+
+    async def open(self, record: Recorder, due_ns: int) -> bool:
+        if self._connection is not None and self._connection.usable:
+            return True  # kept open
+        self._record = record
+        self._due_ns = due_ns
+        setting = self._source.setting
+        endpoint = self._source.endpoint(self._endpoint_index)
+        sent_ns = time.monotonic_ns()
+        try:
+            async with asyncio.timeout(setting.connect_timeout_seconds):
+                self._connection = await connect(endpoint, self, setting.read_timeout_seconds)
+        except TimeoutError:
+            waited = f"{endpoint.url}: no connection in {setting.connect_timeout_seconds:g} s (--connect-timeout)"
+            self._open_failed(Status.CONNECT_TIMEOUT, waited, sent_ns)
+            return False
+        except ssl.SSLError as error:
+            self._open_failed(Status.TLS_FAILED, f"{endpoint.url}: {error}", sent_ns)
+            return False
+        except OSError as error:
+            self._open_failed(Status.CONNECT_FAILED, f"{endpoint.url}: {error}", sent_ns)
+            return False
+        self._connected_ns = time.monotonic_ns()
+        if setting.session_open == "connect":
+            self._opened = True
+            self._row(Operation.OPEN, 0, sent_ns, self._connected_ns, self._connected_ns, 0)
+            return True
+        self._opening = True
+        self._opened = False
+        self._open_sent_ns = sent_ns
+        self._finished = asyncio.get_running_loop().create_future()
+        is_head = setting.session_open == "head-bucket"
+        self._connection.send((self._source.opening_request(self._endpoint_index),), is_head=is_head)
+        await self._finished
+        return self._opened
+
+    async def perform(self, batch: Batch, record: Recorder) -> None:
+        self._record = record
+        self._batch = batch
+        self._index = 0
+        self._due_ns = time.monotonic_ns()
+        self._finished = asyncio.get_running_loop().create_future()
+        self._next = self._make_request(0)
+        self._send_next()
+        await self._finished
+
+    async def close(self, record: Recorder) -> None:
+        if self._source.setting.keep_sessions_open and self._connection is not None and self._connection.usable:
+            return
+        sent_ns = time.monotonic_ns()
+        await self.disconnect()
+        done_ns = time.monotonic_ns()
+        record.row(Operation.CLOSE, 0, sent_ns, sent_ns, done_ns, done_ns, 0, endpoint=self._endpoint_index)
+
+    async def disconnect(self) -> None:
+        """Close the connection, whatever was kept."""
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    # The connection's owner.
+
+    def reply_complete(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
+        if self._opening:
+            self._opening = False
+            self._opened = reply.status < 300
+            status = Status.OK if self._opened else reply.status
+            if not self._opened:
+                self._reply_error(Operation.OPEN, reply, self._source.setting.bucket)
+            self._row(Operation.OPEN, 0, self._open_sent_ns, self._connected_ns, done_ns, 0, status)
+            self._finish()
+            return
+        batch, index = self._batch, self._index
+        operation, number, size_bytes = batch.operation[index], batch.number[index], batch.size_bytes[index]
+        if reply.status != 200:
+            self._reply_error(operation, reply, self._source.object_name(number))
+            self._row(operation, number, sent_ns, first_byte_ns, done_ns, 0, reply.status)
+        elif self._check is not None and not self._check.finish():
+            self._error(operation, "damaged", "the bytes are not those that were archived", reply.request_id, number)
+            self._row(operation, number, sent_ns, first_byte_ns, done_ns, 0, Status.DAMAGED)
+        else:
+            self._row(operation, number, sent_ns, first_byte_ns, done_ns, size_bytes)
+        self._due_ns = done_ns
+        self._index = index + 1
+        if self._index == len(batch):
+            self._finish()
+        elif not reply.keep_alive:
+            left = len(batch) - self._index
+            message = f"the server ended the connection with {left} of {len(batch)} objects still to come"
+            self._error(Operation.SESSION, "closed by server", message, reply.request_id, number)
+            self._finish()
+        else:
+            self._send_next()
+
+    def exchange_failed(self, status: Status, message: str, sent_ns: int, first_byte_ns: int) -> None:
+        done_ns = time.monotonic_ns()
+        if self._opening:
+            self._opening = False
+            self._open_failed(
+                status, f"{self._source.endpoint(self._endpoint_index).url}: {message}", self._open_sent_ns
+            )
+        else:
+            operation, number = self._batch.operation[self._index], self._batch.number[self._index]
+            self._error(operation, _REASON[status], message, "", number)
+            self._row(operation, number, sent_ns, first_byte_ns or done_ns, done_ns, 0, status)
+            self._index += 1
+        self._finish()
+
+    def _send_next(self) -> None:
+        assert self._next is not None
+        parts, check = self._next
+        connection = self._connection
+        if connection is None or not connection.usable:
+            self.exchange_failed(
+                Status.CONNECTION_LOST,
+                "the server closed the connection between two objects",
+                self._due_ns,
+                0,
+            )
+            return
+        self._check = check
+        connection.send(parts, check=check)
+        following = self._index + 1
+        if following < len(self._batch):
+            self._next = self._make_request(following)
+
+    def _make_request(self, index: int) -> tuple[tuple[bytes | memoryview, ...], BodyCheck | None]:
+        number, size_bytes = self._batch.number[index], self._batch.size_bytes[index]
+        if self._batch.operation[index] is Operation.ARCHIVE:
+            return self._source.archive_request(self._endpoint_index, number, size_bytes), None
+        request = self._source.retrieve_request(self._endpoint_index, number)
+        return (request,), self._source.check(number, size_bytes)
+
+    def _row(
+        self,
+        operation: Operation,
+        number: int,
+        sent_ns: int,
+        first_byte_ns: int,
+        done_ns: int,
+        size_bytes: int,
+        status: int = Status.OK,
+    ) -> None:
+        assert self._record is not None
+        self._record.row(
+            operation,
+            number,
+            self._due_ns,
+            sent_ns,
+            first_byte_ns,
+            done_ns,
+            size_bytes,
+            status,
+            1,
+            self._endpoint_index,
+        )
+
+    def _open_failed(self, status: Status, message: str, sent_ns: int) -> None:
+        done_ns = time.monotonic_ns()
+        assert self._record is not None
+        self._record.error(Operation.OPEN, _REASON[status], message)
+        self._row(Operation.OPEN, 0, sent_ns, done_ns, done_ns, 0, status)
+
+    def _reply_error(self, operation: Operation, reply: ReplyReader, name: str) -> None:
+        code, message = reply.s3_error()
+        assert self._record is not None
+        self._record.error(operation, f"{reply.status} {code}".strip(), message, reply.request_id, name)
+
+    def _error(self, operation: Operation, reason: str, message: str, request_id: str, number: int) -> None:
+        assert self._record is not None
+        self._record.error(operation, reason, message, request_id, self._source.object_name(number))
+
+    def _finish(self) -> None:
+        if self._finished is not None and not self._finished.done():
+            self._finished.set_result(None)

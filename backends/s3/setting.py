@@ -1,0 +1,30 @@
+"""The setting of the S3 data plane: what travels from the coordinator to its workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from archiver.retention import Retention
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSetting:
+    """All that a worker needs to speak to the platform. Travels to workers only; never stored or printed."""
+
+    endpoints: tuple[str, ...]
+    region: str
+    access_key: str
+    secret_key: str = field(repr=False)
+    session_token: str | None = field(repr=False)
+    bucket: str
+    prefix: str
+    ca_bundle: str | None
+    insecure: bool
+    retention: Retention
+    checksum: str
+    payload_signing: bool
+    session_open: str
+    keep_sessions_open: bool
+    connect_timeout_seconds: float
+    read_timeout_seconds: float
+    clock_offset_seconds: float  # server minus client
