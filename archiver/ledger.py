@@ -79,6 +79,11 @@ class Ledger:
         names = [field.name for field in fields(Placement)]
         return [_placement({name: bool(row[name]) if name in flags else row[name] for name in names}) for row in rows]
 
+    def latest_run(self) -> str | None:
+        """The last run that still has something out there."""
+        row = self._db.execute("SELECT run FROM placement WHERE removed_at IS NULL ORDER BY id DESC LIMIT 1").fetchone()
+        return None if row is None else str(row["run"])
+
     def knows(self, run: str) -> bool:
         """True when the ledger ever had a row of this run."""
         return self._db.execute("SELECT 1 FROM placement WHERE run = ? LIMIT 1", (run,)).fetchone() is not None

@@ -146,7 +146,7 @@ class RunDatabase:
         if path.is_dir():
             path = path / FILE_NAME
         if not path.exists():
-            raise ResultsError(f"{path}: no such run; `archiver runs` lists those there are")
+            raise ResultsError(f"{path}: no such run; name its id, its folder, or `latest`")
         try:
             connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
             version = connection.execute("PRAGMA user_version").fetchone()[0]

@@ -1,0 +1,122 @@
+"""What a run's database says, for people and for programs: used by `run` and by `report`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from archiver.home import ledger_path
+from archiver.ledger import Ledger
+from archiver.sizes import format_bytes, format_duration, format_instant
+from results.contract import run_document
+from results.database import RunDatabase
+from results.documents import json_text
+from results.doubts import doubts
+from results.tables import build_tables
+from results.text import render_text
+
+LONG_TABLE = "latency"  # one block per cell: in the report, not on a terminal
+
+
+def document(database: RunDatabase) -> dict[str, Any]:
+    """The published JSON document of a run."""
+    run = database.run()
+    facts = {
+        "run": run["id"],
+        "scenario": run["scenario"],
+        "backend": run["backend"],
+        "platform": run["platform"],
+        "hosts": [run["host"]],
+        "settings": run["settings"],
+        "location": run["location"],
+        "command_line": run["command_line"],
+        "shared_host": bool(run["shared_host"]),
+        "lock_verified": run["lock_verified"],
+        "order": run["sweep_order"],
+        "order_seed": run["order_seed"],
+        "doubts": doubts(database),
+    }
+    return run_document(facts, database.results())
+
+
+def run_json(database: RunDatabase) -> str:
+    return json_text(document(database))
+
+
+def facts(database: RunDatabase) -> dict[str, str]:
+    """What opens a report: label and text, in order."""
+    run = database.run()
+    settings, host, platform = run["settings"], run["host"], run["platform"]
+    lock = "none"
+    if settings["retention_mode"] != "none":
+        until = settings["retain_until"]
+        how_long = (
+            f"until {format_instant(until)}" if until else f"for {format_duration(settings['retain_for_seconds'])}"
+        )
+        lock = f"{settings['retention_mode']} {how_long}"
+    if settings["legal_hold"]:
+        lock += ", legal hold"
+    if run["lock_verified"]:
+        lock += f" (first lock read back: {run['lock_verified']})"
+    offset = platform["server_clock_offset_seconds"]
+    return {
+        "run": run["id"],
+        "scenario": f"{run['scenario_title']}, order {run['sweep_order']} (seed {run['order_seed']})",
+        "started": format_instant(run["started_at"]),
+        "platform": f"{platform['name']} through {run['backend']}"
+        + (f", {', '.join(platform['endpoints'])}" if platform["endpoints"] else ""),
+        "durability": platform["durability"],
+        "server clock": "unknown" if offset is None else f"{offset:+.1f} s against this machine",
+        "lock": lock,
+        "session": f"{settings['session_kind']}, opening asks {settings['session_open']}",
+        "checks": f"checksum {settings['checksum']}, retrieved objects verified: {settings['verify']}",
+        "client": f"{host['processor']}, {host['cores']} cores, {format_bytes(host['memory_bytes'])} memory, "
+        f"kernel {host['kernel']}, Python {host['python']}, {run['workers']} worker(s)"
+        + (f" on core {', '.join(map(str, run['worker_cores']))}" if run["worker_cores"] else ""),
+        "command": " ".join(run["command_line"]),
+    }
+
+
+def print_run(database: RunDatabase) -> None:
+    """Facts, tables, doubts, and what is left on the platform."""
+    run = database.run()
+    for label, text in facts(database).items():
+        click.echo(f"{label:>13}  {text}")
+    results = database.results()
+    if not results:
+        click.echo("\nno phase finished, so there is nothing to show")
+        return
+    for table in build_tables(results):
+        if table.name == LONG_TABLE:
+            continue
+        click.echo()
+        click.echo(render_text(table), nl=False)
+    click.echo()
+    if run["shared_host"]:
+        click.echo("client and server share this machine: comparison, not capacity")
+    for doubt in doubts(database):
+        click.echo(f"doubt: {doubt}")
+    _print_left_behind(run["id"])
+    click.echo(f"report: archiver report {run['id']}")
+
+
+def _print_left_behind(run_id: str) -> None:
+    """What this run left on its platform, from the ledger."""
+    ledger = Ledger(ledger_path())
+    placements = ledger.placements(run_id)
+    ledger.close()
+    if not placements:
+        return
+    objects = sum(p.objects if p.objects is not None else p.objects_max for p in placements)
+    size_bytes = sum(p.bytes if p.bytes is not None else p.bytes_max for p in placements)
+    open_rows = any(p.objects is None for p in placements)
+    dates = [p.latest_retain_until for p in placements if p.latest_retain_until is not None]
+    locked = f", none locked beyond {format_instant(max(dates))}" if dates else ", not locked by date"
+    held = ", under legal hold" if any(p.legal_hold for p in placements) else ""
+    bound = "at most " if open_rows else ""
+    click.echo(
+        f"left on the platform: {bound}{objects:,} objects, {format_bytes(size_bytes)} in "
+        f"{placements[0].bucket}/{placements[0].prefix}{locked}{held}"
+    )
+    click.echo(f"remove them: archiver cleanup {run_id}")

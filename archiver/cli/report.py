@@ -1,0 +1,45 @@
+"""``archiver report``: write the tables and figures of a run into a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from archiver.cli.output import document, facts
+from archiver.errors import ResultsError
+from archiver.home import runs_dir
+from results.database import RunDatabase
+from results.documents import write_documents
+
+
+@click.command()
+@click.argument("run")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder  [default: report/ in the run's]")
+def report(run: str, out: Path | None) -> None:
+    """Write the report of RUN: report.md, results.json, tables as CSV, figures as SVG and PNG.
+
+    RUN is a run's id, its folder, its database, or `latest`.
+
+    \b
+    Example:
+        archiver report latest
+    """
+    database = RunDatabase.open(find_run(run))
+    data = document(database)
+    folder = out if out is not None else database.path.parent / "report"
+    paths = write_documents(
+        folder, data, facts=facts(database), doubts=data["doubts"], shares_machine=data["shared_host"]
+    )
+    click.echo(f"{paths[0]}: {len(paths)} files")
+
+
+def find_run(run: str) -> Path:
+    """The path of a run named by id, folder, file, or `latest`."""
+    if run == "latest":
+        folders = sorted(path for path in runs_dir().glob("*") if path.is_dir())
+        if not folders:
+            raise ResultsError(f"{runs_dir()}: there is no run yet; make one with: archiver run dr550 --quick")
+        return folders[-1]
+    given = Path(run)
+    return given if given.exists() else runs_dir() / run

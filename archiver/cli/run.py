@@ -1,0 +1,193 @@
+"""``archiver run``: carry out a scenario on a platform, print its tables, leave its database."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archiver.cli.output import print_run, run_json
+from archiver.cli.parameters import DURATION, INSTANT, SIZE
+from archiver.cli.progress import Progress
+from archiver.errors import UsageError
+from archiver.home import ledger_path, runs_dir
+from archiver.ledger import Ledger
+from archiver.platforms import PLATFORMS, open_backend
+from archiver.retention import Guards, Retention, RetentionMode, latest_date
+from archiver.run import RunOptions, execute
+from archiver.sizes import format_bytes, format_instant
+from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
+from backends.s3 import S3Options
+from results.database import RunDatabase
+from scenarios.model import Scenario
+from scenarios.reader import read_scenario
+
+
+@click.command()
+@click.argument("scenario")
+@click.option("--quick", is_flag=True, help="The scenario's readable subset, in under 90 seconds.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key of the scenario.")
+@click.option(
+    "--order",
+    type=click.Choice(["shuffled", "paper"]),
+    default="shuffled",
+    show_default=True,
+    help="Order of cells: shuffled by --seed, or the paper's.",
+)
+@click.option("--seed", type=int, default=None, help="Seed of the shuffled order  [default: random, recorded]")
+@click.option("--allow-large-sessions", is_flag=True, help="Allow sessions of more than 500 objects.")
+@click.option("--dry-run", is_flag=True, help="Print phases, objects, bytes and dates; touch nothing.")
+@click.option("--backend", default="s3", show_default=True, help="Protocol: s3, null, or an installed one.")
+@click.option("--platform", type=click.Choice(PLATFORMS), help="Start this platform for the run  [default: embedded]")
+@click.option("--endpoint", "endpoints", multiple=True, metavar="URL", help="A running platform; repeat for several.")
+@click.option("--bucket", help="Use this bucket  [default: one of the run's own, with Object Lock]")
+@click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
+@click.option("--profile", help="AWS profile with the credentials  [default: AWS_PROFILE or the environment]")
+@click.option("--ca-bundle", help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE or the system's]")
+@click.option("--insecure", is_flag=True, help="Do not verify TLS certificates.")
+@click.option("--connect-timeout", type=DURATION, default="5s", show_default=True, help="For connecting and TLS.")
+@click.option("--read-timeout", type=DURATION, default="30s", show_default=True, help="For silence after a request.")
+@click.option(
+    "--retention-mode",
+    type=click.Choice([mode.value for mode in RetentionMode]),
+    default="GOVERNANCE",
+    show_default=True,
+    help="Lock of every archived object.",
+)
+@click.option("--retain-for", type=DURATION, help="Lock each object this long  [default: 5m]")
+@click.option("--retain-until", type=INSTANT, help="Lock all objects until this date, with a time zone.")
+@click.option("--legal-hold", is_flag=True, help="Place a legal hold on every archived object.")
+@click.option("--max-retain", type=DURATION, default="1h", show_default=True, help="Refuse to lock longer.")
+@click.option("--max-locked-bytes", type=SIZE, default="40GB", show_default=True, help="Refuse to lock more.")
+@click.option("--accept-locked-until", type=INSTANT, help="Consent that COMPLIANCE objects stay until this date.")
+@click.option("--checksum", type=click.Choice(CHECKSUMS), default="crc32c", show_default=True, help="Sent with PUT.")
+@click.option("--payload-signing", is_flag=True, help="Sign the SHA-256 of every body.")
+@click.option(
+    "--verify",
+    type=click.Choice(["all", "sample", "none"]),
+    default="all",
+    show_default=True,
+    help="Which retrieved objects to compare byte for byte; sample: every 16th.",
+)
+@click.option(
+    "--session-open",
+    type=click.Choice(SESSION_OPEN_KINDS),
+    default="head-bucket",
+    show_default=True,
+    help="What opening a session asks of the server.",
+)
+@click.option("--keep-sessions-open", is_flag=True, help="One connection per client instead of one per session.")
+@click.option("--workers", type=click.IntRange(1, 256), help="Worker processes  [default: one per core it may use]")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
+@click.option("--quiet", is_flag=True, help="No progress and no tables.")
+def run(**given: Any) -> None:  # fmt: skip
+    """Carry out SCENARIO on a platform and print what was measured.
+
+    SCENARIO is a built-in name (see `archiver scenarios list`) or a TOML file. Without --platform or --endpoint the
+    embedded store is started, measured and stopped.
+
+    \b
+    Example:
+        archiver run dr550 --quick --set object_sizes=8KiB,1MiB
+
+    Exit status: 0 all well; 1 an operation failed, data was damaged or a criterion was missed; 2 usage or a bad
+    scenario; 3 the platform could not be reached or refused the set-up; 130 interrupted. Whatever finished is saved.
+    """
+    seed = given["seed"] if given["seed"] is not None else time.time_ns() % 2**31
+    scenario = read_scenario(
+        given["scenario"],
+        overrides=given["overrides"],
+        quick=given["quick"],
+        order=given["order"],
+        order_seed=seed,
+        allow_large_sessions=given["allow_large_sessions"],
+    )
+    options = _options(given)
+    if given["dry_run"]:
+        _print_plan(scenario, options)
+        return
+    s3_options = S3Options(
+        endpoints=given["endpoints"],
+        bucket=given["bucket"],
+        region=given["region"],
+        profile=given["profile"],
+        ca_bundle=given["ca_bundle"],
+        insecure=given["insecure"],
+        checksum=options.checksum,
+        payload_signing=options.payload_signing,
+        session_open=options.session_open,
+        keep_sessions_open=given["keep_sessions_open"],
+        connect_timeout_seconds=given["connect_timeout"],
+        read_timeout_seconds=given["read_timeout"],
+    )
+    say = not given["quiet"]
+    with (
+        open_backend(given["backend"], given["platform"], s3_options) as (backend, hosted),
+        Progress(scenario, enabled=say) as progress,
+    ):
+        outcome = execute(scenario, backend, hosted, options, Ledger(ledger_path()), progress)
+    database = RunDatabase.open(outcome.database)
+    if given["as_json"]:
+        click.echo(run_json(database), nl=False)
+    elif say:
+        print_run(database)
+    if outcome.failure:
+        click.echo(f"archiver: {outcome.failure}", err=True)
+    if outcome.interrupted:
+        click.echo(f"archiver: interrupted; what finished is in {outcome.database}", err=True)
+        sys.exit(130)
+    failed = any(result.errors for result in database.results())
+    sys.exit(1 if outcome.failure or failed else 0)
+
+
+def _options(given: dict[str, Any]) -> RunOptions:
+    if given["retain_for"] is not None and given["retain_until"] is not None:
+        raise UsageError("--retain-for and --retain-until both say how long; choose one of them")
+    mode = RetentionMode(given["retention_mode"])
+    retain_for = given["retain_for"] if given["retain_for"] is not None else 300.0
+    no_date = mode is RetentionMode.NONE
+    return RunOptions(
+        retention=Retention(
+            mode=mode,
+            retain_for_seconds=None if given["retain_until"] is not None or no_date else retain_for,
+            retain_until=None if no_date else given["retain_until"],
+            legal_hold=given["legal_hold"],
+        ),
+        guards=Guards(given["max_retain"], given["max_locked_bytes"], given["accept_locked_until"]),
+        verify=given["verify"],
+        session_kind="kept" if given["keep_sessions_open"] else "opened",
+        session_open=given["session_open"],
+        checksum=given["checksum"],
+        payload_signing=given["payload_signing"],
+        workers=given["workers"],
+        command_line=["archiver", *sys.argv[1:]],
+        out_dir=given["out"] if given["out"] is not None else runs_dir(),
+    )
+
+
+def _print_plan(scenario: Scenario, options: RunOptions) -> None:
+    """The phases with the objects, bytes and date that they would leave behind."""
+    click.echo(f"{scenario.title}: {len(scenario.phases)} phases, order {scenario.order} (seed {scenario.order_seed})")
+    click.echo(f"{'#':>4}  {'phase':<46} {'objects at most':>16} {'archived at most':>17}")
+    for phase in scenario.phases:
+        objects = sum(phase.objects_max(workload) for workload in phase.workloads)
+        archived = phase.archived_max()[1]
+        click.echo(
+            f"{phase.position:>4}  {phase.label:<46} {objects:>16,} {format_bytes(archived) if archived else '-':>17}"
+        )
+    objects, size_bytes = scenario.archived_max()
+    click.echo(f"archives at most {objects:,} objects, {format_bytes(size_bytes)}")
+    latest = latest_date(options.retention, options.guards, time.time())
+    if latest is not None:
+        click.echo(
+            f"locks them in mode {options.retention.mode.value}; a phase starting now would lock nothing beyond "
+            f"{format_instant(latest)}"
+        )
+    if options.retention.legal_hold:
+        click.echo("places a legal hold on every object; cleanup --release-holds removes it")
+    if not options.retention.locks:
+        click.echo("locks nothing")

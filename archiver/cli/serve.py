@@ -1,0 +1,73 @@
+"""`archiver serve`: run the embedded WORM store by hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from archiver.home import store_dir
+from backends.embedded import credentials
+from backends.embedded.server import Settings, is_loopback
+from backends.embedded.server import serve as run_store
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the store; made if missing.  [default: store in $ARCHIVER_HOME]",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9000,
+    show_default=True,
+    help="TCP port; 0 takes a free one.",
+)
+@click.option(
+    "--credential",
+    "requests",
+    multiple=True,
+    metavar="NAME[:without=RIGHT,...]",
+    help="Make a further credential, without some rights: bypass, retention, hold, delete. May be repeated.",
+)
+@click.option("--tls-certificate", type=click.Path(dir_okay=False, path_type=Path), help="PEM file; turns HTTPS on.")
+@click.option("--tls-key", type=click.Path(dir_okay=False, path_type=Path), help="PEM file of its private key.")
+def serve(
+    data: Path | None,
+    host: str,
+    port: int,
+    requests: tuple[str, ...],
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+) -> None:
+    """Run the embedded WORM store until Ctrl-C: S3 with Object Lock, on this machine's disk.
+
+    \b
+    Example:
+        archiver serve --data /tmp/worm-store --port 0
+
+    The store makes a random access key and secret on first use and keeps them in credentials.json in its
+    folder, readable by its owner only; it never prints a secret. It refuses writes when less than 256 MiB of
+    the device are free.
+    """
+    folder = data if data is not None else store_dir()
+    if not is_loopback(host) and tls_certificate is None:
+        click.echo(
+            f"warning: {host} can be reached from other machines and TLS is off: objects travel readable,"
+            " only their signatures are safe. Use --tls-certificate and --tls-key.",
+            err=True,
+        )
+
+    def ready(endpoint: str) -> None:
+        click.echo(f"The embedded WORM store in {folder} listens on {endpoint}; stop it with Ctrl-C.\n")
+        click.echo(f"  credentials   {folder / credentials.FILE_NAME}")
+        click.echo(f"  statistics    {endpoint}/-/statistics")
+        click.echo(f"  use it        export AWS_ENDPOINT_URL={endpoint} AWS_DEFAULT_REGION=us-east-1")
+        click.echo("                and AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY from the credentials file")
+        sys.stdout.flush()
+
+    run_store(Settings(folder, host, port, requests, tls_certificate, tls_key), ready)

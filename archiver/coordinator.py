@@ -1,0 +1,391 @@
+"""The coordinator of one phase: hands out object numbers, starts the workers together, merges what they report.
+
+One idea: everything is a sum over intervals. A phase's result is made from the tallies that ended in its measured
+time, whichever client, worker or host they came from.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archiver.assignment import (
+    INTERVAL_NS,
+    Assignment,
+    ClientAssignment,
+    IntervalReport,
+    PhaseReport,
+    Tally,
+    TallyKey,
+)
+from archiver.bottleneck import limited_by
+from archiver.histogram import Histogram
+from archiver.processes import WorkerProcesses
+from archiver.record import ErrorKind
+from archiver.retention import DateMaker, Retention
+from archiver.sampler import ResourceSampler
+from results.database import HistogramRow, IntervalRow
+from results.model import ClientUsage, FirstError, Result, ServerUsage
+from scenarios.model import Phase, Workload
+
+START_DELAY_NS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetting:
+    """What is the same for all phases of a run."""
+
+    run_id: str
+    content_seed: int
+    backend: str
+    backend_setting: Any
+    retention: Retention
+    verify: str
+    session_kind: str
+    session_open: str
+    checksum: str
+    payload_signing: bool
+
+
+@dataclass(slots=True)
+class PhaseOutcome:
+    """A finished phase, merged."""
+
+    phase: Phase
+    started_at: float
+    seconds: float
+    results: list[Result]
+    intervals: list[IntervalRow]
+    histograms: list[HistogramRow]
+    archived: list[tuple[int, int, int]]  # object bytes, first and last number
+    errors: list[FirstError]
+    gave_up: str | None
+
+    def archived_objects(self) -> int:
+        return sum(last - first + 1 for _, first, last in self.archived)
+
+    def archived_bytes(self) -> int:
+        return sum(size * (last - first + 1) for size, first, last in self.archived)
+
+    def unknown_objects(self) -> int:
+        """Archives whose answer never came: the platform may hold them all the same."""
+        return sum(e.count for e in self.errors if e.operation == "archive" and not e.reason[0].isdigit())
+
+
+class ObjectNumbers:
+    """Numbers for objects to archive, and the numbers of those archived so far, by size."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._next = 0
+        self._archived: dict[int, list[tuple[int, int]]] = {}
+
+    def fresh(self, count: int) -> tuple[int, int]:
+        """``count`` numbers never used before, as (first, last + 1)."""
+        first = self._next
+        self._next += count
+        return first, self._next
+
+    def keep(self, object_bytes: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """These were archived."""
+        self._archived.setdefault(object_bytes, []).extend(ranges)
+
+    def sample(self, object_bytes: int, count: int, position: int) -> NDArray[np.int64]:
+        """Up to ``count`` archived objects of one size in random order, each once; the order follows the seed."""
+        ranges = self._archived.get(object_bytes, [])
+        if not ranges:
+            return np.empty(0, dtype=np.int64)
+        firsts = np.array([first for first, _ in ranges], dtype=np.int64)
+        sizes = np.array([last - first + 1 for first, last in ranges], dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        generator = np.random.Generator(np.random.PCG64([self._seed, position]))
+        total = int(sizes.sum())
+        chosen = generator.permutation(total)[:count]
+        which = np.searchsorted(starts, chosen, side="right") - 1
+        return firsts[which] + (chosen - starts[which])
+
+
+class Coordinator:
+    """Runs phases on worker processes."""
+
+    def __init__(self, setting: RunSetting, workers: WorkerProcesses, sampler: ResourceSampler, count: int) -> None:
+        self._setting = setting
+        self._workers = workers
+        self._sampler = sampler
+        self._worker_count = count
+
+    def run_phase(
+        self,
+        phase: Phase,
+        numbers: ObjectNumbers,
+        dates: DateMaker | None,
+        on_report: Callable[[IntervalReport], None],
+        store_bytes: int | None,
+    ) -> PhaseOutcome:
+        """Carry out one phase. Raises RunFailed when a worker dies; ``on_report`` has then seen all it had reported."""
+        merge = _Merge(phase)
+
+        def take(report: IntervalReport) -> None:
+            merge.take(report)
+            on_report(report)
+
+        assignments = self._assign(phase, numbers, dates)
+        started_at, start_ns = time.time(), 0
+
+        def start() -> int:
+            nonlocal started_at, start_ns
+            self._sampler.take()
+            started_at, start_ns = time.time(), time.monotonic_ns() + START_DELAY_NS
+            return start_ns
+
+        reports = self._workers.run(assignments, start, take)
+        end_ns = time.monotonic_ns()
+        self._sampler.take()
+        window = merge.window(reports, start_ns)
+        seconds = (window.to_ns - window.from_ns) / 1e9
+        usage = self._sampler.usage(window.from_ns, window.to_ns)
+        outcome = PhaseOutcome(
+            phase=phase,
+            started_at=started_at,
+            seconds=(end_ns - start_ns) / 1e9,
+            results=[],
+            intervals=merge.interval_rows(window),
+            histograms=[],
+            archived=merge.archived_ranges(),
+            errors=merge.first_errors(),
+            gave_up=next((report.gave_up for report in reports if report.gave_up), None),
+        )
+        totals = merge.totals(window)
+        objects_measured = sum(tally.objects for tally, _ in totals)
+        client = _client_usage(reports, seconds, objects_measured)
+        for workload, (tally, outside) in zip(phase.workloads, totals, strict=True):
+            result = self._result(phase, workload, tally, outside, seconds, window, usage, client)
+            result = replace(
+                result,
+                store_bytes_before=store_bytes,
+                first_errors=tuple(e for e in outcome.errors if e.operation in _operations(workload)),
+            )
+            outcome.results.append(result)
+            outcome.histograms += [_histogram_row(workload.name, name, h) for name, h in tally.histograms.items()]
+        return outcome
+
+    def _assign(self, phase: Phase, numbers: ObjectNumbers, dates: DateMaker | None) -> list[Assignment]:
+        """Give every client its share of object numbers, and spread clients over the workers."""
+        clients: list[ClientAssignment] = []
+        for index, workload in enumerate(phase.workloads):
+            share = phase.objects_max(workload) // workload.clients
+            if workload.operation == "archive":
+                mine: list[tuple[int, int] | NDArray[np.int64]] = [
+                    numbers.fresh(share) for _ in range(workload.clients)
+                ]
+            else:
+                pool = numbers.sample(workload.object_bytes, share * workload.clients, phase.position)
+                each = len(pool) // workload.clients
+                mine = [pool[i * each : (i + 1) * each] for i in range(workload.clients)]
+            clients += [ClientAssignment(len(clients) + i, index, part) for i, part in enumerate(mine)]
+        workers = min(self._worker_count, len(clients))
+        setting = self._setting
+        return [
+            Assignment(
+                run_id=setting.run_id,
+                content_seed=setting.content_seed,
+                backend=setting.backend,
+                backend_setting=setting.backend_setting,
+                phase=phase,
+                clients=tuple(clients[worker::workers]),
+                dates=dates,
+                verify=setting.verify,
+            )
+            for worker in range(workers)
+        ]
+
+    def _result(
+        self,
+        phase: Phase,
+        workload: Workload,
+        tally: Tally,
+        outside: dict[str, int],
+        seconds: float,
+        window: Window,
+        usage: ServerUsage | None,
+        client: ClientUsage,
+    ) -> Result:
+        setting = self._setting
+        histograms = tally.histograms
+        archives = workload.operation == "archive"
+
+        def latency(quantity: str) -> Any:
+            return histograms[quantity].latency() if quantity in histograms else None
+
+        return Result(
+            phase=phase.name,
+            workload=workload.name,
+            operation=workload.operation,
+            object_bytes=workload.object_bytes,
+            objects_per_session=workload.objects_per_session,
+            clients=workload.clients,
+            repetition=phase.repetition,
+            position=phase.position,
+            session_kind=setting.session_kind,
+            session_open=setting.session_open,
+            temperature=None if archives else "unknown",
+            checksum=setting.checksum,
+            payload_signing=setting.payload_signing,
+            retention_mode=setting.retention.mode.value,
+            legal_hold=setting.retention.legal_hold,
+            verified="none" if archives else setting.verify,
+            sessions=tally.sessions,
+            objects=tally.objects,
+            bytes=tally.bytes,
+            attempts=tally.attempts,
+            errors=tally.errors + outside["errors"],
+            refusals=tally.refusals,
+            seconds=seconds,
+            warm_up_objects=outside["warm-up"],
+            drained_objects=outside["drain"],
+            store_bytes_before=None,
+            objects_per_second=tally.objects / seconds if seconds else 0.0,
+            megabytes_per_second=tally.bytes / seconds / 1e6 if seconds else 0.0,
+            mebibytes_per_second=tally.bytes / seconds / (1 << 20) if seconds else 0.0,
+            session_service_ms=latency("session_service"),
+            session_response_ms=latency("session_response"),
+            session_open_ms=latency("session_open"),
+            session_close_ms=latency("session_close"),
+            object_service_ms=latency("object_service"),
+            object_response_ms=latency("object_response"),
+            first_byte_ms=latency("first_byte"),
+            server=usage,
+            client=client,
+            limited_by=limited_by(client, usage, min(self._worker_count, phase.clients)),
+            settled=window.settled,
+            achieved_per_second=tally.objects / seconds if seconds else 0.0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The measured time. ``first`` and ``last`` bound its intervals where it is a window of time, else None."""
+
+    from_ns: int
+    to_ns: int
+    first: int | None
+    last: int | None
+    settled: bool
+
+    def part(self, key: TallyKey) -> str:
+        """warm-up, measured or drain."""
+        if self.first is None or self.last is None:
+            return "warm-up" if key.warm_up else "measured"
+        if key.interval < self.first:
+            return "warm-up"
+        return "measured" if key.interval < self.last else "drain"
+
+
+class _Merge:
+    """What the workers of one phase reported."""
+
+    def __init__(self, phase: Phase) -> None:
+        self._phase = phase
+        self._tallies: dict[TallyKey, Tally] = {}
+        self._errors: dict[tuple[str, str], ErrorKind] = {}
+        self._archived: list[tuple[int, int, int]] = []
+
+    def take(self, report: IntervalReport) -> None:
+        for key, tally in report.tallies.items():
+            self._tallies.setdefault(key, Tally()).add(tally)
+        for error in report.errors:
+            known = self._errors.setdefault((error.operation, error.reason), error)
+            if known is not error:
+                known.count += error.count
+        self._archived += report.archived
+
+    def window(self, reports: Sequence[PhaseReport], start_ns: int) -> Window:
+        """The time that counts: all workers' warm-up is over, and no client has run out of its share."""
+        from_ns = max((report.measured_from_ns for report in reports), default=start_ns)
+        to_ns = min((report.measured_to_ns for report in reports), default=start_ns)
+        settled = all(report.settled for report in reports)
+        if self._phase.clients == 1:
+            return Window(from_ns, max(from_ns, to_ns), None, None, settled)
+        first = (from_ns - start_ns) // INTERVAL_NS
+        last = (to_ns - start_ns) // INTERVAL_NS
+        if last <= first:
+            # The shares were used up within the warm-up: all there is to show is the whole, marked as unsettled.
+            first, settled = 0, False
+            last = max(1, math.ceil((to_ns - start_ns) / INTERVAL_NS))
+        return Window(start_ns + first * INTERVAL_NS, start_ns + last * INTERVAL_NS, first, last, settled)
+
+    def totals(self, window: Window) -> list[tuple[Tally, dict[str, int]]]:
+        """For each workload its measured tally, and how many objects and errors fell outside."""
+        totals = [(Tally(), {"warm-up": 0, "drain": 0, "errors": 0}) for _ in self._phase.workloads]
+        for key, tally in self._tallies.items():
+            measured, outside = totals[key.workload]
+            part = window.part(key)
+            if part == "measured":
+                measured.add(tally)
+            else:
+                outside[part] += tally.objects
+                outside["errors"] += tally.errors
+        return totals
+
+    def interval_rows(self, window: Window) -> list[IntervalRow]:
+        rows: dict[tuple[int, str, str], Tally] = {}
+        for key, tally in self._tallies.items():
+            name = self._phase.workloads[key.workload].name
+            rows.setdefault((key.interval, name, window.part(key)), Tally()).add(tally)
+        return [
+            IntervalRow(interval, name, part, t.sessions, t.objects, t.bytes, t.attempts, t.errors)
+            for (interval, name, part), t in sorted(rows.items(), key=lambda item: item[0])
+        ]
+
+    def archived_ranges(self) -> list[tuple[int, int, int]]:
+        """(object bytes, first, last) in order, neighbours joined."""
+        joined: list[tuple[int, int, int]] = []
+        for workload, first, last in sorted(self._archived):
+            size = self._phase.workloads[workload].object_bytes
+            if joined and joined[-1][0] == size and joined[-1][2] + 1 == first:
+                joined[-1] = (size, joined[-1][1], last)
+            else:
+                joined.append((size, first, last))
+        return joined
+
+    def first_errors(self) -> list[FirstError]:
+        return [
+            FirstError(e.operation, e.reason, e.count, e.message, e.request_id, e.object_name)
+            for e in self._errors.values()
+        ]
+
+
+def _client_usage(reports: Sequence[PhaseReport], seconds: float, objects: int) -> ClientUsage:
+    cpu_seconds = sum(report.cpu_seconds for report in reports)
+    lateness = Histogram()
+    for report in reports:
+        lateness.add(report.lateness.part())
+    late = lateness.latency()
+    return ClientUsage(
+        cpu_percent=cpu_seconds / seconds * 100 if seconds else 0.0,
+        cpu_microseconds_per_object=cpu_seconds / objects * 1e6 if objects else None,
+        lateness_p99_ms=late.p99 if late is not None else 0.0,
+    )
+
+
+def _operations(workload: Workload) -> tuple[str, ...]:
+    """The operations whose errors belong to a workload: its own and its sessions'."""
+    return (workload.operation, "open", "close", "session")
+
+
+def _histogram_row(workload: str, quantity: str, histogram: Histogram) -> HistogramRow:
+    part = histogram.part()
+    return HistogramRow(
+        workload,
+        quantity,
+        part.total_ns,
+        part.max_ns,
+        part.indices.astype("<i8").tobytes(),
+        part.counts.astype("<i8").tobytes(),
+    )

@@ -1,0 +1,355 @@
+"""One run: a scenario carried out on one platform, from the guards to the last committed phase.
+
+One idea: nothing is touched before everything that can be refused has been refused, and the ledger knows what a
+phase may leave behind before its first byte is sent.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from archiver import caches, machine
+from archiver.assignment import INTERVAL_NS, IntervalReport
+from archiver.content import GENERATOR
+from archiver.coordinator import Coordinator, ObjectNumbers, PhaseOutcome, RunSetting
+from archiver.errors import NotEnoughSpace, PlatformError, RunFailed, UsageError
+from archiver.ledger import Ledger, Placement
+from archiver.processes import WorkerProcesses
+from archiver.retention import DateMaker, Guards, Retention, RetentionMode, check, latest_date
+from archiver.sampler import ResourceSampler
+from archiver.sizes import format_bytes
+from backends.base import Backend, Location, RunPlan
+from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
+from scenarios.model import Phase, Scenario
+
+SPACE_RESERVE_BYTES = 1 << 30
+
+
+class HostedStore(Protocol):
+    """A store that runs on this host: what can be watched, measured and dropped from memory."""
+
+    @property
+    def platform(self) -> str:
+        """The name by which Archiver can start it again."""
+
+    @property
+    def pid(self) -> int:
+        """Its process, whose children count with it."""
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder that holds its data."""
+
+    def data_files(self) -> Sequence[Path]:
+        """The files that hold objects."""
+
+
+class Observer(Protocol):
+    """Who follows a run as it happens."""
+
+    def phase_started(self, phase: Phase, done: int, planned: int) -> None: ...
+
+    def reported(self, report: IntervalReport) -> None: ...
+
+    def phase_finished(self, outcome: PhaseOutcome) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the user chose, besides scenario and platform."""
+
+    retention: Retention
+    guards: Guards
+    verify: str
+    session_kind: str
+    session_open: str
+    checksum: str
+    payload_signing: bool
+    workers: int | None  # None: one per usable core, or half of them where the platform shares this host
+    command_line: list[str]
+    out_dir: Path
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """How a run ended; everything measured is in the database."""
+
+    run_id: str
+    database: Path
+    interrupted: bool = False
+    failure: str | None = None
+    doubts: list[str] = field(default_factory=list)
+
+
+def new_run_id() -> str:
+    """Sortable by time, unique, and fit for a bucket's name."""
+    return time.strftime("%Y%m%dt%H%M%S", time.gmtime()) + "-" + secrets.token_hex(3)
+
+
+def execute(
+    scenario: Scenario,
+    backend: Backend,
+    hosted: HostedStore | None,
+    options: RunOptions,
+    ledger: Ledger,
+    observer: Observer,
+) -> RunOutcome:
+    """Carry out a scenario. Raises UsageError and PlatformError before anything is measured; afterwards what went
+    wrong is in the outcome, and what finished is in the database."""
+    capabilities = backend.capabilities
+    mode = options.retention.mode
+    if mode is not RetentionMode.NONE and mode.value not in capabilities.retention_modes:
+        raise UsageError(f"--retention-mode {mode.value}: the {backend.name} backend does not offer it")
+    profile = backend.profile()
+    objects_max, bytes_max = scenario.archived_max()
+    check(options.retention, options.guards, bytes_max, backend.server_now)
+    if hosted is not None:
+        _check_space(hosted, bytes_max)
+    run_id = new_run_id()
+    shared_host = hosted is not None
+    cores = _worker_cores(shared_host)
+    worker_count = options.workers or len(cores)
+    if shared_host:
+        _pin(hosted, cores)
+    location = backend.prepare(RunPlan(run_id, options.retention, objects_max, bytes_max))
+    content_seed = secrets.randbits(62)
+    record = RunRecord(
+        id=run_id,
+        started_at=time.time(),
+        command_line=options.command_line,
+        scenario=scenario.name,
+        scenario_title=scenario.title,
+        scenario_json=scenario.text,
+        sweep_order=scenario.order,
+        order_seed=scenario.order_seed,
+        repetitions=scenario.repetitions,
+        phases_planned=len(scenario.phases),
+        backend=backend.name,
+        platform=asdict(profile),
+        settings=_settings(options),
+        host=machine.describe(),
+        workers=worker_count,
+        worker_cores=cores if shared_host else [],
+        shared_host=shared_host,
+        location=asdict(location),
+        content_seed=content_seed,
+        content_kind=GENERATOR,
+        interval_ns=INTERVAL_NS,
+    )
+    database = RunDatabase.create(options.out_dir / run_id / FILE_NAME, record)
+    outcome = RunOutcome(run_id, database.path)
+    sampler = ResourceSampler(hosted.pid if hosted else None, hosted.data_dir if hosted else None)
+    workers = WorkerProcesses(worker_count, cores if shared_host else [])
+    setting = RunSetting(
+        run_id=run_id,
+        content_seed=content_seed,
+        backend=backend.name,
+        backend_setting=backend.worker_setting(),
+        retention=options.retention,
+        verify=options.verify if capabilities.stores_content else "none",
+        session_kind=options.session_kind,
+        session_open=options.session_open,
+        checksum=options.checksum,
+        payload_signing=options.payload_signing,
+    )
+    phases = _Phases(
+        backend, hosted, options, ledger, location, database, sampler,
+        Coordinator(setting, workers, sampler, worker_count), ObjectNumbers(content_seed), observer, outcome,
+    )  # fmt: skip
+    sampler.start()
+    try:
+        phases.run(scenario.phases)
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    except (RunFailed, PlatformError) as error:
+        outcome.failure = str(error)
+    finally:
+        workers.close()
+        sampler.stop()
+        database.add_samples(sampler.take_unstored())
+        verdict = "interrupted" if outcome.interrupted else "fail" if outcome.failure else "none"
+        database.finish(time.time(), verdict)
+        database.close()
+    return outcome
+
+
+class _Phases:
+    """The phases of one run, one by one."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        hosted: HostedStore | None,
+        options: RunOptions,
+        ledger: Ledger,
+        location: Location,
+        database: RunDatabase,
+        sampler: ResourceSampler,
+        coordinator: Coordinator,
+        numbers: ObjectNumbers,
+        observer: Observer,
+        outcome: RunOutcome,
+    ) -> None:
+        self._backend = backend
+        self._hosted = hosted
+        self._options = options
+        self._ledger = ledger
+        self._location = location
+        self._database = database
+        self._sampler = sampler
+        self._coordinator = coordinator
+        self._numbers = numbers
+        self._observer = observer
+        self._outcome = outcome
+        self._lock_checked = not (options.retention.locks and backend.capabilities.stores_content)
+        self._store_bytes = 0
+
+    def run(self, phases: Sequence[Phase]) -> None:
+        for done, phase in enumerate(phases):
+            self._observer.phase_started(phase, done, len(phases))
+            outcome = self._phase(phase)
+            self._store(outcome)
+            self._observer.phase_finished(outcome)
+            if outcome.gave_up is not None:
+                first = f": {outcome.errors[0].reason}: {outcome.errors[0].message}" if outcome.errors else ""
+                raise RunFailed(f"{phase.label}: {outcome.gave_up}{first}; the run ends here")
+
+    def _phase(self, phase: Phase) -> PhaseOutcome:
+        reads = any(workload.operation == "retrieve" for workload in phase.workloads)
+        if reads and self._hosted is not None:
+            caches.drop(self._hosted.data_files())
+        objects_max, bytes_max = phase.archived_max()
+        options = self._options
+        dates = row = latest = None
+        if objects_max and self._backend.capabilities.stores_content:
+            latest = latest_date(options.retention, options.guards, self._backend.server_now)
+            if latest is not None:
+                dates = DateMaker(options.retention, latest)
+            row = self._ledger.open_placement(self._placement(phase, latest, objects_max, bytes_max))
+        outcome = self._coordinator.run_phase(phase, self._numbers, dates, self._observer.reported, self._store_bytes)
+        if reads and self._hosted is not None:
+            self._judge_temperature(outcome)
+        for object_bytes, first, last in outcome.archived:
+            self._numbers.keep(object_bytes, [(first, last)])
+        self._store_bytes += outcome.archived_bytes()
+        if row is not None:
+            # An archive whose answer never came may be there all the same, so it counts as left behind.
+            unknown = outcome.unknown_objects()
+            self._ledger.close_placement(
+                row,
+                outcome.archived_objects() + unknown,
+                outcome.archived_bytes() + unknown * max(w.object_bytes for w in phase.workloads),
+            )
+            if outcome.archived and not self._lock_checked:
+                self._check_lock(outcome.archived[0][1], latest)
+        return outcome
+
+    def _placement(self, phase: Phase, latest: float | None, objects_max: int, bytes_max: int) -> Placement:
+        location, retention = self._location, self._options.retention
+        return Placement(
+            run=self._outcome.run_id,
+            phase=phase.label,
+            backend=self._backend.name,
+            platform=self._hosted.platform if self._hosted is not None else None,
+            endpoint=location.endpoint,
+            bucket=location.bucket,
+            bucket_created=location.bucket_created,
+            prefix=location.prefix,
+            retention_mode=retention.mode.value,
+            latest_retain_until=latest,
+            legal_hold=retention.legal_hold,
+            objects_max=objects_max,
+            bytes_max=bytes_max,
+        )
+
+    def _check_lock(self, number: int, latest: float | None) -> None:
+        """Read the first lock back: a run over locks that are not there is worth nothing."""
+        self._lock_checked = True
+        problem = self._backend.lock_problem(number, latest)
+        self._database.set_lock_verified(problem or "verified")
+        if problem is not None:
+            raise RunFailed(f"the platform did not keep the lock: {problem}")
+
+    def _judge_temperature(self, outcome: PhaseOutcome) -> None:
+        """Say whether what was retrieved came from a disk, by what its device read meanwhile."""
+        now_ns = time.monotonic_ns()
+        read = self._sampler.device_read_bytes(now_ns - int(outcome.seconds * 1e9), now_ns)
+        served = sum(row.bytes for row in outcome.intervals)
+        warmth = caches.temperature(read, served)
+        outcome.results = [
+            replace(result, temperature=warmth) if result.operation == "retrieve" else result
+            for result in outcome.results
+        ]
+
+    def _store(self, outcome: PhaseOutcome) -> None:
+        phase = outcome.phase
+        self._database.add_phase(
+            PhaseRecord(
+                position=phase.position,
+                name=phase.name,
+                label=phase.label,
+                repetition=phase.repetition,
+                drift_check=phase.drift_check,
+                started_at=outcome.started_at,
+                seconds=outcome.seconds,
+                results=outcome.results,
+                intervals=outcome.intervals,
+                histograms=outcome.histograms,
+                archived=outcome.archived,
+                errors=outcome.errors,
+            )
+        )
+        self._database.add_samples(self._sampler.take_unstored())
+
+
+def _worker_cores(shared_host: bool) -> list[int]:
+    """The cores workers use: all of them, or the upper half where the platform needs the others."""
+    usable = sorted(os.sched_getaffinity(0))
+    return usable[-max(1, len(usable) // 2) :] if shared_host else usable
+
+
+def _pin(hosted: HostedStore | None, worker_cores: Sequence[int]) -> None:
+    """Keep the store off the workers' cores, where there are others; every thread it has by now, too."""
+    others = set(os.sched_getaffinity(0)) - set(worker_cores)
+    if hosted is None or not others:
+        return
+    for task in Path(f"/proc/{hosted.pid}/task").iterdir():
+        try:
+            os.sched_setaffinity(int(task.name), others)
+        except OSError:  # not ours to move: the run goes on unpinned
+            return
+
+
+def _check_space(hosted: HostedStore, bytes_max: int) -> None:
+    free = shutil.disk_usage(hosted.data_dir).free
+    if bytes_max + SPACE_RESERVE_BYTES > free:
+        raise NotEnoughSpace(
+            f"this run may archive up to {format_bytes(bytes_max)}, but {hosted.data_dir} has only "
+            f"{format_bytes(free)} free; use --quick, fewer cells (--set object_sizes=8KiB), or another disk "
+            "(ARCHIVER_HOME)"
+        )
+
+
+def _settings(options: RunOptions) -> dict[str, Any]:
+    retention, guards = options.retention, options.guards
+    return {
+        "retention_mode": retention.mode.value,
+        "retain_for_seconds": retention.retain_for_seconds,
+        "retain_until": retention.retain_until,
+        "legal_hold": retention.legal_hold,
+        "max_retain_seconds": guards.max_retain_seconds,
+        "max_locked_bytes": guards.max_locked_bytes,
+        "accept_locked_until": guards.accept_locked_until,
+        "verify": options.verify,
+        "session_kind": options.session_kind,
+        "session_open": options.session_open,
+        "checksum": options.checksum,
+        "payload_signing": options.payload_signing,
+    }

@@ -1,0 +1,226 @@
+"""A worker: carries out its clients' part of one phase at a time and reports it.
+
+One idea: run_phase(assignment, channel) is all there is. It prepares everything, waits for the start instant that all
+workers share, runs its clients in one event loop, and folds their rows once a second and whenever a recorder fills.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+
+import numpy as np
+import uvloop
+
+import backends
+from archiver.assignment import (
+    Assignment,
+    Channel,
+    ClientAssignment,
+    IntervalReport,
+    PhaseReport,
+    Tally,
+    TallyKey,
+)
+from archiver.content import Content
+from archiver.folding import fold
+from archiver.histogram import Histogram, part_of
+from archiver.record import Operation, Recorder, Status
+from archiver.stopping import SessionStop, StopDecision, WindowStop
+from backends.base import Batch, DataPlane, PhaseSetting
+
+RECORDER_ROWS = 4096
+TICK_SECONDS = 0.05
+REPORT_SECONDS = 1.0
+FAILED_SESSIONS_MAX = 3  # in a row, without a single object: the client gives up
+
+
+def run_phase(assignment: Assignment, channel: Channel) -> PhaseReport:
+    """Carry out one phase's clients; returns when they are done or the run is being stopped."""
+    worker = _PhaseRun(assignment, channel)
+    # What exists by now stays: let no collection in the measured time walk over it.
+    gc.collect()
+    gc.freeze()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(worker.run())
+    finally:
+        gc.unfreeze()
+
+
+class _PhaseRun:
+    def __init__(self, assignment: Assignment, channel: Channel) -> None:
+        self._assignment = assignment
+        self._channel = channel
+        phase = assignment.phase
+        sizes = tuple(sorted({workload.object_bytes for workload in phase.workloads}))
+        self.plane: DataPlane = backends.load(assignment.backend).in_worker(assignment.backend_setting)
+        content = Content(assignment.run_id, assignment.content_seed, sizes[-1])
+        self.plane.set_phase(PhaseSetting(content, assignment.dates, assignment.verify, sizes))
+        self._clients = [_Client(self, client) for client in assignment.clients]
+        self._tallies: dict[TallyKey, Tally] = {}
+        self._archived: list[tuple[int, int, int]] = []
+        self._lateness_ns: list[int] = []
+        self._lateness = Histogram()
+        self._cpu_from = 0.0
+        self._cpu_to = 0.0
+        self.start_ns = 0
+
+    async def run(self) -> PhaseReport:
+        phase = self._assignment.phase
+        self.start_ns = self._channel.wait_for_start()
+        await asyncio.sleep(max(0.0, (self.start_ns - time.monotonic_ns()) / 1e9))
+        self.stop: StopDecision = (
+            SessionStop(phase, phase.workloads[0]) if phase.clients == 1 else WindowStop(phase, self.start_ns)
+        )
+        self._cpu_from = time.process_time()
+        clients = [] if self._channel.should_stop() else self._clients
+        tasks = [asyncio.create_task(client.run()) for client in clients]
+        ticker = asyncio.create_task(self._tick(tasks))
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        ticker.cancel()
+        await asyncio.gather(ticker, return_exceptions=True)
+        await self.plane.end_phase()
+        if not self._cpu_to:
+            self._cpu_to = time.process_time()
+        self.flush()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        reasons = [client.gave_up for client in self._clients if client.gave_up]
+        return PhaseReport(
+            self.stop.measured_from_ns,
+            self.stop.measured_to_ns,
+            self.stop.settled,
+            self._cpu_to - self._cpu_from,
+            self._lateness,
+            reasons[0] if reasons else None,
+        )
+
+    def measuring_begins(self) -> None:
+        """The warm-up is over: from here on the worker's CPU counts."""
+        self._cpu_from = time.process_time()
+
+    def fold(self, client: _Client) -> None:
+        """Count one client's new rows."""
+        workload = client.assignment.workload
+        ranges = fold(client.record, workload, self.start_ns, self.stop.warm_up_ns, self._tallies)
+        self._archived += [(workload, first, last) for first, last in ranges]
+
+    def flush(self) -> None:
+        """Fold everything and report it."""
+        for client in self._clients:
+            self.fold(client)
+        if self._lateness_ns:
+            self._lateness.add(part_of(np.array(self._lateness_ns, dtype=np.int64)))
+            self._lateness_ns.clear()
+        errors = [error for client in self._clients for error in client.record.errors.values()]
+        self._channel.report(IntervalReport(self._tallies, self._archived, errors))
+        self._tallies, self._archived = {}, []
+        for client in self._clients:
+            client.record.errors = {}
+
+    async def _tick(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Watch how late timers fire, whether to stop, and report once a second."""
+        loop = asyncio.get_running_loop()
+        report_at = loop.time() + REPORT_SECONDS
+        window = self.stop if isinstance(self.stop, WindowStop) else None
+        measuring = window is None
+        while True:
+            due = loop.time() + TICK_SECONDS
+            await asyncio.sleep(TICK_SECONDS)
+            now_ns = time.monotonic_ns()
+            self._lateness_ns.append(int((loop.time() - due) * 1e9))
+            if window is not None and not measuring and now_ns >= window.measured_from_ns:
+                measuring = True
+                self.measuring_begins()
+            if window is not None and not self._cpu_to and now_ns >= window.measured_to_ns:
+                self._cpu_to = time.process_time()
+            if self._channel.should_stop():
+                for task in tasks:
+                    task.cancel()
+                return
+            if loop.time() >= report_at:
+                report_at += REPORT_SECONDS
+                self.flush()
+
+
+class _Client:
+    """One stream of sessions, one at a time."""
+
+    def __init__(self, run: _PhaseRun, assignment: ClientAssignment) -> None:
+        self._run = run
+        self.assignment = assignment
+        self._workload = run._assignment.phase.workloads[assignment.workload]
+        objects = self._workload.objects_per_session
+        self._operations = [Operation[self._workload.operation.upper()]] * objects
+        self._sizes = [self._workload.object_bytes] * objects
+        self._taken = 0
+        self.record = Recorder(max(RECORDER_ROWS, 2 * (objects + 3)))
+        self.gave_up: str | None = None
+
+    async def run(self) -> None:
+        """Sessions one after another until the stop rule, the share of objects or the platform ends them."""
+        stop = self._run.stop
+        failed_sessions = 0
+        any_object = False
+        while True:
+            now_ns = time.monotonic_ns()
+            measured_before = stop.measured_from_ns
+            if not stop.wants_session(now_ns):
+                return
+            if stop.measured_from_ns != measured_before:
+                self._run.fold(self)  # what came before was warm-up
+                self._run.measuring_begins()
+            batch = self._next_batch()
+            if batch is None:
+                stop.ran_out(now_ns)
+                return
+            if self.record.room() < len(batch) + 3:
+                self._run.fold(self)
+                self.record.clear()
+            objects = await self._session(batch, now_ns)
+            stop.session_ended(now_ns, time.monotonic_ns())
+            any_object = any_object or objects > 0
+            failed_sessions = 0 if objects else failed_sessions + 1
+            if failed_sessions >= FAILED_SESSIONS_MAX and not any_object:
+                self.gave_up = f"{failed_sessions} sessions in a row completed no object"
+                return
+
+    def _next_batch(self) -> Batch | None:
+        """The objects of the next session; None when the client's share is used up."""
+        count = self._workload.objects_per_session
+        numbers = self.assignment.numbers
+        first = self._taken
+        if isinstance(numbers, tuple):
+            if numbers[0] + first + count > numbers[1]:
+                return None
+            taken: range | list[int] = range(numbers[0] + first, numbers[0] + first + count)
+        else:
+            if first + count > len(numbers):
+                return None
+            taken = numbers[first : first + count].tolist()
+        self._taken = first + count
+        return Batch(self._operations, taken, self._sizes)
+
+    async def _session(self, batch: Batch, due_ns: int) -> int:
+        """One session and its row; returns how many objects it completed."""
+        record = self.record
+        session = self._run.plane.session(self.assignment.client)
+        sent_ns = time.monotonic_ns()
+        first_row = record.used
+        opened = await session.open(record, due_ns)
+        opened_ns = time.monotonic_ns()
+        rows_before = record.used
+        if opened:
+            await session.perform(batch, record)
+        rows = range(rows_before, record.used)
+        good = sum(1 for row in rows if record.status[row] == Status.OK)
+        size_bytes = sum(record.bytes[row] for row in rows)
+        status = next((record.status[row] for row in range(first_row, record.used) if record.status[row]), Status.OK)
+        if opened and status == Status.OK and len(rows) < len(batch):
+            status = Status.INCOMPLETE
+        await session.close(record)
+        record.row(Operation.SESSION, 0, due_ns, sent_ns, opened_ns, time.monotonic_ns(), size_bytes, status)
+        return good

@@ -1,0 +1,126 @@
+"""The layout's rules: arrows point one way, names say what a module is about, nothing is left lying about."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("archiver", "backends", "scenarios", "results")
+
+# Value modules of archiver that anyone may import: they import nothing of the engine.
+LEAVES = {
+    "archiver",
+    "archiver.content",
+    "archiver.errors",
+    "archiver.record",
+    "archiver.retention",
+    "archiver.sizes",
+}
+MAY_IMPORT = {
+    "archiver": {"archiver", "backends", "scenarios", "results"},
+    "backends": {"backends"},
+    "scenarios": {"scenarios"},
+    "results": {"results"},
+}
+# The engine knows no command line, and results are not asked for what the engine already knows.
+ENGINE_RESULTS = {"results.database", "results.model"}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def imports(name: str, path: Path) -> Iterator[str]:
+    """Our own modules that a module imports when it is loaded or run."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            origin = ".".join(part for part in (base, node.module) if part)
+            known = [f"{origin}.{alias.name}" for alias in node.names]
+            found = [full if _is_module(full) else origin for full in known]
+        else:
+            continue
+        yield from (one for one in found if one.partition(".")[0] in PACKAGES)
+
+
+def _is_module(name: str) -> bool:
+    path = ROOT / Path(*name.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+@pytest.mark.parametrize(("name", "path"), list(modules()), ids=[name for name, _ in modules()])
+def test_imports_point_one_way(name: str, path: Path) -> None:
+    home = name.partition(".")[0]
+    for imported in imports(name, path):
+        top = imported.partition(".")[0]
+        allowed = top in MAY_IMPORT[home] or imported in LEAVES
+        assert allowed, f"{name} imports {imported}: {home} may import only {sorted(MAY_IMPORT[home])} and leaves"
+        if imported.startswith("archiver.cli"):
+            assert name.startswith(("archiver.cli", "archiver.__main__")), f"{name} imports the command line"
+        if home == "archiver" and not name.startswith("archiver.cli") and top == "results":
+            assert imported in ENGINE_RESULTS, f"{name} imports {imported}: the engine only fills the database"
+
+
+@pytest.mark.parametrize("leaf", sorted(LEAVES))
+def test_leaves_import_only_leaves(leaf: str) -> None:
+    path = dict(modules())[leaf]
+    assert set(imports(leaf, path)) <= LEAVES
+
+
+def test_there_is_no_import_cycle() -> None:
+    graph = {name: set(imports(name, path)) - {name} for name, path in modules()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, "imports go round: " + " -> ".join([*trail[trail.index(name) :], name])
+        if name in done:
+            return
+        for imported in graph.get(name, ()):
+            visit(imported, (*trail, name))
+        done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    empty = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
+    names = {part for name, _ in modules() for part in name.split(".")}
+    assert not names & empty
+
+
+@pytest.mark.parametrize(("name", "path"), list(modules()), ids=[name for name, _ in modules()])
+def test_every_module_opens_with_its_purpose(name: str, path: Path) -> None:
+    text = ast.get_docstring(ast.parse(path.read_text()))
+    assert text, f"{name} has no docstring"
+    assert text.split("\n\n")[0].rstrip().endswith((".", "DIR`.", ":")), f"{name}: the first sentence does not end"
+
+
+def test_top_level_holds_what_the_layout_names() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if tracked.returncode:
+        pytest.skip("not a git checkout")
+    top = {line.partition("/")[0] for line in tracked.stdout.splitlines()}
+    assert top <= {
+        *PACKAGES, "tests", "benchmarks", ".ci", ".gitignore", "setup.cfg", "pyproject.toml", "MANIFEST.in", "Makefile",
+        "demo.sh", "README.md", "DESIGN.md", "CHANGELOG.md", "LICENSE",
+    }  # fmt: skip
+
+
+def test_importing_a_package_loads_nothing_heavy() -> None:
+    code = "import sys, archiver, backends, scenarios, results; print([m for m in sys.modules if m in sys.argv[1:]])"
+    heavy = ["matplotlib", "boto3", "numpy", "aiohttp"]
+    out = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert out.stdout.strip() == "[]"
