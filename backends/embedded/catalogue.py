@@ -1,0 +1,413 @@
+"""The catalogue: versions, locks, buckets and segments in SQLite (see `catalogue.sql`).
+
+One idea: one writer, any number of readers. `Queries` is what both may ask; `Catalogue` adds the changes, all
+inside the one transaction of a group commit. Buckets, segments and the state row are few and are mirrored in
+memory; a rollback reads them again.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from archiver.errors import Damaged, StoreError
+
+from .refusals import BadVersionId, IsDeleteMarker, NoSuchBucket, NoSuchKey, NoSuchVersion
+from .rules import DefaultRetention, Lock, Mode, Retention
+from .segments import Location
+
+SCHEMA_VERSION = 1
+FILE_NAME = "catalogue.db"
+NULL_ID = "null"
+
+# Ours are 32 hexadecimal digits. Any other text of that shape is well-formed and merely names no version.
+_VERSION_ID = re.compile(r"[0-9A-Za-z._]{32}")
+_OUR_VERSION_ID = re.compile(r"([0-9a-f]{16})([0-9a-f]{16})")
+
+
+class Version(NamedTuple):
+    """A row of `versions`: a version of an object, or a delete marker."""
+
+    bucket: int
+    key: str
+    sequence: int
+    is_null: int
+    is_marker: int
+    created_ms: int
+    size: int
+    segment: int
+    offset: int
+    block_crcs: bytes
+    etag: str
+    checksum: str | None
+    content_type: str | None
+    metadata: str | None
+    mode: str | None
+    until_ms: int | None
+    legal_hold: int | None
+
+    @property
+    def retention(self) -> Retention | None:
+        return None if self.mode is None or self.until_ms is None else Retention(Mode(self.mode), self.until_ms)
+
+    @property
+    def lock(self) -> Lock:
+        return Lock(self.retention, None if self.legal_hold is None else bool(self.legal_hold))
+
+
+_COLUMNS = ", ".join(Version._fields)
+_ROW = f"({', '.join('?' * len(Version._fields))})"
+# New rows go in by statements of so many, each one call into SQLite: a call lets go of the interpreter, and
+# taking it back from a busy event loop costs more than the row.
+_INSERTS = {
+    count: f"INSERT INTO versions ({_COLUMNS}) VALUES {', '.join([_ROW] * count)}" for count in (64, 32, 16, 8, 4, 2, 1)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    id: int
+    name: str
+    created_ms: int
+    versioning: str  # Off, Enabled or Suspended
+    object_lock: bool
+    default: DefaultRetention | None
+
+
+@dataclass(slots=True)
+class SegmentUse:
+    length: int
+    live_objects: int
+    live_bytes: int
+
+
+@dataclass(slots=True)
+class State:
+    store_id: str
+    commits: int
+    next_sequence: int
+    clock_ms: int
+
+
+class Held(NamedTuple):
+    """What the store holds, all segments together."""
+
+    segments: int
+    objects: int
+    bytes: int
+    segment_bytes: int
+
+
+class Queries:
+    """What may be asked of the catalogue, on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection, store_id: str) -> None:
+        self._connection = connection
+        self._store_id = store_id
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def version_id(self, version: Version) -> str:
+        return NULL_ID if version.is_null else f"{version.sequence:016x}{self._store_id}"
+
+    def page_marker(self, version: Version) -> str:
+        """Where the next page of a listing begins: as a version id, but one that a null version has too."""
+        return f"{version.sequence:016x}{self._store_id}"
+
+    def latest(self, bucket: Bucket, key: str) -> Version | None:
+        """The newest version or delete marker of a key."""
+        return self._first("bucket = ? AND key = ? ORDER BY sequence DESC LIMIT 1", (bucket.id, key))
+
+    def by_id(self, bucket: Bucket, key: str, version_id: str) -> Version | None:
+        """That version or delete marker. Raises BadVersionId for what cannot be a version id."""
+        if version_id == NULL_ID:
+            return self._first("bucket = ? AND key = ? AND is_null = 1", (bucket.id, key))
+        if _VERSION_ID.fullmatch(version_id) is None:
+            raise BadVersionId(version_id)
+        ours = _OUR_VERSION_ID.fullmatch(version_id)
+        sequence = int(ours[1], 16) if ours is not None and ours[2] == self._store_id else -1
+        if not 0 < sequence < 1 << 63:
+            return None
+        return self._first("bucket = ? AND key = ? AND sequence = ? AND is_null = 0", (bucket.id, key, sequence))
+
+    def object(self, bucket: Bucket, key: str, version_id: str | None) -> Version:
+        """The version asked for, or the newest.
+
+        Raises NoSuchKey, NoSuchVersion, IsDeleteMarker or BadVersionId.
+        """
+        if version_id is None:
+            version = self.latest(bucket, key)
+            if version is None:
+                raise NoSuchKey(key)
+            if version.is_marker:
+                raise NoSuchKey(key, self.version_id(version))
+            return version
+        version = self.by_id(bucket, key, version_id)
+        if version is None:
+            raise NoSuchVersion(key, version_id)
+        if version.is_marker:
+            raise IsDeleteMarker(key, version_id)
+        return version
+
+    def lockable(self, bucket: Bucket, key: str, version_id: str | None) -> Version:
+        """As `object`, for calls about locks: to those a newest version that is a marker is a marker."""
+        try:
+            return self.object(bucket, key, version_id)
+        except NoSuchKey as missing:
+            if missing.marker_id is None:
+                raise
+            raise IsDeleteMarker(key, missing.marker_id) from None
+
+    def scan(self, bucket: Bucket, low: str, low_sequence: int | None, high: str | None) -> Iterator[Version]:
+        """Versions in listing order, low <= key < high; with `low_sequence`, of `low` only older ones."""
+        upper = "" if high is None else "AND key < ?"
+        bounds: tuple[int | str, ...] = () if high is None else (high,)
+        above = "key >= ?"
+        if low_sequence is not None:
+            older = "bucket = ? AND key = ? AND sequence < ? ORDER BY sequence DESC"
+            yield from map(Version._make, self._select(older, (bucket.id, low, low_sequence)))
+            above = "key > ?"
+        rest = f"bucket = ? AND {above} {upper} ORDER BY key, sequence DESC"
+        yield from map(Version._make, self._select(rest, (bucket.id, low, *bounds)))
+
+    def _first(self, condition: str, values: tuple[int | str, ...]) -> Version | None:
+        row = self._select(condition, values).fetchone()
+        return None if row is None else Version._make(row)
+
+    def _select(self, condition: str, values: tuple[int | str, ...]) -> sqlite3.Cursor:
+        """Rows of `versions`; every read of that table by both sides passes here."""
+        return self._connection.execute(f"SELECT {_COLUMNS} FROM versions WHERE {condition}", values)
+
+
+class Catalogue(Queries):
+    """The writer's side. Between `begin` and `commit` or `rollback` it belongs to one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE_NAME
+        self._new: list[Version] = []  # added in this group, not yet in the table
+        self.created = not self._path.exists()
+        try:
+            super().__init__(_connect(self._path), "")
+            self._prepare()
+            self._load()
+        except sqlite3.DatabaseError as failed:
+            raise Damaged(f"the catalogue {self._path} cannot be read: {failed}; restore it from a copy") from failed
+
+    def _prepare(self) -> None:
+        connection = self._connection
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")  # a commit is durable when it returns
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute("PRAGMA journal_size_limit = 67108864")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0 and not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+            connection.executescript(
+                "BEGIN IMMEDIATE;"
+                + files(__package__).joinpath("catalogue.sql").read_text("utf-8")
+                + f"INSERT INTO state VALUES (1, '{secrets.token_hex(8)}', 0, 1, 0);"
+                + f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            )
+        elif version != SCHEMA_VERSION:
+            raise StoreError(
+                f"the catalogue {self._path} has layout {version}, this program knows {SCHEMA_VERSION};"
+                " open it with the version of Archiver that made it"
+            )
+        faults = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
+        if faults != ["ok"]:
+            raise Damaged(f"the catalogue {self._path} is damaged: {'; '.join(faults)}; restore it from a copy")
+
+    def _load(self) -> None:
+        execute = self._connection.execute
+        self.state = State(*execute(
+            "SELECT store_id, commits, next_sequence, clock_ms FROM state"
+        ).fetchone())  # fmt: skip
+        self._store_id = self.state.store_id
+        self.buckets = {row[1]: _bucket(row) for row in execute(f"SELECT {_BUCKET_COLUMNS} FROM buckets ORDER BY name")}
+        self.segments = {row[0]: SegmentUse(*row[1:]) for row in execute("SELECT * FROM segments")}
+        self.empty_segments = {number for number, use in self.segments.items() if not use.live_objects}
+        self._changed_segments: set[int] = set()
+
+    def reader(self) -> Queries:
+        """Another connection, read-only, for the event loop's thread."""
+        return Queries(_connect(self._path, read_only=True), self._store_id)
+
+    def held(self) -> Held:
+        uses = self.segments.values()
+        return Held(
+            len(uses),
+            sum(use.live_objects for use in uses),
+            sum(use.live_bytes for use in uses),
+            sum(use.length for use in uses),
+        )
+
+    # The transaction of a group.
+
+    def begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self, now_ms: int) -> None:
+        """Make the group durable, and with it the clock's high-water mark."""
+        self._insert_new()
+        state = self.state
+        state.commits += 1
+        state.clock_ms = max(state.clock_ms, now_ms)
+        execute = self._connection.execute
+        for number in self._changed_segments:
+            use = self.segments[number]
+            execute(
+                "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?)",
+                (number, use.length, use.live_objects, use.live_bytes),
+            )
+        execute(
+            "UPDATE state SET commits = ?, next_sequence = ?, clock_ms = ?",
+            (state.commits, state.next_sequence, state.clock_ms),
+        )
+        execute("COMMIT")
+        self._changed_segments.clear()
+
+    def rollback(self) -> None:
+        """Forget the group.
+
+        Sequence numbers that it took stay taken: bytes of it may have reached a segment.
+        """
+        next_sequence = self.state.next_sequence
+        self._new.clear()
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        self._load()
+        self.state.next_sequence = next_sequence
+
+    # Changes; only between begin and commit.
+
+    def bucket(self, name: str) -> Bucket:
+        try:
+            return self.buckets[name]
+        except KeyError:
+            raise NoSuchBucket(name) from None
+
+    def take_sequence(self) -> int:
+        self.state.next_sequence += 1
+        return self.state.next_sequence - 1
+
+    def add_bucket(self, name: str, created_ms: int, *, object_lock: bool) -> None:
+        cursor = self._connection.execute(
+            "INSERT INTO buckets (name, created_ms, versioning, object_lock) VALUES (?, ?, ?, ?)",
+            (name, created_ms, "Enabled" if object_lock else "Off", object_lock),
+        )
+        assert cursor.lastrowid is not None
+        versioning = "Enabled" if object_lock else "Off"
+        added = Bucket(cursor.lastrowid, name, created_ms, versioning, object_lock, None)
+        self.buckets = dict(sorted({**self.buckets, name: added}.items()))
+
+    def change_bucket(
+        self, bucket: Bucket, *, versioning: str, object_lock: bool, default: DefaultRetention | None
+    ) -> None:
+        changed = replace(bucket, versioning=versioning, object_lock=object_lock, default=default)
+        mode, days, years = (default.mode, default.days, default.years) if default else (None, None, None)
+        self._connection.execute(
+            "UPDATE buckets SET versioning = ?, object_lock = ?, default_mode = ?, default_days = ?,"
+            " default_years = ? WHERE id = ?",
+            (versioning, object_lock, mode, days, years, bucket.id),
+        )
+        self.buckets = {**self.buckets, bucket.name: changed}
+
+    def remove_bucket(self, bucket: Bucket) -> None:
+        self._connection.execute("DELETE FROM buckets WHERE id = ?", (bucket.id,))
+        self.buckets = {name: other for name, other in self.buckets.items() if name != bucket.name}
+
+    def is_empty(self, bucket: Bucket) -> bool:
+        return self._first("bucket = ? LIMIT 1", (bucket.id,)) is None
+
+    def null_version(self, bucket: Bucket, key: str) -> Version | None:
+        return self.by_id(bucket, key, NULL_ID)
+
+    def add_version(self, version: Version) -> None:
+        self._new.append(version)
+
+    def _insert_new(self) -> None:
+        """Bring the rows that were added into the table, before anything looks at it."""
+        rows, self._new = self._new, []
+        for count, statement in _INSERTS.items():
+            while len(rows) >= count:
+                self._connection.execute(statement, [value for row in rows[:count] for value in row])
+                del rows[:count]
+
+    def _select(self, condition: str, values: tuple[int | str, ...]) -> sqlite3.Cursor:
+        self._insert_new()
+        return super()._select(condition, values)
+
+    def remove_version(self, version: Version) -> None:
+        self._insert_new()
+        self._connection.execute(
+            "DELETE FROM versions WHERE bucket = ? AND key = ? AND sequence = ?",
+            (version.bucket, version.key, version.sequence),
+        )
+        if not version.is_marker:
+            self._use(version.segment, -1, -version.size)
+
+    def set_lock(self, version: Version, lock: Lock) -> None:
+        self._insert_new()
+        mode, until_ms = (lock.retention.mode, lock.retention.until_ms) if lock.retention else (None, None)
+        self._connection.execute(
+            "UPDATE versions SET mode = ?, until_ms = ?, legal_hold = ? WHERE bucket = ? AND key = ? AND sequence = ?",
+            (mode, until_ms, lock.legal_hold, version.bucket, version.key, version.sequence),
+        )
+
+    def stored(self, location: Location, size: int) -> None:
+        """A segment holds one more object that counts, and is that much longer."""
+        use = self.segments.setdefault(location.segment, SegmentUse(0, 0, 0))
+        use.length = max(use.length, location.offset + size)
+        self._use(location.segment, 1, size)
+
+    def _use(self, segment: int, objects: int, size: int) -> None:
+        use = self.segments[segment]
+        use.live_objects += objects
+        use.live_bytes += size
+        self._changed_segments.add(segment)
+        if use.live_objects:
+            self.empty_segments.discard(segment)
+        else:
+            self.empty_segments.add(segment)
+
+    def forget_segment(self, number: int) -> None:
+        self._connection.execute("DELETE FROM segments WHERE number = ?", (number,))
+        del self.segments[number]
+        self._changed_segments.discard(number)
+        self.empty_segments.discard(number)
+
+    def objects_beyond(self, segment: int, length: int) -> int:
+        """How many versions need bytes of a segment that lie after its first `length`."""
+        row = self._connection.execute(
+            "SELECT count(*) FROM versions WHERE is_marker = 0 AND segment = ? AND offset + size > ?",
+            (segment, length),
+        ).fetchone()
+        return int(row[0])
+
+
+_BUCKET_COLUMNS = "id, name, created_ms, versioning, object_lock, default_mode, default_days, default_years"
+
+
+def _bucket(row: tuple[int, str, int, str, int, str | None, int | None, int | None]) -> Bucket:
+    identity, name, created_ms, versioning, object_lock, mode, days, years = row
+    default = None if mode is None else DefaultRetention(Mode(mode), days, years)
+    return Bucket(identity, name, created_ms, versioning, bool(object_lock), default)
+
+
+def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}",
+        uri=True,
+        isolation_level=None,  # transactions begin and end where this module says so
+        check_same_thread=False,  # opened in one thread, then used by exactly one other
+        cached_statements=64,
+    )
+    connection.execute("PRAGMA busy_timeout = 10000")
+    return connection

@@ -1,0 +1,117 @@
+"""Who may talk to the store: access keys, their secrets, and the rights that some of them lack.
+
+One idea: the store invents its own credentials on first use and keeps them in one file that only its owner
+can read. Secrets leave this module for two purposes only, checking a signature and writing that file; they
+are never printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from archiver.errors import StoreError, UsageError
+
+from .segments import sync_folder
+
+FILE_NAME = "credentials.json"
+DEFAULT_NAME = "default"
+
+# What a credential may be denied, by the word on the command line, and what Amazon calls the permission.
+RIGHTS = {
+    "bypass": "s3:BypassGovernanceRetention",
+    "retention": "s3:PutObjectRetention",
+    "hold": "s3:PutObjectLegalHold",
+    "delete": "s3:DeleteObject, s3:DeleteObjectVersion",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    name: str
+    access_key: str
+    secret_key: str = field(repr=False)
+    without: frozenset[str] = frozenset()
+
+    def may(self, right: str) -> bool:
+        return right not in self.without
+
+
+def parse_request(text: str) -> tuple[str, frozenset[str]]:
+    """Name and missing rights of `NAME[:without=bypass,retention,hold,delete]`. Raises UsageError."""
+    name, colon, rest = text.partition(":")
+    option, _, values = rest.partition("=")
+    without = frozenset(value.strip() for value in values.split(",") if value.strip())
+    if not name or not name.isprintable() or (colon and (option != "without" or not without)):
+        raise UsageError(f"--credential {text!r}: write NAME or NAME:without=bypass,retention,hold,delete")
+    unknown = without - RIGHTS.keys()
+    if unknown:
+        raise UsageError(f"--credential {text!r}: no right is called {min(unknown)!r}; there are: {', '.join(RIGHTS)}")
+    return name, without
+
+
+def load(folder: Path) -> dict[str, Credential]:
+    """The credentials in a store's folder by name; none if there is no file yet. Raises StoreError."""
+    path = folder / FILE_NAME
+    try:
+        entries = json.loads(path.read_text("utf-8"))["credentials"]
+        return {
+            entry["name"]: Credential(
+                entry["name"], entry["access_key"], entry["secret_key"], frozenset(entry["without"])
+            )
+            for entry in entries
+        }
+    except FileNotFoundError:
+        return {}
+    except OSError as failed:
+        raise StoreError(f"{path} cannot be read: {failed.strerror}") from failed
+    except (ValueError, KeyError, TypeError):
+        # The parser's own message could quote a secret.
+        raise StoreError(f"{path} is not a credentials file; restore it, or delete it to get new credentials") from None
+
+
+def ensure(folder: Path, requests: Iterable[str] = ()) -> dict[str, Credential]:
+    """Load the credentials, making the default one and those requested where they are missing.
+
+    A request for a name that exists keeps its keys and sets its rights to those requested.
+    """
+    wanted: Mapping[str, frozenset[str]] = dict(map(parse_request, requests))
+    known = load(folder)
+    changed = dict(known)
+    for name, without in {**({} if DEFAULT_NAME in known else {DEFAULT_NAME: frozenset()}), **wanted}.items():
+        old = known.get(name)
+        changed[name] = Credential(
+            name,
+            old.access_key if old else "ARCH" + secrets.token_hex(8).upper(),
+            old.secret_key if old else secrets.token_urlsafe(30),
+            without,
+        )
+    if changed != known:
+        _write(folder, changed.values())
+    return changed
+
+
+def _write(folder: Path, credentials: Iterable[Credential]) -> None:
+    entries = [
+        {
+            "name": each.name,
+            "access_key": each.access_key,
+            "secret_key": each.secret_key,
+            "without": sorted(each.without),
+        }
+        for each in credentials
+    ]
+    unfinished = folder / (FILE_NAME + ".new")
+    unfinished.unlink(missing_ok=True)
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        json.dump({"credentials": entries}, file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(folder / FILE_NAME)
+    sync_folder(folder)

@@ -1,0 +1,105 @@
+"""What is computed of an object's bytes on their way in.
+
+One idea: every object is cut into blocks of 1 MiB and each block has its CRC32C in the catalogue. A read of
+any range checks exactly the blocks that it touches before it serves a byte of them, so a range costs no more
+than it reads and needs no second kind of proof. An object of at most one block has one CRC: that of the
+whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from array import array
+from collections.abc import Callable
+from typing import Protocol
+
+from awscrt import checksums
+
+BLOCK_BYTES = 1 << 20
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Running(Protocol):
+    """A checksum that is fed: the `hashlib` shape."""
+
+    def update(self, data: Buffer, /) -> None: ...
+    def digest(self) -> bytes: ...
+
+
+class _Crc:
+    """A CRC in the `hashlib` shape; `digest` is big-endian, as S3 sends it."""
+
+    def __init__(self, step: Callable[[Buffer, int], int], width_bytes: int) -> None:
+        self._step = step
+        self._width_bytes = width_bytes
+        self._value = 0
+
+    def update(self, data: Buffer, /) -> None:
+        self._value = self._step(data, self._value)
+
+    def digest(self) -> bytes:
+        return self._value.to_bytes(self._width_bytes, "big")
+
+
+# The checksum kinds a client may send, by the word S3 has for them.
+CHECKSUM_KINDS: dict[str, Callable[[], Running]] = {
+    "crc32": lambda: _Crc(zlib.crc32, 4),
+    "crc32c": lambda: _Crc(checksums.crc32c, 4),
+    "crc64nvme": lambda: _Crc(checksums.crc64nvme, 8),
+    "sha1": lambda: hashlib.sha1(usedforsecurity=False),
+    "sha256": hashlib.sha256,
+}
+
+
+class Digests:
+    """Fed with an object's bytes in order: MD5 (the ETag), the block CRCs, and the kinds asked for."""
+
+    def __init__(self, kinds: tuple[str, ...] = ()) -> None:
+        self.size_bytes = 0
+        self._md5 = hashlib.md5(usedforsecurity=False)
+        self._crcs: list[int] = []
+        self._crc = 0
+        self._room = BLOCK_BYTES
+        self._others = {kind: CHECKSUM_KINDS[kind]() for kind in kinds}
+
+    def update(self, data: Buffer) -> None:
+        self.size_bytes += len(data)
+        self._md5.update(data)
+        for other in self._others.values():
+            other.update(data)
+        if len(data) < self._room:
+            self._crc = checksums.crc32c(data, self._crc)
+            self._room -= len(data)
+            return
+        rest = memoryview(data)
+        while len(rest) >= self._room:
+            self._crcs.append(checksums.crc32c(rest[: self._room], self._crc))
+            rest = rest[self._room :]
+            self._crc, self._room = 0, BLOCK_BYTES
+        self._crc = checksums.crc32c(rest, 0)
+        self._room -= len(rest)
+
+    def md5(self) -> bytes:
+        return self._md5.digest()
+
+    def of_kind(self, kind: str) -> bytes:
+        return self._others[kind].digest()
+
+    def block_crcs(self) -> bytes:
+        """One unsigned 32-bit little-endian CRC32C per block; empty for an empty object."""
+        crcs = array("I", self._crcs)
+        if self._room < BLOCK_BYTES:
+            crcs.append(self._crc)
+        return crcs.tobytes()
+
+
+def first_damaged_block(data: Buffer, crcs: bytes, first_block: int) -> int | None:
+    """The first block whose bytes do not match, or None. `data` begins where `first_block` does."""
+    expected = memoryview(crcs).cast("I")
+    view = memoryview(data)
+    for index, start in enumerate(range(0, len(view), BLOCK_BYTES), first_block):
+        if checksums.crc32c(view[start : start + BLOCK_BYTES], 0) != expected[index]:
+            return index
+    return None

@@ -1,0 +1,177 @@
+"""Start and stop the embedded store as a process of its own.
+
+One idea: the caller gets a store that is ready, or an error that says why not in the store's own words; and
+the store never outlives its owner, however that one ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from archiver.errors import PlatformError
+
+from . import credentials as credential_file
+from .credentials import DEFAULT_NAME, Credential
+
+_READY_SECONDS_MAX = 60.0  # a large catalogue is checked at start
+_STOP_SECONDS_MAX = 30.0
+_STDERR_TAIL_BYTES = 4096
+
+
+@dataclass(slots=True)
+class StoreProcess:
+    """A running store. Leaving the `with` block stops it."""
+
+    data_dir: Path
+    endpoint: str
+    pid: int
+    credentials: dict[str, Credential]
+    _process: subprocess.Popen[bytes] = field(repr=False)
+    _lifeline: int = field(repr=False)  # the store ends when this end of the pipe closes
+    _stderr: IO[bytes] = field(repr=False)
+
+    @property
+    def access_key(self) -> str:
+        return self.credentials[DEFAULT_NAME].access_key
+
+    @property
+    def secret_key(self) -> str:
+        return self.credentials[DEFAULT_NAME].secret_key
+
+    def data_files(self) -> list[Path]:
+        """The segment files, which hold the objects' bytes; for dropping them from memory."""
+        return sorted((self.data_dir / "segments").glob("*.seg"))
+
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def log(self) -> str:
+        """The last lines that the store wrote to stderr."""
+        return _tail(self._stderr)
+
+    def stop(self) -> None:
+        """Let the store finish what is under way, and wait for its end. May be called twice."""
+        if self._lifeline < 0:
+            return
+        os.close(self._lifeline)
+        self._lifeline = -1
+        try:
+            self._process.terminate()
+            self._process.wait(_STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        finally:
+            self._stderr.close()
+
+    def kill(self) -> None:
+        """End it at once, as a power failure would. For tests of recovery."""
+        self._process.kill()
+        self._process.wait()
+        self.stop()
+
+    def __enter__(self) -> StoreProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def start(
+    data_dir: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    credentials: Sequence[str] = (),
+    tls_certificate: Path | None = None,
+    tls_key: Path | None = None,
+    ready_seconds_max: float = _READY_SECONDS_MAX,
+) -> StoreProcess:
+    """Start a store on `data_dir` and wait until it answers. `credentials`: NAME[:without=...] each.
+
+    Raises PlatformError with the store's own words if it does not start, for example because another process
+    has it open, the port is taken or the disk is full.
+    """
+    ready_read, ready_write = os.pipe()
+    lifeline_read, lifeline_write = os.pipe()
+    command = [
+        sys.executable, "-m", "backends.embedded.server", "--data", str(data_dir),
+        "--host", host, "--port", str(port),
+        "--ready-fd", str(ready_write), "--exit-with-parent-fd", str(lifeline_read),
+    ]  # fmt: skip
+    for request in credentials:
+        command += ["--credential", request]
+    if tls_certificate is not None:
+        command += ["--tls-certificate", str(tls_certificate)]
+    if tls_key is not None:
+        command += ["--tls-key", str(tls_key)]
+    stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            pass_fds=(ready_write, lifeline_read),
+            start_new_session=True,  # a Ctrl-C in the terminal is for the owner, who then stops the store
+        )
+    finally:
+        os.close(ready_write)
+        os.close(lifeline_read)
+    try:
+        line = _read_line(ready_read, ready_seconds_max)
+    finally:
+        os.close(ready_read)
+    if line is None:
+        os.close(lifeline_write)
+        late = process.poll() is None and not _ended(process)
+        process.kill()
+        process.wait()
+        with stderr:
+            words = _tail(stderr).strip()
+        why = f"was not ready within {ready_seconds_max:.0f} s" if late else "did not start"
+        raise PlatformError(f"the embedded store in {data_dir} {why}: {words or 'it said nothing'}")
+    ready = json.loads(line)
+    known = credential_file.load(data_dir)
+    return StoreProcess(data_dir, ready["endpoint"], ready["pid"], known, process, lifeline_write, stderr)
+
+
+def _read_line(descriptor: int, seconds_max: float) -> bytes | None:
+    """One line, or None if the other end closes or the time is over."""
+    deadline = time.monotonic() + seconds_max
+    line = b""
+    while not line.endswith(b"\n"):
+        readable, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        data = os.read(descriptor, 4096) if readable else b""
+        if not data:
+            return None
+        line += data
+    return line
+
+
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process that closed its pipe is on its way out."""
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _tail(file: IO[bytes]) -> str:
+    """The end of what was written, without moving where the writer writes: the two share one position."""
+    size = os.fstat(file.fileno()).st_size
+    return os.pread(file.fileno(), _STDERR_TAIL_BYTES, max(0, size - _STDERR_TAIL_BYTES)).decode("utf-8", "replace")

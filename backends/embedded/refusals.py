@@ -1,0 +1,109 @@
+"""What the core answers when it does not do what it was asked.
+
+One idea: the core decides, a door translates. A refusal carries facts (which bucket, locked until when); only
+the door knows that S3 calls one of them `403 AccessDenied`. Refusals are answers, not faults: nothing is
+logged for them.
+"""
+
+from __future__ import annotations
+
+from archiver.errors import StoreError
+from archiver.sizes import format_bytes, format_instant
+
+
+class Refusal(StoreError):
+    """Base of all: the store is well and says no."""
+
+
+class NoSuchBucket(Refusal):
+    def __init__(self, bucket: str) -> None:
+        super().__init__(f"bucket {bucket!r} does not exist")
+
+
+class BucketExists(Refusal):
+    def __init__(self, bucket: str) -> None:
+        super().__init__(f"bucket {bucket!r} exists already and is yours")
+
+
+class BucketNotEmpty(Refusal):
+    def __init__(self, bucket: str) -> None:
+        super().__init__(f"bucket {bucket!r} still holds versions or delete markers; delete every version first")
+
+
+class NotLockBucket(Refusal):
+    """A lock, or a change of one, was asked for in a bucket without Object Lock."""
+
+    def __init__(self, bucket: str) -> None:
+        super().__init__(f"bucket {bucket!r} has no Object Lock; create it with Object Lock enabled")
+
+
+class WrongBucketState(Refusal):
+    """Versioning and Object Lock contradict each other in what was asked."""
+
+
+class NoSuchKey(Refusal):
+    """No such object, or its newest version is a delete marker (then `marker_id` names that)."""
+
+    def __init__(self, key: str, marker_id: str | None = None) -> None:
+        super().__init__(f"object {key!r} does not exist" + (" (deleted by a marker)" if marker_id else ""))
+        self.marker_id = marker_id
+
+
+class NoSuchVersion(Refusal):
+    def __init__(self, key: str, version_id: str) -> None:
+        super().__init__(f"object {key!r} has no version {version_id}")
+        self.version_id = version_id
+
+
+class BadVersionId(Refusal):
+    def __init__(self, version_id: str) -> None:
+        super().__init__(f"{version_id!r} is not a version id")
+        self.version_id = version_id
+
+
+class IsDeleteMarker(Refusal):
+    """The version is a delete marker, which has neither content nor a lock."""
+
+    def __init__(self, key: str, marker_id: str) -> None:
+        super().__init__(f"version {marker_id} of {key!r} is a delete marker")
+        self.marker_id = marker_id
+
+
+class AlreadyExists(Refusal):
+    """The object was to be stored only if absent, and it is there."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"object {key!r} exists already")
+
+
+class Locked(Refusal):
+    """The store kept the object, or its lock, as it should."""
+
+
+class LegallyHeld(Locked):
+    def __init__(self) -> None:
+        super().__init__("the version is under legal hold; no mode, date or bypass lifts a hold, only its release")
+
+
+class Retained(Locked):
+    def __init__(self, mode: str, until_ms: int, remedy: str) -> None:
+        super().__init__(f"the version is retained until {format_instant(until_ms / 1000)}, mode {mode}; {remedy}")
+
+
+class BadRetainUntil(Refusal):
+    """The date of a new lock has passed already or is further away than any lock may be."""
+
+
+class StoreFull(Refusal):
+    """Nothing was written: the device is full, or would have less free space than the store's reserve."""
+
+    def __init__(self, folder: object, free_bytes: int, reserve_bytes: int) -> None:
+        super().__init__(
+            f"disk full: {folder} has {format_bytes(free_bytes)} free and keeps"
+            f" {format_bytes(reserve_bytes)} in reserve; nothing was written."
+            " Delete what is no longer retained, or make room there"
+        )
+
+
+class WriteFailed(Refusal):
+    """The operating system refused a write; nothing of it is visible, and reads go on."""

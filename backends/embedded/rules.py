@@ -1,0 +1,111 @@
+"""Retention rules: may this version be deleted, may this lock become that one.
+
+One idea: protection only grows, unless somebody with the right to bypass weakens GOVERNANCE. Everything here
+is a value or a pure function of values and an instant; a function returns when the store may go on and raises
+the refusal when it may not. Instants are milliseconds since the epoch. A version is retained while `now <
+until`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from .refusals import BadRetainUntil, LegallyHeld, Retained
+
+LONGEST_RETENTION_DAYS = 36_500
+LONGEST_RETENTION_YEARS = 100
+_DAY_MS = 86_400_000
+
+
+class Mode(enum.StrEnum):
+    GOVERNANCE = "GOVERNANCE"  # a caller with the right to bypass may weaken it or delete
+    COMPLIANCE = "COMPLIANCE"  # nobody may
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    mode: Mode
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What protects a version. `legal_hold` is None where there never was one: S3 tells it from OFF."""
+
+    retention: Retention | None = None
+    legal_hold: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultRetention:
+    """A bucket's rule, stamped on each version when it is made and never afterwards.
+
+    One of days and years is set.
+    """
+
+    mode: Mode
+    days: int | None = None
+    years: int | None = None
+
+    def starting(self, created_ms: int) -> Retention:
+        if self.days is not None:
+            return Retention(self.mode, created_ms + self.days * _DAY_MS)
+        created = datetime.fromtimestamp(created_ms // 1000, UTC)
+        try:
+            until = created.replace(year=created.year + (self.years or 0))
+        except ValueError:  # 29 February in a common year: one day more, never one less
+            until = created.replace(month=3, day=1, year=created.year + (self.years or 0))
+        return Retention(self.mode, int(until.timestamp()) * 1000 + created_ms % 1000)
+
+
+UNLOCKED = Lock()
+
+
+def check_delete(lock: Lock, now_ms: int, *, bypass: bool) -> None:
+    """Return if a version under `lock` may be deleted at `now_ms`; `bypass` is header and right together."""
+    if lock.legal_hold:
+        raise LegallyHeld
+    retention = lock.retention
+    if retention is None or now_ms >= retention.until_ms:
+        return
+    if retention.mode is Mode.GOVERNANCE and bypass:
+        return
+    raise _retained(retention)
+
+
+def check_new_retention(wanted: Retention, now_ms: int) -> None:
+    """Return if a lock may begin with this date: in the future, and at most 100 years away."""
+    if wanted.until_ms <= now_ms:
+        raise BadRetainUntil("The retain until date must be in the future!")
+    if wanted.until_ms > now_ms + LONGEST_RETENTION_YEARS * 366 * _DAY_MS:
+        raise BadRetainUntil(f"The retain until date must be within {LONGEST_RETENTION_YEARS} years")
+
+
+def check_retention_change(current: Retention | None, wanted: Retention | None, now_ms: int, *, bypass: bool) -> None:
+    """Return if `current` may become `wanted` (None: no retention) at `now_ms`.
+
+    Amazon's answers: extending and re-sending never need bypass; GOVERNANCE to COMPLIANCE is a change of mode
+    and needs it, as does anything that weakens GOVERNANCE; COMPLIANCE never weakens; a lock that has passed
+    may become anything.
+    """
+    if wanted is not None:
+        check_new_retention(wanted, now_ms)
+    if current is None or now_ms >= current.until_ms:
+        return
+    if wanted is not None and wanted.mode is current.mode and wanted.until_ms >= current.until_ms:
+        return
+    if current.mode is Mode.GOVERNANCE and bypass:
+        return
+    raise _retained(current)
+
+
+def _retained(retention: Retention) -> Retained:
+    if retention.mode is Mode.COMPLIANCE:
+        return Retained(retention.mode, retention.until_ms, "nobody can delete it or weaken its lock before")
+    return Retained(
+        retention.mode,
+        retention.until_ms,
+        "before that it takes the right to bypass governance, and the bypass header",
+    )

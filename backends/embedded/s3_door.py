@@ -1,0 +1,482 @@
+"""The S3 door: HTTP requests in, calls of the core, HTTP answers out.
+
+One idea: a table says which method on which thing is which call; a call reads its inputs, asks the core once,
+and answers. aiohttp's low-level server is used without routing or middlewares, which would cost more than the
+rest of a small request.
+
+An object of at most `LARGE_BYTES` is checked as a whole before the first byte of the answer; a larger one
+block by block while it is sent, and at a damaged block the connection is cut, so that no client can take it
+for complete.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import secrets
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from email.utils import formatdate
+from ipaddress import ip_address
+
+from aiohttp import web
+
+from archiver.errors import Damaged, StoreError
+
+from . import s3_errors, s3_listings, s3_xml
+from .catalogue import Version
+from .changes import (
+    CreateBucket,
+    Delete,
+    DeleteBucket,
+    Put,
+    SetLegalHold,
+    SetLockConfiguration,
+    SetRetention,
+    SetVersioning,
+    Stored,
+)
+from .credentials import Credential
+from .refusals import NotLockBucket, Refusal
+from .rules import UNLOCKED
+from .s3_body import Claims, receive_object
+from .s3_errors import S3Error, invalid_argument
+from .s3_listings import OWNER
+from .s3_request import (
+    BYPASS_HEADER,
+    HOLD_HEADER,
+    KEY_BYTES_MAX,
+    META_PREFIX,
+    MODE_HEADER,
+    SUBRESOURCES,
+    UNTIL_HEADER,
+    Call,
+    byte_range,
+    check_conditions,
+    decode_name,
+    lock_of_headers,
+    parse_query,
+    user_metadata,
+)
+from .s3_signature import Verifier
+from .s3_xml import document, element, group
+from .segments import LARGE_BYTES, LargeContent
+from .store import Store
+
+_BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_STATISTICS_PATH = "/-/statistics"  # no bucket can be called "-"
+
+
+Handler = Callable[[Call], Awaitable[web.StreamResponse]]
+
+
+class S3Door:
+    """Speaks S3 for one store. `handle` is the handler of an `aiohttp.web.Server`."""
+
+    def __init__(self, store: Store, credentials: Mapping[str, Credential]) -> None:
+        self.requests: Counter[tuple[str, int]] = Counter()
+        self._store = store
+        self._verifier = Verifier(credentials, lambda: store.clock.now_ms() / 1000)
+        self._request_ids = map(f"{secrets.token_hex(4).upper()}{{:08X}}".format, itertools.count(1))
+        # Method, "service", "bucket" or "key", and subresource: the call's name and what carries it out.
+        self._calls: dict[tuple[str, str, str], tuple[str, Handler]] = {
+            ("GET", "service", ""): ("ListBuckets", self._list_buckets),
+            ("PUT", "bucket", ""): ("CreateBucket", self._create_bucket),
+            ("HEAD", "bucket", ""): ("HeadBucket", self._head_bucket),
+            ("DELETE", "bucket", ""): ("DeleteBucket", self._delete_bucket),
+            ("GET", "bucket", ""): ("ListObjects", self._list_objects),
+            ("GET", "bucket", "versions"): ("ListObjectVersions", self._list_versions),
+            ("GET", "bucket", "location"): ("GetBucketLocation", self._get_location),
+            ("GET", "bucket", "versioning"): ("GetBucketVersioning", self._get_versioning),
+            ("PUT", "bucket", "versioning"): ("PutBucketVersioning", self._put_versioning),
+            ("GET", "bucket", "object-lock"): ("GetObjectLockConfiguration", self._get_lock_configuration),
+            ("PUT", "bucket", "object-lock"): ("PutObjectLockConfiguration", self._put_lock_configuration),
+            ("POST", "bucket", "delete"): ("DeleteObjects", self._delete_objects),
+            ("PUT", "key", ""): ("PutObject", self._put_object),
+            ("GET", "key", ""): ("GetObject", self._get_object),
+            ("HEAD", "key", ""): ("HeadObject", self._get_object),
+            ("DELETE", "key", ""): ("DeleteObject", self._delete_object),
+            ("GET", "key", "retention"): ("GetObjectRetention", self._get_retention),
+            ("PUT", "key", "retention"): ("PutObjectRetention", self._put_retention),
+            ("GET", "key", "legal-hold"): ("GetObjectLegalHold", self._get_legal_hold),
+            ("PUT", "key", "legal-hold"): ("PutObjectLegalHold", self._put_legal_hold),
+        }
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        call = Call(request, next(self._request_ids))
+        try:
+            response = await self._answer(call)
+        except Exception as failed:  # noqa: BLE001 - every fault gets an answer, here and nowhere else
+            response = self._error(call, failed)
+        self.requests[call.name, response.status] += 1
+        return response
+
+    async def _answer(self, call: Call) -> web.StreamResponse:
+        request = call.request
+        raw_path, _, raw_query = request.raw_path.partition("?")
+        if raw_path == _STATISTICS_PATH and self._is_local(request):
+            return self._statistics(call)
+        call.signed = self._verifier.verify(request.method, raw_path, raw_query, call.headers)
+        if raw_path == _STATISTICS_PATH:
+            return self._statistics(call)
+        handler = self._find(call, raw_path, raw_query)
+        if "expect" in call.headers:
+            if call.headers["expect"].lower() != "100-continue":
+                raise S3Error("InvalidRequest", "Expect may only be 100-continue")
+            self._check_before_body(call)
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        return await handler(call)
+
+    def _find(self, call: Call, raw_path: str, raw_query: str) -> Handler:
+        """Take path and query apart, and find the call."""
+        raw_bucket, _, raw_key = raw_path[1:].partition("/")
+        if not raw_path.startswith("/"):
+            raise S3Error("InvalidURI", "the request's path must begin with /")
+        call.bucket, call.key = decode_name(raw_bucket), decode_name(raw_key)
+        if len(raw_key) > KEY_BYTES_MAX and len(call.key.encode()) > KEY_BYTES_MAX:
+            raise S3Error("KeyTooLongError", f"a key may have at most {KEY_BYTES_MAX} bytes of UTF-8")
+        if raw_query:
+            call.query = parse_query(raw_query)
+        level = "key" if call.key else "bucket" if call.bucket else "service"
+        subresource = next((name for name in call.query if name in SUBRESOURCES), "")
+        found = self._calls.get((call.request.method, level, subresource))
+        copies = "x-amz-copy-source" in call.headers
+        if found is None or copies:
+            call.name = "CopyObject" if copies else f"{call.request.method} {level} {subresource}".strip()
+            raise S3Error("NotImplemented", f"the embedded store does not offer {call.name}")
+        call.name, handler = found
+        return handler
+
+    def _check_before_body(self, call: Call) -> None:
+        """What can be refused before a client that asked first sends its body."""
+        if call.name == "PutObject":
+            self._store.bucket(call.bucket)
+
+    @staticmethod
+    def _is_local(request: web.BaseRequest) -> bool:
+        peer = request.transport.get_extra_info("peername") if request.transport else None
+        return peer is not None and ip_address(peer[0]).is_loopback
+
+    # Answers.
+
+    def _head(self, call: Call) -> dict[str, str]:
+        return {
+            "Server": "archiver",
+            "Date": self._store.clock.http_date(),
+            "x-amz-request-id": call.request_id,
+        }
+
+    def _respond(
+        self,
+        call: Call,
+        status: int = 200,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "application/xml",
+    ) -> web.Response:
+        merged = self._head(call)
+        if body is not None:
+            merged["Content-Type"] = content_type
+        if headers:
+            merged.update(headers)
+        return web.Response(status=status, body=body, headers=merged)
+
+    def _error(self, call: Call, failed: Exception) -> web.Response:
+        if isinstance(failed, Refusal):
+            in_document = call.name == "PutObjectRetention"
+            failed = s3_errors.of_refusal(failed, "RetainUntilDate" if in_document else UNTIL_HEADER)
+        elif isinstance(failed, StoreError):
+            print(f"{call.name} {call.request_id}: {failed}", file=sys.stderr, flush=True)
+            failed = S3Error("InternalError", str(failed))
+        elif isinstance(failed, ConnectionError):
+            raise failed  # the client is gone: there is nobody to answer
+        elif not isinstance(failed, S3Error):
+            traceback.print_exception(failed)
+            failed = S3Error("InternalError", f"an internal fault of the store; see its log for {call.request_id}")
+        body = s3_xml.error_document(
+            failed.code,
+            failed.message,
+            call.request.raw_path.partition("?")[0],
+            call.request_id,
+            failed.details,
+        )
+        response = self._respond(call, failed.status, body, failed.headers)
+        if "expect" in call.headers and not call.request.content.is_eof():
+            # The client may or may not send its body now: the connection can no longer be told apart from it.
+            response.force_close()
+        return response
+
+    def _statistics(self, call: Call) -> web.Response:
+        call.name = "Statistics"
+        requests: dict[str, dict[str, int]] = {}
+        for (name, status), count in sorted(self.requests.items()):
+            requests.setdefault(name, {})[str(status)] = count
+        body = json.dumps({**asdict(self._store.statistics()), "requests": requests}).encode()
+        return self._respond(call, body=body, content_type="application/json")
+
+    # Buckets.
+
+    async def _list_buckets(self, call: Call) -> web.StreamResponse:
+        buckets = [
+            group(
+                "Bucket",
+                [
+                    element("Name", each.name),
+                    element("CreationDate", s3_xml.text_of_instant(each.created_ms)),
+                ],
+            )
+            for each in self._store.buckets
+        ]
+        return self._respond(call, body=document("ListAllMyBucketsResult", [OWNER, group("Buckets", buckets)]))
+
+    async def _create_bucket(self, call: Call) -> web.StreamResponse:
+        if _BUCKET_NAME.fullmatch(call.bucket) is None or ".." in call.bucket:
+            raise S3Error(
+                "InvalidBucketName",
+                "3 to 63 lower-case letters, digits, dots and hyphens",
+                {"BucketName": call.bucket},
+            )
+        body = await call.body()
+        if body:
+            s3_xml.parse(body, "CreateBucketConfiguration")
+        object_lock = call.headers.get("x-amz-bucket-object-lock-enabled", "").lower() == "true"
+        await self._store.change(CreateBucket(call.bucket, object_lock))
+        return self._respond(call, headers={"Location": f"/{call.bucket}"})
+
+    async def _head_bucket(self, call: Call) -> web.StreamResponse:
+        self._store.bucket(call.bucket)
+        return self._respond(call, headers={"x-amz-bucket-region": "us-east-1"})
+
+    async def _delete_bucket(self, call: Call) -> web.StreamResponse:
+        call.require("delete")
+        await self._store.change(DeleteBucket(call.bucket))
+        return self._respond(call, 204)
+
+    async def _get_location(self, call: Call) -> web.StreamResponse:
+        self._store.bucket(call.bucket)
+        return self._respond(call, body=document("LocationConstraint", []))
+
+    async def _get_versioning(self, call: Call) -> web.StreamResponse:
+        versioning = self._store.bucket(call.bucket).versioning
+        status = None if versioning == "Off" else versioning
+        return self._respond(call, body=document("VersioningConfiguration", [element("Status", status)]))
+
+    async def _put_versioning(self, call: Call) -> web.StreamResponse:
+        versioning = s3_xml.parse_versioning(await call.body())
+        await self._store.change(SetVersioning(call.bucket, versioning))
+        return self._respond(call)
+
+    async def _get_lock_configuration(self, call: Call) -> web.StreamResponse:
+        bucket = self._store.bucket(call.bucket)
+        if not bucket.object_lock:
+            raise S3Error(
+                "ObjectLockConfigurationNotFoundError",
+                "Object Lock configuration does not exist for this bucket",
+                {"BucketName": call.bucket},
+            )
+        return self._respond(call, body=s3_xml.lock_configuration_document(bucket.default))
+
+    async def _put_lock_configuration(self, call: Call) -> web.StreamResponse:
+        default = s3_xml.parse_lock_configuration(await call.body(integrity=True))
+        await self._store.change(SetLockConfiguration(call.bucket, default))
+        return self._respond(call)
+
+    # Objects.
+
+    async def _put_object(self, call: Call) -> web.StreamResponse:
+        store, headers = self._store, call.headers
+        bucket = store.bucket(call.bucket)
+        lock = lock_of_headers(call)
+        claims = Claims.of(headers)
+        if (lock != UNLOCKED or bucket.default is not None) and not claims.any:
+            raise S3Error(
+                "InvalidRequest", "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object"
+                " requests with Object Lock parameters",
+            )  # fmt: skip
+        if not bucket.object_lock and lock != UNLOCKED:
+            raise NotLockBucket(bucket.name)
+        only_if_absent = headers.get("if-none-match")
+        if only_if_absent not in (None, "*") or "if-match" in headers:
+            raise S3Error("NotImplemented", "of the conditional uploads only If-None-Match: * is offered")
+        metadata = user_metadata(headers)
+        received = await receive_object(call.request, call.signed, headers, claims, store, bucket.name, call.key)
+        put = Put(
+            bucket.name, call.key, received.content, received.size, received.block_crcs, received.etag,
+            received.checksum, headers.get("content-type"), metadata, lock, only_if_absent is not None,
+        )  # fmt: skip
+        try:
+            stored = await store.put(put)
+        except Refusal:
+            if isinstance(put.content, LargeContent):
+                await store.abandon(put.content)
+            raise
+        answer = {
+            "ETag": f'"{received.etag}"',
+            **_stored_headers(stored),
+            **_checksum_headers(received.checksum),
+        }
+        return self._respond(call, headers=answer)
+
+    async def _get_object(self, call: Call) -> web.StreamResponse:
+        """GetObject and HeadObject: one of them leaves the bytes out."""
+        store = self._store
+        bucket = store.bucket(call.bucket)
+        version = store.queries.object(bucket, call.key, call.version_id)
+        etag = f'"{version.etag}"'
+        check_conditions(call.headers, etag)
+        headers = self._head(call)
+        headers["ETag"] = etag
+        headers["Content-Type"] = version.content_type or "binary/octet-stream"
+        headers["Last-Modified"] = formatdate(version.created_ms // 1000, usegmt=True)
+        headers["Accept-Ranges"] = "bytes"
+        if bucket.versioning != "Off":
+            headers["x-amz-version-id"] = store.queries.version_id(version)
+        if version.mode is not None and version.until_ms is not None:
+            headers[MODE_HEADER] = version.mode
+            headers[UNTIL_HEADER] = s3_xml.text_of_instant(version.until_ms)
+        if version.legal_hold is not None:
+            headers[HOLD_HEADER] = "ON" if version.legal_hold else "OFF"
+        if version.metadata is not None:
+            headers.update((META_PREFIX + name, value) for name, value in json.loads(version.metadata).items())
+        start, length, status = 0, version.size, 200
+        if "range" in call.headers:
+            start, length, status = byte_range(call.headers["range"], version.size)
+        if status == 206:
+            headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{version.size}"
+        elif call.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED":
+            headers.update(_checksum_headers(version.checksum))
+        headers["Content-Length"] = str(length)
+        if call.request.method == "HEAD":
+            return web.Response(status=status, headers=headers)
+        if length > LARGE_BYTES:
+            return await self._send_large(call, version, start, length, status, headers)
+        body = await store.read(version, start, length) if length else b""
+        return web.Response(status=status, body=body, headers=headers)
+
+    async def _send_large(
+        self, call: Call, version: Version, start: int, length: int, status: int, headers: dict[str, str]
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(status=status, headers=headers)
+        blocks = self._store.read_blocks(version, start, length)
+        first = await anext(blocks)  # damage at the beginning still gets a proper answer
+        await response.prepare(call.request)
+        try:
+            await response.write(first)
+            async for block in blocks:
+                await response.write(block)
+        except Damaged as damage:
+            print(f"{call.name} {call.request_id}: {damage}", file=sys.stderr, flush=True)
+            if call.request.transport is not None:
+                call.request.transport.abort()
+            raise ConnectionResetError(str(damage)) from damage
+        await response.write_eof()
+        return response
+
+    async def _delete_object(self, call: Call) -> web.StreamResponse:
+        call.require("delete")
+        bypass = self._bypass(call)
+        stored = await self._store.delete(Delete(call.bucket, call.key, call.version_id, bypass))
+        return self._respond(call, 204, headers=_stored_headers(stored))
+
+    async def _delete_objects(self, call: Call) -> web.StreamResponse:
+        self._store.bucket(call.bucket)
+        keys, quiet = s3_xml.parse_delete(await call.body(integrity=True))
+        call.require("delete")
+        bypass = self._bypass(call)
+        deletes = [Delete(call.bucket, key, version_id, bypass) for key, version_id in keys]
+        parts = []
+        for delete, answer in zip(deletes, await self._store.delete_many(deletes), strict=True):
+            named = [element("Key", delete.key), element("VersionId", delete.version_id)]
+            if isinstance(answer, Refusal):
+                error = s3_errors.of_refusal(answer)
+                parts.append(group("Error", [*named, element("Code", error.code), element("Message", error.message)]))
+            elif not quiet:
+                if answer.is_marker:
+                    named += [
+                        element("DeleteMarker", "true"),
+                        element("DeleteMarkerVersionId", answer.version_id),
+                    ]
+                parts.append(group("Deleted", named))
+        return self._respond(call, body=document("DeleteResult", parts))
+
+    def _bypass(self, call: Call) -> bool:
+        """Whether governance is bypassed: the header says so and the credential may."""
+        header = call.headers.get(BYPASS_HEADER)
+        if header is None:
+            return False
+        if not self._store.bucket(call.bucket).object_lock:
+            raise invalid_argument(
+                "x-amz-bypass-governance-retention is only applicable to Object Lock enabled buckets.",
+                BYPASS_HEADER,
+                header,
+            )
+        return header.lower() == "true" and call.credential.may("bypass")
+
+    # Locks.
+
+    def _lockable(self, call: Call) -> Version:
+        bucket = self._store.bucket(call.bucket)
+        if not bucket.object_lock:
+            raise NotLockBucket(bucket.name)
+        return self._store.queries.lockable(bucket, call.key, call.version_id)
+
+    async def _get_retention(self, call: Call) -> web.StreamResponse:
+        retention = self._lockable(call).retention
+        if retention is None:
+            raise _no_lock()
+        return self._respond(call, body=s3_xml.retention_document(retention))
+
+    async def _put_retention(self, call: Call) -> web.StreamResponse:
+        call.require("retention")
+        retention = s3_xml.parse_retention(await call.body(integrity=True))
+        bypass = self._bypass(call) if self._store.bucket(call.bucket).object_lock else False
+        await self._store.change(SetRetention(call.bucket, call.key, call.version_id, retention, bypass))
+        return self._respond(call)
+
+    async def _get_legal_hold(self, call: Call) -> web.StreamResponse:
+        hold = self._lockable(call).legal_hold
+        if hold is None:
+            raise _no_lock()
+        return self._respond(call, body=document("LegalHold", [element("Status", "ON" if hold else "OFF")]))
+
+    async def _put_legal_hold(self, call: Call) -> web.StreamResponse:
+        call.require("hold")
+        on = s3_xml.parse_legal_hold(await call.body(integrity=True))
+        await self._store.change(SetLegalHold(call.bucket, call.key, call.version_id, on))
+        return self._respond(call)
+
+    # Listings.
+
+    async def _list_objects(self, call: Call) -> web.StreamResponse:
+        is_v2 = call.query.get("list-type") == "2"
+        call.name = "ListObjectsV2" if is_v2 else "ListObjects"
+        bucket = self._store.bucket(call.bucket)
+        body = s3_listings.objects_document(self._store.queries, bucket, call.query, is_v2=is_v2)
+        return self._respond(call, body=body)
+
+    async def _list_versions(self, call: Call) -> web.StreamResponse:
+        bucket = self._store.bucket(call.bucket)
+        return self._respond(call, body=s3_listings.versions_document(self._store.queries, bucket, call.query))
+
+
+def _stored_headers(stored: Stored) -> dict[str, str]:
+    headers = {} if stored.version_id is None else {"x-amz-version-id": stored.version_id}
+    if stored.is_marker:
+        headers["x-amz-delete-marker"] = "true"
+    return headers
+
+
+def _checksum_headers(checksum: str | None) -> dict[str, str]:
+    if checksum is None:
+        return {}
+    kind, _, value = checksum.partition(":")
+    return {f"x-amz-checksum-{kind}": value, "x-amz-checksum-type": "FULL_OBJECT"}
+
+
+def _no_lock() -> S3Error:
+    return S3Error("NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")

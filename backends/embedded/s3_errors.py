@@ -1,0 +1,104 @@
+"""What the S3 door answers when it refuses: Amazon's codes, and the core's refusals in those codes.
+
+One idea: clients act on the code and people on the message. The codes are those that Amazon S3 gives; the
+messages are ours and say what to do.
+"""
+
+from __future__ import annotations
+
+from archiver.errors import Damaged
+
+from . import refusals
+from .refusals import Refusal
+
+# Status of every code that the door sends.
+STATUS = {
+    "AccessDenied": 403,
+    "AuthorizationHeaderMalformed": 400,
+    "BadDigest": 400,
+    "BucketAlreadyOwnedByYou": 409,
+    "BucketNotEmpty": 409,
+    "EntityTooLarge": 400,
+    "IncompleteBody": 400,
+    "InternalError": 500,
+    "InvalidAccessKeyId": 403,
+    "InvalidArgument": 400,
+    "InvalidBucketName": 400,
+    "InvalidBucketState": 409,
+    "InvalidDigest": 400,
+    "InvalidRange": 416,
+    "InvalidRequest": 400,
+    "InvalidURI": 400,
+    "KeyTooLongError": 400,
+    "MalformedXML": 400,
+    "MetadataTooLarge": 400,
+    "MethodNotAllowed": 405,
+    "MissingContentLength": 411,
+    "NoSuchBucket": 404,
+    "NoSuchKey": 404,
+    "NoSuchObjectLockConfiguration": 404,
+    "NoSuchVersion": 404,
+    "NotImplemented": 501,
+    "ObjectLockConfigurationNotFoundError": 404,
+    "PreconditionFailed": 412,
+    "RequestTimeTooSkewed": 403,
+    "ServiceUnavailable": 503,
+    "SignatureDoesNotMatch": 403,
+    "XAmzContentSHA256Mismatch": 400,
+}
+
+
+class S3Error(Exception):
+    """One error answer. `details` become further XML elements, `headers` further response headers."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        details: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = STATUS[code]
+        self.message = message
+        self.details = details or {}
+        self.headers = headers or {}
+
+
+def invalid_argument(message: str, name: str, value: str) -> S3Error:
+    return S3Error("InvalidArgument", message, {"ArgumentName": name, "ArgumentValue": value})
+
+
+_CODES: dict[type[Refusal], str] = {
+    refusals.NoSuchBucket: "NoSuchBucket",
+    refusals.BucketExists: "BucketAlreadyOwnedByYou",
+    refusals.BucketNotEmpty: "BucketNotEmpty",
+    refusals.NotLockBucket: "InvalidRequest",
+    refusals.WrongBucketState: "InvalidBucketState",
+    refusals.NoSuchKey: "NoSuchKey",
+    refusals.NoSuchVersion: "NoSuchVersion",
+    refusals.IsDeleteMarker: "MethodNotAllowed",
+    refusals.AlreadyExists: "PreconditionFailed",
+    refusals.LegallyHeld: "AccessDenied",
+    refusals.Retained: "AccessDenied",
+    # Clients know 503 as a server that cannot take a write just now; the message says that the disk is full.
+    refusals.StoreFull: "ServiceUnavailable",
+    refusals.WriteFailed: "ServiceUnavailable",
+}
+
+
+def of_refusal(refusal: Refusal, date_argument: str = "x-amz-object-lock-retain-until-date") -> S3Error:
+    """Amazon's answer for a refusal of the core. `date_argument`: how the call names the date."""
+    if isinstance(refusal, refusals.BadVersionId):
+        return invalid_argument("Invalid version id specified", "versionId", refusal.version_id)
+    if isinstance(refusal, refusals.BadRetainUntil):
+        return invalid_argument(str(refusal), date_argument, "")
+    error = S3Error(_CODES[type(refusal)], str(refusal))
+    if isinstance(refusal, refusals.NoSuchKey | refusals.IsDeleteMarker) and refusal.marker_id is not None:
+        error.headers = {"x-amz-delete-marker": "true", "x-amz-version-id": refusal.marker_id}
+    return error
+
+
+def of_damage(damage: Damaged) -> S3Error:
+    return S3Error("InternalError", str(damage))

@@ -1,0 +1,127 @@
+"""The three listings of S3 as documents: pages of the core's listing, in the words of each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from urllib.parse import quote
+
+from . import listing, s3_xml
+from .catalogue import Bucket, Queries, Version
+from .s3_errors import invalid_argument
+from .s3_xml import document, element, group
+
+_PAGE_MAX = 1000
+OWNER = group("Owner", [element("ID", "archiver"), element("DisplayName", "archiver")])
+
+
+def objects_document(queries: Queries, bucket: Bucket, query: Mapping[str, str], *, is_v2: bool) -> bytes:
+    """Of ListObjectsV2, or of the older ListObjects, which pages by marker."""
+    prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+    limit, encode = _page_size(query), _encoder(query)
+    marker = query.get("start-after" if is_v2 else "marker", "")
+    token = query.get("continuation-token")
+    if is_v2 and token is not None:
+        low = _decode_token(token)
+    else:
+        low = listing.behind_marker(marker, prefix, delimiter) if marker else ""
+    page = listing.list_objects(queries, bucket, prefix, delimiter, low, limit)
+    parts = [
+        element("Name", bucket.name),
+        element("Prefix", encode(prefix)),
+        element("Delimiter", encode(delimiter) or None),
+        element("MaxKeys", limit),
+        element("EncodingType", query.get("encoding-type")),
+        element("IsTruncated", "false" if page.resume_at is None else "true"),
+    ]
+    if is_v2:
+        parts += [element("KeyCount", page.count), element("ContinuationToken", token)]
+        parts.append(element("StartAfter", encode(marker) or None))
+        if page.resume_at is not None:
+            parts.append(element("NextContinuationToken", _encode_token(page.resume_at)))
+    else:
+        parts.append(element("Marker", encode(marker)))
+        if page.resume_at is not None:
+            parts.append(element("NextMarker", encode(page.last)))
+    for version in page.versions:
+        parts.append(group("Contents", [element("Key", encode(version.key)), *_listed(version)]))
+    return document("ListBucketResult", [*parts, *_prefixes(page, encode)])
+
+
+def versions_document(queries: Queries, bucket: Bucket, query: Mapping[str, str]) -> bytes:
+    """Of ListObjectVersions."""
+    prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+    key_marker, version_marker = query.get("key-marker", ""), query.get("version-id-marker", "")
+    if version_marker and not key_marker:
+        raise invalid_argument(
+            "A version-id marker cannot be specified without a key marker.",
+            "version-id-marker",
+            version_marker,
+        )
+    limit, encode = _page_size(query), _encoder(query)
+    page = listing.list_versions(queries, bucket, prefix, delimiter, key_marker, version_marker, limit)
+    parts = [
+        element("Name", bucket.name),
+        element("Prefix", encode(prefix)),
+        element("Delimiter", encode(delimiter) or None),
+        element("KeyMarker", encode(key_marker)),
+        element("VersionIdMarker", version_marker),
+        element("MaxKeys", limit),
+        element("EncodingType", query.get("encoding-type")),
+        element("IsTruncated", "false" if page.resume_at is None else "true"),
+    ]
+    if page.resume_at is not None:
+        parts.append(element("NextKeyMarker", encode(page.last)))
+        if page.versions and page.versions[-1].key == page.last:
+            parts.append(element("NextVersionIdMarker", queries.page_marker(page.versions[-1])))
+    for version, is_latest in zip(page.versions, page.latest, strict=True):
+        named = [
+            element("Key", encode(version.key)),
+            element("VersionId", queries.version_id(version)),
+            element("IsLatest", "true" if is_latest else "false"),
+        ]
+        if version.is_marker:
+            modified = element("LastModified", s3_xml.text_of_instant(version.created_ms))
+            parts.append(group("DeleteMarker", [*named, modified, OWNER]))
+        else:
+            parts.append(group("Version", [*named, *_listed(version), OWNER]))
+    return document("ListVersionsResult", [*parts, *_prefixes(page, encode)])
+
+
+def _page_size(query: Mapping[str, str]) -> int:
+    text = query.get("max-keys", str(_PAGE_MAX))
+    if not text.isdecimal():
+        raise invalid_argument("Provided max-keys not an integer or within integer range", "max-keys", text)
+    return min(int(text), _PAGE_MAX)
+
+
+def _encoder(query: Mapping[str, str]) -> Callable[[str], str]:
+    encoding = query.get("encoding-type")
+    if encoding is None:
+        return str
+    if encoding != "url":
+        raise invalid_argument("Invalid Encoding Method specified in Request", "encoding-type", encoding)
+    return lambda text: quote(text, safe="/-_.~*")
+
+
+def _encode_token(key: str) -> str:
+    return key.encode().hex()
+
+
+def _decode_token(token: str) -> str:
+    try:
+        return bytes.fromhex(token).decode()
+    except ValueError:
+        raise invalid_argument("The continuation token provided is incorrect", "continuation-token", token) from None
+
+
+def _listed(version: Version) -> list[str]:
+    return [
+        element("LastModified", s3_xml.text_of_instant(version.created_ms)),
+        element("ETag", f'"{version.etag}"'),
+        element("Size", version.size),
+        element("StorageClass", "STANDARD"),
+    ]
+
+
+def _prefixes(page: listing.Page, encode: Callable[[str], str]) -> list[str]:
+    return [group("CommonPrefixes", [element("Prefix", encode(prefix))]) for prefix in page.prefixes]

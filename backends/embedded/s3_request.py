@@ -1,0 +1,180 @@
+"""An S3 request taken apart: names, query, and the values that its headers carry.
+
+One idea: names are opaque. The path is taken as it came and percent-decoded once, so `a//b`, `../x` and
+`dir/` are three ordinary keys. Whatever else a header may say is turned into a value of the core here, or
+refused here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote_to_bytes
+
+from aiohttp import web
+from multidict import MultiMapping
+
+from . import s3_xml
+from .credentials import Credential
+from .rules import UNLOCKED, Lock, Mode, Retention
+from .s3_body import Claims, receive_document
+from .s3_errors import S3Error, invalid_argument
+from .s3_signature import Signed
+
+KEY_BYTES_MAX = 1024
+METADATA_BYTES_MAX = 2048
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+MODE_HEADER = "x-amz-object-lock-mode"
+UNTIL_HEADER = "x-amz-object-lock-retain-until-date"
+HOLD_HEADER = "x-amz-object-lock-legal-hold"
+BYPASS_HEADER = "x-amz-bypass-governance-retention"
+META_PREFIX = "x-amz-meta-"
+
+# Every subresource of S3, offered or not: a call on one that is not offered must not be taken for a plain
+# one.
+SUBRESOURCES = frozenset(
+    {
+        "abac", "accelerate", "acl", "analytics", "annotation", "attributes", "cors", "delete",
+        "encryption", "intelligent-tiering", "inventory", "legal-hold", "lifecycle", "location",
+        "logging", "metadataConfiguration", "metadataInventoryTable", "metadataJournalTable",
+        "metadataTable", "metrics", "notification", "object-lock", "ownershipControls", "partNumber",
+        "policy", "policyStatus", "publicAccessBlock", "renameObject", "replication", "requestPayment",
+        "restore", "retention", "select", "session", "tagging", "torrent", "uploadId", "uploads",
+        "versioning", "versions", "website",
+    }
+)  # fmt: skip
+
+
+class Call:
+    """One request, taken apart. `name` is what Amazon calls it."""
+
+    __slots__ = ("bucket", "headers", "key", "name", "query", "request", "request_id", "signed")
+
+    def __init__(self, request: web.BaseRequest, request_id: str) -> None:
+        self.request = request
+        self.request_id = request_id
+        self.headers = lower_headers(request.headers)
+        self.name = "Unknown"
+        self.bucket = ""
+        self.key = ""
+        self.query: Mapping[str, str] = {}
+        self.signed: Signed
+
+    @property
+    def credential(self) -> Credential:
+        return self.signed.credential
+
+    def require(self, right: str) -> None:
+        if not self.credential.may(right):
+            raise S3Error("AccessDenied", f"credential {self.credential.name!r} lacks the right {right!r}")
+
+    @property
+    def version_id(self) -> str | None:
+        version_id = self.query.get("versionId")
+        if version_id == "":
+            raise invalid_argument("Version id cannot be the empty string", "versionId", "")
+        return version_id
+
+    async def body(self, *, integrity: bool = False) -> bytes:
+        """The body of a document call; `integrity`: Amazon demands a digest of it."""
+        claims = Claims.of(self.headers)
+        if integrity and not claims.any:
+            raise S3Error("InvalidRequest", "Missing required header for this request: Content-MD5 or x-amz-checksum-*")
+        return await receive_document(self.request, self.signed, self.headers, claims)
+
+
+def lower_headers(headers: MultiMapping[str]) -> dict[str, str]:
+    """Headers by lower-case name; one that was sent several times has all its values, as a signature has them."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    if len(lower) != len(headers):
+        lower = {name: ",".join(headers.getall(name)) for name in lower}
+    return lower
+
+
+def decode_name(raw: str) -> str:
+    if "%" not in raw and raw.isascii():
+        return raw
+    try:
+        return unquote_to_bytes(raw.encode("utf-8", "surrogateescape")).decode()
+    except UnicodeDecodeError:
+        raise S3Error("InvalidURI", "names must be UTF-8, percent-encoded once") from None
+
+
+def parse_query(raw_query: str) -> dict[str, str]:
+    query = {}
+    for part in raw_query.split("&"):
+        name, _, value = part.replace("+", " ").partition("=")
+        query[decode_name(name)] = decode_name(value)
+    return query
+
+
+def lock_of_headers(call: Call) -> Lock:
+    """The lock that an upload asks for, and whether the credential may set it."""
+    headers = call.headers
+    if "x-amz-object-lock-event-hold" in headers:
+        raise S3Error("NotImplemented", "event holds are not offered by the S3 door")
+    mode, until, hold = headers.get(MODE_HEADER), headers.get(UNTIL_HEADER), headers.get(HOLD_HEADER)
+    if mode is until is hold is None:
+        return UNLOCKED
+    retention = None
+    if mode is not None or until is not None:
+        call.require("retention")
+        if mode is None or until is None:
+            raise invalid_argument(
+                "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied",
+                MODE_HEADER if mode is None else UNTIL_HEADER,
+                "",
+            )
+        if mode not in Mode.__members__:
+            raise invalid_argument("Unknown wormMode directive.", MODE_HEADER, mode)
+        try:
+            retention = Retention(Mode(mode), s3_xml.instant_of_text(until))
+        except (ValueError, OverflowError):
+            raise invalid_argument("The retain until date must be an ISO 8601 instant", UNTIL_HEADER, until) from None
+    if hold is None:
+        return Lock(retention)
+    call.require("hold")
+    if hold not in ("ON", "OFF"):
+        raise invalid_argument("Legal Hold must be either of 'ON' or 'OFF'", HOLD_HEADER, hold)
+    return Lock(retention, hold == "ON")
+
+
+def user_metadata(headers: Mapping[str, str]) -> str | None:
+    metadata = {name[len(META_PREFIX) :]: value for name, value in headers.items() if name.startswith(META_PREFIX)}
+    if not metadata:
+        return None
+    if (
+        sum(len(name) + len(value.encode("utf-8", "surrogateescape")) for name, value in metadata.items())
+        > METADATA_BYTES_MAX
+    ):
+        raise S3Error("MetadataTooLarge", f"user metadata may have at most {METADATA_BYTES_MAX} bytes")
+    return json.dumps(metadata)
+
+
+def check_conditions(headers: Mapping[str, str], etag: str) -> None:
+    wanted = headers.get("if-match")
+    if wanted is not None and wanted not in ("*", etag, etag.strip('"')):
+        raise S3Error("PreconditionFailed", "the object's ETag is another", {"Condition": "If-Match"})
+
+
+def byte_range(header: str, size: int) -> tuple[int, int, int]:
+    """Start, length and status for one range; anything else is answered with the whole object."""
+    match = _RANGE.fullmatch(header.strip())
+    if match is None or match.groups() == ("", ""):
+        return 0, size, 200
+    first, last = match.groups()
+    if not first:
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(size, int(last) + 1) if last else size
+        if last and int(last) < int(first):
+            return 0, size, 200
+    if start >= end:
+        raise S3Error(
+            "InvalidRange",
+            "The requested range is not satisfiable",
+            {"RangeRequested": header, "ActualObjectSize": str(size)},
+            {"Content-Range": f"bytes */{size}"},
+        )
+    return start, end - start, 206

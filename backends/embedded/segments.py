@@ -1,0 +1,242 @@
+"""Segments: the append-only files that hold every object's bytes.
+
+One idea: a record describes itself. Header, bucket and key, then the object's bytes, so that a segment can be
+read without the catalogue; but which records count is the catalogue's word alone. What lies in a file beyond
+the length that the catalogue knows was never acknowledged and is cut off when the store opens.
+
+    segments/00000001.seg:  header | bucket | key | content     header | bucket | key | content     ...
+
+Records are appended until a segment passes `ROLL_BYTES`. An object above `LARGE_BYTES` gets a segment of its
+own, which is written as the object arrives; its header comes last, so that a file without one is an upload
+that never ended.
+
+`commit` in the header is the number of the catalogue's commit that makes the record count. At most one commit
+is ever under way: a record of a later one than the catalogue's next proves that the catalogue has lost
+commits.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from awscrt import checksums
+
+from archiver.errors import Damaged
+
+from .digests import BLOCK_BYTES, Buffer
+from .refusals import WriteFailed
+
+ROLL_BYTES = 256 << 20
+LARGE_BYTES = 8 << 20  # also the most bytes of one object that are ever held in memory
+
+# magic, layout version, bucket length, key length (bytes of UTF-8), CRC32C of the block CRCs, content length,
+# sequence number of the version, commit, CRC32C of bucket and key, CRC32C of the header up to here.
+_HEADER = struct.Struct("<4sHHIIQQQII")
+_MAGIC = b"AWS1"  # archiver WORM segment, layout 1
+_LAYOUT = 1
+_BUFFERS_MAX = 1000  # IOV_MAX is 1024 on Linux
+_SYNC_EVERY_BYTES = 64 << 20  # keeps the last sync of a large object short
+
+
+class Location(NamedTuple):
+    """Where an object's bytes (not its record's header) are."""
+
+    segment: int
+    offset: int
+
+
+class RecordHeader(NamedTuple):
+    bucket: str
+    key: str
+    sequence: int
+    commit: int
+    content_bytes: int
+    content_crc: int
+
+    def encode(self) -> bytes:
+        bucket, key = self.bucket.encode(), self.key.encode()
+        names = bucket + key
+        fixed = _HEADER.pack(
+            _MAGIC, _LAYOUT, len(bucket), len(key), self.content_crc, self.content_bytes,
+            self.sequence, self.commit, checksums.crc32c(names), 0,
+        )[:-4]  # fmt: skip
+        return fixed + struct.pack("<I", checksums.crc32c(fixed)) + names
+
+    @staticmethod
+    def length(bucket: str, key: str) -> int:
+        return _HEADER.size + len(bucket.encode()) + len(key.encode())
+
+    @classmethod
+    def decode(cls, data: bytes) -> RecordHeader | None:
+        """The header at the start of `data`, or None if there is no whole, undamaged one."""
+        if len(data) < _HEADER.size:
+            return None
+        magic, layout, bucket_bytes, key_bytes, content_crc, size, sequence, commit, names_crc, crc = (
+            _HEADER.unpack_from(data)
+        )
+        names = data[_HEADER.size : _HEADER.size + bucket_bytes + key_bytes]
+        if magic != _MAGIC or layout != _LAYOUT or checksums.crc32c(data[: _HEADER.size - 4]) != crc:
+            return None
+        if len(names) != bucket_bytes + key_bytes or checksums.crc32c(names) != names_crc:
+            return None
+        return cls(names[:bucket_bytes].decode(), names[bucket_bytes:].decode(), sequence, commit, size, content_crc)
+
+
+class SegmentFile:
+    """One open segment.
+
+    It closes when the last reader lets go of it, so a file may be deleted while it is read.
+    """
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self.path = path
+        self.fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+    def __del__(self) -> None:
+        if hasattr(self, "fd"):
+            os.close(self.fd)
+
+    def write(self, buffers: Sequence[Buffer], offset: int) -> int:
+        """Write all of it at `offset`, however often the system takes only a part. Returns the end."""
+        for first in range(0, len(buffers), _BUFFERS_MAX):
+            rest = list(buffers[first : first + _BUFFERS_MAX])
+            while rest:
+                written = os.pwritev(self.fd, rest, offset)
+                offset += written
+                while rest and written >= len(rest[0]):
+                    written -= len(rest.pop(0))
+                if written:
+                    rest[0] = memoryview(rest[0])[written:]
+        return offset
+
+    def read_cached(self, buffer: bytearray, offset: int) -> bool:
+        """Fill `buffer` if memory holds all of those bytes; never waits for the disk."""
+        try:
+            return os.preadv(self.fd, [buffer], offset, os.RWF_NOWAIT) == len(buffer)
+        except OSError as refused:
+            if refused.errno in (errno.EAGAIN, errno.EOPNOTSUPP):
+                return False
+            raise
+
+    def read(self, buffer: bytearray, offset: int) -> None:
+        """Fill `buffer`, waiting for the disk.
+
+        Raises Damaged where the file ends too early or cannot be read.
+        """
+        view = memoryview(buffer)
+        while view:
+            try:
+                count = os.preadv(self.fd, [view], offset)
+            except OSError as failed:
+                raise Damaged(f"{self.path} cannot be read at byte {offset}: {failed.strerror}") from failed
+            if count == 0:
+                raise Damaged(f"{self.path} ends at byte {offset}, before the object that is stored there does")
+            view, offset = view[count:], offset + count
+
+
+class Segments:
+    """The folder of segments: opens them for reading, and appends for the one writer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._open: dict[int, SegmentFile] = {}
+        self._next_number = itertools.count(max(self.numbers(), default=0) + 1)
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"{number:08d}.seg"
+
+    def numbers(self) -> list[int]:
+        """Of every segment file that exists."""
+        return sorted(int(path.stem) for path in self.folder.glob("*.seg") if path.stem.isdecimal())
+
+    def file(self, number: int) -> SegmentFile:
+        """A segment, open for reading (from any thread)."""
+        opened = self._open.get(number)
+        if opened is None:
+            try:
+                opened = SegmentFile(self.path(number), os.O_RDONLY)
+            except OSError as failed:
+                raise Damaged(f"segment {self.path(number)} cannot be opened: {failed.strerror}") from failed
+            while len(self._open) >= 256:
+                self._open.pop(next(iter(self._open)), None)
+            self._open[number] = opened
+        return opened
+
+    def create(self) -> tuple[int, SegmentFile]:
+        """A new segment, whose name in the folder is already durable, and its number."""
+        number = next(self._next_number)
+        created = SegmentFile(self.path(number), os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        sync_folder(self.folder)
+        return number, created
+
+    def remove(self, number: int) -> None:
+        """Delete a segment in which nothing is alive; readers under way finish."""
+        self._open.pop(number, None)
+        self.path(number).unlink(missing_ok=True)
+
+    def records_from(self, number: int, offset: int) -> Iterator[RecordHeader]:
+        """The whole, undamaged record headers from `offset` on, up to the first thing that is none."""
+        with self.path(number).open("rb", buffering=0) as file:
+            while True:
+                file.seek(offset)
+                header = RecordHeader.decode(file.read(_HEADER.size + (1 << 16)))
+                if header is None:
+                    return
+                yield header
+                offset += RecordHeader.length(header.bucket, header.key) + header.content_bytes
+
+
+class LargeContent:
+    """An object above LARGE_BYTES on its way into a segment of its own.
+
+    Its calls block: run them in a thread.
+    """
+
+    def __init__(self, number: int, file: SegmentFile, bucket: str, key: str) -> None:
+        self.number = number
+        self.file = file
+        self.content_offset = RecordHeader.length(bucket, key)
+        self._end = self.content_offset
+        self._synced = 0
+
+    def write(self, pieces: Sequence[Buffer]) -> None:
+        """Append. Raises WriteFailed, as `sync` does."""
+        try:
+            self._end = self.file.write(pieces, self._end)
+        except OSError as failed:
+            raise WriteFailed(f"{self.file.path} cannot be written: {failed}") from failed
+        if self._end - self._synced > _SYNC_EVERY_BYTES:
+            self.sync()
+
+    def sync(self) -> None:
+        try:
+            os.fdatasync(self.file.fd)
+        except OSError as failed:
+            raise WriteFailed(f"{self.file.path} cannot be written: {failed}") from failed
+        self._synced = self._end
+
+    @property
+    def content_bytes(self) -> int:
+        return self._end - self.content_offset
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def block_span(start: int, length: int, size: int) -> tuple[int, int]:
+    """Start and end of the whole blocks, of an object of `size` bytes, that cover the bytes asked for."""
+    first = start // BLOCK_BYTES * BLOCK_BYTES
+    return first, min(size, -(-(start + length) // BLOCK_BYTES) * BLOCK_BYTES)

@@ -1,0 +1,157 @@
+"""The store as a process: `python -m backends.embedded.server --data DIR`.
+
+One idea: whoever started it can rely on three things. It says when it is ready (one line of JSON on a file
+descriptor given to it), it finishes what is under way when it is told to stop, and it ends when its owner
+does (a pipe that closes), so that no store is ever left behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import ipaddress
+import json
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+from aiohttp import web
+
+from archiver.errors import ArchiverError, StoreError, UsageError
+
+from . import credentials
+from .s3_door import S3Door
+from .store import Store
+
+_DRAIN_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a store process runs."""
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = 0  # 0: a free one
+    credentials: Sequence[str] = ()  # NAME[:without=...] each
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+
+
+def serve(
+    settings: Settings, on_ready: Callable[[str], None], *, exit_with_parent_descriptor: int | None = None
+) -> None:
+    """Run a store until SIGTERM, SIGINT or the end of its owner. `on_ready` is told the endpoint.
+
+    Raises StoreError where the store cannot be opened or the address is taken.
+    """
+    tls = _tls(settings)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings, tls, on_ready, exit_with_parent_descriptor))
+
+
+async def _serve(
+    settings: Settings,
+    tls: ssl.SSLContext | None,
+    on_ready: Callable[[str], None],
+    exit_with_parent_descriptor: int | None,
+) -> None:
+    loop = asyncio.get_running_loop()
+    store = Store.open(settings.data)
+    try:
+        door = S3Door(store, credentials.ensure(settings.data, settings.credentials))
+        # Bodies are stored as they come: a Content-Encoding is the object's and is never undone.
+        server = web.Server(door.handle, access_log=None, auto_decompress=False, read_bufsize=1 << 20, lingering_time=5)
+        try:
+            listener = await loop.create_server(server, settings.host, settings.port, ssl=tls, backlog=1024)
+        except OSError as failed:
+            raise StoreError(
+                f"cannot listen on {settings.host} port {settings.port}: {os.strerror(failed.errno or 0)};"
+                " choose another with --port, or 0 for any free one"
+            ) from failed
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        if exit_with_parent_descriptor is not None:
+            loop.add_reader(exit_with_parent_descriptor, stop.set)
+        # A request makes many short-lived objects and no cycles: looking for those seldom is enough.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
+        on_ready(_endpoint(settings.host, listener.sockets[0].getsockname()[1], tls is not None))
+        await stop.wait()
+        listener.close()
+        server.pre_shutdown()
+        await server.shutdown(_DRAIN_SECONDS)
+    finally:
+        store.close()
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _endpoint(host: str, port: int, is_tls: bool) -> str:
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http{'s' if is_tls else ''}://{shown}:{port}"
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if settings.tls_certificate is None:
+        if settings.tls_key is not None:
+            raise UsageError("--tls-key needs --tls-certificate")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(settings.tls_certificate, settings.tls_key)
+    except OSError as failed:  # ssl.SSLError is one
+        raise UsageError(
+            f"--tls-certificate {settings.tls_certificate} or its key cannot be used: {failed}; both are PEM files"
+        ) from failed
+    return context
+
+
+def main() -> int:
+    """For `backends.embedded.process`; people use `archiver serve`."""
+    parser = argparse.ArgumentParser(prog="python -m backends.embedded.server", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--credential", action="append", default=[])
+    parser.add_argument("--tls-certificate", type=Path)
+    parser.add_argument("--tls-key", type=Path)
+    parser.add_argument("--ready-fd", type=int)
+    parser.add_argument("--exit-with-parent-fd", type=int)
+    options = parser.parse_args()
+    settings = Settings(
+        options.data, options.host, options.port, options.credential, options.tls_certificate, options.tls_key
+    )
+
+    def ready(endpoint: str) -> None:
+        line = json.dumps({"endpoint": endpoint, "pid": os.getpid()}) + "\n"
+        if options.ready_fd is None:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+        else:
+            os.write(options.ready_fd, line.encode())
+            os.close(options.ready_fd)
+
+    try:
+        serve(settings, ready, exit_with_parent_descriptor=options.exit_with_parent_fd)
+    except ArchiverError as failed:
+        print(failed, file=sys.stderr)
+        return failed.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

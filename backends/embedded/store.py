@@ -1,0 +1,223 @@
+"""The store's core, as doors see it: asyncio calls over one writer thread and reads that do not wait for it.
+
+One idea: whatever changes anything goes through the writer, in order, and answers when it is durable;
+whatever only reads asks the catalogue and the segments directly. The core speaks of buckets, versions and
+locks, never of HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from archiver.errors import Damaged, StoreError
+
+from . import commits, recovery
+from .catalogue import Bucket, Catalogue, Version
+from .changes import Change, Delete, DeleteMany, Put, Stored
+from .commits import Writer
+from .compliance_clock import ComplianceClock
+from .digests import BLOCK_BYTES, first_damaged_block
+from .refusals import NoSuchBucket, Refusal, WriteFailed
+from .segments import LargeContent, Segments, block_span
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What the store holds, and what its writer did since it opened."""
+
+    buckets: int
+    objects: int  # versions with content, delete markers not counted
+    bytes: int
+    segments: int
+    segment_bytes: int
+    free_bytes: int
+    reserve_bytes: int
+    commits: int
+    syncs: int
+    changes: int
+    objects_written: int
+    bytes_written: int
+    groups_failed: int
+    clock_ms: int
+
+
+class Store:
+    """One open store. Open it with `Store.open`; exactly one process may."""
+
+    def __init__(
+        self, folder: Path, lock_file: IO[str], catalogue: Catalogue, clock: ComplianceClock,
+        segments: Segments, free_bytes: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self.folder = folder
+        self.clock = clock
+        self._lock_file = lock_file
+        self._catalogue = catalogue
+        self._segments = segments
+        self._free_bytes = free_bytes
+        self.queries = catalogue.reader()
+        self._publish()
+        self._writer = Writer(catalogue, segments, clock, free_bytes, self._publish)
+        self._writer.start()
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        wall_seconds: Callable[[], float] = time.time,
+        free_bytes: Callable[[], int] | None = None,
+    ) -> Store:
+        """Open or create the store in `folder`.
+
+        Raises StoreError if it is in use, Damaged if it is not whole.
+        """
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock_file = _lock(folder)
+        except OSError as failed:
+            raise StoreError(f"{folder} cannot hold a store: {failed.strerror}") from failed
+        try:
+            segments = Segments(folder / "segments")
+            catalogue = Catalogue(folder)
+            recovery.reconcile(catalogue, segments)
+            clock = ComplianceClock(catalogue.state.clock_ms, wall_seconds)
+            return cls(
+                folder,
+                lock_file,
+                catalogue,
+                clock,
+                segments,
+                free_bytes or (lambda: commits.free_bytes(folder)),
+            )
+        except OSError as failed:
+            lock_file.close()
+            raise StoreError(f"the store in {folder} cannot be opened: {failed}") from failed
+        except StoreError:
+            lock_file.close()
+            raise
+
+    def close(self) -> None:
+        """Finish the writes under way and let go of the folder. Blocks."""
+        self._writer.stop()
+        self.queries.close()
+        self._catalogue.close()
+        self._lock_file.close()
+
+    def _publish(self) -> None:
+        """After each commit: what readers on other threads see is replaced as a whole, never changed."""
+        self._buckets = self._catalogue.buckets
+        self._held = self._catalogue.held()
+
+    # Reading.
+
+    @property
+    def buckets(self) -> Sequence[Bucket]:
+        """All buckets, by name."""
+        return list(self._buckets.values())
+
+    def bucket(self, name: str) -> Bucket:
+        try:
+            return self._buckets[name]
+        except KeyError:
+            raise NoSuchBucket(name) from None
+
+    async def read(self, version: Version, start: int, length: int) -> bytes | memoryview:
+        """`length` bytes of an object from `start`, checked.
+
+        Raises Damaged and then returns nothing of it.
+        """
+        first, end = block_span(start, length, version.size)
+        buffer = bytearray(end - first)
+        file = self._segments.file(version.segment)
+        # Memory answers in microseconds without a thread; only what must come from the disk waits in one.
+        if not file.read_cached(buffer, version.offset + first):
+            await asyncio.to_thread(file.read, buffer, version.offset + first)
+        damaged = first_damaged_block(buffer, version.block_crcs, first // BLOCK_BYTES)
+        if damaged is not None:
+            raise Damaged(
+                f"object {version.key!r} is damaged: its bytes from {damaged * BLOCK_BYTES} on do not match"
+                f" their checksum (segment {file.path}, byte {version.offset + damaged * BLOCK_BYTES})"
+            )
+        return memoryview(buffer)[start - first : start - first + length]
+
+    async def read_blocks(self, version: Version, start: int, length: int) -> AsyncIterator[bytes | memoryview]:
+        """As `read`, in pieces that end on block boundaries; each is checked before it is handed out."""
+        end = start + length
+        while start < end:
+            stop = min(end, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
+            yield await self.read(version, start, stop - start)
+            start = stop
+
+    def statistics(self) -> Statistics:
+        written = self._writer.commits
+        held = self._held
+        return Statistics(
+            buckets=len(self._buckets),
+            objects=held.objects,
+            bytes=held.bytes,
+            segments=held.segments,
+            segment_bytes=held.segment_bytes,
+            free_bytes=self._free_bytes(),
+            reserve_bytes=commits.RESERVE_BYTES,
+            commits=written.commits,
+            syncs=written.syncs,
+            changes=written.changes,
+            objects_written=written.objects,
+            bytes_written=written.bytes,
+            groups_failed=written.groups_failed,
+            clock_ms=self.clock.now_ms(),
+        )
+
+    # Changing. Each returns when it is durable, or raises the Refusal that says why nothing happened.
+
+    async def change(self, change: Change) -> None:
+        """Carry out a change that has no answer but success: buckets, locks."""
+        await self._writer.submit(change)
+
+    async def put(self, put: Put) -> Stored:
+        return cast(Stored, await self._writer.submit(put))
+
+    async def delete(self, delete: Delete) -> Stored:
+        return cast(Stored, await self._writer.submit(delete))
+
+    async def delete_many(self, deletes: Sequence[Delete]) -> Sequence[Stored | Refusal]:
+        return cast("Sequence[Stored | Refusal]", await self._writer.submit(DeleteMany(deletes)))
+
+    async def begin_large(self, bucket: str, key: str) -> LargeContent:
+        """A place for an object above LARGE_BYTES, written as it comes, then given to `put` or `abandon`."""
+        self.bucket(bucket)
+        self._writer.check_space()
+        try:
+            number, file = await asyncio.to_thread(self._segments.create)
+        except OSError as failed:
+            raise WriteFailed(f"{self._segments.folder} cannot be written: {failed}") from failed
+        return LargeContent(number, file, bucket, key)
+
+    async def abandon(self, content: LargeContent) -> None:
+        """Take back the bytes of a large object that did not become one."""
+        await asyncio.to_thread(self._segments.remove, content.number)
+
+
+def _lock(folder: Path) -> IO[str]:
+    """Hold the folder for this process; the system lets go of it when the process ends, however it does."""
+    lock_file = (folder / "lock").open("a+", encoding="ascii")
+    try:
+        fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock_file.seek(0)
+        holder = lock_file.read().strip() or "unknown"
+        lock_file.close()
+        raise StoreError(
+            f"the store in {folder} is already open (process {holder}); stop that one or use another --data folder"
+        ) from None
+    lock_file.truncate(0)
+    lock_file.write(f"{os.getpid()}\n")
+    lock_file.flush()
+    return lock_file

@@ -1,0 +1,64 @@
+"""The store's own credentials."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from archiver.errors import StoreError, UsageError
+from backends.embedded import credentials
+
+
+def test_first_use_makes_a_random_credential_that_only_its_owner_can_read(tmp_path: Path) -> None:
+    made = credentials.ensure(tmp_path)["default"]
+    assert stat.S_IMODE((tmp_path / "credentials.json").stat().st_mode) == 0o600
+    assert len(made.secret_key) == 40
+    assert made.without == frozenset()
+    (tmp_path / "other").mkdir()
+    assert credentials.ensure(tmp_path / "other")["default"].secret_key != made.secret_key
+
+
+def test_later_uses_keep_the_keys(tmp_path: Path) -> None:
+    first = credentials.ensure(tmp_path, ["limited:without=bypass"])
+    again = credentials.ensure(tmp_path)
+    assert again == first
+    assert not again["limited"].may("bypass")
+    assert again["limited"].may("delete")
+
+
+def test_a_request_for_a_known_name_changes_its_rights_and_not_its_keys(tmp_path: Path) -> None:
+    before = credentials.ensure(tmp_path, ["auditor:without=delete"])["auditor"]
+    after = credentials.ensure(tmp_path, ["auditor:without=delete,hold"])["auditor"]
+    assert (after.access_key, after.secret_key) == (before.access_key, before.secret_key)
+    assert after.without == {"delete", "hold"}
+
+
+def test_a_secret_is_never_shown(tmp_path: Path) -> None:
+    made = credentials.ensure(tmp_path)
+    assert made["default"].secret_key not in repr(made)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "write NAME"),
+        (":without=bypass", "write NAME"),
+        ("name:", "write NAME"),
+        ("name:with=bypass", "write NAME"),
+        ("name:without=", "write NAME"),
+        ("name:without=everything", "no right is called 'everything'; there are: bypass, retention, hold, delete"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused_with_the_remedy(text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        credentials.parse_request(text)
+
+
+def test_a_damaged_file_is_named_and_its_content_is_not(tmp_path: Path) -> None:
+    (tmp_path / "credentials.json").write_text('{"credentials": [{"name": "x", "secret_key": "hush"')
+    with pytest.raises(StoreError, match=r"credentials\.json is not a credentials file") as raised:
+        credentials.ensure(tmp_path)
+    assert "hush" not in str(raised.value)
+    assert raised.value.__cause__ is None

@@ -1,0 +1,119 @@
+"""Records, blocks and their checksums: the parts of the store that are bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from awscrt import checksums
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archiver.errors import Damaged
+from backends.embedded import digests
+from backends.embedded.digests import BLOCK_BYTES, Digests, first_damaged_block
+from backends.embedded.segments import RecordHeader, SegmentFile, Segments, block_span
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
+numbers = st.integers(0, (1 << 64) - 1)
+
+
+@given(names, names, numbers, numbers, numbers, st.integers(0, (1 << 32) - 1), st.binary(max_size=30))
+def test_a_header_reads_back_and_ignores_what_follows(
+    bucket: str, key: str, sequence: int, commit: int, size: int, crc: int, trailing: bytes
+) -> None:
+    header = RecordHeader(bucket, key, sequence, commit, size, crc)
+    encoded = header.encode()
+    assert len(encoded) == RecordHeader.length(bucket, key)
+    assert RecordHeader.decode(encoded + trailing) == header
+
+
+def test_a_header_with_any_byte_changed_or_missing_is_none() -> None:
+    encoded = RecordHeader("bucket", "key", 1, 2, 3, 4).encode()
+    for position in range(len(encoded)):
+        assert RecordHeader.decode(encoded[:position]) is None
+        changed = bytearray(encoded)
+        changed[position] ^= 0x40
+        assert RecordHeader.decode(bytes(changed)) is None
+
+
+@given(st.lists(st.binary(max_size=70), max_size=20))
+def test_digests_do_not_depend_on_how_the_bytes_arrive(pieces: list[bytes]) -> None:
+    whole = b"".join(pieces)
+    fed = Digests(tuple(digests.CHECKSUM_KINDS))
+    for piece in pieces:
+        fed.update(piece)
+    assert fed.size_bytes == len(whole)
+    assert fed.md5() == hashlib.md5(whole).digest()
+    assert fed.of_kind("sha256") == hashlib.sha256(whole).digest()
+    assert fed.of_kind("crc32c") == checksums.crc32c(whole).to_bytes(4, "big")
+    assert first_damaged_block(whole, fed.block_crcs(), 0) is None
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES + 5])
+@pytest.mark.parametrize("piece_bytes", [700_001, 1 << 20, 5 << 20])
+def test_every_block_has_its_own_crc(size: int, piece_bytes: int) -> None:
+    data = os.urandom(size)
+    fed = Digests()
+    for start in range(0, size, piece_bytes):
+        fed.update(data[start : start + piece_bytes])
+    crcs = fed.block_crcs()
+    assert len(crcs) == 4 * -(-size // BLOCK_BYTES)
+    for start in range(0, size, BLOCK_BYTES):
+        number = start // BLOCK_BYTES
+        damaged = bytearray(data)
+        damaged[start] ^= 1
+        assert first_damaged_block(damaged, crcs, 0) == number
+        assert first_damaged_block(data[start:], crcs, number) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "size", "span"),
+    [
+        (0, 10, 10, (0, 10)),
+        (5, 1, 10, (0, 10)),
+        (BLOCK_BYTES - 1, 2, 3 * BLOCK_BYTES, (0, 2 * BLOCK_BYTES)),
+        (BLOCK_BYTES, BLOCK_BYTES, 3 * BLOCK_BYTES, (BLOCK_BYTES, 2 * BLOCK_BYTES)),
+        (2 * BLOCK_BYTES + 7, 1, 2 * BLOCK_BYTES + 9, (2 * BLOCK_BYTES, 2 * BLOCK_BYTES + 9)),
+    ],
+)
+def test_a_range_reads_the_whole_blocks_that_it_touches(
+    start: int, length: int, size: int, span: tuple[int, int]
+) -> None:
+    assert block_span(start, length, size) == span
+
+
+def test_writes_go_on_where_the_system_took_only_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system_write = os.pwritev
+
+    def seven_bytes_at_most(descriptor: int, buffers: list[bytes], offset: int) -> int:
+        first = bytes(buffers[0])[:7] or bytes(buffers[1])[:7]
+        return system_write(descriptor, [first], offset)
+
+    monkeypatch.setattr(os, "pwritev", seven_bytes_at_most)
+    file = SegmentFile(tmp_path / "segment", os.O_RDWR | os.O_CREAT)
+    assert file.write([b"0123456789", b"", b"abcdefghij" * 3], 3) == 43
+    assert (tmp_path / "segment").read_bytes()[3:] == b"0123456789" + b"abcdefghij" * 3
+
+
+def test_a_segment_that_ends_too_early_is_damage(tmp_path: Path) -> None:
+    segments = Segments(tmp_path / "segments")
+    number, file = segments.create()
+    file.write([b"short"], 0)
+    with pytest.raises(Damaged, match=r"00000001\.seg ends at byte 5"):
+        segments.file(number).read(bytearray(10), 0)
+
+
+def test_a_deleted_segment_can_be_read_by_who_has_it_open(tmp_path: Path) -> None:
+    segments = Segments(tmp_path / "segments")
+    number, file = segments.create()
+    file.write([b"content"], 0)
+    reader = segments.file(number)
+    segments.remove(number)
+    buffer = bytearray(7)
+    reader.read(buffer, 0)
+    assert buffer == b"content"
+    with pytest.raises(Damaged, match="cannot be opened"):
+        segments.file(number)
