@@ -30,6 +30,7 @@ from archiver.processes import WorkerProcesses
 from archiver.record import ErrorKind
 from archiver.retention import DateMaker, Retention
 from archiver.sampler import ResourceSampler
+from archiver.steadiness import unsteady_because
 from results.database import HistogramRow, IntervalRow
 from results.model import ClientUsage, FirstError, Result, ServerUsage
 from scenarios.model import Phase, Workload
@@ -51,6 +52,14 @@ class RunSetting:
     session_open: str
     checksum: str
     payload_signing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """How full the platform was when a phase began."""
+
+    store_bytes: int | None = None  # in the store's files; None where they cannot be seen
+    archived_bytes: int = 0  # by this run
 
 
 @dataclass(slots=True)
@@ -126,7 +135,7 @@ class Coordinator:
         numbers: ObjectNumbers,
         dates: DateMaker | None,
         on_report: Callable[[IntervalReport], None],
-        store_bytes: int | None,
+        fill: Fill,
     ) -> PhaseOutcome:
         """Carry out one phase. Raises RunFailed when a worker dies; ``on_report`` has then seen all it had reported."""
         merge = _Merge(phase)
@@ -165,10 +174,12 @@ class Coordinator:
         objects_measured = sum(tally.objects for tally, _ in totals)
         client = _client_usage(reports, seconds, objects_measured)
         for workload, (tally, outside) in zip(phase.workloads, totals, strict=True):
-            result = self._result(phase, workload, tally, outside, seconds, window, usage, client)
+            counts = _measured_counts(workload.name, outcome.intervals)
+            result = self._result(phase, workload, tally, outside, counts, seconds, window, usage, client)
             result = replace(
                 result,
-                store_bytes_before=store_bytes,
+                store_bytes_before=fill.store_bytes,
+                archived_bytes_before=fill.archived_bytes,
                 first_errors=tuple(e for e in outcome.errors if e.operation in _operations(workload)),
             )
             outcome.results.append(result)
@@ -211,6 +222,7 @@ class Coordinator:
         workload: Workload,
         tally: Tally,
         outside: dict[str, int],
+        counts: Sequence[int],
         seconds: float,
         window: Window,
         usage: ServerUsage | None,
@@ -250,6 +262,7 @@ class Coordinator:
             warm_up_objects=outside["warm-up"],
             drained_objects=outside["drain"],
             store_bytes_before=None,
+            archived_bytes_before=0,
             objects_per_second=tally.objects / seconds if seconds else 0.0,
             megabytes_per_second=tally.bytes / seconds / 1e6 if seconds else 0.0,
             mebibytes_per_second=tally.bytes / seconds / (1 << 20) if seconds else 0.0,
@@ -264,6 +277,7 @@ class Coordinator:
             client=client,
             limited_by=limited_by(client, usage, min(self._worker_count, phase.clients)),
             settled=window.settled,
+            unsteady=unsteady_because(counts),
             achieved_per_second=tally.objects / seconds if seconds else 0.0,
         )
 
@@ -359,6 +373,14 @@ class _Merge:
             FirstError(e.operation, e.reason, e.count, e.message, e.request_id, e.object_name)
             for e in self._errors.values()
         ]
+
+
+def _measured_counts(workload: str, rows: Sequence[IntervalRow]) -> list[int]:
+    """Objects of each whole interval of the measured time; the first and the last may be cut, so they are left out."""
+    measured = {row.interval: row.objects for row in rows if row.workload == workload and row.part == "measured"}
+    if len(measured) < 3:
+        return []
+    return [measured.get(interval, 0) for interval in range(min(measured) + 1, max(measured))]
 
 
 def _client_usage(reports: Sequence[PhaseReport], seconds: float, objects: int) -> ClientUsage:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from archiver.coordinator import Coordinator, ObjectNumbers, RunSetting
+from archiver.coordinator import Coordinator, Fill, ObjectNumbers, RunSetting
 from archiver.processes import WorkerProcesses
 from archiver.retention import DateMaker, Retention
 from archiver.sampler import ResourceSampler
@@ -39,7 +39,7 @@ class Ceiling:
 def ceilings(seconds: float) -> Iterator[Ceiling]:
     """Measure every ceiling for ``seconds`` each: one worker on one core, the null responder on another."""
     usable = sorted(os.sched_getaffinity(0))
-    sampler = ResourceSampler(None, None)
+    sampler = ResourceSampler(None, None, watch_host=False)
     sampler.start()
     workers = WorkerProcesses(1, usable[-1:])
     try:
@@ -77,7 +77,7 @@ def _measure(coordinator: Coordinator, operation: OperationName, size_bytes: int
     numbers = ObjectNumbers(seed=1)
     numbers.keep(size_bytes, [(0, phase.objects_max(workload) - 1)])
     dates = DateMaker(Retention(), time.time() + 7200)
-    outcome = coordinator.run_phase(phase, numbers, dates, lambda report: None, None)
+    outcome = coordinator.run_phase(phase, numbers, dates, lambda report: None, Fill())
     return outcome.results[0]
 
 

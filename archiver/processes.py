@@ -62,8 +62,10 @@ class PipeChannel:
 
     def should_stop(self) -> bool:
         if not self._stopping and self._pipe.poll():
-            message = self._pipe.recv()
-            self._stopping = isinstance(message, _Stop)
+            try:
+                self._stopping = isinstance(self._pipe.recv(), _Stop)
+            except (EOFError, OSError):  # the coordinator is gone
+                self._stopping = True
         return self._stopping
 
 
@@ -116,7 +118,7 @@ class WorkerProcesses:
         """
         busy = dict(zip(self._pipes, assignments, strict=False))
         for pipe, assignment in busy.items():
-            pipe.send(assignment)
+            self._tell([pipe], assignment)
         ready = 0
         done: list[PhaseReport] = []
         failure: str | None = None
@@ -178,8 +180,8 @@ class WorkerProcesses:
                 elif isinstance(message, PhaseReport | _Crashed):
                     del busy[pipe]
 
-    def _tell(self, busy: dict[Connection[Any, Any], Assignment], message: _Start | _Stop) -> None:
-        for pipe in busy:
+    def _tell(self, pipes: Iterable[Connection[Any, Any]], message: Assignment | _Start | _Stop) -> None:
+        for pipe in pipes:
             try:
                 pipe.send(message)
             except OSError:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from archiver import caches, machine
 from archiver.assignment import INTERVAL_NS, IntervalReport
 from archiver.content import GENERATOR
-from archiver.coordinator import Coordinator, ObjectNumbers, PhaseOutcome, RunSetting
+from archiver.coordinator import Coordinator, Fill, ObjectNumbers, PhaseOutcome, RunSetting
 from archiver.errors import NotEnoughSpace, PlatformError, RunFailed, UsageError
 from archiver.ledger import Ledger, Placement
 from archiver.processes import WorkerProcesses
@@ -113,10 +113,10 @@ def execute(
     if hosted is not None:
         _check_space(hosted, bytes_max)
     run_id = new_run_id()
-    shared_host = hosted is not None
+    shared_host = profile.shares_host
     cores = _worker_cores(shared_host)
     worker_count = options.workers or len(cores)
-    if shared_host:
+    if hosted is not None:
         _pin(hosted, cores)
     location = backend.prepare(RunPlan(run_id, options.retention, objects_max, bytes_max))
     content_seed = secrets.randbits(62)
@@ -145,7 +145,9 @@ def execute(
     )
     database = RunDatabase.create(options.out_dir / run_id / FILE_NAME, record)
     outcome = RunOutcome(run_id, database.path)
-    sampler = ResourceSampler(hosted.pid if hosted else None, hosted.data_dir if hosted else None)
+    sampler = ResourceSampler(
+        hosted.pid if hosted else None, hosted.data_dir if hosted else None, watch_host=shared_host
+    )
     workers = WorkerProcesses(worker_count, cores if shared_host else [])
     setting = RunSetting(
         run_id=run_id,
@@ -209,7 +211,7 @@ class _Phases:
         self._observer = observer
         self._outcome = outcome
         self._lock_checked = not (options.retention.locks and backend.capabilities.stores_content)
-        self._store_bytes = 0
+        self._archived_bytes = 0
 
     def run(self, phases: Sequence[Phase]) -> None:
         for done, phase in enumerate(phases):
@@ -233,12 +235,12 @@ class _Phases:
             if latest is not None:
                 dates = DateMaker(options.retention, latest)
             row = self._ledger.open_placement(self._placement(phase, latest, objects_max, bytes_max))
-        outcome = self._coordinator.run_phase(phase, self._numbers, dates, self._observer.reported, self._store_bytes)
+        outcome = self._coordinator.run_phase(phase, self._numbers, dates, self._observer.reported, self._fill())
         if reads and self._hosted is not None:
             self._judge_temperature(outcome)
         for object_bytes, first, last in outcome.archived:
             self._numbers.keep(object_bytes, [(first, last)])
-        self._store_bytes += outcome.archived_bytes()
+        self._archived_bytes += outcome.archived_bytes()
         if row is not None:
             # An archive whose answer never came may be there all the same, so it counts as left behind.
             unknown = outcome.unknown_objects()
@@ -250,6 +252,11 @@ class _Phases:
             if outcome.archived and not self._lock_checked:
                 self._check_lock(outcome.archived[0][1], latest)
         return outcome
+
+    def _fill(self) -> Fill:
+        files = self._hosted.data_files() if self._hosted is not None else None
+        store_bytes = None if files is None else sum(path.stat().st_size for path in files)
+        return Fill(store_bytes, self._archived_bytes)
 
     def _placement(self, phase: Phase, latest: float | None, objects_max: int, bytes_max: int) -> Placement:
         location, retention = self._location, self._options.retention
@@ -315,10 +322,10 @@ def _worker_cores(shared_host: bool) -> list[int]:
     return usable[-max(1, len(usable) // 2) :] if shared_host else usable
 
 
-def _pin(hosted: HostedStore | None, worker_cores: Sequence[int]) -> None:
+def _pin(hosted: HostedStore, worker_cores: Sequence[int]) -> None:
     """Keep the store off the workers' cores, where there are others; every thread it has by now, too."""
     others = set(os.sched_getaffinity(0)) - set(worker_cores)
-    if hosted is None or not others:
+    if not others:
         return
     for task in Path(f"/proc/{hosted.pid}/task").iterdir():
         try:

@@ -22,7 +22,9 @@ PERIOD_SECONDS = 1.0
 class ResourceSampler:
     """Samples this host, and the store's processes where they run on it."""
 
-    def __init__(self, store_pid: int | None, data_dir: Path | None) -> None:
+    def __init__(self, store_pid: int | None, data_dir: Path | None, *, watch_host: bool) -> None:
+        """``watch_host`` is false where the platform runs elsewhere: this host's usage is then not the server's."""
+        self._watch_host = watch_host
         self._store = psutil.Process(store_pid) if store_pid is not None else None
         self._device = block_device(data_dir) if data_dir is not None else None
         self._samples: list[SampleRow] = []
@@ -68,7 +70,7 @@ class ResourceSampler:
         """What was used between two instants; None where the samples do not reach."""
         first, last = self._at(from_ns), self._at(to_ns)
         seconds = (to_ns - from_ns) / 1e9
-        if first is None or last is None or seconds <= 0:
+        if not self._watch_host or first is None or last is None or seconds <= 0:
             return None
         store = None
         if first.store_cpu_seconds is not None and last.store_cpu_seconds is not None:

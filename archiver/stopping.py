@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 
 from archiver.assignment import INTERVAL_NS
+from results.statistics import t_975
 from scenarios.model import Phase, Workload
 
-# Student's t, 97.5%, for 1, 2, ... degrees of freedom; then 1.96 + 2.5 / degrees is within 1% of it.
-_T_975 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
 NO_END_NS = 2**62
 
 
@@ -35,8 +34,7 @@ class RunningMean:
         if self.count < 2 or not self._mean:
             return math.inf
         degrees = self.count - 1
-        t = _T_975[degrees - 1] if degrees <= len(_T_975) else 1.96 + 2.5 / degrees
-        return t * math.sqrt(self._squares / degrees / self.count) / self._mean
+        return t_975(degrees) * math.sqrt(self._squares / degrees / self.count) / self._mean
 
 
 class SessionStop:

@@ -38,6 +38,7 @@ class PlatformProfile:
     endpoints: tuple[str, ...]
     version: str | None
     tls: bool
+    shares_host: bool  # an endpoint is an address of this machine
     durability: str  # what an acknowledgement means, or unknown
     server_clock_offset_seconds: float | None  # server minus client
     details: dict[str, Any] = field(default_factory=dict)

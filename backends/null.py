@@ -54,7 +54,9 @@ class NullBackend:
     )
 
     def profile(self) -> PlatformProfile:
-        return PlatformProfile("null", self.name, (), None, tls=False, durability="none", server_clock_offset_seconds=0)
+        return PlatformProfile(
+            "null", self.name, (), None, tls=False, shares_host=False, durability="none", server_clock_offset_seconds=0
+        )
 
     def prepare(self, plan: RunPlan) -> Location:
         return Location(endpoint="null", bucket="", bucket_created=False, prefix=plan.run_id)

@@ -12,6 +12,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Literal, TypeVar
 
 from archiver.errors import ResultsError
+from results.matrix import matrix_cells, parallel_cells
 from results.model import ClientUsage, FirstError, Latency, Result, ServerUsage
 
 Verdict = Literal["pass", "fail", "none"]
@@ -59,8 +60,8 @@ def run_document(
     """The one document of a run.
 
     ``facts`` are plain JSON values: ``run``, ``scenario``, ``backend``, ``platform`` (a mapping with
-    ``name``) and ``hosts`` are required, others are added as they are. Raises ResultsError naming a fact that
-    is missing.
+    ``name``) and ``hosts`` are required, others are added as they are. ``cells`` has one entry per cell over its
+    repetitions. Raises ResultsError naming a fact that is missing.
     """
     missing = [name for name in RUN_FACTS if name not in facts]
     if missing:
@@ -68,9 +69,28 @@ def run_document(
     return {
         **facts,
         "results": [result_document(result) for result in results],
+        "cells": _cell_documents(results),
         "criteria": [asdict(criterion) for criterion in criteria],
         "verdict": verdict,
     }
+
+
+def _cell_documents(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Every cell over its repetitions: the median of objects/s and its 95% interval (null for one repetition)."""
+    cells = {**parallel_cells(results), **matrix_cells(results)} if results else {}
+    return [
+        {
+            **key._asdict(),
+            "repetitions": cell.estimate.repetitions,
+            "objects_per_second": {
+                "median": cell.estimate.median,
+                "low": cell.estimate.low,
+                "high": cell.estimate.high,
+            },
+            "doubts": list(cell.doubts),
+        }
+        for key, cell in sorted(cells.items())
+    ]
 
 
 def _value(kind: type[_Value], document: Mapping[str, Any] | None) -> _Value | None:

@@ -5,6 +5,8 @@ One idea: each doubt is one sentence that says what looks wrong, by how much, an
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from results.database import RunDatabase
 from results.model import Result
 
@@ -41,6 +43,13 @@ def doubts(database: RunDatabase) -> list[str]:
             f"{len(unsettled)} of {len(results)} cells ended before their session time was known within the "
             f"scenario's precision ({_cell(unsettled[0])} first); raise stop.seconds_max and stop.bytes_max"
         )
+    unsteady = [r for r in results if r.unsteady]
+    if unsteady:
+        found.append(
+            f"{len(unsteady)} of {len(results)} cells were unsteady ({_cell(unsteady[0])} first: "
+            f"{unsteady[0].unsteady}); look for other load on client or server, measure longer "
+            "(--set stop.seconds_min=10s), or --repeat"
+        )
     warm = [r for r in results if r.operation == "retrieve" and r.temperature != "cold"]
     if warm:
         words = sorted({str(r.temperature) for r in warm})
@@ -51,26 +60,38 @@ def doubts(database: RunDatabase) -> list[str]:
     offset = run["platform"]["server_clock_offset_seconds"]
     if offset is not None and abs(offset) > CLOCK_SECONDS:
         found.append(f"the server's clock differs by {offset:+.1f} s; retention dates follow the server's")
-    return found + _drifts(database)
+    return found + [
+        f"{drift}: the platform, its fill or the machine changed meanwhile; differences of that size between cells "
+        "mean nothing"
+        for drift in drifts(database)
+        if abs(drift.percent) > DRIFT_PERCENT
+    ]
 
 
-def _drifts(database: RunDatabase) -> list[str]:
-    """First cells measured again last."""
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A sweep's first cell, measured again last."""
+
+    phase: str
+    cell: str
+    percent: float  # how far its objects/s had moved
+
+    def __str__(self) -> str:
+        return f"{self.phase}: the first cell ({self.cell}) ran {self.percent:+.0f}% when measured again last"
+
+
+def drifts(database: RunDatabase) -> list[Drift]:
+    """How far each sweep's first cell had moved when it was measured again, last."""
     firsts: dict[tuple[str, int, int, int, int], Result] = {}
     for result in database.results():
         firsts.setdefault(_identity(result), result)
-    sentences = []
+    found = []
     for again in database.results(drift_checks=True):
         first = firsts.get(_identity(again))
-        if first is None or not first.objects_per_second:
-            continue
-        drift = (again.objects_per_second / first.objects_per_second - 1) * 100
-        if abs(drift) > DRIFT_PERCENT:
-            sentences.append(
-                f"{again.phase}: its first cell ({_cell(first)}) ran {drift:+.0f}% when repeated last: the platform, "
-                "its fill or the machine changed meanwhile; differences of that size between cells mean nothing"
-            )
-    return sentences
+        if first is not None and first.objects_per_second:
+            percent = (again.objects_per_second / first.objects_per_second - 1) * 100
+            found.append(Drift(again.phase, _cell(first), percent))
+    return found
 
 
 def _identity(result: Result) -> tuple[str, int, int, int, int]:

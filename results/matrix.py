@@ -14,11 +14,13 @@ from typing import Literal, NamedTuple
 
 from archiver.errors import ResultsError
 from results.model import Result
+from results.statistics import Estimate, estimate
 
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
 
 ERRORS = "some operations failed (see the table of errors); failed attempts are in no rate"
-UNSETTLED = "unsettled: the limits of the cell were reached before its rate was steady"
+UNSETTLED = "unsettled: the limits of the cell came before its mean session time was known within 5%"
+UNSTEADY = "unsteady: the rate changed while it was measured; see the doubts"
 CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
 
 
@@ -38,7 +40,12 @@ class MatrixCell:
 
     @property
     def objects_per_second(self) -> float:
-        return median(result.objects_per_second for result in self.repetitions)
+        return self.estimate.median
+
+    @property
+    def estimate(self) -> Estimate:
+        """Of objects/s: its relative interval is that of MB/s, too."""
+        return estimate([result.objects_per_second for result in self.repetitions])
 
     @property
     def megabytes_per_second(self) -> float:
@@ -51,6 +58,7 @@ class MatrixCell:
         found = (
             (ERRORS, any(result.errors for result in self.repetitions)),
             (UNSETTLED, not all(result.settled for result in self.repetitions)),
+            (UNSTEADY, any(result.unsteady for result in self.repetitions)),
             (CLIENT_LIMITED, any(result.limited_by == "client" for result in self.repetitions)),
         )
         return tuple(doubt for doubt, present in found if present)
@@ -81,18 +89,6 @@ def parallel_cells(results: Sequence[Result]) -> dict[CellKey, MatrixCell]:
     return _collect(sorted(chosen, key=lambda result: result.phase not in parallel))
 
 
-def drifts_percent(results: Sequence[Result]) -> dict[tuple[str, int], float]:
-    """By (phase, repetition): how far objects/s of its first cell had moved when measured again."""
-    first: dict[tuple[str, int, CellKey], Result] = {}
-    drifts = {}
-    for result in _in_order(results):
-        before = first.setdefault((result.phase, result.repetition, _key(result)), result)
-        if before is not result and before.objects_per_second:
-            ratio = result.objects_per_second / before.objects_per_second
-            drifts[result.phase, result.repetition] = (ratio - 1) * 100
-    return drifts
-
-
 def sizes(cells: Iterable[CellKey]) -> list[int]:
     """The object sizes measured, in bytes, smallest first."""
     return sorted({key.object_bytes for key in cells})
@@ -104,8 +100,8 @@ def columns(cells: Iterable[CellKey]) -> list[int]:
 
 
 def temperature(cells: Iterable[MatrixCell]) -> str:
-    """``cold`` if all that was retrieved had left the platform's memory, or a list: ``cold, unknown``."""
-    return ", ".join(sorted({result.temperature or "unknown" for cell in cells for result in cell.repetitions}))
+    """``cold`` if all that was retrieved had left the platform's memory, or a list: ``cold or unknown``."""
+    return " or ".join(sorted({result.temperature or "unknown" for cell in cells for result in cell.repetitions}))
 
 
 def _collect(results: Sequence[Result]) -> dict[CellKey, MatrixCell]:

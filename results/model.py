@@ -87,7 +87,8 @@ class Result:
     seconds: float  # what the rates are divided by
     warm_up_objects: int
     drained_objects: int  # finished after the deadline: in neither numerator nor time
-    store_bytes_before: int | None  # store fill at the start, in bytes
+    store_bytes_before: int | None  # in the store's files at the start; None where they cannot be seen
+    archived_bytes_before: int  # by this run, at the start
     objects_per_second: float
     megabytes_per_second: float
     mebibytes_per_second: float
@@ -102,6 +103,7 @@ class Result:
     client: ClientUsage
     limited_by: str | None
     settled: bool  # the stop rule's precision was reached before its limits
+    unsteady: str | None  # why the rate was not steady while it was measured
     offered_per_second: float | None = None
     achieved_per_second: float | None = None
     first_errors: tuple[FirstError, ...] = field(default=())

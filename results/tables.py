@@ -116,8 +116,11 @@ def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) ->
             published.append(_number(base, 2, _published_notes(theirs, of_paper) if theirs and cell else ()))
             ratio.append(_number(_ratio(ours, base), 2))
         label = Cell(format_size(size))
+        rows.append((label, Cell("measured"), *measured))
+        if any(cell.estimate.low is not None for cell in cells.values()):
+            spreads = [cells.get(CellKey(operation, size, count, 1)) for count in columns(cells)]
+            rows.append((label, Cell("95% within"), *(_interval(cell) for cell in spreads)))
         rows += [
-            (label, Cell("measured"), *measured),
             (label, Cell("published"), *published),
             (label, Cell("ratio"), *ratio),
         ]
@@ -351,7 +354,7 @@ def _limits(results: Sequence[Result]) -> str:
 
 def _rate_notes(cell: MatrixCell, warmth: str) -> tuple[str, ...]:
     """The doubts of a cell, and which of several temperatures was its own."""
-    if cell.key.operation != "retrieve" or "," not in warmth:
+    if cell.key.operation != "retrieve" or " or " not in warmth:
         return cell.doubts
     return (*cell.doubts, f"{temperature([cell])} data")
 
@@ -390,6 +393,15 @@ def _key_labels(key: CellKey) -> tuple[Cell, ...]:
 
 def _number(value: float | None, decimals: int, notes: tuple[str, ...] = ()) -> Cell:
     return Cell(NOT_MEASURED, None, notes) if value is None else Cell(f"{value:,.{decimals}f}", value, notes)
+
+
+def _interval(cell: MatrixCell | None) -> Cell:
+    """How far the 95% interval reaches from the median, the farther side, in percent."""
+    found = cell.estimate if cell else None
+    if found is None or found.low is None or found.high is None or not found.median:
+        return Cell(NOT_MEASURED)
+    reach = max(found.high / found.median - 1, 1 - found.low / found.median) * 100
+    return Cell(f"±{reach:,.0f}%", reach)
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:

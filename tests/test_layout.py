@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "results": {"results"},
 }
 # The engine knows no command line, and results are not asked for what the engine already knows.
-ENGINE_RESULTS = {"results.database", "results.model"}
+ENGINE_RESULTS = {"results.database", "results.model", "results.statistics"}
 
 
 def modules() -> Iterator[tuple[str, Path]]:

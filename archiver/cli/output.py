@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from archiver.sizes import format_bytes, format_duration, format_instant
 from results.contract import run_document
 from results.database import RunDatabase
 from results.documents import json_text
-from results.doubts import doubts
+from results.doubts import doubts, drifts
 from results.tables import build_tables
 from results.text import render_text
 
@@ -35,6 +36,7 @@ def document(database: RunDatabase) -> dict[str, Any]:
         "lock_verified": run["lock_verified"],
         "order": run["sweep_order"],
         "order_seed": run["order_seed"],
+        "drifts": [asdict(drift) for drift in drifts(database)],
         "doubts": doubts(database),
     }
     return run_document(facts, database.results())
@@ -95,6 +97,8 @@ def print_run(database: RunDatabase) -> None:
     click.echo()
     if run["shared_host"]:
         click.echo("client and server share this machine: comparison, not capacity")
+    for drift in drifts(database):
+        click.echo(f"drift: {drift}")
     for doubt in doubts(database):
         click.echo(f"doubt: {doubt}")
     _print_left_behind(run["id"])

@@ -38,6 +38,13 @@ from scenarios.reader import read_scenario
     help="Order of cells: shuffled by --seed, or the paper's.",
 )
 @click.option("--seed", type=int, default=None, help="Seed of the shuffled order  [default: random, recorded]")
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Repetitions of every cell, interleaved; from 2 on with 95% intervals.",
+)
 @click.option("--allow-large-sessions", is_flag=True, help="Allow sessions of more than 500 objects.")
 @click.option("--dry-run", is_flag=True, help="Print phases, objects, bytes and dates; touch nothing.")
 @click.option("--backend", default="s3", show_default=True, help="Protocol: s3, null, or an installed one.")
@@ -104,6 +111,7 @@ def run(**given: Any) -> None:  # fmt: skip
         quick=given["quick"],
         order=given["order"],
         order_seed=seed,
+        repetitions=given["repeat"],
         allow_large_sessions=given["allow_large_sessions"],
     )
     options = _options(given)

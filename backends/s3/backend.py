@@ -19,7 +19,7 @@ from backends.base import (
 )
 from backends.s3.control import Control, Credentials, find_credentials, lock_problem
 from backends.s3.data_plane import S3DataPlane
-from backends.s3.endpoints import expand
+from backends.s3.endpoints import expand, is_this_host
 from backends.s3.setting import WorkerSetting
 
 
@@ -89,6 +89,7 @@ class S3Backend:
             endpoints=self._endpoints,
             version=server or None,
             tls=self._endpoints[0].startswith("https"),
+            shares_host=any(is_this_host(url) for url in self._endpoints),
             durability=self.options.durability,
             server_clock_offset_seconds=offset,
             details={

@@ -60,8 +60,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def usable(self) -> bool:
-        """True while another request can be sent."""
-        return self._transport is not None and not self._transport.is_closing()
+        """True while another request can be sent: the connection stands and the last reply did not say "close"."""
+        return self._transport is not None and self._reader.keep_alive and not self._transport.is_closing()
 
     def send(
         self, parts: Sequence[bytes | memoryview], *, is_head: bool = False, check: BodyCheck | None = None

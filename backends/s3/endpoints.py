@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+import psutil
 
 from archiver.errors import PlatformError, UsageError
 from backends.s3.connection import Endpoint
@@ -25,12 +28,12 @@ def expand(url: str) -> list[str]:
             for number in range(first, last + 1)
             for expanded in expand(url[: match.start()] + str(number) + url[match.end() :])
         ]
-    parts = urlsplit(url)
     try:
-        port_is_good = parts.port is None or 0 < parts.port < 65536
-    except ValueError:
-        port_is_good = False
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_good:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port beyond 65535, an unclosed bracket
+        good = False
+    if not good:
         raise UsageError(f"--endpoint {url}: not an endpoint; write it like http://127.0.0.1:9000")
     if parts.path.strip("/") or parts.query:
         raise UsageError(f"--endpoint {url}: an endpoint has no path; name the bucket with --bucket")
@@ -50,7 +53,14 @@ def tls_context(ca_bundle: str | None, insecure: bool) -> ssl.SSLContext:
         raise UsageError(f"--ca-bundle {ca_bundle}: cannot be read as PEM certificates: {error}") from error
 
 
-def resolve(url: str, tls: ssl.SSLContext) -> Endpoint:
+def is_this_host(url: str) -> bool:
+    """True where the endpoint is an address of this machine. Raises PlatformError for an unknown host."""
+    address = ip_address(resolve(url, None).address)
+    own = {entry.address.partition("%")[0] for entries in psutil.net_if_addrs().values() for entry in entries}
+    return address.is_loopback or str(address) in own
+
+
+def resolve(url: str, tls: ssl.SSLContext | None) -> Endpoint:
     """Look the host up once, so that no session pays for it. Raises PlatformError for an unknown host."""
     parts = urlsplit(url)
     assert parts.hostname is not None
@@ -58,6 +68,6 @@ def resolve(url: str, tls: ssl.SSLContext) -> Endpoint:
     port = parts.port or (443 if secure else 80)
     try:
         found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
+    except (socket.gaierror, UnicodeError) as error:  # the second: a label that is empty or too long
         raise PlatformError(f"{url}: the host name is unknown ({error}); check --endpoint") from error
     return Endpoint(url, parts.hostname, str(found[0][4][0]), port, tls if secure else None)

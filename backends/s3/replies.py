@@ -146,7 +146,7 @@ class ReplyReader:
     @property
     def request_id(self) -> str:
         """The platform's id of the request; empty where it sends none."""
-        return self.headers.get(b"x-amz-request-id", b"").decode("latin-1")
+        return self.headers.get(b"x-amz-request-id", b"").strip().decode("latin-1")
 
     def s3_error(self) -> tuple[str, str]:
         """Code and message of an error reply; what was there instead, where it is no S3 error."""
@@ -197,6 +197,8 @@ class ReplyReader:
                 self._ends_with_connection = True
 
     def on_body(self, chunk: bytes) -> None:
+        if self._is_head:
+            raise ReplyError(Status.PROTOCOL_ERROR, "more bytes arrived than the reply announced")
         if self._content_left > 0:
             self._content_left -= len(chunk)
         if self._check is not None and self.status < 300:
@@ -207,5 +209,5 @@ class ReplyReader:
     def on_message_complete(self) -> None:
         if self._head_done:
             self._finish()
-        else:  # a 1xx reply
-            self._reset()
+        else:  # a 1xx reply; its bytes stay counted, or a server could send such replies without end
+            self.headers = {}

@@ -65,7 +65,7 @@ class S3Session:
         self._connected_ns = 0
 
     async def open(self, record: Recorder, due_ns: int) -> bool:
-        if self._connection is not None and self._connection.usable:
+        if self._opened and self._connection is not None and self._connection.usable:
             return True  # kept open
         self._record = record
         self._due_ns = due_ns
@@ -110,7 +110,8 @@ class S3Session:
         await self._finished
 
     async def close(self, record: Recorder) -> None:
-        if self._source.setting.keep_sessions_open and self._connection is not None and self._connection.usable:
+        kept = self._source.setting.keep_sessions_open and self._opened
+        if kept and self._connection is not None and self._connection.usable:
             return
         sent_ns = time.monotonic_ns()
         await self.disconnect()
@@ -150,10 +151,7 @@ class S3Session:
         if self._index == len(batch):
             self._finish()
         elif not reply.keep_alive:
-            left = len(batch) - self._index
-            message = f"the server ended the connection with {left} of {len(batch)} objects still to come"
-            self._error(Operation.SESSION, "closed by server", message, reply.request_id, number)
-            self._finish()
+            self._closed_by_server(reply.request_id, number)
         else:
             self._send_next()
 
@@ -171,17 +169,19 @@ class S3Session:
             self._index += 1
         self._finish()
 
+    def _closed_by_server(self, request_id: str, number: int) -> None:
+        """The session ends here; what is left of its batch is neither good nor tried."""
+        total = len(self._batch)
+        message = f"the server ended the connection with {total - self._index} of {total} objects still to come"
+        self._error(Operation.SESSION, "closed by server", message, request_id, number)
+        self._finish()
+
     def _send_next(self) -> None:
         assert self._next is not None
         parts, check = self._next
         connection = self._connection
         if connection is None or not connection.usable:
-            self.exchange_failed(
-                Status.CONNECTION_LOST,
-                "the server closed the connection between two objects",
-                self._due_ns,
-                0,
-            )
+            self._closed_by_server("", self._batch.number[self._index])
             return
         self._check = check
         connection.send(parts, check=check)

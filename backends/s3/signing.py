@@ -125,7 +125,7 @@ class RequestTemplate:
         sent_headers += "".join(f"{name}: {value}\r\n" for name, value in self._unsigned.items())
         self._wire = (
             f"{self._method} {target} HTTP/1.1\r\n{sent_headers}Authorization: AWS4-HMAC-SHA256 "
-            f"Credential={moment.credential}, SignedHeaders={signed}, Signature=%b\r\n\r\n"
+            f"Credential={moment.credential.replace('%', '%%')}, SignedHeaders={signed}, Signature=%b\r\n\r\n"
         ).encode()
         self._moment = moment
 

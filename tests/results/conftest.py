@@ -55,6 +55,7 @@ def make_result() -> MakeResult:
             "warm_up_objects": objects_per_session,
             "drained_objects": 0,
             "store_bytes_before": 0,
+            "archived_bytes_before": 0,
             "objects_per_second": objects_per_second,
             "megabytes_per_second": objects_per_second * object_bytes / 1e6,
             "mebibytes_per_second": objects_per_second * object_bytes / 2**20,
@@ -69,6 +70,7 @@ def make_result() -> MakeResult:
             "client": ClientUsage(12.0, 39.5, 0.2),
             "limited_by": "server cpu",
             "settled": True,
+            "unsteady": None,
         }
         return Result(**{**values, **overrides})
 

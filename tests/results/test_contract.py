@@ -86,6 +86,17 @@ def test_a_run_is_one_document(make_result: MakeResult) -> None:
         **FACTS,
         "seed": 7,
         "results": [result_document(make_result())],
+        "cells": [
+            {
+                "operation": "archive",
+                "object_bytes": 8192,
+                "objects_per_session": 25,
+                "clients": 1,
+                "repetitions": 1,
+                "objects_per_second": {"median": make_result().objects_per_second, "low": None, "high": None},
+                "doubts": [],
+            }
+        ],
         "criteria": [{"name": "archive.objects_per_second", "limit": 100.0, "measured": 500.0, "passed": True}],
         "verdict": "pass",
     }

@@ -13,7 +13,6 @@ from results.matrix import (
     ERRORS,
     UNSETTLED,
     CellKey,
-    drifts_percent,
     matrix_cells,
     parallel_cells,
 )
@@ -32,14 +31,13 @@ def test_a_cell_is_the_median_of_its_repetitions(make_result: MakeResult) -> Non
     assert matrix_cells(results)[KEY].megabytes_per_second == pytest.approx(300 * 8192 / 1e6)
 
 
-def test_the_first_cell_measured_again_shows_drift_and_changes_no_value(make_result: MakeResult) -> None:
+def test_the_first_cell_measured_again_changes_no_value(make_result: MakeResult) -> None:
     results = [
         make_result(objects_per_second=450, position=9),
         make_result(objects_per_second=500, position=1),
         make_result(objects_per_session=100, objects_per_second=900, position=2),
     ]
     assert matrix_cells(results)[KEY].objects_per_second == 500
-    assert drifts_percent(results) == {("archive", 1): pytest.approx(-10)}
 
 
 def test_a_phase_of_several_clients_stays_out_of_the_matrix(make_result: MakeResult) -> None:

@@ -125,7 +125,7 @@ def test_retrieve_says_the_temperature_and_marks_cells_that_differ(make_result: 
     unknown = make_result("retrieve", objects_per_session=2, temperature="unknown", position=2)
     assert rate_table([cold], "retrieve", "objects_per_second").title == "Retrieve: objects/s, cold data"
     table = rate_table([cold, unknown], "retrieve", "objects_per_second")
-    assert table.title == "Retrieve: objects/s, cold, unknown data"
+    assert table.title == "Retrieve: objects/s, cold or unknown data"
     measured = row(table, "8KiB", "measured")
     assert (measured["1"].notes, measured["2"].notes) == (("cold data",), ("unknown data",))
 

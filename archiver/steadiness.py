@@ -1,0 +1,40 @@
+"""Was the rate steady while it was measured? By rule, from the counts of the intervals.
+
+One idea: two questions that a reader would ask of the time line. Did the second half run as fast as the first, and is
+there a slope that is not noise? Either answer beyond 10% makes a cell unsteady, with the reason in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+HALVES_SHARE = 0.10
+SLOPE_SHARE = 0.10
+INTERVALS_MIN = 8  # fewer say nothing
+
+
+def unsteady_because(counts: Sequence[int]) -> str | None:
+    """Why the rate was not steady, from the objects of equal, whole intervals; None where it was, or cannot be known.
+
+    Unsteady: the halves differ by more than 10% of the first, or the 95% interval of a straight line's slope excludes
+    zero and the line moves by more than 10% of the mean over the cell.
+    """
+    n = len(counts)
+    mean = sum(counts) / n if n else 0.0
+    if n < INTERVALS_MIN or not mean:
+        return None
+    first, second = sum(counts[: n // 2]), sum(counts[(n + 1) // 2 :])
+    if not first or abs(second / first - 1) > HALVES_SHARE:
+        change = (second / first - 1) * 100 if first else math.inf
+        return f"the second half of the measured time ran {change:+.0f}% against the first"
+    middle = (n - 1) / 2
+    spread = sum((i - middle) ** 2 for i in range(n))
+    slope = sum((i - middle) * count for i, count in enumerate(counts)) / spread
+    residuals = sum((count - mean - slope * (i - middle)) ** 2 for i, count in enumerate(counts))
+    # 2.45 covers Student's t at 97.5% from 6 degrees of freedom on; more intervals make it stricter than 95%.
+    half_width = 2.45 * math.sqrt(residuals / (n - 2) / spread)
+    over_the_cell = slope * (n - 1) / mean
+    if abs(slope) > half_width and abs(over_the_cell) > SLOPE_SHARE:
+        return f"the rate moved by {over_the_cell * 100:+.0f}% over the measured time"
+    return None

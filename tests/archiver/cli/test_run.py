@@ -1,0 +1,315 @@
+"""`archiver run` as its users meet it: against the real embedded store, through the real command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from backends.embedded import process as embedded
+
+TINY = (
+    "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
+    "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms",
+)  # fmt: skip
+
+
+def archiver(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "archiver", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
+    """A store that somebody else runs; credential `weak` may not set retention."""
+    with embedded.start(tmp_path / "store", credentials=["weak:without=retention"]) as running:
+        yield running
+
+
+def keys_of(store: embedded.StoreProcess, name: str = "default") -> dict[str, str]:
+    credential = store.credentials[name]
+    return {"AWS_ACCESS_KEY_ID": credential.access_key, "AWS_SECRET_ACCESS_KEY": credential.secret_key}
+
+
+def s3(store: embedded.StoreProcess) -> Any:
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=store.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=store.access_key,
+        aws_secret_access_key=store.secret_key,
+    )
+
+
+def left_in(home: Path) -> list[sqlite3.Row]:
+    with sqlite3.connect(home / "ledger.db") as db:
+        db.row_factory = sqlite3.Row
+        rows = db.execute("SELECT * FROM placement WHERE removed_at IS NULL").fetchall()
+    db.close()
+    return rows
+
+
+def test_the_document_says_everything_the_contract_promises(home: Path) -> None:
+    done = archiver("run", "dr550", *TINY, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)  # pure JSON on stdout
+    assert document["scenario"] == "dr550"
+    assert document["backend"] == "s3"
+    assert document["platform"]["name"] == "embedded"
+    assert {r["operation"] for r in document["results"]} == {"archive", "retrieve"}
+    for result in document["results"]:
+        assert result["object_bytes"] == 8192
+        assert result["objects"] > 0
+        assert result["bytes"] == result["objects"] * 8192
+        assert result["attempts"] == result["objects"]  # nothing failed, nothing was tried twice
+        assert result["errors"] == result["refusals"] == 0
+        assert result["objects_per_second"] == pytest.approx(result["objects"] / result["seconds"])
+        assert result["megabytes_per_second"] == pytest.approx(result["bytes"] / result["seconds"] / 1e6)
+        assert result["retention_mode"] == "GOVERNANCE"
+        assert result["object_response_ms"]["p99"] >= result["object_service_ms"]["p50"] > 0
+        assert result["server"]["cpu_percent"] is not None
+        assert result["client"]["cpu_microseconds_per_object"] > 0
+    assert document["lock_verified"] == "verified"
+    assert all(r["verified"] == "all" for r in document["results"] if r["operation"] == "retrieve")
+
+
+def test_objects_reported_are_objects_the_store_holds_and_cleanup_removes_them(
+    home: Path, store: embedded.StoreProcess
+) -> None:
+    done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--json", **keys_of(store))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    bucket = document["location"]["bucket"]
+    pages = s3(store).get_paginator("list_object_versions").paginate(Bucket=bucket)
+    held = [version for page in pages for version in page.get("Versions", [])]
+    archives = [r for r in document["results"] if r["operation"] == "archive"]
+    reported = sum(r["objects"] + r["warm_up_objects"] + r["drained_objects"] for r in archives)
+    ledger = left_in(home)
+    # The drift check's objects are in the ledger, not among the results.
+    assert len(held) == sum(row["objects"] for row in ledger) >= reported
+    assert all(row["objects"] <= row["objects_max"] for row in ledger)
+
+    run = document["run"]
+    locked = archiver("cleanup", run, **keys_of(store))
+    assert locked.returncode == 1
+    assert f"{len(held):,} objects remain: locked until" in locked.stdout
+    assert len(s3(store).list_object_versions(Bucket=bucket)["Versions"]) == min(1000, len(held))
+
+    bypassed = archiver("cleanup", run, "--bypass-governance", **keys_of(store))
+    assert bypassed.returncode == 0, bypassed.stderr
+    assert f"removed {len(held):,} objects" in bypassed.stdout
+    assert s3(store).list_buckets()["Buckets"] == []
+    again = archiver("cleanup", run, **keys_of(store))
+    assert (again.returncode, "removed already" in again.stdout) == (0, True)
+
+
+def test_cleanup_leaves_what_the_run_did_not_make(home: Path, store: embedded.StoreProcess) -> None:
+    client = s3(store)
+    client.create_bucket(Bucket="production", ObjectLockEnabledForBucket=True)
+    client.put_object(Bucket="production", Key="records/1", Body=b"kept")
+    done = archiver(
+        "run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "production", "--json", **keys_of(store)
+    )
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)["run"]
+    assert archiver("cleanup", run, "--bypass-governance", **keys_of(store)).returncode == 0
+    assert [o["Key"] for o in client.list_objects_v2(Bucket="production")["Contents"]] == ["records/1"]
+
+
+def test_legal_holds_stay_until_they_are_released(home: Path, store: embedded.StoreProcess) -> None:
+    done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--legal-hold", "--json", **keys_of(store))
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)["run"]
+    held = archiver("cleanup", run, "--bypass-governance", **keys_of(store))
+    assert held.returncode == 1
+    assert "under legal hold (--release-holds)" in held.stdout
+    assert archiver("cleanup", run, "--bypass-governance", "--release-holds", **keys_of(store)).returncode == 0
+
+
+def test_f1_every_put_denied_is_no_throughput_quotes_the_error_and_fails(
+    home: Path, store: embedded.StoreProcess
+) -> None:
+    s3(store).create_bucket(Bucket="worm", ObjectLockEnabledForBucket=True)
+    done = archiver(
+        "run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "worm", "--json", **keys_of(store, "weak")
+    )
+    assert done.returncode == 1
+    (result,) = json.loads(done.stdout)["results"]
+    assert (result["objects"], result["bytes"], result["objects_per_second"]) == (0, 0, 0.0)
+    assert result["errors"] > 0
+    assert result["first_errors"][0]["reason"] == "403 AccessDenied"
+    assert result["first_errors"][0]["count"] == result["errors"]
+    assert result["first_errors"][0]["request_id"]
+    assert "403 AccessDenied" in done.stderr
+
+
+class _Html(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = b"<html><body>Welcome to the console</body></html>"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_PUT = do_HEAD = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_an_endpoint_that_answers_html_is_named_as_such(home: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Html) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        done = archiver("run", "dr550", *TINY, "--endpoint", endpoint, AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b")
+        server.shutdown()
+    assert done.returncode == 3
+    assert endpoint in done.stderr
+    assert "console or a proxy" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["run", "nosuch"], 2, "neither a file nor one of"),
+        (["run", "dr550", "--set", "object_sizes=8XB"], 2, "unknown size unit"),
+        (["run", "dr550", "--set", "object_sizes=0"], 2, "must be at least 1"),
+        (["run", "dr550", "--set", "objects_per_session=501"], 2, "--allow-large-sessions"),
+        (["run", "dr550", "--retain-for", "2h"], 2, "--max-retain"),
+        (["run", "dr550", "--max-locked-bytes", "1MB"], 2, "--max-locked-bytes"),
+        (["run", "dr550", "--retention-mode", "COMPLIANCE"], 2, "--accept-locked-until"),
+        (["run", "dr550", "--retain-until", "2026-01-01"], 2, "no time zone"),
+        (["run", "dr550", "--retain-until", "2026-01-01T00:00:00Z"], 2, "not in the future"),
+        (["run", "dr550", "--endpoint", "127.0.0.1:9000"], 2, "write it like http://127.0.0.1:9000"),
+        (["run", "dr550", "--endpoint", "http://127.0.0.1:1", "--platform", "embedded"], 2, "choose one of them"),
+        (["run", "dr550", "--endpoint", "http://127.0.0.1:1"], 2, "AWS_ACCESS_KEY_ID"),
+        (["run", "dr550", "--backend", "nosuch"], 2, "no backend named 'nosuch'"),
+        (["cleanup", "nosuch"], 2, "the ledger knows no such run"),
+        (["report", "nosuch"], 1, "no such run"),
+        (["scenarios", "show", "dr55"], 2, "did you mean dr550"),
+    ],
+)
+def test_bad_input_is_one_clear_message(home: Path, arguments: list[str], status: int, words: str) -> None:
+    done = archiver(*arguments)
+    assert done.returncode == status, done.stderr
+    assert words in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("keys", "endpoint", "words"),
+    [
+        ({"AWS_ACCESS_KEY_ID": "nobody"}, None, "check AWS_ACCESS_KEY_ID"),
+        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, None, "check AWS_SECRET_ACCESS_KEY"),
+        ({}, "http://127.0.0.1:1", "check --endpoint"),
+        ({}, "http://no-such-host.invalid:9000", "check --endpoint"),
+    ],
+)
+def test_a_platform_that_cannot_be_used_is_exit_status_3(
+    home: Path, store: embedded.StoreProcess, keys: dict[str, str], endpoint: str | None, words: str
+) -> None:
+    done = archiver("run", "dr550", *TINY, "--endpoint", endpoint or store.endpoint, **{**keys_of(store), **keys})
+    assert done.returncode == 3
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert keys_of(store)["AWS_SECRET_ACCESS_KEY"] not in done.stderr
+
+
+def test_a_bucket_without_object_lock_is_refused_unless_nothing_is_to_be_locked(
+    home: Path, store: embedded.StoreProcess
+) -> None:
+    s3(store).create_bucket(Bucket="plain")
+    to_plain = ("run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "plain")
+    refused = archiver(*to_plain, **keys_of(store))
+    assert refused.returncode == 3
+    assert "has no Object Lock" in refused.stderr
+    assert archiver(*to_plain, "--retention-mode", "none", "--quiet", **keys_of(store)).returncode == 0
+
+
+def test_no_secret_reaches_database_ledger_or_output(home: Path, store: embedded.StoreProcess) -> None:
+    done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--json", **keys_of(store))
+    secret = store.secret_key
+    assert secret not in done.stdout + done.stderr
+    for path in home.rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
+
+
+def test_a_dry_run_touches_nothing(home: Path) -> None:
+    done = archiver("run", "dr550", "--dry-run")
+    assert done.returncode == 0
+    assert "archives at most" in done.stdout
+    assert "would lock nothing beyond" in done.stdout
+    assert not home.exists()
+
+
+def test_ctrl_c_saves_what_finished_and_exits_130(home: Path) -> None:
+    slow = ("--set", "stop.seconds_min=400ms", "--set", "stop.seconds_max=400ms")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "archiver", "run", "dr550", *TINY, *slow, "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    _wait_for_a_result(home, process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    document = json.loads(stdout)
+    assert document["results"]
+    assert any("ended early" in doubt for doubt in document["doubts"])
+    assert "Traceback" not in stderr
+
+
+def test_a_killed_run_keeps_every_finished_phase_and_the_ledger_knows_the_rest(home: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "archiver", "run", "dr550", *TINY, "--quiet"], start_new_session=True
+    )
+    database = _wait_for_a_result(home, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    shown = archiver("report", str(database.parent))
+    assert shown.returncode == 0, shown.stderr
+    assert left_in(home)
+
+
+def _wait_for_a_result(home: Path, process: subprocess.Popen[Any]) -> Path:
+    """Until the first phase is committed; polls the database, as anyone who watches a run may."""
+    while process.poll() is None:
+        for path in home.glob("runs/*/run.db"):
+            try:
+                with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+                    found = db.execute("SELECT count(*) FROM result").fetchone()[0]
+                db.close()
+            except sqlite3.OperationalError:
+                continue  # being made
+            if found:
+                return path
+    raise AssertionError("the run ended before it had a result")
+
+
+def test_a_port_in_use_is_named(tmp_path: Path, home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = archiver("serve", "--port", str(port), "--data", str(tmp_path / "other"))
+    assert done.returncode == 3
+    assert f"port {port}" in done.stderr
+    assert "--port" in done.stderr

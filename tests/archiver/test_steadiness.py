@@ -1,0 +1,41 @@
+"""When the rate of a cell counts as unsteady."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from archiver.steadiness import INTERVALS_MIN, unsteady_because
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ([100] * 12, None),
+        ([100] * 6 + [112] * 6, "second half of the measured time ran +12%"),
+        ([100] * 6 + [88] * 6, "second half of the measured time ran -12%"),
+        ([100] * 6 + [104] * 6, None),  # the noise of any shared machine
+        ([100 - 2 * i for i in range(12)], "-1"),
+        ([0] * 6 + [100] * 6, "second half"),
+        ([100] * (INTERVALS_MIN - 1), None),
+        ([100, 10, 10, 10], None),  # too few intervals to say anything
+        ([], None),
+        ([0] * 12, None),
+    ],
+)
+def test_unsteady_is_a_rule(counts: list[int], words: str | None) -> None:
+    found = unsteady_because(counts)
+    assert (found is None) == (words is None), found
+    assert words is None or (found is not None and words in found)
+
+
+def test_a_slope_that_the_halves_hide_is_found() -> None:
+    counts = [round(100 * (1 + 0.14 * i / 39)) for i in range(40)]
+    assert unsteady_because(counts) == "the rate moved by +13% over the measured time"
+
+
+def test_plain_noise_is_steady() -> None:
+    generator = random.Random(3)
+    found = [unsteady_because([round(generator.gauss(1000, 40)) for _ in range(20)]) for _ in range(500)]
+    assert sum(reason is not None for reason in found) < 10

@@ -1,0 +1,239 @@
+"""One database per run: a phase is in it whole or not at all, and what was put in comes out equal."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.errors import ResultsError
+from results.database import (
+    FILE_NAME,
+    VERSION,
+    HistogramRow,
+    IntervalRow,
+    PhaseRecord,
+    RunDatabase,
+    RunRecord,
+    SampleRow,
+)
+from results.model import FirstError, Result
+
+MakeResult = Callable[..., Result]
+RECORD = RunRecord(
+    id="run-1",
+    started_at=1_800_000_000.5,
+    command_line=["archiver", "run", "dr550", "--quick"],
+    scenario="dr550",
+    scenario_title="DR550 archive/retrieve matrix",
+    scenario_json="{}",
+    sweep_order="shuffled",
+    order_seed=0,
+    repetitions=1,
+    phases_planned=3,
+    backend="s3",
+    platform={"name": "embedded", "server_clock_offset_seconds": 0.25},
+    settings={"retention_mode": "GOVERNANCE", "retain_until": None},
+    host={"processor": "8 × µ"},
+    workers=2,
+    worker_cores=[2, 3],
+    shared_host=True,
+    location={"bucket": "archiver-run-1"},
+    content_seed=2**62 - 1,
+    content_kind="shake-256/window-64x4099/1",
+    interval_ns=250_000_000,
+)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[RunDatabase]:
+    made = RunDatabase.create(tmp_path / "out" / "run-1" / FILE_NAME, RECORD)
+    yield made
+    made.close()
+
+
+def phase(position: int, *results: Result, drift_check: bool = False, **more: Any) -> PhaseRecord:
+    values: dict[str, Any] = {
+        "intervals": [IntervalRow(4, "archive", "measured", 1, 25, 204_800, 26, 1)],
+        "histograms": [HistogramRow("archive", "object_service", 123, 45, b"\x01" * 8, b"\x02" * 8)],
+        "archived": [(8192, position * 100, position * 100 + 24)],
+        "errors": [FirstError("archive", "503 SlowDown", 2, "please slow down", "req-1", "object-1")],
+        **more,
+    }
+    return PhaseRecord(
+        position,
+        "archive",
+        "archive 8KiB x 25, 1 client",
+        1,
+        drift_check,
+        1_800_000_001.0,
+        3.5,
+        list(results),
+        **values,
+    )
+
+
+def rows(path: Path) -> dict[str, int]:
+    """How many rows each table has, as somebody else sees them now."""
+    connection = sqlite3.connect(path)
+    try:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
+    finally:
+        connection.close()
+
+
+def test_a_runs_own_row_comes_back_as_it_was(database: RunDatabase) -> None:
+    assert database.run() == {**asdict(RECORD), "ended_at": None, "verdict": None, "lock_verified": None}
+
+
+def test_a_run_that_ended_says_how(database: RunDatabase) -> None:
+    database.set_lock_verified("verified")
+    database.finish(1_800_000_100.0, "none")
+    run = database.run()
+    assert (run["lock_verified"], run["ended_at"], run["verdict"]) == ("verified", 1_800_000_100.0, "none")
+
+
+def test_results_come_back_equal_in_the_order_of_measuring(database: RunDatabase, make_result: MakeResult) -> None:
+    error = FirstError("archive", "403 AccessDenied", 3, "Access Denied", "req-9", "object-9")
+    first = make_result(position=1, first_errors=(error,), errors=3)
+    second = make_result("retrieve", 1 << 20, server=None, first_byte_ms=None, store_bytes_before=None, position=2)
+    again = make_result(position=3)
+    for position, result in ((3, again), (2, second), (1, first)):
+        database.add_phase(phase(position, result, drift_check=result is again))
+    assert database.results() == [first, second]
+    assert database.results(drift_checks=True) == [again]
+
+
+def test_a_finished_phase_is_on_disk_while_the_run_goes_on(database: RunDatabase, make_result: MakeResult) -> None:
+    database.add_phase(phase(1, make_result()))
+    reader = RunDatabase.open(database.path)
+    assert reader.results() == [make_result()]
+    reader.close()
+    assert rows(database.path) == {
+        "run": 1, "phase": 1, "result": 1, "interval": 1, "histogram": 1, "object_range": 1, "error": 1, "sample": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"errors": [FirstError("archive", "x", None, "", "", "")]},  # the last table that is written
+        {"intervals": [IntervalRow(4, "archive", "measured", 1, 1, 1, 1, 1)] * 2},
+        {"archived": [(8192, 1)]},
+    ],
+)
+def test_a_phase_is_stored_whole_or_not_at_all(
+    database: RunDatabase, make_result: MakeResult, broken: dict[str, Any]
+) -> None:
+    database.add_phase(phase(1, make_result()))
+    before = rows(database.path)
+    with pytest.raises(sqlite3.Error):
+        database.add_phase(phase(2, make_result(), **broken))
+    assert rows(database.path) == before
+    database.add_phase(phase(2, make_result(position=2)))  # and the database goes on
+    assert len(database.results()) == 2
+
+
+def test_no_phase_is_stored_twice(database: RunDatabase, make_result: MakeResult) -> None:
+    database.add_phase(phase(1, make_result()))
+    with pytest.raises(sqlite3.IntegrityError):
+        database.add_phase(phase(1, make_result()))
+    assert len(database.results()) == 1
+
+
+def test_what_was_archived_is_known_by_size(database: RunDatabase, make_result: MakeResult) -> None:
+    database.add_phase(phase(1, make_result(), archived=[(8192, 30, 39), (65536, 40, 49)]))
+    database.add_phase(phase(2, make_result(position=2), archived=[(8192, 10, 19)]))
+    assert database.archived(8192) == [(10, 19), (30, 39)]
+    assert database.archived(1) == []
+
+
+def test_resource_samples_are_kept(database: RunDatabase) -> None:
+    sample = SampleRow(1.5, 10**12, None, 3.5, [1.0, 2.5], {"vda": (1, 2, 3)}, {"eth0": (4, 5)})
+    database.add_samples([sample, replace(sample, at=2.5)])
+    assert rows(database.path)["sample"] == 2
+
+
+@pytest.mark.parametrize("folder", ["plain", "50% #1?", "with space", "ünïcode"])
+def test_a_run_is_opened_by_its_folder_or_its_file(tmp_path: Path, folder: str) -> None:
+    path = tmp_path / folder / FILE_NAME
+    RunDatabase.create(path, RECORD).close()
+    for name in (path, path.parent):
+        opened = RunDatabase.open(name)
+        assert opened.run()["id"] == "run-1"
+        opened.close()
+
+
+def test_an_opened_run_cannot_be_changed(database: RunDatabase) -> None:
+    reader = RunDatabase.open(database.path)
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        reader.finish(1.0, "pass")
+    reader.close()
+
+
+def test_a_run_is_never_written_over(database: RunDatabase) -> None:
+    with pytest.raises(ResultsError, match="the results cannot be written"):
+        RunDatabase.create(database.path, RECORD)
+    assert database.run()["id"] == "run-1"
+
+
+def missing(path: Path) -> None: ...
+
+
+def empty(path: Path) -> None:
+    path.touch()
+
+
+def foreign(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE bookmark (id INTEGER)")
+    connection.commit()
+    connection.close()
+
+
+def foreign_with_a_version(path: Path) -> None:
+    foreign(path)
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.close()
+
+
+def newer(path: Path) -> None:
+    RunDatabase.create(path, RECORD).close()
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    connection.close()
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(b"not a database " * 100)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (missing, "no such run"),
+        (empty, "is no results database of Archiver"),
+        (foreign, "is no results database of Archiver"),
+        (foreign_with_a_version, "not a readable results database: no such table: run"),
+        (newer, rf"was written by a newer Archiver \(version {VERSION + 1}\); upgrade to read it"),
+        (damaged, "not a readable results database: file is not a database"),
+    ],
+)
+def test_what_is_no_run_is_refused_by_name(tmp_path: Path, make: Callable[[Path], None], message: str) -> None:
+    path = tmp_path / FILE_NAME
+    make(path)
+    with pytest.raises(ResultsError, match=message) as refused:
+        RunDatabase.open(path)
+    assert str(path) in str(refused.value)
+
+
+def test_results_that_cannot_be_written_say_where_else(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ResultsError, match=r"cannot be written: .*; name another folder with --out"):
+        RunDatabase.create(tmp_path / "file" / "run-1" / FILE_NAME, RECORD)

@@ -1,0 +1,160 @@
+"""Each doubt appears exactly when it should, and says by how much and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
+from results.doubts import doubts
+from results.model import Result
+
+MakeResult = Callable[..., Result]
+Doubts = Callable[..., list[str]]
+RECORD = RunRecord(
+    id="run-1", started_at=1.0, command_line=[], scenario="s", scenario_title="S", scenario_json="{}",
+    sweep_order="shuffled", order_seed=0, repetitions=1, phases_planned=2, backend="s3",
+    platform={"server_clock_offset_seconds": None}, settings={}, host={}, workers=1, worker_cores=[], shared_host=False,
+    location={}, content_seed=1, content_kind="k", interval_ns=1,
+)  # fmt: skip
+
+
+@pytest.fixture
+def doubts_of(tmp_path: Path) -> Iterator[Doubts]:
+    """The doubts about a run with these results, and these as drift checks."""
+    open_databases: list[RunDatabase] = []
+
+    def of(
+        *results: Result, drift_checks: tuple[Result, ...] = (), lock: str | None = "verified", **record: Any
+    ) -> list[str]:
+        planned = {"phases_planned": len(results) + len(drift_checks), **record}
+        database = RunDatabase.create(tmp_path / str(len(open_databases)) / FILE_NAME, replace(RECORD, **planned))
+        open_databases.append(database)
+        for position, result in enumerate([*results, *drift_checks], 1):
+            database.add_phase(
+                PhaseRecord(
+                    position, result.phase, "label", 1, position > len(results), 1.0, 1.0, [result], [], [], [], []
+                )
+            )
+        if lock is not None:
+            database.set_lock_verified(lock)
+        return doubts(database)
+
+    yield of
+    for database in open_databases:
+        database.close()
+
+
+def test_a_good_run_leaves_no_doubt(doubts_of: Doubts, make_result: MakeResult) -> None:
+    assert doubts_of(make_result(), make_result("retrieve")) == []
+    assert doubts_of(make_result(), lock=None) == []  # nothing was locked, so there was nothing to read back
+
+
+@pytest.mark.parametrize(
+    ("of_the_run", "doubt"),
+    [
+        ({"lock": "no retain-until date"}, "the lock did not hold: no retain-until date"),
+        ({"phases_planned": 3}, "the run ended early: 1 of 3 phases finished"),
+        ({"platform": {"server_clock_offset_seconds": 2.1}}, "the server's clock differs by +2.1 s; retention dates "),
+        ({"platform": {"server_clock_offset_seconds": -60.0}}, "the server's clock differs by -60.0 s"),
+        ({"platform": {"server_clock_offset_seconds": 2.0}}, None),
+        ({"platform": {"server_clock_offset_seconds": None}}, None),
+    ],
+)
+def test_doubts_about_a_run(
+    doubts_of: Doubts, make_result: MakeResult, of_the_run: dict[str, Any], doubt: str | None
+) -> None:
+    found = doubts_of(make_result(), **of_the_run)
+    assert len(found) == (doubt is not None)
+    assert all(sentence.startswith(str(doubt)) for sentence in found)
+
+
+@pytest.mark.parametrize(
+    ("operation", "of_the_result", "doubt"),
+    [
+        ("archive", {"errors": 3}, "3 operations failed in 1 cells; they count in no rate"),
+        ("archive", {"limited_by": "client"}, "1 of 2 cells were limited by the client (archive 8 KiB x 25 first)"),
+        ("archive", {"limited_by": "server disk"}, None),
+        ("archive", {"limited_by": None}, None),
+        ("archive", {"settled": False}, "1 of 2 cells ended before their session time was known"),
+        ("retrieve", {"temperature": "warm"}, "1 retrieve cells are not known to be cold (warm)"),
+        ("retrieve", {"temperature": "unknown"}, "1 retrieve cells are not known to be cold (unknown)"),
+        ("retrieve", {"temperature": "cold"}, None),
+        ("archive", {"temperature": None}, None),
+    ],
+)
+def test_doubts_about_a_cell(
+    doubts_of: Doubts, make_result: MakeResult, operation: str, of_the_result: dict[str, Any], doubt: str | None
+) -> None:
+    found = doubts_of(make_result(operation, **of_the_result), make_result("archive", 1 << 20))
+    assert len(found) == (doubt is not None)
+    assert all(sentence.startswith(str(doubt)) for sentence in found)
+
+
+def test_cells_are_counted_and_the_first_is_named(doubts_of: Doubts, make_result: MakeResult) -> None:
+    found = doubts_of(
+        make_result("archive", 1 << 20, 100, errors=2, limited_by="client"),
+        make_result("retrieve", errors=5, limited_by="client", temperature="warm"),
+        make_result("retrieve", 65536, temperature="unknown"),
+    )
+    assert found[0].startswith("7 operations failed in 2 cells")
+    assert found[1].startswith("2 of 3 cells were limited by the client (archive 1024 KiB x 100 first)")
+    assert found[2].startswith("2 retrieve cells are not known to be cold (unknown and warm)")
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("again_per_second", "drift"),
+    [(500, None), (549, None), (451, None), (551, "+10%"), (440, "-12%"), (1000, "+100%")],
+)
+def test_a_first_cell_that_runs_otherwise_when_repeated_is_doubted(
+    doubts_of: Doubts, make_result: MakeResult, again_per_second: float, drift: str | None
+) -> None:
+    found = doubts_of(
+        make_result(objects_per_second=500.0),
+        make_result(object_bytes=65536, objects_per_second=1.0),
+        drift_checks=(make_result(objects_per_second=float(again_per_second)),),
+    )
+    assert len(found) == (drift is not None)
+    assert all(f"the first cell (archive 8 KiB x 25) ran {drift} when measured again last" in doubt for doubt in found)
+
+
+def test_a_drift_check_is_compared_with_the_same_cell_of_the_same_sweep_and_repetition(
+    doubts_of: Doubts, make_result: MakeResult
+) -> None:
+    others = (
+        make_result(objects_per_second=1.0, phase="archive-parallel"),
+        make_result(objects_per_second=1.0, clients=2),
+        make_result(objects_per_second=1.0, repetition=2),
+        make_result(objects_per_second=1.0, objects_per_session=1),
+        make_result("retrieve", objects_per_second=1.0),
+    )
+    assert doubts_of(*others, make_result(), drift_checks=(make_result(),)) == []
+    assert doubts_of(*others, drift_checks=(make_result(),)) == []  # there is nothing to compare with
+
+
+def test_a_first_cell_of_which_nothing_succeeded_has_no_drift(doubts_of: Doubts, make_result: MakeResult) -> None:
+    found = doubts_of(make_result(objects_per_second=0.0, errors=9), drift_checks=(make_result(),))
+    assert [sentence.partition(" in ")[0] for sentence in found] == ["9 operations failed"]
+
+
+def test_a_drift_checks_own_failures_are_not_of_the_matrix(doubts_of: Doubts, make_result: MakeResult) -> None:
+    assert doubts_of(make_result(), drift_checks=(make_result(limited_by="client"),)) == []
+
+
+def test_the_gravest_doubt_comes_first(doubts_of: Doubts, make_result: MakeResult) -> None:
+    found = doubts_of(
+        make_result("retrieve", errors=1, limited_by="client", settled=False, temperature="warm"),
+        lock="none",
+        phases_planned=9,
+        platform={"server_clock_offset_seconds": 9.0},
+        drift_checks=(make_result("retrieve", objects_per_second=9.0),),
+    )
+    words = ("lock", "ended early", "failed", "client", "precision", "cold", "clock", "measured again last")
+    assert len(found) == len(words)
+    for sentence, word in zip(found, words, strict=True):
+        assert any(part in sentence for part in word.split("|"))
