@@ -7,6 +7,7 @@ between local processes, and anything else that can carry three calls will do.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -44,6 +45,7 @@ class Assignment:
     clients: tuple[ClientAssignment, ...]
     dates: DateMaker | None
     verify: str
+    op_log: Path | None = None  # the file for this worker's operations in this phase
 
 
 @dataclass(slots=True)

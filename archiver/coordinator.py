@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ class RunSetting:
     session_open: str
     checksum: str
     payload_signing: bool
+    op_log_dir: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +214,14 @@ class Coordinator:
                 clients=tuple(clients[worker::workers]),
                 dates=dates,
                 verify=setting.verify,
+                op_log=self._op_log(phase, worker),
             )
             for worker in range(workers)
         ]
+
+    def _op_log(self, phase: Phase, worker: int) -> Path | None:
+        folder = self._setting.op_log_dir
+        return None if folder is None else folder / f"{self._setting.run_id}-{phase.position:04d}-{worker}.parquet"
 
     def _result(
         self,

@@ -75,6 +75,7 @@ class RunOptions:
     workers: int | None  # None: one per usable core, or half of them where the platform shares this host
     command_line: list[str]
     out_dir: Path
+    op_log_dir: Path | None
 
 
 @dataclass(slots=True)
@@ -160,6 +161,7 @@ def execute(
         session_open=options.session_open,
         checksum=options.checksum,
         payload_signing=options.payload_signing,
+        op_log_dir=options.op_log_dir,
     )
     phases = _Phases(
         backend, hosted, options, ledger, location, database, sampler,

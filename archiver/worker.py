@@ -26,6 +26,7 @@ from archiver.assignment import (
 from archiver.content import Content
 from archiver.folding import fold
 from archiver.histogram import Histogram, part_of
+from archiver.op_log import OpLog
 from archiver.record import Operation, Recorder, Status
 from archiver.stopping import SessionStop, StopDecision, WindowStop
 from backends.base import Batch, DataPlane, PhaseSetting
@@ -59,6 +60,7 @@ class _PhaseRun:
         content = Content(assignment.run_id, assignment.content_seed, sizes[-1])
         self.plane.set_phase(PhaseSetting(content, assignment.dates, assignment.verify, sizes))
         self._clients = [_Client(self, client) for client in assignment.clients]
+        self._op_log = OpLog(assignment.op_log) if assignment.op_log is not None else None
         self._tallies: dict[TallyKey, Tally] = {}
         self._archived: list[tuple[int, int, int]] = []
         self._lateness_ns: list[int] = []
@@ -85,6 +87,8 @@ class _PhaseRun:
         if not self._cpu_to:
             self._cpu_to = time.process_time()
         self.flush()
+        if self._op_log is not None:
+            self._op_log.close()
         for result in results:
             if isinstance(result, Exception):
                 raise result
@@ -105,6 +109,9 @@ class _PhaseRun:
     def fold(self, client: _Client) -> None:
         """Count one client's new rows."""
         workload = client.assignment.workload
+        if self._op_log is not None:
+            object_bytes = self._assignment.phase.workloads[workload].object_bytes
+            self._op_log.write(client.assignment.client, client.record, object_bytes)
         ranges = fold(client.record, workload, self.start_ns, self.stop.warm_up_ns, self._tallies)
         self._archived += [(workload, first, last) for first, last in ranges]
 

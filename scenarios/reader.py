@@ -151,6 +151,8 @@ def _override(document: dict[str, Any], override: str) -> None:
     targets = [sweeps[keys[0]]] if keys[0] in sweeps else list(sweeps.values())
     if keys[0] in sweeps:
         keys = keys[1:]
+    if keys[:-1] not in ([], ["stop"]):
+        raise ScenarioError(f"--set {override}: no sweep {keys[0]!r}{_suggest(keys, {str(name) for name in sweeps})}")
     for target in targets:
         table = target
         for key in keys[:-1]:

@@ -89,6 +89,11 @@ from scenarios.reader import read_scenario
 @click.option("--keep-sessions-open", is_flag=True, help="One connection per client instead of one per session.")
 @click.option("--workers", type=click.IntRange(1, 256), help="Worker processes  [default: one per core it may use]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
+@click.option(
+    "--op-log",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write every operation to this folder, as Parquet, one file per worker and phase.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
 @click.option("--quiet", is_flag=True, help="No progress and no tables.")
 def run(**given: Any) -> None:  # fmt: skip
@@ -173,6 +178,7 @@ def _options(given: dict[str, Any]) -> RunOptions:
         payload_signing=given["payload_signing"],
         workers=given["workers"],
         command_line=["archiver", *sys.argv[1:]],
+        op_log_dir=given["op_log"],
         out_dir=given["out"] if given["out"] is not None else runs_dir(),
     )
 

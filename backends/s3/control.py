@@ -70,6 +70,7 @@ class Control:
                 read_timeout=max(read_timeout_seconds, 30.0),
             ),
         )
+        self._client.meta.events.register("before-call.s3", _stay_at_the_endpoint)
         self._region = region
 
     def server_header_and_clock(self) -> tuple[str, float | None]:
@@ -250,6 +251,12 @@ def lock_problem(
     return None
 
 
+def _stay_at_the_endpoint(context: dict[str, Any], **_: object) -> None:
+    # boto3 answers a redirect by asking which region the bucket is in, and a redirect of that question likewise:
+    # without end where what redirects is a console. The data plane follows no redirect either.
+    context.get("s3_redirect", {})["redirected"] = True
+
+
 def _code(error: botocore.exceptions.ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
@@ -260,6 +267,8 @@ _REMEDY: dict[str, str] = {
     "RequestTimeTooSkewed": "this machine's clock differs too much from the server's; set it right",
     "NoSuchBucket": "the bucket does not exist; check --bucket, or leave it out for a bucket of the run's own",
     "AccessDenied": "the credential may not do this; see README.md for the rights a run needs",
+    "PermanentRedirect": "the bucket is in another region; name it with --region, and its endpoint with --endpoint",
+    "AuthorizationHeaderMalformed": "the platform is in another region; name it with --region",
     "BucketAlreadyExists": "another owner has a bucket of that name; run again",
 }
 
@@ -269,7 +278,7 @@ def _explain(endpoint: str, doing: str, error: botocore.exceptions.ClientError) 
     metadata = error.response.get("ResponseMetadata", {})
     code = _code(error)
     remedy = _REMEDY.get(code, "")
-    if code.isdigit():  # botocore found no S3 error in the body and put the HTTP status here
+    if not code.strip() or code.isdigit():  # botocore found no S3 error in the body and put the HTTP status here
         remedy = "that is no S3 answer; is this the S3 endpoint, and not a console or a proxy?"
     request = metadata.get("RequestId") or "-"
     text = f"{endpoint}: {doing} was refused: {code} {answer.get('Message', '')} (request {request})"

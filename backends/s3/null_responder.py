@@ -124,7 +124,7 @@ def start(object_bytes: int, cores: Sequence[int] = ()) -> NullResponder:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
-        process.wait()
+        process.communicate()
         raise PlatformError("the null responder did not start; its error is above")
     return NullResponder(f"http://127.0.0.1:{int(line)}", process.pid, process)
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -122,7 +122,7 @@ def test_a_finished_phase_is_on_disk_while_the_run_goes_on(database: RunDatabase
 @pytest.mark.parametrize(
     "broken",
     [
-        {"errors": [FirstError("archive", "x", None, "", "", "")]},  # the last table that is written
+        {"errors": [FirstError("archive", "x", cast(int, None), "", "", "")]},  # the last table that is written
         {"intervals": [IntervalRow(4, "archive", "measured", 1, 1, 1, 1, 1)] * 2},
         {"archived": [(8192, 1)]},
     ],

@@ -1,0 +1,51 @@
+# `make` lists the targets. Every target makes the virtual environment it needs.
+
+PYTHON ?= python3
+VENV := .venv
+DEMO_VENV := .venv-demo
+DEMO_HOME := build/demo
+BIN := $(VENV)/bin
+
+.PHONY: help demo test test-long check format bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(DEMO_VENV)/installed ## measure the quick DR550 matrix on the embedded store, print tables, write the report
+	rm -rf $(DEMO_HOME)
+	mkdir -p $(DEMO_HOME)
+	ARCHIVER_HOME=$(abspath $(DEMO_HOME)) VENV_BIN=$(abspath $(DEMO_VENV)/bin) sh demo.sh
+
+test: $(VENV)/installed ## run the tests (minutes)
+	$(BIN)/python -m pytest -q -m "not long"
+
+test-long: $(VENV)/installed ## run the tests that take longer
+	$(BIN)/python -m pytest -q -m long
+
+check: $(VENV)/installed ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_layout.py
+
+format: $(VENV)/installed ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/installed ## run the benchmarks that README.md quotes
+	$(BIN)/python -m benchmarks client-cost --json
+
+clean: ## remove everything that the other targets made
+	rm -rf $(VENV) $(DEMO_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+
+$(VENV)/installed: setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+# The demo installs the package as a user would, from a copy of the tree as it is now.
+$(DEMO_VENV)/installed: setup.cfg pyproject.toml $(shell find archiver backends scenarios results -type f -not -name '*.pyc')
+	$(PYTHON) -m venv $(DEMO_VENV)
+	rm -rf build/lib
+	$(DEMO_VENV)/bin/pip install --quiet --disable-pip-version-check .
+	touch $@

@@ -1,0 +1,40 @@
+"""``python -m benchmarks``: list and run the benchmarks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType
+
+import click
+
+from archiver import machine
+from benchmarks import client_cost, memory
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Measure Archiver's own speed.
+
+    \b
+    Example:
+        python -m benchmarks client-cost --small
+    """
+
+
+def _register(name: str, module: ModuleType, help_text: str) -> None:
+    """Every benchmark is a module with ``measure(small=...)`` and ``text(document)``."""
+
+    @main.command(name, help=f"{help_text}\n\n\b\nExample:\n    python -m benchmarks {name} --json")
+    @click.option("--small", is_flag=True, help="Little: shows that it runs, not how fast.")
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+    def command(small: bool, as_json: bool) -> None:
+        document = {"command": " ".join(sys.argv[1:]), "host": machine.describe(), **module.measure(small=small)}
+        click.echo(json.dumps(document, indent=2) if as_json else module.text(document))
+
+
+_register("client-cost", client_cost, "Client CPU per object: Archiver against aiohttp, boto3 and wrk.")
+_register("memory", memory, "Memory of a worker for 100,000 and for 1,000,000 objects.")
+
+if __name__ == "__main__":
+    main(prog_name="python -m benchmarks")

@@ -1,0 +1,296 @@
+"""Client CPU per object: what Archiver's own S3 path costs, beside the clients people would use instead.
+
+Everybody sends the same objects to the same null responder over 16 connections kept open, client on one core,
+responder on another. Archiver signs every request, sends lock headers and a CRC32C, and checks every retrieved byte.
+aiohttp sends the same bodies with the same headers but a ready-made signature, and reads without checking: less work
+than Archiver does. boto3 does what it does. wrk, where installed, sends one static unsigned request.
+
+Rounds are interleaved: every contender once, then again. The ratio of a pair is taken within its round, and the median
+of the rounds is quoted. CPU is the process's own user and system time, from getrusage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import boto3
+import numpy as np
+import uvloop
+from botocore.config import Config
+
+from archiver.assignment import Assignment, ClientAssignment, IntervalReport
+from archiver.content import Content
+from archiver.retention import DateMaker, Retention
+from archiver.sizes import format_instant, format_size
+from archiver.worker import run_phase
+from backends.s3 import S3Backend, S3Options, null_responder
+from backends.s3.checksums import WindowChecksums
+from backends.s3.control import Credentials
+from scenarios.model import OperationName, Phase, StopRule, Workload
+
+CONNECTIONS = 16
+BUCKET = "null"
+KEY_PREFIX = "null/"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One operation at one size, how many objects a round takes, and what Archiver is to reach."""
+
+    operation: OperationName
+    object_bytes: int
+    objects: int
+    objects_small: int
+    goals: dict[str, float]  # contender -> ratio at most
+
+
+CASES = (
+    Case("archive", 8192, 32_000, 320, {"aiohttp": 0.25, "wrk": 2.5}),
+    Case("retrieve", 8192, 32_000, 320, {"aiohttp": 0.25}),
+    Case("archive", 1 << 20, 1_600, 32, {"aiohttp": 0.85}),
+    Case("retrieve", 1 << 20, 1_600, 32, {"aiohttp": 0.33}),
+)
+BOTO3_SHARE = 16  # boto3 gets one sixteenth of the objects: it is that much slower
+
+
+def measure(*, small: bool) -> dict[str, Any]:
+    """Every case: microseconds of client CPU per object, per contender and round, and the median ratios."""
+    rounds = 1 if small else 5
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[-1:])
+    try:
+        return {
+            "connections": CONNECTIONS,
+            "rounds": rounds,
+            "unit": "microseconds of client CPU per object",
+            "cases": [_case(case, rounds, small, cores[:1]) for case in CASES],
+        }
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def text(document: dict[str, Any]) -> str:
+    """The same as a table: medians, and the ratio to each contender with its goal."""
+    lines = [f"{document['unit']}, median of {document['rounds']} interleaved rounds, {CONNECTIONS} connections"]
+    for case in document["cases"]:
+        lines.append(f"{case['operation']} {format_size(case['object_bytes'])}")
+        for name, values in case["rounds"].items():
+            ratio = case["ratios"].get(name)
+            goal = case["goals"].get(name)
+            line = f"  {name:<10}{statistics.median(values):>10.1f}"
+            if ratio is not None:
+                line += f"   archiver is {ratio:.2f} x" + (f" (goal: at most {goal})" if goal is not None else "")
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _case(case: Case, rounds: int, small: bool, responder_cores: list[int]) -> dict[str, Any]:
+    objects = case.objects_small if small else case.objects
+    contenders: dict[str, Callable[[str, Case, int], float]] = {
+        "archiver": _archiver,
+        "aiohttp": _aiohttp,
+        "boto3": _boto3,
+    }
+    if shutil.which("wrk"):
+        contenders["wrk"] = _wrk
+    cpu: dict[str, list[float]] = {name: [] for name in contenders}
+    with null_responder.start(case.object_bytes, responder_cores) as responder:
+        for _ in range(rounds):
+            for name, contender in contenders.items():
+                cpu[name].append(contender(responder.endpoint, case, objects))
+    ratios = {
+        name: statistics.median(ours / theirs for ours, theirs in zip(cpu["archiver"], values, strict=True))
+        for name, values in cpu.items()
+        if name != "archiver"
+    }
+    return {
+        "operation": case.operation,
+        "object_bytes": case.object_bytes,
+        "objects": objects,
+        "rounds": cpu,
+        "ratios": ratios,
+        "goals": case.goals,
+        "goals_met": all(ratios[name] <= goal for name, goal in case.goals.items() if name in ratios),
+    }
+
+
+class _Counter:
+    """A channel that starts at once, and counts objects and CPU from there to the last report."""
+
+    def __init__(self) -> None:
+        self.objects = 0
+        self.errors = 0
+        self.cpu_seconds = 0.0
+
+    def wait_for_start(self) -> int:
+        self._cpu_from = _cpu_seconds()
+        return time.monotonic_ns()
+
+    def report(self, report: IntervalReport) -> None:
+        self.cpu_seconds = _cpu_seconds() - self._cpu_from
+        self.objects += sum(tally.objects for tally in report.tallies.values())
+        self.errors += sum(tally.errors for tally in report.tallies.values())
+
+    def should_stop(self) -> bool:
+        return False
+
+
+def _archiver(endpoint: str, case: Case, objects: int) -> float:
+    options = S3Options(
+        endpoints=(endpoint,),
+        credentials=Credentials("null", "null", None),
+        region="us-east-1",
+        session_open="connect",
+        keep_sessions_open=True,
+    )
+    per_session = max(1, objects // CONNECTIONS // 4)
+    per_client = per_session * 4
+    workload = Workload(case.operation, case.operation, case.object_bytes, per_session, CONNECTIONS)
+    stop = StopRule(0, 0.0, 1, 1, 1 << 40, 600.0, 600.0, 1 << 50, per_client * case.object_bytes, 0.0)
+    clients = []
+    for client in range(CONNECTIONS):
+        first, end = client * per_client, (client + 1) * per_client
+        numbers = (first, end) if case.operation == "archive" else np.arange(first, end)
+        clients.append(ClientAssignment(client, 0, numbers))
+    counter = _Counter()
+    run_phase(
+        Assignment(
+            run_id=null_responder.RUN_ID,
+            content_seed=null_responder.CONTENT_SEED,
+            backend="s3",
+            backend_setting=S3Backend(options).setting_for(BUCKET, KEY_PREFIX, Retention()),
+            phase=Phase("client-cost", 1, 1, (workload,), stop),
+            clients=tuple(clients),
+            dates=DateMaker(Retention(), time.time() + 7200),
+            verify="all",
+        ),
+        counter,
+    )
+    assert counter.errors == 0, "the null responder answered something unexpected"
+    return counter.cpu_seconds / counter.objects * 1e6
+
+
+def _aiohttp(endpoint: str, case: Case, objects: int) -> float:
+    content = Content(null_responder.RUN_ID, null_responder.CONTENT_SEED, case.object_bytes)
+    checksums = WindowChecksums("crc32c", content, case.object_bytes)
+    authorization = "AWS4-HMAC-SHA256 Credential=null/20260101/us-east-1/s3/aws4_request, SignedHeaders=host;x-amz-date"
+    base = {
+        "Authorization": f"{authorization}, Signature={'0' * 64}",
+        "x-amz-content-sha256": "UNSIGNED-PAYLOAD",
+        "x-amz-date": "20260101T000000Z",
+    }
+    lock = {
+        "x-amz-object-lock-mode": "GOVERNANCE",
+        "x-amz-object-lock-retain-until-date": format_instant(time.time() + 300),
+    }
+    # Bodies are made before the clock starts, a limited number of distinct ones for large objects.
+    distinct = min(objects, max(CONNECTIONS, (256 << 20) // case.object_bytes))
+    bodies = []
+    if case.operation == "archive":
+        for number in range(distinct):
+            last_block = content.last_block(number, case.object_bytes)
+            header = {"x-amz-checksum-crc32c": checksums.base64(number, last_block).decode()}
+            bodies.append((content.whole(number, case.object_bytes), {**base, **lock, **header}))
+
+    async def client(session: aiohttp.ClientSession, first: int) -> None:
+        for number in range(first, objects, CONNECTIONS):
+            url = f"{endpoint}/{BUCKET}/{KEY_PREFIX}{number:012d}"
+            if case.operation == "archive":
+                body, headers = bodies[number % distinct]
+                async with session.put(url, data=body, headers=headers) as reply:
+                    await reply.read()
+            else:
+                async with session.get(url, headers=base) as reply:
+                    await reply.read()
+            assert reply.status == 200
+
+    async def run() -> float:
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            before = _cpu_seconds()
+            await asyncio.gather(*(client(session, first) for first in range(CONNECTIONS)))
+            return _cpu_seconds() - before
+
+    return uvloop.run(run()) / objects * 1e6
+
+
+def _boto3(endpoint: str, case: Case, objects: int) -> float:
+    objects = max(CONNECTIONS, objects // BOTO3_SHARE)
+    content = Content(null_responder.RUN_ID, null_responder.CONTENT_SEED, case.object_bytes)
+    client = boto3.session.Session().client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="null",
+        aws_secret_access_key="null",
+        config=Config(
+            s3={"addressing_style": "path"}, max_pool_connections=CONNECTIONS, retries={"total_max_attempts": 1}
+        ),
+    )
+    bodies = [content.whole(number, case.object_bytes) for number in range(CONNECTIONS)]
+    until = time.time() + 300
+
+    def one(number: int) -> None:
+        key = f"{KEY_PREFIX}{number:012d}"
+        if case.operation == "archive":
+            client.put_object(
+                Bucket=BUCKET,
+                Key=key,
+                Body=bodies[number % CONNECTIONS],
+                ChecksumAlgorithm="CRC32C",
+                ObjectLockMode="GOVERNANCE",
+                ObjectLockRetainUntilDate=until,
+            )
+        else:
+            client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+
+    one(0)  # what boto3 makes on its first call is not part of the cost per object
+    with concurrent.futures.ThreadPoolExecutor(CONNECTIONS) as pool:
+        before = _cpu_seconds()
+        list(pool.map(one, range(objects)))
+        return (_cpu_seconds() - before) / objects * 1e6
+
+
+def _wrk(endpoint: str, case: Case, objects: int) -> float:
+    """wrk runs for a time, not a count: as long as the objects take it, roughly."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "request.lua"
+        if case.operation == "archive":
+            body = Path(folder) / "body"
+            body.write_bytes(bytes(case.object_bytes))
+            script.write_text(
+                f'wrk.method = "PUT"\nlocal file = io.open("{body}", "rb")\nwrk.body = file:read("*a")\nfile:close()\n'
+            )
+        else:
+            script.write_text('wrk.method = "GET"\n')
+        seconds = 2 if objects > 1000 else 1
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        output = subprocess.run(
+            ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(script),
+             f"{endpoint}/{BUCKET}/{KEY_PREFIX}{1:012d}"],
+            check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    requests = re.search(r"(\d+) requests in", output)
+    assert requests is not None, output
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return used / int(requests[1]) * 1e6
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime

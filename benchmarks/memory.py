@@ -1,0 +1,106 @@
+"""Memory of a worker: flat in the number of objects (fault F10 of other tools).
+
+One worker process archives and then retrieves, in the default random order, objects of 8 KiB against the null backend,
+with intervals reported as in any run; first a few, then many. What counts is how much higher its peak resident size
+was with many. The coordinator's side is measured along with it, because it merges what is reported.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+OBJECT_BYTES = 8192
+FEW, MANY = 100_000, 1_000_000
+FEW_SMALL, MANY_SMALL = 1_000, 10_000
+GROWTH_BYTES_GOAL = 50 << 20
+
+
+def measure(*, small: bool) -> dict[str, Any]:
+    """Peak resident bytes of worker and coordinator for few and for many objects, each in processes of its own."""
+    few, many = (FEW_SMALL, MANY_SMALL) if small else (FEW, MANY)
+    peaks = {count: _peaks(count) for count in (few, many)}
+    growth = {name: peaks[many][name] - peaks[few][name] for name in ("worker", "coordinator")}
+    return {
+        "unit": "peak resident bytes",
+        "object_bytes": OBJECT_BYTES,
+        "objects": [few, many],
+        "peaks": {str(count): found for count, found in peaks.items()},
+        "growth": growth,
+        "goals": {"worker": GROWTH_BYTES_GOAL},
+        "goals_met": growth["worker"] <= GROWTH_BYTES_GOAL,
+    }
+
+
+def text(document: dict[str, Any]) -> str:
+    """The same as a table."""
+    few, many = document["objects"]
+    lines = [f"peak resident MiB, archive then retrieve of {few:,} and of {many:,} objects of 8 KiB, null backend"]
+    for name in ("worker", "coordinator"):
+        low, high = (document["peaks"][str(count)][name] / (1 << 20) for count in (few, many))
+        goal = document["goals"].get(name)
+        lines.append(
+            f"  {name:<12}{low:>8.1f}{high:>8.1f}   grew by {document['growth'][name] / (1 << 20):.1f}"
+            + (f" (goal: at most {goal >> 20})" if goal else "")
+        )
+    return "\n".join(lines)
+
+
+def _peaks(objects: int) -> dict[str, int]:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.memory", str(objects)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    worker, coordinator = map(int, done.stdout.split())
+    return {"worker": worker, "coordinator": coordinator}
+
+
+def _peak_resident_bytes(pid: int) -> int:
+    """VmHWM of a process, from the kernel."""
+    with open(f"/proc/{pid}/status") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    raise RuntimeError(f"process {pid} has no peak resident size")
+
+
+def _carry_out(objects: int) -> None:
+    """In a process of its own: one archive and one retrieve phase of so many objects, then print both peaks."""
+    import multiprocessing
+
+    from archiver.coordinator import Coordinator, Fill, ObjectNumbers, RunSetting
+    from archiver.processes import WorkerProcesses
+    from archiver.retention import Retention
+    from archiver.sampler import ResourceSampler
+    from scenarios.model import Phase, StopRule, Workload
+
+    sampler = ResourceSampler(None, None, watch_host=False)
+    sampler.start()
+    workers = WorkerProcesses(1, [])
+    setting = RunSetting(
+        run_id="memory", content_seed=1, backend="null", backend_setting=None, retention=Retention(), verify="none",
+        session_kind="opened", session_open="connect", checksum="none", payload_signing=False,
+    )  # fmt: skip
+    coordinator = Coordinator(setting, workers, sampler, 1)
+    numbers = ObjectNumbers(seed=1)
+    stop = StopRule(0, 0.0, 1, 1, 1 << 60, 3600.0, 3600.0, objects * OBJECT_BYTES, objects * OBJECT_BYTES, 0.0)
+    done = 0
+    for position, operation in enumerate(("archive", "retrieve"), start=1):
+        workload = Workload(operation, operation, OBJECT_BYTES, 100, 1)  # type: ignore[arg-type]
+        outcome = coordinator.run_phase(
+            Phase(operation, position, 1, (workload,), stop), numbers, None, lambda report: None, Fill()
+        )
+        for size_bytes, first, last in outcome.archived:
+            numbers.keep(size_bytes, [(first, last)])
+        done += outcome.results[0].objects
+    assert done == 2 * objects, f"{done} of {2 * objects} objects were done"
+    (worker,) = multiprocessing.active_children()
+    assert worker.pid is not None
+    print(_peak_resident_bytes(worker.pid), _peak_resident_bytes(os.getpid()))
+    workers.close()
+    sampler.stop()
+
+
+if __name__ == "__main__":
+    _carry_out(int(sys.argv[1]))

@@ -1,0 +1,87 @@
+"""Objects reported = objects the server holds = requests the server counted, exactly, in every kind of phase."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from archiver.op_log import SCHEMA
+from backends.embedded import process as embedded
+from tests.archiver.cli.test_run import archiver, keys_of
+
+SMALL = (
+    "--quick", "--set", "object_sizes=8KiB,64KiB", "--set", "objects_per_session=1,10",
+    "--set", "stop.seconds_min=200ms", "--set", "stop.seconds_max=300ms", "--set", "stop.warm_up_seconds=100ms",
+    "--set", "stop.bytes_max=2MB", "--set", "stop.client_bytes_max=2MB",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.StoreProcess]:
+    with embedded.start(tmp_path_factory.mktemp("agreement") / "store") as running:
+        yield running
+
+
+def statistics(store: embedded.StoreProcess) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{store.endpoint}/-/statistics", timeout=10) as reply:
+        document: dict[str, Any] = json.load(reply)
+    return document
+
+
+def counted(before: dict[str, Any], after: dict[str, Any], call: str) -> int:
+    def total(document: dict[str, Any]) -> int:
+        return sum(document["requests"].get(call, {}).values())
+
+    return total(after) - total(before)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [(), ("--keep-sessions-open",), ("--workers", "2"), ("--session-open", "lock-config", "--verify", "none")],
+    ids=["opened", "kept", "two-workers", "lock-config"],
+)
+def test_reported_is_held_is_counted(
+    home: Path, tmp_path: Path, store: embedded.StoreProcess, how: tuple[str, ...]
+) -> None:
+    before = statistics(store)
+    log = tmp_path / "log"
+    done = archiver(
+        "run", "dr550", *SMALL, *how, "--endpoint", store.endpoint, "--op-log", str(log), "--json", **keys_of(store)
+    )
+    assert done.returncode == 0, done.stderr
+    after = statistics(store)
+    document = json.loads(done.stdout)
+    (path,) = home.glob("runs/*/run.db")
+    with sqlite3.connect(path) as database:
+        intervals = dict(
+            database.execute("SELECT workload, sum(attempts) FROM interval WHERE workload != '' GROUP BY workload")
+        )
+        ranges = database.execute("SELECT sum(last - first + 1) FROM object_range").fetchone()[0]
+        sessions = database.execute("SELECT sum(sessions) FROM interval").fetchone()[0]
+    database.close()
+    puts, gets = counted(before, after, "PutObject"), counted(before, after, "GetObject")
+    assert puts == intervals["archive"] == ranges == after["objects"] - before["objects"]
+    assert gets == intervals["retrieve"]
+    if not how:
+        # Nothing but sessions asks for the head of a bucket.
+        assert counted(before, after, "HeadBucket") == sessions
+
+    rows = [row for file in sorted(log.iterdir()) for row in pq.read_table(file, schema=SCHEMA).to_pylist()]
+    by_operation: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_operation.setdefault(row["operation"], []).append(row)
+    assert len(by_operation["archive"]) == puts
+    assert len({row["key"] for row in by_operation["archive"]}) == puts
+    assert len(by_operation["retrieve"]) == gets
+    assert len(by_operation["session"]) == sessions
+    assert all(row["due_ns"] <= row["sent_ns"] <= row["first_byte_ns"] <= row["done_ns"] for row in rows)
+    assert all(row["attempts"] == 1 and row["status"] == 0 for row in by_operation["archive"])
+    measured = sum(result["objects"] for result in document["results"])
+    assert 0 < measured <= puts + gets

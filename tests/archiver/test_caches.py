@@ -1,0 +1,54 @@
+"""Cold or warm is not believed but counted: bytes the device read against bytes served."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from archiver import caches
+
+
+@pytest.mark.parametrize(
+    ("device_read_bytes", "served_bytes", "temperature"),
+    [
+        (None, 1000, "unknown"),  # the device cannot be watched
+        (0, 0, "unknown"),  # nothing was served
+        (1000, 0, "unknown"),
+        (1000, 1000, "cold"),
+        (5000, 1000, "cold"),  # read-ahead
+        (900, 1000, "cold"),
+        (899, 1000, "unknown"),
+        (101, 1000, "unknown"),
+        (100, 1000, "warm"),
+        (0, 1000, "warm"),
+    ],
+)
+def test_the_temperature_of_what_was_retrieved(
+    device_read_bytes: int | None, served_bytes: int, temperature: str
+) -> None:
+    assert caches.temperature(device_read_bytes, served_bytes) == temperature
+
+
+def test_dropping_writes_back_first_and_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, calls = tmp_path / "segment", list[str]()
+    path.write_bytes(b"x" * 10_000)
+    real = os.posix_fadvise
+
+    def noting(descriptor: int, *advice: int) -> None:
+        calls.append(f"dropped {advice}")
+        real(descriptor, *advice)
+
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: calls.append("written back"))
+    monkeypatch.setattr(os, "posix_fadvise", noting)
+    caches.drop([path])
+    assert calls == ["written back", f"dropped {(0, 0, os.POSIX_FADV_DONTNEED)}"]  # dirty pages cannot be dropped
+    assert path.read_bytes() == b"x" * 10_000
+
+
+def test_a_segment_that_was_removed_meanwhile_is_passed_over(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_bytes(b"x")
+    caches.drop([tmp_path / "gone", kept])
+    assert kept.exists()

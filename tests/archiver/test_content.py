@@ -1,0 +1,142 @@
+"""Object content: made again from a run's id and seed alone, no two objects equal, every byte checked."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archiver.content import LAST_BLOCK_BYTES, WINDOW_STRIDE_BYTES, WINDOWS, Content, ContentCheck, LengthCheck
+
+MAX_BYTES = 16 << 10
+CONTENT = Content("run-1", 7, MAX_BYTES)
+numbers = st.integers(0, 10**18 - 1)
+sizes = st.integers(LAST_BLOCK_BYTES, MAX_BYTES)
+any_sizes = st.integers(1, MAX_BYTES)
+
+
+def accepts(pieces: list[bytes], number: int, size_bytes: int) -> bool:
+    check = ContentCheck(CONTENT, number, size_bytes)
+    for piece in pieces:
+        check.feed(memoryview(piece))
+    return check.finish()
+
+
+@given(numbers, any_sizes)
+def test_an_object_is_its_window_of_the_pool_and_its_last_block(number: int, size_bytes: int) -> None:
+    whole = CONTENT.whole(number, size_bytes)
+    start = CONTENT.window_start(number)
+    window_bytes = max(0, size_bytes - LAST_BLOCK_BYTES)
+    assert len(whole) == size_bytes
+    assert whole[:window_bytes] == CONTENT.window(number, size_bytes) == CONTENT.pool[start : start + window_bytes]
+    assert whole[window_bytes:] == CONTENT.last_block(number, size_bytes)
+
+
+def test_the_definition_of_content_never_changes() -> None:
+    """Objects locked years ago are checked against this: a new definition needs a new name, not a new digest here."""
+    whole = Content("golden", 7, 8 << 10).whole(12345, 8 << 10)
+    assert hashlib.sha256(whole).hexdigest() == "26286fd8825de4bd4ae50a190042096e254124fb86dc63ab54a9a1e099ebfda9"
+    assert whole[-LAST_BLOCK_BYTES:] == b"archiver golden                         v0001 000000000000012345"
+
+
+@given(numbers, any_sizes, st.text("abcdef0123456789t-", min_size=1, max_size=30), st.integers(0, 2**62), sizes)
+def test_content_follows_from_run_and_seed_alone(
+    number: int, size_bytes: int, run_id: str, seed: int, other_size_bytes: int
+) -> None:
+    first = Content(run_id, seed, MAX_BYTES)
+    first.window(number, other_size_bytes)  # what was made before, or could be made, does not matter
+    again = Content(run_id, seed, size_bytes)
+    assert first.whole(number, size_bytes) == again.whole(number, size_bytes)
+
+
+@given(numbers, numbers, sizes)
+def test_no_two_objects_of_a_run_are_equal(one: int, other: int, size_bytes: int) -> None:
+    assert (CONTENT.whole(one, size_bytes) == CONTENT.whole(other, size_bytes)) == (one == other)
+
+
+@pytest.mark.parametrize(("one", "other"), [(0, WINDOWS), (5, 5 + 7 * WINDOWS)])
+def test_objects_of_one_window_differ_in_their_last_block_only(one: int, other: int) -> None:
+    assert CONTENT.whole(one, 8192)[:-LAST_BLOCK_BYTES] == CONTENT.whole(other, 8192)[:-LAST_BLOCK_BYTES]
+    assert CONTENT.last_block(one, 8192) != CONTENT.last_block(other, 8192)
+
+
+def test_another_run_or_another_seed_makes_other_objects() -> None:
+    assert CONTENT.whole(1, 8192) != Content("run-2", 7, MAX_BYTES).whole(1, 8192)
+    assert CONTENT.whole(1, 8192) != Content("run-1", 8, MAX_BYTES).whole(1, 8192)
+
+
+def test_neighbours_share_no_aligned_block() -> None:
+    """A platform that finds equal 512-byte blocks at any aligned place would store less than was archived."""
+    assert WINDOW_STRIDE_BYTES % 2 == 1
+    blocks = [
+        CONTENT.whole(number, 4096)[at : at + 512] for number in range(WINDOWS) for at in range(0, 4096 - 512, 512)
+    ]
+    assert len(set(blocks)) == len(blocks)
+
+
+@pytest.mark.parametrize("size_bytes", range(1, LAST_BLOCK_BYTES))
+def test_an_object_smaller_than_the_last_block_is_the_tail_of_one(size_bytes: int) -> None:
+    whole = CONTENT.whole(123456789, size_bytes)
+    assert whole == CONTENT.last_block(123456789, LAST_BLOCK_BYTES)[-size_bytes:]
+    assert accepts([whole], 123456789, size_bytes)
+    assert not accepts([whole], 123456788, size_bytes)
+
+
+@given(numbers, any_sizes, st.data())
+def test_the_archived_bytes_are_accepted_in_any_pieces(number: int, size_bytes: int, data: st.DataObject) -> None:
+    whole = CONTENT.whole(number, size_bytes)
+    cuts = sorted(data.draw(st.lists(st.integers(0, size_bytes), max_size=8)))
+    pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, size_bytes], strict=True)]
+    assert accepts(pieces, number, size_bytes)
+
+
+@pytest.mark.parametrize("size_bytes", [1, 63, 64, 65, 200, 4096])
+def test_the_archived_bytes_are_accepted_byte_by_byte(size_bytes: int) -> None:
+    whole = CONTENT.whole(99, size_bytes)
+    assert accepts([whole[i : i + 1] for i in range(size_bytes)], 99, size_bytes)
+
+
+@given(numbers, any_sizes, st.data())
+def test_one_flipped_bit_anywhere_is_found(number: int, size_bytes: int, data: st.DataObject) -> None:
+    damaged = bytearray(CONTENT.whole(number, size_bytes))
+    damaged[data.draw(st.integers(0, size_bytes - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    cut = data.draw(st.integers(0, size_bytes))
+    assert not accepts([bytes(damaged[:cut]), bytes(damaged[cut:])], number, size_bytes)
+
+
+@pytest.mark.parametrize("at", [0, 135, 136, 150, 198, 199])  # window, its last byte, last block, its last bytes
+def test_a_flipped_byte_on_either_side_of_the_seam_is_found(at: int) -> None:
+    damaged = bytearray(CONTENT.whole(3, 200))
+    damaged[at] ^= 0xFF
+    assert not accepts([bytes(damaged)], 3, 200)
+
+
+@given(numbers, any_sizes, st.data())
+def test_a_missing_or_an_extra_byte_is_found(number: int, size_bytes: int, data: st.DataObject) -> None:
+    whole = CONTENT.whole(number, size_bytes)
+    cut = data.draw(st.integers(0, size_bytes - 1))
+    assert not accepts([whole[:cut], whole[cut + 1 :]], number, size_bytes)
+    assert not accepts([whole[:cut]], number, size_bytes)
+    assert not accepts([whole, b"x"], number, size_bytes)
+    assert not accepts([whole + CONTENT.pool[:1]], number, size_bytes)
+    assert not accepts([whole[:cut], b"\0", whole[cut:]], number, size_bytes)
+
+
+@given(numbers, numbers, any_sizes)
+def test_another_objects_bytes_are_refused(asked: int, got: int, size_bytes: int) -> None:
+    whole = CONTENT.whole(got, size_bytes)
+    assert accepts([whole], asked, size_bytes) == (whole == CONTENT.whole(asked, size_bytes))
+
+
+def test_nothing_received_is_not_an_object() -> None:
+    assert not accepts([], 1, 8192)
+
+
+@pytest.mark.parametrize(("pieces", "good"), [([b"abc", b"de"], True), ([b"abcd"], False), ([b"abc", b"def"], False)])
+def test_without_verification_the_length_alone_counts(pieces: list[bytes], good: bool) -> None:
+    check = LengthCheck(5)
+    for piece in pieces:
+        check.feed(piece)
+    assert check.finish() is good

@@ -1,0 +1,328 @@
+"""Handing out object numbers, and making one result of what several workers reported. The workers are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archiver.assignment import INTERVAL_NS, Assignment, IntervalReport, PhaseReport, Tally, TallyKey
+from archiver.coordinator import Coordinator, Fill, ObjectNumbers, PhaseOutcome, RunSetting
+from archiver.histogram import Histogram, part_of
+from archiver.processes import WorkerProcesses
+from archiver.record import ErrorKind
+from archiver.retention import Retention
+from archiver.sampler import ResourceSampler
+from scenarios.model import OperationName, Phase, StopRule, Workload
+
+RULE = StopRule(
+    warm_up_sessions=1,
+    warm_up_seconds=0.5,
+    sessions_min=3,
+    large_sessions_min=2,
+    large_session_bytes=10**8,
+    seconds_min=2.0,
+    seconds_max=10.0,
+    bytes_max=10_000,
+    client_bytes_max=20_000,
+    precision=0.05,
+)
+SETTING = RunSetting(
+    run_id="run-1", content_seed=7, backend="null", backend_setting=None, retention=Retention(), verify="all",
+    session_kind="opened", session_open="head-bucket", checksum="crc32c", payload_signing=False,
+)  # fmt: skip
+Script = Callable[[Sequence[Assignment], int, Callable[[IntervalReport], None]], list[PhaseReport]]
+
+
+def phase(*, clients: int = 4, operation: OperationName = "archive", object_bytes: int = 1000) -> Phase:
+    return Phase(operation, 1, 1, (Workload(operation, operation, object_bytes, 5, clients),), RULE)
+
+
+def report_of(tallies: dict[tuple[int, bool], Tally], errors: Sequence[ErrorKind] = ()) -> IntervalReport:
+    return IntervalReport({TallyKey(i, 0, warm_up): t for (i, warm_up), t in tallies.items()}, [], list(errors))
+
+
+def ends(start_ns: int, from_interval: float, to_interval: float, **more: Any) -> PhaseReport:
+    """A worker's last word, in intervals of its phase."""
+    values: dict[str, Any] = {"settled": True, "cpu_seconds": 0.25, "lateness": Histogram(), "gave_up": None, **more}
+    return PhaseReport(start_ns + int(from_interval * INTERVAL_NS), start_ns + int(to_interval * INTERVAL_NS), **values)
+
+
+@dataclass
+class ScriptedWorkers:
+    """Reports what the script says, on the clock that the coordinator starts."""
+
+    script: Script
+    assignments: list[Assignment] = field(default_factory=list)
+
+    def run(
+        self,
+        assignments: Sequence[Assignment],
+        start: Callable[[], int],
+        on_report: Callable[[IntervalReport], None],
+    ) -> list[PhaseReport]:
+        self.assignments = list(assignments)
+        return self.script(assignments, start(), on_report)
+
+
+class NoSampler:
+    def take(self) -> None: ...
+
+    def usage(self, from_ns: int, to_ns: int) -> None: ...
+
+
+def carry_out(
+    one: Phase, script: Script, *, workers: int = 2, numbers: ObjectNumbers | None = None
+) -> tuple[PhaseOutcome, list[IntervalReport], list[Assignment]]:
+    scripted, seen = ScriptedWorkers(script), list[IntervalReport]()
+    coordinator = Coordinator(SETTING, cast(WorkerProcesses, scripted), cast(ResourceSampler, NoSampler()), workers)
+    outcome = coordinator.run_phase(one, numbers or ObjectNumbers(7), None, seen.append, Fill(123, 45))
+    return outcome, seen, scripted.assignments
+
+
+# ---- object numbers
+
+
+@given(st.lists(st.integers(0, 1000), max_size=20))
+def test_fresh_numbers_never_repeat(counts: list[int]) -> None:
+    numbers = ObjectNumbers(7)
+    given_out = [n for count in counts for n in range(*numbers.fresh(count))]
+    assert len(given_out) == sum(counts) == len(set(given_out))
+
+
+ranges = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 9)), max_size=10)  # (length, gap before)
+
+
+@given(ranges, ranges, st.integers(0, 300), st.integers(0, 2**62), st.integers(1, 200))
+def test_a_sample_has_each_archived_object_at_most_once_and_no_other(
+    mine: list[tuple[int, int]], other: list[tuple[int, int]], count: int, seed: int, position: int
+) -> None:
+    numbers, archived, at = ObjectNumbers(seed), list[int](), 0
+    for size, lengths in ((8192, mine), (65536, other)):
+        for length, gap in lengths:
+            first = at + gap
+            at = first + length
+            numbers.keep(size, [(first, at - 1)])
+            archived += range(first, at) if size == 8192 else ()
+    sample = numbers.sample(8192, count, position).tolist()
+    assert len(sample) == min(count, len(archived)) == len(set(sample))
+    assert set(sample) <= set(archived)
+    assert sample == numbers.sample(8192, count, position).tolist()  # the same seed, the same order
+
+
+def test_a_samples_order_is_random_and_follows_seed_and_phase() -> None:
+    def sample(seed: int, position: int) -> list[int]:
+        numbers = ObjectNumbers(seed)
+        numbers.keep(8192, [(0, 499), (1000, 1499)])
+        return [int(n) for n in numbers.sample(8192, 1000, position)]
+
+    first = sample(7, 1)
+    assert first == sample(7, 1)
+    assert first != sample(7, 2)
+    assert first != sample(8, 1)
+    assert first != sorted(first)
+    assert sorted(first) == [*range(500), *range(1000, 1500)]
+    assert np.count_nonzero(np.diff(first) == 1) < 20  # hardly a neighbour follows its neighbour
+
+
+# ---- shares
+
+
+@pytest.mark.parametrize(("workers", "clients", "spread"), [(1, 4, [4]), (2, 3, [2, 1]), (4, 2, [1, 1]), (8, 1, [1])])
+def test_clients_are_spread_over_the_workers(workers: int, clients: int, spread: list[int]) -> None:
+    _, _, assignments = carry_out(phase(clients=clients), lambda *_: [], workers=workers)
+    assert [len(a.clients) for a in assignments] == spread
+    assert sorted(c.client for a in assignments for c in a.clients) == list(range(clients))
+
+
+@pytest.mark.parametrize("clients", [1, 2, 4])
+def test_every_client_archives_numbers_of_its_own_within_the_promised_bound(clients: int) -> None:
+    one = phase(clients=clients)
+    _, _, assignments = carry_out(one, lambda *_: [])
+    shares = [c.numbers for a in assignments for c in a.clients]
+    all_numbers = [n for share in shares for n in range(*share)]
+    assert len(all_numbers) == len(set(all_numbers)) == one.archived_max()[0]
+
+
+def test_every_client_retrieves_archived_objects_of_its_own() -> None:
+    numbers = ObjectNumbers(7)
+    numbers.keep(1000, [(100, 149)])
+    numbers.keep(2000, [(0, 99)])
+    _, _, assignments = carry_out(phase(operation="retrieve"), lambda *_: [], numbers=numbers)
+    shares = [[int(n) for n in c.numbers] for a in assignments for c in a.clients]
+    assert [len(share) for share in shares] == [12, 12, 12, 12]  # 50 do not divide by 4
+    flat = [n for share in shares for n in share]
+    assert len(set(flat)) == 48
+    assert set(flat) <= set(range(100, 150))
+
+
+# ---- results
+
+
+def several_clients(
+    _: Sequence[Assignment], start_ns: int, tell: Callable[[IntervalReport], None]
+) -> list[PhaseReport]:
+    """Two workers; the window is intervals 2 to 9."""
+    for objects in (10, 30):
+        tell(report_of({
+            (1, True): Tally(sessions=1, objects=7, bytes=7000, attempts=7),
+            (2, False): Tally(sessions=2, objects=objects, bytes=objects * 1000, attempts=objects + 1),
+            (9, False): Tally(sessions=1, objects=5, bytes=5000, attempts=5),
+            (10, False): Tally(sessions=1, objects=100, bytes=100_000, attempts=100),
+        }))  # fmt: skip
+    return [ends(start_ns, 2, 10), ends(start_ns, 2, 10)]
+
+
+def test_several_clients_rate_is_what_ended_in_the_window_over_the_windows_seconds() -> None:
+    """Fault F11: what was running at the deadline finishes, and is in neither numerator nor time."""
+    outcome, _, _ = carry_out(phase(), several_clients)
+    (result,) = outcome.results
+    assert result.seconds == pytest.approx(8 * INTERVAL_NS / 1e9)
+    assert (result.sessions, result.objects, result.bytes, result.attempts) == (6, 50, 50_000, 52)
+    assert result.objects_per_second == pytest.approx(25.0)
+    assert result.megabytes_per_second == pytest.approx(0.025)
+    assert result.mebibytes_per_second == pytest.approx(25_000 / 2**20)
+    assert (result.warm_up_objects, result.drained_objects, result.errors) == (14, 200, 0)
+    assert result.settled
+    assert (result.store_bytes_before, result.archived_bytes_before) == (123, 45)
+
+
+def test_the_time_line_shows_warm_up_measured_time_and_drain() -> None:
+    outcome, _, _ = carry_out(phase(), several_clients)
+    assert [(row.interval, row.part, row.objects) for row in outcome.intervals] == [
+        (1, "warm-up", 14), (2, "measured", 40), (9, "measured", 10), (10, "drain", 200),
+    ]  # fmt: skip
+
+
+def test_every_report_is_handed_on_as_it_comes() -> None:
+    _, seen, _ = carry_out(phase(), several_clients)
+    assert len(seen) == 2
+
+
+def test_errors_outside_the_window_are_still_errors() -> None:
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        tell(report_of({(0, True): Tally(errors=2), (3, False): Tally(errors=3), (50, False): Tally(errors=4)}))
+        return [ends(start_ns, 2, 10)]
+
+    (result,) = carry_out(phase(), script)[0].results
+    assert (result.errors, result.objects, result.objects_per_second) == (9, 0, 0.0)
+
+
+def test_a_client_that_ran_out_ends_the_window_at_the_last_whole_interval() -> None:
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        tell(report_of({(interval, interval < 2): Tally(objects=10) for interval in range(10)}))
+        return [ends(start_ns, 2, 10), ends(start_ns, 2, 5.9)]
+
+    (result,) = carry_out(phase(), script)[0].results
+    assert (result.objects, result.drained_objects) == (30, 50)  # intervals 2, 3, 4
+    assert result.seconds == pytest.approx(0.75)
+    assert result.objects_per_second == pytest.approx(40.0)
+
+
+def test_shares_used_up_within_the_warm_up_show_the_whole_and_say_so() -> None:
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        tell(report_of({(0, True): Tally(objects=10), (1, True): Tally(objects=10)}))
+        return [ends(start_ns, 2, 1.5)]
+
+    (result,) = carry_out(phase(), script)[0].results
+    assert (result.objects, result.warm_up_objects, result.settled) == (20, 0, False)
+    assert result.objects_per_second == pytest.approx(40.0)
+
+
+def test_one_client_is_measured_from_its_first_opening_to_its_last_closing() -> None:
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        tell(report_of({(0, True): Tally(objects=5), (0, False): Tally(objects=5), (9, False): Tally(objects=15)}))
+        return [ends(start_ns, 0.4, 10.4, settled=False)]
+
+    (result,) = carry_out(phase(clients=1), script)[0].results
+    assert (result.objects, result.warm_up_objects, result.drained_objects, result.settled) == (20, 5, 0, False)
+    assert result.seconds == pytest.approx(2.5)
+    assert result.objects_per_second == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize("clients", [1, 4])
+def test_nothing_measured_is_a_rate_of_nothing(clients: int) -> None:
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        tell(report_of({(0, True): Tally(errors=3)}))
+        return [PhaseReport(0, 0, False, 0.0, Histogram(), "3 sessions in a row completed no object")]
+
+    outcome, _, _ = carry_out(phase(clients=clients), script)
+    (result,) = outcome.results
+    assert (result.objects, result.objects_per_second, result.errors, result.settled) == (0, 0.0, 3, False)
+    assert outcome.gave_up == "3 sessions in a row completed no object"
+
+
+def test_percentiles_are_of_all_workers_rows_in_the_window() -> None:
+    def tally(milliseconds: int, count: int) -> Tally:
+        values = np.full(count, milliseconds * 10**6, dtype=np.int64)
+        histogram = Histogram()
+        histogram.add(part_of(values))
+        return Tally(objects=count, histograms={"object_service": histogram})
+
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        tell(report_of({(1, True): tally(9000, 500), (3, False): tally(1, 98)}))
+        tell(report_of({(4, False): tally(100, 2), (20, False): tally(9000, 500)}))
+        return [ends(start_ns, 2, 10), ends(start_ns, 2, 10)]
+
+    outcome, _, _ = carry_out(phase(), script)
+    latency = outcome.results[0].object_service_ms
+    assert latency is not None
+    assert latency.count == 100
+    assert latency.p90 == pytest.approx(1, rel=1e-3)
+    assert latency.p99 == pytest.approx(100, rel=1e-3)
+    assert latency.max == 100
+    assert [(row.quantity, row.total_ns) for row in outcome.histograms] == [("object_service", 298 * 10**6)]
+
+
+def test_archived_ranges_of_all_workers_are_joined() -> None:
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        tell(IntervalReport({}, [(0, 5, 9), (0, 20, 20)], []))
+        tell(IntervalReport({}, [(0, 0, 4), (0, 30, 31)], []))
+        tell(IntervalReport({}, [(0, 21, 25)], []))
+        return [ends(start_ns, 2, 10)]
+
+    outcome, _, _ = carry_out(phase(), script)
+    assert outcome.archived == [(1000, 0, 9), (1000, 20, 25), (1000, 30, 31)]
+    assert (outcome.archived_objects(), outcome.archived_bytes()) == (18, 18_000)
+
+
+def test_errors_of_one_kind_are_one_with_the_first_quoted() -> None:
+    def error(operation: str, reason: str, count: int, message: str) -> ErrorKind:
+        return ErrorKind(operation, reason, count, message, "req-1", "object-1")
+
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        tell(report_of({}, [error("archive", "403 AccessDenied", 2, "first")]))
+        tell(
+            report_of({}, [error("archive", "403 AccessDenied", 3, "second"), error("archive", "read timeout", 1, "")])
+        )
+        tell(report_of({}, [error("open", "connect failed", 4, "refused")]))
+        return [ends(start_ns, 2, 10)]
+
+    outcome, _, _ = carry_out(phase(), script)
+    assert [(e.operation, e.reason, e.count, e.message) for e in outcome.errors] == [
+        ("archive", "403 AccessDenied", 5, "first"),
+        ("archive", "read timeout", 1, ""),
+        ("open", "connect failed", 4, "refused"),
+    ]
+    assert outcome.results[0].first_errors == tuple(outcome.errors)
+    assert outcome.unknown_objects() == 1  # a refusal is an answer; after a timeout the object may be there
+
+
+@pytest.mark.parametrize(("operation", "temperature"), [("archive", None), ("retrieve", "unknown")])
+def test_a_retrieve_is_of_unknown_temperature_until_it_is_judged(
+    operation: OperationName, temperature: str | None
+) -> None:
+    outcome, _, _ = carry_out(phase(operation=operation), lambda *_: [])
+    assert outcome.results[0].temperature == temperature
+
+
+def test_the_clients_own_processor_time_is_of_all_workers() -> None:
+    outcome, _, _ = carry_out(phase(), several_clients)
+    client = outcome.results[0].client
+    assert client.cpu_percent == pytest.approx(25.0)  # 2 x 0.25 s in 2 s
+    assert client.cpu_microseconds_per_object == pytest.approx(10_000)

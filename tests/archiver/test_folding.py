@@ -1,0 +1,252 @@
+"""From rows to counts: each row once, in the interval in which it ended; what failed is never throughput."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archiver.assignment import INTERVAL_NS, Tally, TallyKey
+from archiver.folding import fold
+from archiver.record import Operation, Recorder, Status
+from archiver.stopping import NO_END_NS
+
+START_NS = 1_000_000_000
+MS = 1_000_000
+ARCHIVE, RETRIEVE, OPEN, CLOSE, SESSION = (
+    Operation.ARCHIVE, Operation.RETRIEVE, Operation.OPEN, Operation.CLOSE, Operation.SESSION,
+)  # fmt: skip
+Tallies = dict[TallyKey, Tally]
+
+
+def write(
+    record: Recorder,
+    operation: Operation,
+    done_ms: float,
+    *,
+    number: int = 0,
+    took_ms: float = 2,
+    late_ms: float = 0,
+    first_byte_ms: float = 1,
+    size_bytes: int = 0,
+    status: int = Status.OK,
+    attempts: int = 1,
+) -> None:
+    """A row that ended ``done_ms`` after the phase's start."""
+    done_ns = START_NS + int(done_ms * MS)
+    sent_ns = done_ns - int(took_ms * MS)
+    record.row(
+        operation, number, sent_ns - int(late_ms * MS), sent_ns, sent_ns + int(first_byte_ms * MS), done_ns,
+        size_bytes, status, attempts,
+    )  # fmt: skip
+
+
+def folded(record: Recorder, warm_up_ns: int = 0, workload: int = 0) -> tuple[Tallies, list[tuple[int, int]]]:
+    tallies: Tallies = {}
+    return tallies, fold(record, workload, START_NS, warm_up_ns, tallies)
+
+
+def whole(tallies: Tallies) -> Tally:
+    total = Tally()
+    for tally in tallies.values():
+        total.add(tally)
+    return total
+
+
+def test_a_session_of_three_objects() -> None:
+    record = Recorder(16)
+    write(record, OPEN, 10, took_ms=5)
+    for number in (7, 8, 9):
+        write(record, ARCHIVE, 10 + number, number=number, size_bytes=100)
+    write(record, CLOSE, 20, took_ms=1)
+    write(record, SESSION, 20, took_ms=15, size_bytes=300)
+    tallies, archived = folded(record, workload=3)
+    assert list(tallies) == [TallyKey(0, 3, False)]
+    tally = tallies[TallyKey(0, 3, False)]
+    assert (tally.sessions, tally.objects, tally.bytes, tally.attempts, tally.errors) == (1, 3, 300, 3, 0)
+    assert archived == [(7, 9)]
+    assert {name: histogram.count for name, histogram in tally.histograms.items()} == {
+        "session_service": 1, "session_response": 1, "session_open": 1, "session_close": 1,
+        "object_service": 3, "object_response": 3, "first_byte": 3,
+    }  # fmt: skip
+    assert tally.histograms["session_open"].total_ns == 5 * MS
+    assert tally.histograms["session_close"].total_ns == 1 * MS
+    assert tally.histograms["session_service"].total_ns == 15 * MS
+    assert tally.histograms["first_byte"].total_ns == 3 * MS
+
+
+@pytest.mark.parametrize("operation", [ARCHIVE, RETRIEVE])
+@pytest.mark.parametrize("status", [403, 503, *(s for s in Status if s is not Status.OK)])
+def test_a_failed_object_is_an_error_and_an_attempt_and_nothing_else(operation: Operation, status: int) -> None:
+    """Fault F1: every PUT denied, and still 4 objects/s."""
+    record = Recorder(8)
+    write(record, operation, 10, number=1, size_bytes=8192, status=status, attempts=3)
+    write(record, SESSION, 11, size_bytes=8192, status=status)
+    tallies, archived = folded(record)
+    tally = whole(tallies)
+    assert (tally.sessions, tally.objects, tally.bytes) == (0, 0, 0)
+    assert (tally.attempts, tally.errors) == (3, 1 + (status == Status.INCOMPLETE))
+    assert archived == []
+    assert tally.histograms == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "errors"),
+    [
+        ([(OPEN, Status.CONNECT_FAILED), (SESSION, Status.CONNECT_FAILED)], 1),
+        ([(OPEN, Status.OK), (ARCHIVE, 503), (ARCHIVE, 503), (CLOSE, Status.OK), (SESSION, 503)], 2),
+        ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (SESSION, Status.INCOMPLETE)], 1),  # cut short between objects
+        ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (CLOSE, Status.CONNECTION_LOST), (SESSION, Status.OK)], 1),
+        ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (CLOSE, Status.OK), (SESSION, Status.OK)], 0),
+    ],
+)
+def test_a_failure_is_counted_once_where_it_happened(rows: list[tuple[Operation, int]], errors: int) -> None:
+    record = Recorder(8)
+    for operation, status in rows:
+        write(record, operation, 10, status=status)
+    tallies, _ = folded(record)
+    assert whole(tallies).errors == errors
+
+
+def test_a_row_belongs_to_the_interval_in_which_it_ended() -> None:
+    record = Recorder(8)
+    grain_ms = INTERVAL_NS // MS
+    for number, done_ms in enumerate([0, grain_ms - 0.000001, grain_ms, 4 * grain_ms + 1]):
+        write(record, RETRIEVE, done_ms, number=number, took_ms=grain_ms, size_bytes=1)
+    tallies, _ = folded(record)
+    assert {key.interval: tally.objects for key, tally in tallies.items()} == {0: 2, 1: 1, 4: 1}
+
+
+def test_rows_that_ended_before_the_measured_time_are_warm_up() -> None:
+    record = Recorder(8)
+    for done_ms in (1, 5, 6, 7):
+        write(record, ARCHIVE, done_ms, number=int(done_ms), size_bytes=1)
+    tallies, archived = folded(record, warm_up_ns=START_NS + 6 * MS)
+    assert {key: tally.objects for key, tally in tallies.items()} == {(0, 0, True): 2, (0, 0, False): 2}
+    assert archived == [(1, 1), (5, 7)]  # archived all the same: they are there, and locked
+
+
+def test_everything_is_warm_up_until_the_measured_time_has_begun() -> None:
+    record = Recorder(8)
+    write(record, ARCHIVE, 10_000, number=1)
+    tallies, _ = folded(record, warm_up_ns=NO_END_NS)
+    assert [key.warm_up for key in tallies] == [True]
+
+
+def test_response_time_counts_from_when_a_row_was_due() -> None:
+    """Fault F4: a clock that starts after the wait makes an overloaded server look fast."""
+    record = Recorder(8)
+    write(record, ARCHIVE, 100, number=1, took_ms=2, late_ms=50)
+    write(record, SESSION, 100, took_ms=4, late_ms=60)
+    histograms = whole(folded(record)[0]).histograms
+    assert histograms["object_service"].total_ns == 2 * MS
+    assert histograms["object_response"].total_ns == 52 * MS
+    assert histograms["session_service"].total_ns == 4 * MS
+    assert histograms["session_response"].total_ns == 64 * MS
+
+
+@pytest.mark.parametrize(
+    ("rows", "ranges"),
+    [
+        ([], []),
+        ([(4, 0)], [(4, 4)]),
+        ([(4, 0), (5, 0), (6, 0)], [(4, 6)]),
+        ([(4, 0), (5, 503), (6, 0)], [(4, 4), (6, 6)]),  # one that failed is not among them
+        ([(4, 0), (5, 0), (9, 0), (10, 0), (20, 0)], [(4, 5), (9, 10), (20, 20)]),
+        ([(0, 503), (1, 503)], []),
+    ],
+)
+def test_ranges_are_of_the_objects_that_were_archived(
+    rows: list[tuple[int, int]], ranges: list[tuple[int, int]]
+) -> None:
+    record = Recorder(8)
+    write(record, OPEN, 1)
+    for number, status in rows:
+        write(record, ARCHIVE, 2, number=number, status=status)
+    assert folded(record)[1] == ranges
+
+
+def test_what_was_retrieved_is_no_new_object() -> None:
+    record = Recorder(2)
+    write(record, RETRIEVE, 2, number=5)
+    assert folded(record)[1] == []
+
+
+def test_folding_twice_counts_no_row_twice() -> None:
+    record = Recorder(8)
+    tallies: Tallies = {}
+    for done_ms in (1, 2):
+        write(record, ARCHIVE, done_ms, number=done_ms, size_bytes=10)
+        assert fold(record, 0, START_NS, 0, tallies) == [(done_ms, done_ms)]
+        assert fold(record, 0, START_NS, 0, tallies) == []
+    record.clear()
+    assert fold(record, 0, START_NS, 0, tallies) == []
+    assert whole(tallies).objects == 2
+    assert whole(tallies).histograms["object_service"].count == 2
+
+
+def test_rows_must_be_counted_before_they_are_forgotten() -> None:
+    record = Recorder(8)
+    write(record, ARCHIVE, 1)
+    with pytest.raises(AssertionError):
+        record.clear()
+
+
+rows = st.lists(
+    st.tuples(
+        st.sampled_from(list(Operation)),
+        st.integers(0, 2000),  # done, ms
+        st.integers(0, 500),  # took, ms
+        st.integers(0, 100),  # late, ms
+        st.sampled_from([Status.OK, Status.OK, Status.OK, Status.INCOMPLETE, Status.DAMAGED, 503]),
+    ),
+    max_size=40,
+)
+
+
+def fold_in_groups(given_rows: list[tuple[Operation, int, int, int, int]], cuts: list[int]) -> tuple[object, list[int]]:
+    """Everything known after folding the rows in groups, by however many clients."""
+    tallies: Tallies = {}
+    archived: list[int] = []
+    for first, last in pairwise(sorted({0, len(given_rows), *cuts})):
+        record = Recorder(64)
+        for number, (operation, done_ms, took_ms, late_ms, status) in enumerate(given_rows[first:last], first):
+            write(
+                record, operation, done_ms, number=number, took_ms=took_ms, late_ms=late_ms, size_bytes=3, status=status
+            )
+            if (first + number) % 3 == 0:
+                fold_ranges = fold(record, 0, START_NS, START_NS + 700 * MS, tallies)
+                archived += [n for a, b in fold_ranges for n in range(a, b + 1)]
+        fold_ranges = fold(record, 0, START_NS, START_NS + 700 * MS, tallies)
+        archived += [n for a, b in fold_ranges for n in range(a, b + 1)]
+    plain = {
+        key: (t.sessions, t.objects, t.bytes, t.attempts, t.errors, t.refusals,
+              {name: (h.part().indices.tolist(), h.part().counts.tolist(), h.total_ns, h.max_ns)
+               for name, h in t.histograms.items()})
+        for key, t in tallies.items()
+    }  # fmt: skip
+    return plain, archived
+
+
+@given(rows, st.lists(st.integers(0, 40), max_size=6))
+def test_any_grouping_of_rows_gives_the_same_sums(
+    given_rows: list[tuple[Operation, int, int, int, int]], cuts: list[int]
+) -> None:
+    cuts = [cut for cut in cuts if cut <= len(given_rows)]
+    assert fold_in_groups(given_rows, cuts) == fold_in_groups(given_rows, [])
+
+
+@given(rows)
+def test_response_time_is_never_below_service_time(given_rows: list[tuple[Operation, int, int, int, int]]) -> None:
+    record = Recorder(64)
+    for operation, done_ms, took_ms, late_ms, status in given_rows:
+        write(record, operation, done_ms, took_ms=took_ms, late_ms=late_ms, status=status)
+    histograms = whole(folded(record)[0]).histograms
+    for population in ("object", "session"):
+        if f"{population}_service" in histograms:
+            service, response = histograms[f"{population}_service"], histograms[f"{population}_response"]
+            assert service.count == response.count
+            assert service.total_ns <= response.total_ns
+            assert service.max_ns <= response.max_ns

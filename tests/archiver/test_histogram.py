@@ -1,0 +1,115 @@
+"""Histograms: HdrHistogram's own layout, merged by addition; percentiles only of the whole (fault F3)."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from archiver.histogram import HIGHEST_NS, SIGNIFICANT_DIGITS, Histogram, HistogramPart, index_of, part_of
+
+REFERENCE = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
+QUANTITIES = {"p50": 50, "p70": 70, "p90": 90, "p99": 99, "p99_9": 99.9}
+# Even over the bits, not over the values: small ones matter, and every bucket's edges are hit.
+nanoseconds = st.integers(0, HIGHEST_NS) | st.builds(
+    lambda shift, off: max(0, min(HIGHEST_NS, (1 << shift) + off)), st.integers(0, 46), st.integers(-2, 2)
+)
+samples = st.lists(nanoseconds, max_size=60)
+
+
+def array(values: list[int]) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)
+
+
+def merged(parts: list[HistogramPart]) -> Histogram:
+    histogram = Histogram()
+    for part in parts:
+        histogram.add(part)
+    return histogram
+
+
+def state(histogram: Histogram) -> tuple[object, ...]:
+    part = histogram.part()
+    return part.indices.tolist(), part.counts.tolist(), part.total_ns, part.max_ns, histogram.count
+
+
+@given(nanoseconds)
+def test_the_index_of_a_value_is_the_librarys(value: int) -> None:
+    assert index_of(array([value]))[0] == REFERENCE._counts_index_for(value)
+
+
+@pytest.mark.parametrize("value", [0, 1, 1023, 1024, 2047, 2048, 2049, 4095, 4096, 10**9, HIGHEST_NS - 1, HIGHEST_NS])
+def test_the_index_at_the_edges_is_the_librarys(value: int) -> None:
+    assert index_of(array([value]))[0] == REFERENCE._counts_index_for(value)
+
+
+@given(samples)
+def test_a_part_has_rising_indices_positive_counts_and_exact_sums(values: list[int]) -> None:
+    part = part_of(array(values))
+    assert np.all(np.diff(part.indices) > 0)
+    assert np.all(part.counts > 0)
+    assert int(part.counts.sum()) == len(values)
+    assert part.total_ns == sum(values)
+    assert part.max_ns == max(values, default=0)
+
+
+@pytest.mark.parametrize(("value", "counted_as"), [(-1, 0), (-(10**12), 0), (HIGHEST_NS + 1, HIGHEST_NS)])
+def test_values_beyond_the_range_are_counted_at_its_edge(value: int, counted_as: int) -> None:
+    ours, edge = part_of(array([value])), part_of(array([counted_as]))
+    assert state(merged([ours])) == state(merged([edge]))
+
+
+@given(st.lists(samples, min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_merge_order_and_grouping_do_not_matter(groups: list[list[int]], random: Random) -> None:
+    parts = [part_of(array(group)) for group in groups]
+    shuffled = list(parts)
+    random.shuffle(shuffled)
+    at_once = merged([part_of(array([value for group in groups for value in group]))])
+    nested = merged([merged(parts[:2]).part(), merged(parts[2:]).part()])
+    assert state(merged(parts)) == state(merged(shuffled)) == state(nested) == state(at_once)
+
+
+@given(st.lists(samples.filter(len), min_size=1, max_size=5))
+def test_merged_percentiles_are_those_of_one_histogram_fed_everything(groups: list[list[int]]) -> None:
+    whole = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
+    values = [value for group in groups for value in group]
+    for value in values:
+        whole.record_value(value)
+    latency = merged([part_of(array(group)) for group in groups]).latency()
+    assert latency is not None
+    for name, percentile in QUANTITIES.items():
+        expected = min(whole.get_value_at_percentile(percentile), max(values))
+        assert getattr(latency, name) == pytest.approx(expected / 1e6, rel=1e-12), name
+    assert latency.count == len(values)
+    assert latency.mean == pytest.approx(sum(values) / len(values) / 1e6, rel=1e-12)
+    assert latency.max == max(values) / 1e6
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.5, 1.5])
+def test_percentiles_of_a_large_sample_are_within_a_thousandth_of_numpys(spread: float) -> None:
+    values = np.random.default_rng(1).lognormal(np.log(3e6), spread, 400_000).astype(np.int64)
+    latency = merged([part_of(chunk) for chunk in np.array_split(values, 37)]).latency()
+    assert latency is not None
+    for name, percentile in QUANTITIES.items():
+        exact = float(np.percentile(values, percentile, method="closest_observation")) / 1e6
+        assert getattr(latency, name) == pytest.approx(exact, rel=1e-3), name
+
+
+def test_percentiles_are_never_means_of_window_percentiles() -> None:
+    """Nine quiet seconds and one stalled: the mean of ten medians, or of ten p99s, is 101 ms, which nobody saw."""
+    quiet, stalled = part_of(array([1_000_000] * 1000)), part_of(array([1_000_000_000] * 1000))
+    latency = merged([quiet] * 9 + [stalled]).latency()
+    assert latency is not None
+    assert latency.p50 == pytest.approx(1.0, rel=1e-3)
+    assert latency.p70 == pytest.approx(1.0, rel=1e-3)
+    assert latency.p99 == pytest.approx(1000.0, rel=1e-3)
+
+
+def test_an_empty_histogram_has_no_latency() -> None:
+    assert Histogram().latency() is None
+    assert merged([part_of(array([]))]).latency() is None

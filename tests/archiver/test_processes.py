@@ -1,0 +1,142 @@
+"""Worker processes: started together, heard to the end, and never a quiet loss when one dies."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from archiver.assignment import Assignment, ClientAssignment, IntervalReport
+from archiver.errors import RunFailed
+from archiver.processes import PipeChannel, WorkerProcesses
+from scenarios.model import Phase, StopRule, Workload
+
+SHORT = StopRule(
+    warm_up_sessions=1,
+    warm_up_seconds=0.0,
+    sessions_min=10,
+    large_sessions_min=10,
+    large_session_bytes=10**9,
+    seconds_min=1e6,
+    seconds_max=1e6,
+    bytes_max=1,
+    client_bytes_max=11_000,
+    precision=0.05,
+)
+LONG = replace(SHORT, client_bytes_max=10**15)
+
+
+@pytest.fixture
+def workers() -> Iterator[WorkerProcesses]:
+    processes = WorkerProcesses(2, [])
+    yield processes
+    processes.close()
+
+
+def assignments(rule: StopRule, backend: str = "null") -> list[Assignment]:
+    """One client for each of two workers."""
+    workload = Workload("archive", "archive", 200, 5, 2)
+    phase = Phase("archive", 1, 1, (workload,), rule)
+    share = phase.objects_max(workload) // 2
+    return [
+        Assignment(
+            "run-1", 7, backend, None, phase, (ClientAssignment(i, 0, (i * share, (i + 1) * share)),), None, "all"
+        )
+        for i in range(2)
+    ]
+
+
+def objects(reports: list[IntervalReport]) -> int:
+    return sum(tally.objects for report in reports for tally in report.tallies.values())
+
+
+def worker_ids() -> dict[str, int]:
+    return {child.name: child.pid for child in multiprocessing.active_children() if child.pid is not None}
+
+
+def test_phase_after_phase_on_the_same_workers(workers: WorkerProcesses) -> None:
+    started: list[int] = []
+
+    def start() -> int:
+        started.append(time.monotonic_ns())
+        return started[-1]
+
+    for phase in range(2):
+        reports: list[IntervalReport] = []
+        ends = workers.run(assignments(SHORT), start, reports.append)
+        assert len(started) == phase + 1  # one start instant for all, when all are ready
+        assert [end.measured_from_ns for end in ends] == [started[-1]] * 2
+        assert objects(reports) == 110
+        assert sum(last - first + 1 for report in reports for _, first, last in report.archived) == 110
+
+
+def test_a_killed_worker_fails_the_run_by_name_and_what_it_had_reported_is_handed_on(workers: WorkerProcesses) -> None:
+    reports: list[IntervalReport] = []
+
+    def take(report: IntervalReport) -> None:
+        reports.append(report)
+        if len(reports) == 1:
+            os.kill(worker_ids()["archiver-worker-1"], signal.SIGKILL)
+
+    with pytest.raises(RunFailed, match=r"worker archiver-worker-1 died \(exit status -9\); what it had .* is saved"):
+        workers.run(assignments(LONG), time.monotonic_ns, take)
+    assert len(reports) >= 2  # the other one was told to stop, and was heard to the end
+    assert objects(reports) > 0
+
+
+def test_a_worker_that_died_between_phases_fails_the_next_one_by_name(workers: WorkerProcesses) -> None:
+    victim = next(child for child in multiprocessing.active_children() if child.name == "archiver-worker-0")
+    victim.kill()
+    victim.join()
+    with pytest.raises(RunFailed, match="archiver-worker-0 died"):
+        workers.run(assignments(LONG), time.monotonic_ns, lambda report: None)
+
+
+def test_a_fault_in_a_worker_fails_the_run_with_its_own_words(workers: WorkerProcesses) -> None:
+    with pytest.raises(RunFailed, match="no backend named 'absent' is installed"):
+        workers.run([assignments(LONG)[0], assignments(LONG, "absent")[1]], time.monotonic_ns, lambda report: None)
+
+
+def test_closing_ends_every_worker() -> None:
+    workers = WorkerProcesses(2, [])
+    pids = worker_ids()
+    assert len(pids) == 2
+    workers.close()
+    assert worker_ids() == {}
+
+
+def test_an_interrupted_phase_hands_on_what_was_measured(workers: WorkerProcesses) -> None:
+    reports: list[IntervalReport] = []
+
+    def take(report: IntervalReport) -> None:
+        reports.append(report)
+        if len(reports) == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        workers.run(assignments(LONG), time.monotonic_ns, take)
+    assert len(reports) >= 3  # the last word of both workers
+    assert objects(reports) > 0
+
+
+def test_a_worker_whose_coordinator_is_gone_stops() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    channel = PipeChannel(theirs)
+    assert not channel.should_stop()
+    ours.close()
+    assert channel.should_stop()
+    assert channel.should_stop()
+    theirs.close()
+
+
+def test_reports_come_through_the_pipe_as_they_were_sent() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    PipeChannel(theirs).report(IntervalReport({}, [(0, 1, 2)], []))
+    assert ours.recv() == IntervalReport({}, [(0, 1, 2)], [])
+    ours.close()
+    theirs.close()

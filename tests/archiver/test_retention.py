@@ -1,0 +1,111 @@
+"""The guards and the one place that makes dates: nothing is ever locked longer than was agreed to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archiver.errors import SafetyRefused, UsageError
+from archiver.retention import PHASE_SECONDS_MAX, DateMaker, Guards, Retention, RetentionMode, check, latest_date
+
+NOW = 1_800_000_000.25  # the server's clock
+G, C, NONE = RetentionMode.GOVERNANCE, RetentionMode.COMPLIANCE, RetentionMode.NONE
+
+
+def retain(mode: RetentionMode, seconds: float | None = 300.0, until: float | None = None) -> Retention:
+    return Retention(mode, None if until is not None else seconds, until)
+
+
+@pytest.mark.parametrize(
+    ("retention", "guards", "locked_bytes", "refusal"),
+    [
+        (retain(G), {}, 10**9, None),
+        (retain(G, 3600), {}, 10**9, None),
+        (retain(G, 3601), {}, 10**9, "--max-retain"),
+        (retain(G, 10 * 365 * 86400), {}, 10**9, "--max-retain"),
+        (retain(G, 7200), {"max_retain_seconds": 7200}, 10**9, None),
+        (retain(G, until=NOW + 3600), {}, 10**9, None),
+        (retain(G, until=NOW + 3601), {}, 10**9, "--max-retain"),
+        (retain(G, until=NOW), {}, 10**9, "not in the future"),
+        (retain(G, until=NOW - 1), {}, 10**9, "not in the future"),
+        (retain(G, 0), {}, 10**9, "not in the future"),
+        (retain(G), {}, 40 * 10**9, None),
+        (retain(G), {}, 40 * 10**9 + 1, "--max-locked-bytes"),
+        (retain(G), {"max_locked_bytes": 5}, 6, "--max-locked-bytes"),
+        (retain(C), {}, 10**9, "--accept-locked-until"),  # nobody can remove them: consent is asked for
+        (retain(C), {"accept_locked_until": NOW + 299}, 10**9, "--accept-locked-until"),
+        (retain(C), {"accept_locked_until": NOW + 300}, 10**9, None),
+        (retain(C, until=NOW + 60), {"accept_locked_until": NOW + 59}, 10**9, "--accept-locked-until"),
+        (retain(C, until=NOW + 60), {"accept_locked_until": NOW + 60}, 10**9, None),
+        (retain(C, 3601), {"accept_locked_until": NOW + 10**6}, 10**9, "--max-retain"),  # consent lifts no other guard
+        (retain(C), {"accept_locked_until": NOW + 300}, 41 * 10**9, "--max-locked-bytes"),
+        (retain(NONE, None), {}, 10**15, None),  # nothing is locked
+        (Retention(NONE, None, legal_hold=True), {}, 10**9, None),
+        (Retention(NONE, None, legal_hold=True), {}, 41 * 10**9, "--max-locked-bytes"),  # a hold locks too
+    ],
+)
+def test_the_guards(retention: Retention, guards: dict[str, Any], locked_bytes: int, refusal: str | None) -> None:
+    if refusal is None:
+        check(retention, Guards(**guards), locked_bytes, NOW)
+    else:
+        with pytest.raises(SafetyRefused, match=refusal):
+            check(retention, Guards(**guards), locked_bytes, NOW)
+
+
+def test_a_guards_refusal_is_a_wrong_command() -> None:
+    assert issubclass(SafetyRefused, UsageError)
+    assert SafetyRefused.exit_status == 2
+
+
+@pytest.mark.parametrize(
+    ("retention", "accept_until", "latest"),
+    [
+        (retain(NONE, None), None, None),
+        (retain(G, until=NOW + 60), None, NOW + 60),
+        (retain(G, 300), None, int(NOW + 300 + PHASE_SECONDS_MAX)),
+        (retain(C, 300), NOW + 10**6, int(NOW + 300 + PHASE_SECONDS_MAX)),
+        (retain(C, 300), NOW + 400, NOW + 400),  # never later than was agreed to
+        (retain(G, 300), NOW + 400, int(NOW + 300 + PHASE_SECONDS_MAX)),  # the consent is about COMPLIANCE
+    ],
+)
+def test_the_latest_date_a_phase_may_make(
+    retention: Retention, accept_until: float | None, latest: float | None
+) -> None:
+    assert latest_date(retention, Guards(accept_locked_until=accept_until), NOW) == latest
+
+
+instants = st.floats(1.6e9, 4e9, allow_nan=False)
+
+
+@given(instants, st.floats(1, 3600), st.floats(0, 10 * 86400), st.sampled_from([G, C]), st.floats(0, 7200))
+def test_no_date_is_ever_later_than_what_the_ledger_promised(
+    start: float, seconds: float, later: float, mode: RetentionMode, accepted_after: float
+) -> None:
+    retention, guards = retain(mode, seconds), Guards(accept_locked_until=start + accepted_after)
+    latest = latest_date(retention, guards, start)
+    assert latest is not None
+    date = DateMaker(retention, latest).retain_until(start + later)
+    assert isinstance(date, int)  # whole seconds: some servers call fractions malformed
+    assert date <= latest
+    assert date <= start + later + seconds
+    if mode is C:
+        assert date <= start + accepted_after
+
+
+@given(instants, st.floats(0, PHASE_SECONDS_MAX - 1), st.floats(1, 3600))
+def test_a_date_is_the_period_after_the_servers_now(start: float, later: float, seconds: float) -> None:
+    retention = retain(G, seconds)
+    latest = latest_date(retention, Guards(), start)
+    assert latest is not None
+    assert DateMaker(retention, latest).retain_until(start + later) == int(start + later + seconds)
+
+
+@given(instants, instants)
+def test_a_fixed_date_stays_what_it_is_whatever_the_clock_says(now: float, until: float) -> None:
+    retention = retain(C, until=until)
+    latest = latest_date(retention, Guards(), now)
+    assert latest == until
+    assert DateMaker(retention, until).retain_until(now) == int(until) <= until

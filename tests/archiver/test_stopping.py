@@ -1,0 +1,172 @@
+"""When a phase's measured part ends; the clock is passed in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archiver.assignment import INTERVAL_NS
+from archiver.stopping import NO_END_NS, RunningMean, SessionStop, WindowStop
+from scenarios.model import Phase, StopRule, Workload
+
+RULE = StopRule(
+    warm_up_sessions=1,
+    warm_up_seconds=0.5,
+    sessions_min=3,
+    large_sessions_min=2,
+    large_session_bytes=100_000,
+    seconds_min=3.0,
+    seconds_max=10.0,
+    bytes_max=10**9,
+    client_bytes_max=10**6,
+    precision=0.05,
+)
+SECOND = 10**9
+START_NS = 5 * SECOND
+
+
+def phase(clients: int = 1, session_bytes: int = 1000, rule: StopRule = RULE) -> Phase:
+    return Phase("archive", 1, 1, (Workload("archive", "archive", session_bytes, 1, clients),), rule)
+
+
+def sessions_until_stop(seconds: list[float], rule: StopRule = RULE, session_bytes: int = 1000) -> SessionStop:
+    """Sessions that take so long, one after another, until the rule wants no more; the last time repeats."""
+    one = phase(session_bytes=session_bytes, rule=rule)
+    stop = SessionStop(one, one.workloads[0])
+    now_ns, session = START_NS, 0
+    while stop.wants_session(now_ns):
+        closed_ns = now_ns + int(seconds[min(session, len(seconds) - 1)] * SECOND)
+        stop.session_ended(now_ns, closed_ns)
+        now_ns, session = closed_ns, session + 1
+        assert session < 100_000
+    return stop
+
+
+def measured(stop: SessionStop) -> float:
+    return (stop.measured_to_ns - stop.measured_from_ns) / SECOND
+
+
+@pytest.mark.parametrize(
+    ("rule", "times", "session_bytes", "seconds", "settled"),
+    [
+        ({}, [9.0, 1.0], 1000, 3.0, True),  # one warm-up session, then steady: the minimum of seconds
+        ({}, [9.0, 0.25], 1000, 3.0, True),
+        ({}, [9.0, 2.0], 1000, 6.0, True),  # never fewer than three sessions
+        ({}, [9.0, 60.0], 1000, 180.0, True),  # not even beyond seconds_max
+        ({}, [9.0, 60.0], 100_001, 120.0, True),  # but two are enough where they are large
+        ({}, [9.0, 60.0], 100_000, 180.0, True),
+        ({"warm_up_sessions": 0}, [1.0], 1000, 3.0, True),
+        ({"warm_up_sessions": 2}, [9.0, 8.0, 1.0], 1000, 3.0, True),
+        ({}, [1.0, *[0.5, 1.5] * 20], 1000, 10.0, False),  # does not settle: the maximum of seconds
+        ({"precision": 1.0}, [1.0, *[0.5, 1.5] * 20], 1000, 4.0, True),
+        ({"bytes_max": 5000}, [1.0, *[0.5, 1.5] * 20], 1000, 4.5, False),  # the maximum of bytes
+        ({"bytes_max": 1}, [1.0, 2.0], 1000, 6.0, True),  # but never before sessions_min
+        ({"seconds_max": 3.0}, [1.0, *[0.5, 1.5] * 20], 1000, 4.0, False),  # the session that runs is finished
+    ],
+)
+def test_one_client_is_measured_in_whole_sessions(
+    rule: dict[str, Any], times: list[float], session_bytes: int, seconds: float, settled: bool
+) -> None:
+    stop = sessions_until_stop(times, replace(RULE, **rule), session_bytes)
+    assert measured(stop) == pytest.approx(seconds)
+    assert stop.settled is settled
+
+
+def test_warm_up_sessions_count_for_nothing() -> None:
+    assert measured(sessions_until_stop([60.0, 1.0])) == measured(sessions_until_stop([0.001, 1.0])) == 3.0
+
+
+def test_the_measured_time_starts_when_the_first_measured_session_opens() -> None:
+    one = phase()
+    stop = SessionStop(one, one.workloads[0])
+    assert stop.wants_session(START_NS)
+    assert stop.warm_up_ns == NO_END_NS  # all that ends by now is warm-up
+    stop.session_ended(START_NS, START_NS + SECOND)
+    assert stop.measured_to_ns == 0
+    assert stop.wants_session(START_NS + 2 * SECOND)
+    assert stop.measured_from_ns == stop.warm_up_ns == START_NS + 2 * SECOND
+    stop.session_ended(START_NS + 2 * SECOND, START_NS + 3 * SECOND)
+    assert stop.wants_session(START_NS + 4 * SECOND)
+    assert stop.measured_from_ns == START_NS + 2 * SECOND  # set once
+    assert stop.measured_to_ns == START_NS + 3 * SECOND
+
+
+def test_a_client_that_runs_out_keeps_what_it_finished() -> None:
+    one = phase()
+    stop = SessionStop(one, one.workloads[0])
+    stop.session_ended(START_NS, START_NS + SECOND)
+    stop.wants_session(START_NS + SECOND)
+    stop.session_ended(START_NS + SECOND, START_NS + 2 * SECOND)
+    stop.ran_out(START_NS + 9 * SECOND)
+    assert stop.measured_to_ns == START_NS + 2 * SECOND
+    assert not stop.settled
+
+
+@given(st.lists(st.floats(0.001, 20), min_size=1, max_size=80), st.integers(1, 5), st.integers(1, 20_000))
+def test_the_limits_hold_whatever_the_session_times(times: list[float], sessions_min: int, bytes_max: int) -> None:
+    rule = replace(RULE, sessions_min=sessions_min, bytes_max=bytes_max)
+    one = phase(rule=rule)
+    stop = SessionStop(one, one.workloads[0])
+    now_ns, ended = START_NS, 0
+    while stop.wants_session(now_ns):
+        took_ns = int(times[ended % len(times)] * SECOND)
+        stop.session_ended(now_ns, now_ns + took_ns)
+        now_ns, ended = now_ns + took_ns, ended + 1
+    sessions = ended - rule.warm_up_sessions
+    assert sessions >= sessions_min
+    assert ended <= one.sessions_per_client_max(one.workloads[0])  # what the ledger was told
+    last_opened_ns = stop.measured_to_ns - took_ns
+    if sessions > sessions_min:
+        assert last_opened_ns - stop.measured_from_ns < rule.seconds_max * SECOND
+
+
+def test_the_running_mean_is_known_within_students_interval() -> None:
+    mean = RunningMean()
+    assert mean.half_width() == float("inf")
+    mean.add(10.0)
+    assert mean.half_width() == float("inf")
+    for value in (12.0, 11.0):
+        mean.add(value)
+    assert mean.half_width() == pytest.approx(4.303 * 1.0 / 3**0.5 / 11.0, rel=0.002)  # t(2), deviation 1, three values
+    for _ in range(30):
+        mean.add(11.0)
+    variance = 2 / 32
+    assert mean.half_width() == pytest.approx(2.037 * (variance / 33) ** 0.5 / 11.0, rel=0.01)  # t(32)
+
+
+@pytest.mark.parametrize(
+    ("warm_up_seconds", "seconds", "first", "last"),
+    [
+        (0.5, 3.0, 2, 14),
+        (0.0, 1.0, 0, 4),
+        (0.3, 1.0, 2, 6),  # the warm-up ends on the next line of the grid
+        (0.25, 1.1, 1, 6),
+    ],
+)
+def test_several_clients_are_measured_in_a_window_on_the_interval_grid(
+    warm_up_seconds: float, seconds: float, first: int, last: int
+) -> None:
+    rule = replace(RULE, warm_up_seconds=warm_up_seconds, seconds_min=seconds)
+    stop = WindowStop(phase(clients=4, rule=rule), START_NS)
+    assert (stop.measured_from_ns - START_NS, stop.measured_to_ns - START_NS) == (
+        first * INTERVAL_NS,
+        last * INTERVAL_NS,
+    )
+    assert stop.warm_up_ns == stop.measured_from_ns
+    assert stop.wants_session(START_NS)
+    assert stop.wants_session(stop.measured_to_ns - 1)
+    assert not stop.wants_session(stop.measured_to_ns)  # running sessions finish: they are the drain
+
+
+def test_the_first_client_to_run_out_ends_the_window_for_all() -> None:
+    stop = WindowStop(phase(clients=4), START_NS)
+    stop.ran_out(START_NS + 2 * SECOND)
+    stop.ran_out(START_NS + 3 * SECOND)
+    assert stop.measured_to_ns == START_NS + 2 * SECOND
+    assert not stop.wants_session(START_NS + 2 * SECOND)
+    stop.ran_out(START_NS + SECOND)
+    assert stop.measured_to_ns == START_NS + SECOND

@@ -1,0 +1,303 @@
+"""One worker, one phase: what its clients did is reported, each object once, whatever the sessions did."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backends
+from archiver import worker
+from archiver.assignment import Assignment, ClientAssignment, IntervalReport, Tally
+from archiver.record import Operation, Recorder, Status
+from archiver.worker import FAILED_SESSIONS_MAX, run_phase
+from backends.base import Batch, PhaseSetting
+from backends.null import NullBackend, NullSession
+from scenarios.model import OperationName, Phase, StopRule, Workload
+
+# Ends by its minimum of sessions, or by the clients' shares: never by the clock.
+RULE = StopRule(
+    warm_up_sessions=1,
+    warm_up_seconds=0.0,
+    sessions_min=10,
+    large_sessions_min=10,
+    large_session_bytes=10**9,
+    seconds_min=1e-9,
+    seconds_max=1e-9,
+    bytes_max=1,
+    client_bytes_max=11_000,
+    precision=0.05,
+)
+ENDLESS = replace(RULE, seconds_min=1e6, seconds_max=1e6, bytes_max=10**15, client_bytes_max=10**15)
+
+
+@dataclass
+class Channel:
+    """Keeps what is reported, and says stop when it was asked so often."""
+
+    stop_at: int | None = None
+    reports: list[IntervalReport] = field(default_factory=list)
+    asked: int = 0
+    on_start: Callable[[], None] = lambda: None
+    reported: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def wait_for_start(self) -> int:
+        self.on_start()
+        return time.monotonic_ns()
+
+    def report(self, report: IntervalReport) -> None:
+        self.reports.append(report)
+        self.reported.set()
+
+    def should_stop(self) -> bool:
+        self.asked += 1
+        return self.stop_at is not None and self.asked >= self.stop_at
+
+    def total(self, *, warm_up: bool | None = None) -> Tally:
+        """The sum of what was reported."""
+        total = Tally()
+        for report in self.reports:
+            for key, tally in report.tallies.items():
+                if warm_up in (None, key.warm_up):
+                    total.add(tally)
+        return total
+
+    def archived(self) -> list[int]:
+        return [n for report in self.reports for _, first, last in report.archived for n in range(first, last + 1)]
+
+    def errors(self) -> dict[tuple[str, str], int]:
+        counts: dict[tuple[str, str], int] = {}
+        for report in self.reports:
+            for error in report.errors:
+                counts[error.operation, error.reason] = counts.get((error.operation, error.reason), 0) + error.count
+        return counts
+
+
+def assignment(
+    clients: int = 1, objects: int = 5, rule: StopRule = RULE, operation: OperationName = "archive", numbers: Any = None
+) -> Assignment:
+    """Objects of 200 bytes; each client has a share of its own unless ``numbers`` are given."""
+    workload = Workload(operation, operation, 200, objects, clients)
+    phase = Phase(operation, 1, 1, (workload,), rule)
+    share = phase.objects_max(workload) // clients
+    mine = [numbers if numbers is not None else (i * share, (i + 1) * share) for i in range(clients)]
+    return Assignment(
+        "run-1", 7, "null", None, phase, tuple(ClientAssignment(i, 0, n) for i, n in enumerate(mine)), None, "all"
+    )
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[NullSession]], None]:
+    """Have sessions of this kind opened."""
+
+    def with_sessions(kind: type[NullSession]) -> None:
+        class Backend(NullBackend):
+            def session(self, client: int) -> NullSession:
+                return kind()
+
+        monkeypatch.setattr(backends, "load", lambda name: Backend)
+
+    return with_sessions
+
+
+@pytest.fixture
+def report_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "TICK_SECONDS", 0.0001)
+    monkeypatch.setattr(worker, "REPORT_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("objects", [1, 5, 500])
+def test_one_client_does_its_warm_up_and_its_sessions_and_reports_them(objects: int) -> None:
+    channel = Channel()
+    report = run_phase(assignment(objects=objects), channel)
+    warm_up, measured = channel.total(warm_up=True), channel.total(warm_up=False)
+    assert (warm_up.sessions, warm_up.objects) == (1, objects)
+    assert (measured.sessions, measured.objects) == (10, 10 * objects)
+    assert (measured.bytes, measured.attempts, measured.errors) == (10 * objects * 200, 10 * objects, 0)
+    assert channel.archived() == list(range(11 * objects))
+    assert 0 < report.measured_from_ns < report.measured_to_ns
+    assert report.gave_up is None
+
+
+def test_several_clients_use_up_their_shares_and_that_ends_the_window() -> None:
+    channel = Channel()
+    one = assignment(clients=3, rule=replace(RULE, seconds_min=1e6))
+    report = run_phase(one, channel)
+    total = channel.total()
+    assert (total.sessions, total.objects) == (33, 165) == (33, one.phase.objects_max(one.phase.workloads[0]))
+    assert sorted(channel.archived()) == list(range(165))
+    assert report.measured_to_ns < report.measured_from_ns + 1e6 * 1e9
+
+
+def test_rows_beyond_what_a_recorder_holds_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "RECORDER_ROWS", 17)
+    channel = Channel()
+    run_phase(assignment(rule=replace(RULE, sessions_min=200)), channel)
+    assert (channel.total().sessions, channel.total().objects) == (201, 1005)
+    assert channel.archived() == list(range(1005))
+
+
+def test_a_retrieve_reads_its_objects_in_the_order_given_each_once(use: Callable[[type[NullSession]], None]) -> None:
+    read: list[tuple[Operation, int]] = []
+
+    class Noting(NullSession):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            read.extend(zip(batch.operation, batch.number, strict=True))
+            await super().perform(batch, record)
+
+    use(Noting)
+    order = np.random.default_rng(1).permutation(1000)[:23].astype(np.int64)
+    channel = Channel()
+    run_phase(assignment(operation="retrieve", numbers=order), channel)
+    assert read == [(Operation.RETRIEVE, n) for n in order[:20].tolist()]  # four whole sessions; three are no session
+    assert channel.total().objects == 20
+    assert channel.archived() == []
+
+
+def test_everything_is_prepared_before_the_clock_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[PhaseSetting] = []
+    monkeypatch.setattr(NullBackend, "set_phase", lambda self, setting: prepared.append(setting))
+    when_started: list[int] = []
+    run_phase(assignment(), Channel(on_start=lambda: when_started.append(len(prepared))))
+    assert when_started == [1]
+    assert prepared[0].content.run_id == "run-1"
+    assert prepared[0].object_sizes_bytes == (200,)
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_a_stop_request_ends_a_phase_that_would_go_on_for_days(clients: int) -> None:
+    channel = Channel(stop_at=3)
+    run_phase(assignment(clients=clients, rule=ENDLESS), channel)
+    assert len(channel.archived()) == len(set(channel.archived())) == channel.total().objects > 0
+    assert channel.total().errors == 0  # what was cut off is no error
+
+
+def test_a_stop_before_the_start_does_nothing() -> None:
+    channel = Channel(stop_at=1)
+    run_phase(assignment(), channel)
+    assert (channel.total().sessions, channel.total().objects) == (0, 0)
+
+
+class RefusedAtTheDoor(NullSession):
+    async def open(self, record: Recorder, due_ns: int) -> bool:
+        await asyncio.sleep(0)
+        record.row(Operation.OPEN, 0, due_ns, due_ns, due_ns, time.monotonic_ns(), 0, Status.CONNECT_FAILED)
+        record.error(Operation.OPEN, "connect failed", "connection refused")
+        return False
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_a_client_whose_sessions_never_open_gives_up(use: Callable[[type[NullSession]], None], clients: int) -> None:
+    use(RefusedAtTheDoor)
+    channel = Channel()
+    report = run_phase(assignment(clients=clients, rule=ENDLESS), channel)
+    assert report.gave_up == f"{FAILED_SESSIONS_MAX} sessions in a row completed no object"
+    total = channel.total()
+    assert (total.sessions, total.objects, total.bytes) == (0, 0, 0)
+    assert total.errors == FAILED_SESSIONS_MAX * clients
+    assert channel.errors() == {("open", "connect failed"): FAILED_SESSIONS_MAX * clients}
+    assert channel.archived() == []
+
+
+def test_a_client_that_once_got_through_goes_on_and_counts_the_failures(
+    use: Callable[[type[NullSession]], None],
+) -> None:
+    opened: list[int] = []
+
+    class OnlyTheFirst(RefusedAtTheDoor):
+        async def open(self, record: Recorder, due_ns: int) -> bool:
+            opened.append(1)
+            return await (NullSession.open if len(opened) == 1 else RefusedAtTheDoor.open)(self, record, due_ns)
+
+    use(OnlyTheFirst)
+    channel = Channel()
+    report = run_phase(assignment(), channel)
+    assert report.gave_up is None
+    assert (channel.total().sessions, channel.total().objects, channel.total().errors) == (1, 5, 10)
+
+
+def test_every_archive_denied_is_no_throughput(use: Callable[[type[NullSession]], None]) -> None:
+    """Fault F1."""
+
+    class Denying(NullSession):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            for number in batch.number:
+                now_ns = time.monotonic_ns()
+                record.row(Operation.ARCHIVE, number, now_ns, now_ns, now_ns, now_ns, 0, 403)
+                record.error(Operation.ARCHIVE, "403 AccessDenied", "Access Denied")
+
+    use(Denying)
+    channel = Channel()
+    report = run_phase(assignment(), channel)
+    total = channel.total()
+    assert report.gave_up is not None
+    assert (total.sessions, total.objects, total.attempts, total.errors) == (0, 0, 15, 15)
+    assert channel.errors() == {("archive", "403 AccessDenied"): 15}
+
+
+def test_a_session_cut_short_between_objects_is_an_error_and_its_objects_count(
+    use: Callable[[type[NullSession]], None],
+) -> None:
+    class CutShort(NullSession):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            await super().perform(Batch(batch.operation[:2], batch.number[:2], batch.size_bytes[:2]), record)
+
+    use(CutShort)
+    channel = Channel()
+    run_phase(assignment(), channel)
+    total = channel.total()
+    assert (total.sessions, total.objects, total.errors) == (0, 22, 11)
+    assert channel.archived() == [n for n in range(55) if n % 5 < 2]
+
+
+@pytest.mark.usefixtures("report_often")
+@pytest.mark.parametrize("clients", [1, 3])
+def test_a_session_that_outlasts_several_reports_is_counted_once(
+    use: Callable[[type[NullSession]], None], clients: int
+) -> None:
+    channel = Channel()
+
+    class Slow(NullSession):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            for i in range(len(batch)):
+                one = slice(i, i + 1)
+                await super().perform(Batch(batch.operation[one], batch.number[one], batch.size_bytes[one]), record)
+                record.error(Operation.ARCHIVE, "slow down", "")
+                channel.reported.clear()
+                await channel.reported.wait()  # the session goes on when it was reported in between
+
+    use(Slow)
+    run_phase(assignment(clients=clients, rule=replace(RULE, sessions_min=2, client_bytes_max=2000)), channel)
+    expected = 15 if clients == 1 else 10 * clients
+    assert len(channel.reports) > 10
+    assert channel.total().objects == expected
+    assert channel.total().sessions == expected // 5
+    assert sorted(channel.archived()) == list(range(expected))
+    assert channel.errors() == {("archive", "slow down"): expected}
+    histograms = channel.total().histograms
+    assert histograms["object_service"].count == expected
+    assert histograms["session_open"].count == histograms["session_close"].count == expected // 5
+
+
+def test_a_fault_of_a_backend_is_raised_after_what_was_measured_is_reported(
+    use: Callable[[type[NullSession]], None],
+) -> None:
+    performed: list[int] = []
+
+    class Faulty(NullSession):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            performed.append(1)
+            if len(performed) > 2:
+                raise RuntimeError("a fault of ours")
+            await super().perform(batch, record)
+
+    use(Faulty)
+    channel = Channel()
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        run_phase(assignment(), channel)
+    assert channel.archived() == list(range(10))

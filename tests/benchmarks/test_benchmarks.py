@@ -1,0 +1,40 @@
+"""Every benchmark runs small, so that none rots. How fast anything is, is no matter for a test."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+
+def small(name: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", name, "--small", "--json"],
+        capture_output=True, text=True, timeout=170, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert document["command"] == f"{name} --small --json"
+    assert document["host"]["processor"]
+    return document
+
+
+def test_client_cost_compares_every_contender_on_every_case() -> None:
+    document = small("client-cost")
+    assert [(case["operation"], case["object_bytes"]) for case in document["cases"]] == [
+        ("archive", 8192), ("retrieve", 8192), ("archive", 1 << 20), ("retrieve", 1 << 20),
+    ]  # fmt: skip
+    for case in document["cases"]:
+        assert {"archiver", "aiohttp", "boto3"} <= set(case["rounds"])
+        assert all(len(values) == document["rounds"] for values in case["rounds"].values())
+        assert all(value > 0 for values in case["rounds"].values() for value in values)
+        assert {"aiohttp", "boto3"} <= set(case["ratios"])
+
+
+def test_memory_measures_worker_and_coordinator() -> None:
+    document = small("memory")
+    few, many = document["objects"]
+    for name in ("worker", "coordinator"):
+        assert document["growth"][name] == document["peaks"][str(many)][name] - document["peaks"][str(few)][name]
+        assert document["peaks"][str(few)][name] > 10 << 20

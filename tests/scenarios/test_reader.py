@@ -1,0 +1,377 @@
+"""From a scenario's text to phases whose cost is known, or to one message that says what to mend."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archiver.errors import ScenarioError, UsageError
+from scenarios.model import Phase, Scenario
+from scenarios.reader import builtin_names, read_scenario
+
+KIB = 1024
+SIZES = [8 * KIB << power for power in range(8)]
+SMALL = """
+name = "small"
+title = "A small matrix"
+
+[stop]
+warm_up_sessions = 1
+warm_up_seconds = "500ms"
+sessions_min = 3
+large_sessions_min = 2
+large_session = "100MB"
+seconds_min = "1s"
+seconds_max = "2s"
+bytes_max = "1MB"
+client_bytes_max = "1MB"
+precision = 0.05
+
+[[sweep]]
+name = "archive"
+operation = "archive"
+object_sizes = ["8KiB", 512]
+objects_per_session = [1, 25]
+clients = [1]
+quick = { object_sizes = ["8KiB"], stop = { bytes_max = "10KB" } }
+
+[[sweep]]
+name = "retrieve"
+operation = "retrieve"
+object_sizes = ["8KiB"]
+objects_per_session = [25]
+clients = [1, 2]
+drift_check = true
+stop = { seconds_max = "5s" }
+"""
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def cells(scenario: Scenario, sweep: str, *, drift_check: bool = False) -> list[tuple[int, int, int]]:
+    return [
+        (w.object_bytes, w.objects_per_session, w.clients)
+        for phase in scenario.phases
+        if phase.name == sweep and phase.drift_check is drift_check
+        for w in phase.workloads
+    ]
+
+
+# ---- the DR550 matrix
+
+
+def test_the_full_dr550_matrix_is_the_papers() -> None:
+    scenario = read_scenario("dr550")
+    matrix = {(size, objects, 1) for size in SIZES for objects in (1, 2, 10, 25, 100, 250, 500)}
+    parallel = {(size, 250, clients) for size in SIZES for clients in (1, 2, 4)}
+    for sweep, expected in {
+        "archive": matrix,
+        "retrieve": matrix,
+        "archive-parallel": parallel,
+        "retrieve-parallel": parallel,
+    }.items():
+        found = cells(scenario, sweep)
+        assert len(found) == len(expected)
+        assert set(found) == expected
+    assert Counter(phase.name for phase in scenario.phases if phase.drift_check) == {"archive": 1, "retrieve": 1}
+    assert len(scenario.phases) == 56 + 56 + 24 + 24 + 2
+    assert all(phase.workloads[0].operation == phase.name.partition("-")[0] for phase in scenario.phases)
+
+
+def test_phases_are_numbered_in_the_order_in_which_they_run() -> None:
+    phases = read_scenario("dr550", repetitions=2).phases
+    assert [phase.position for phase in phases] == list(range(1, len(phases) + 1))
+    assert Counter(phase.repetition for phase in phases) == {1: 162, 2: 162}
+
+
+@given(st.integers(0, 2**63))
+def test_the_full_matrix_archives_at_most_30_gb_whatever_the_order(seed: int) -> None:
+    _, bytes_max = read_scenario("dr550", order_seed=seed).archived_max()
+    assert bytes_max <= 30e9
+
+
+@given(st.integers(0, 2**63))
+def test_the_quick_matrix_archives_at_most_1_gb_whatever_the_order(seed: int) -> None:
+    scenario = read_scenario("dr550", quick=True, order_seed=seed)
+    assert scenario.archived_max()[1] <= 1e9
+    assert {phase.name for phase in scenario.phases} == {"archive", "retrieve", "archive-parallel", "retrieve-parallel"}
+
+
+def test_the_bound_is_of_what_is_archived_not_of_what_is_read_again() -> None:
+    scenario = read_scenario("dr550")
+    archiving = [phase for phase in scenario.phases if phase.workloads[0].operation == "archive"]
+    bounds = [phase.archived_max() for phase in archiving]
+    assert scenario.archived_max() == (sum(objects for objects, _ in bounds), sum(size for _, size in bounds))
+    assert all(
+        size == objects * phase.workloads[0].object_bytes
+        for phase, (objects, size) in zip(archiving, bounds, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_every_scenario_that_comes_with_archiver_can_be_read(name: str) -> None:
+    for quick in (False, True):
+        assert read_scenario(name, quick=quick).phases
+
+
+# ---- order
+
+
+def order_of(scenario: Scenario) -> list[Phase]:
+    return list(scenario.phases)
+
+
+def test_the_papers_order_is_that_of_the_file(tmp_path: Path) -> None:
+    scenario = read_scenario(written(tmp_path, SMALL), order="paper")
+    assert cells(scenario, "archive") == [(8192, 1, 1), (8192, 25, 1), (512, 1, 1), (512, 25, 1)]
+
+
+def test_the_same_seed_gives_the_same_order_and_another_seed_another() -> None:
+    assert order_of(read_scenario("dr550", order_seed=1)) == order_of(read_scenario("dr550", order_seed=1))
+    assert order_of(read_scenario("dr550", order_seed=1)) != order_of(read_scenario("dr550", order_seed=2))
+    assert order_of(read_scenario("dr550", order_seed=1)) != order_of(read_scenario("dr550", order="paper"))
+
+
+@given(st.integers(0, 2**63))
+def test_shuffling_changes_the_order_of_a_sweeps_cells_and_nothing_else(seed: int) -> None:
+    shuffled, paper = read_scenario("dr550", order_seed=seed), read_scenario("dr550", order="paper")
+    assert [phase.name for phase in shuffled.phases] == [phase.name for phase in paper.phases]
+    for sweep in ("archive", "retrieve", "archive-parallel", "retrieve-parallel"):
+        assert sorted(cells(shuffled, sweep)) == sorted(cells(paper, sweep))
+
+
+def test_repetitions_are_shuffled_anew() -> None:
+    phases = read_scenario("dr550", repetitions=2).phases
+    first, second = ([p.workloads for p in phases if p.repetition == repetition] for repetition in (1, 2))
+    assert first != second
+
+
+@pytest.mark.parametrize("order", ["paper", "shuffled"])
+def test_a_drift_check_is_the_sweeps_first_cell_again_last(order: Any) -> None:
+    phases = [phase for phase in read_scenario("dr550", order=order, order_seed=5).phases if phase.name == "archive"]
+    assert phases[-1].drift_check
+    assert not any(phase.drift_check for phase in phases[:-1])
+    assert phases[-1].workloads == phases[0].workloads
+
+
+def test_a_single_cell_has_no_drift_check() -> None:
+    scenario = read_scenario("dr550", overrides=["object_sizes=8KiB", "objects_per_session=25", "clients=1"])
+    assert [phase.drift_check for phase in scenario.phases] == [False] * 4
+
+
+# ---- values
+
+
+def test_a_sweeps_own_stop_rule_goes_over_the_files(tmp_path: Path) -> None:
+    scenario = read_scenario(written(tmp_path, SMALL))
+    stops = {phase.name: phase.stop for phase in scenario.phases}
+    assert (stops["archive"].seconds_max, stops["retrieve"].seconds_max) == (2.0, 5.0)
+    assert stops["archive"].large_session_bytes == 100_000_000
+    assert stops["archive"].warm_up_seconds == 0.5
+
+
+def test_quick_goes_over_its_own_sweep_only(tmp_path: Path) -> None:
+    path = written(tmp_path, SMALL)
+    quick = read_scenario(path, quick=True)
+    assert {size for size, _, _ in cells(quick, "archive")} == {8192}
+    stops = {phase.name: phase.stop for phase in quick.phases}
+    assert (stops["archive"].bytes_max, stops["retrieve"].bytes_max) == (10_000, 1_000_000)
+    assert stops["archive"].seconds_max == 2.0  # what quick does not name stays
+
+
+@pytest.mark.parametrize(
+    ("override", "sweep", "expected"),
+    [
+        ("clients=2", "archive", {"clients": {2}}),
+        ("clients=2,4", "archive", {"clients": {2, 4}}),
+        ("clients=[2, 4]", "archive", {"clients": {2, 4}}),
+        (" clients = 2 ", "archive", {"clients": {2}}),
+        ("clients=2", "retrieve", {"clients": {2}}),
+        ("retrieve.clients=4", "retrieve", {"clients": {4}}),
+        ("retrieve.clients=4", "archive", {"clients": {1}}),
+        ("object_sizes=8K", "archive", {"sizes": {8192}}),
+        ("archive.object_sizes=8KiB,16KB", "archive", {"sizes": {8192, 16000}}),
+        ("archive.object_sizes=8192,512", "archive", {"sizes": {8192, 512}}),
+        ('archive.object_sizes=["8KiB", 1024]', "archive", {"sizes": {8192, 1024}}),
+        ("stop.seconds_max=7s", "archive", {"seconds_max": 7.0}),
+        ("retrieve.stop.seconds_max=7s", "retrieve", {"seconds_max": 7.0}),
+        ("retrieve.stop.seconds_max=7s", "archive", {"seconds_max": 2.0}),
+        ("stop.precision=0.2", "archive", {"precision": 0.2}),
+    ],
+)
+def test_set_changes_a_key_of_every_sweep_or_of_one(
+    tmp_path: Path, override: str, sweep: str, expected: dict[str, Any]
+) -> None:
+    scenario = read_scenario(written(tmp_path, SMALL), overrides=[override])
+    found = cells(scenario, sweep)
+    stop = next(phase.stop for phase in scenario.phases if phase.name == sweep)
+    values = {
+        "clients": {clients for _, _, clients in found},
+        "sizes": {size for size, _, _ in found},
+        "seconds_max": stop.seconds_max,
+        "precision": stop.precision,
+    }
+    assert {key: values[key] for key in expected} == expected
+
+
+def test_overrides_go_over_quick_and_the_last_one_counts(tmp_path: Path) -> None:
+    overrides = ["archive.object_sizes=8KiB,16KiB", "objects_per_session=2", "objects_per_session=3"]
+    scenario = read_scenario(written(tmp_path, SMALL), quick=True, overrides=overrides)
+    assert sorted(cells(scenario, "archive")) == [(8192, 3, 1), (16384, 3, 1)]
+
+
+def test_what_was_run_is_kept_with_the_overrides_applied(tmp_path: Path) -> None:
+    scenario = read_scenario(written(tmp_path, SMALL), overrides=["clients=3"], order_seed=9)
+    assert (scenario.name, scenario.title, scenario.order_seed) == ("small", "A small matrix", 9)
+    assert '"clients":[3]' in scenario.text
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("title", "tilte", "unknown key 'tilte'; did you mean 'title'?"),
+        ("clients = [1]", "client = [1]", "unknown key 'client'; did you mean 'clients'?"),
+        ("sessions_min", "sesions_min", "unknown key 'sesions_min'; did you mean 'sessions_min'?"),
+        ("[stop]", "[stops]", "unknown key 'stops'; did you mean 'stop'?"),
+        ("clients = [1]\n", "colour = 1\n", "unknown key 'colour'; known here: clients, drift_check, name"),
+        ('"8KiB", 512', '"8KX", 512', "object_sizes[0]: '8KX': unknown size unit 'KX'; use B, KiB"),
+        ('"8KiB", 512', '"8s", 512', "object_sizes[0]: '8s': unknown size unit 's'; use B, KiB"),
+        ('"8KiB", 512', "8.5, 512", "object_sizes[0]: '8.5' is not a whole number of bytes"),
+        ('"1s"', '"1"', "stop.seconds_min: '1': a duration needs a unit"),
+        ('"1s"', '"1MB"', "stop.seconds_min: '1MB': a duration needs a unit"),
+        ('"100MB"', '"100m s"', "stop.large_session: '100m s' is not a size such as"),
+        ('"8KiB", 512', '"8KiB", 0', "'archive': object_sizes: 0 is not possible; every entry must be at least 1"),
+        ("[1, 25]", "[1, 0]", "'archive': objects_per_session: 0 is not possible; every entry must be at least 1"),
+        ("[1, 2]", "[1, -2]", "'retrieve': clients: -2 is not possible; every entry must be at least 1"),
+        ("[1, 25]", "[1, 501]", "objects_per_session: 501 is above 500, the most a session of this study holds; "
+                                "--allow-large-sessions"),
+        ('["8KiB", 512]', "[]", "'archive': object_sizes is empty; name at least one"),
+        ("[1, 25]", "[]", "'archive': objects_per_session is empty; name at least one"),
+        ("[1, 2]", "[]", "'retrieve': clients is empty; name at least one"),
+        ("[1, 25]", "25", "objects_per_session: Expected `array`, got `int`"),
+        ('"8KiB", 512', '"65MiB", "8KiB"', "object_sizes: 68157440 bytes is above the limit of 64MiB"),
+        ('name = "retrieve"', 'name = "archive"', "'archive': the name is used twice; give each sweep its own"),
+        ('object_sizes = ["8KiB"]\nobjects', 'object_sizes = ["8KiB", "9KiB"]\nobjects',
+         "'retrieve': object_sizes: nothing of 9216 bytes is archived by a sweep before it"),
+        ('operation = "archive"', 'operation = "retrieve"', "'archive': object_sizes: nothing of 512 bytes is"),
+        ('operation = "archive"', 'operation = "delete"', "operation: Invalid enum value 'delete'"),
+        ("sessions_min = 3", "sessions_min = 0", "'archive': stop.sessions_min must be at least 1"),
+        ("large_sessions_min = 2", "large_sessions_min = 0", "stop.large_sessions_min must be at least 1"),
+        ("warm_up_sessions = 1", "warm_up_sessions = -1", "stop.warm_up_sessions cannot be negative"),
+        ("precision = 0.05", "precision = -0.05", "stop.precision cannot be negative"),
+        ('"1s"', '"0s"', "stop.seconds_min must be above 0s and not above stop.seconds_max"),
+        ('"1s"', '"3s"', "stop.seconds_min must be above 0s and not above stop.seconds_max"),
+        ('client_bytes_max = "1MB"', "client_bytes_max = 0", "stop.client_bytes_max must be at least 1 byte"),
+        ('name = "small"', "", "missing required field `name`"),
+        ("precision = 0.05", "", "stop: Object missing required field `precision`"),
+        ("[stop]", "[[stop]]", "stop is a table, [stop]; sweep is a list of tables, [[sweep]]"),
+        ("[[sweep]]", "[sweep]", "not TOML"),
+        ("[stop]", "[stop", "not TOML"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_refused_naming_file_key_and_remedy(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+    path = written(tmp_path, SMALL.replace(right, wrong, 1))
+    with pytest.raises(ScenarioError) as refused:
+        read_scenario(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('name = "a"\ntitle = "b"\nsweep = []', "so there is nothing to measure"),
+        ('name = "a"\ntitle = "b"\n', "missing required field `sweep`"),
+        ("", "missing required field `name`"),
+    ],
+)
+def test_a_file_without_a_sweep_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        read_scenario(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("wrong", ["3", '"yes"', "[1]"])
+def test_a_quick_that_is_no_table_is_refused(tmp_path: Path, wrong: str) -> None:
+    text = SMALL.replace('quick = { object_sizes = ["8KiB"], stop = { bytes_max = "10KB" } }', f"quick = {wrong}")
+    with pytest.raises(ScenarioError, match="quick: Expected `object`"):
+        read_scenario(written(tmp_path, text), quick=True)
+
+
+def test_501_objects_in_a_session_are_measured_where_that_is_asked_for() -> None:
+    scenario = read_scenario("dr550", overrides=["objects_per_session=501"], allow_large_sessions=True)
+    assert {objects for _, objects, _ in cells(scenario, "archive")} == {501}
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("clients", "write it as key=value, for example --set clients=1,2"),
+        ("=2", "write it as key=value"),
+        ("archive.=2", "write it as key=value"),
+        ("cleints=2", "unknown key 'cleints'; did you mean 'clients'?"),
+        ("archive.cleints=2", "unknown key 'archive.cleints'; did you mean 'clients'?"),
+        ("stop.second_max=2s", "unknown key 'stop.second_max'; did you mean 'seconds_max'?"),
+        ("archive=2", "unknown key 'archive'; known here: clients,"),
+        ("retreive.clients=2", "no sweep 'retreive'; did you mean 'retrieve'?"),  # not ignored
+        ("quick.clients=2", "no sweep 'quick'; known here: archive, archive-parallel"),
+        ("a.b.c=2", "no sweep 'a'; known here"),
+    ],
+)
+def test_a_bad_override_is_refused_as_it_was_written(override: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        read_scenario("dr550", overrides=[override])
+    assert f"--set {override}: " in str(refused.value)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("object_sizes=8KX", "unknown size unit 'KX'"),
+        ("clients=many", "clients[0]: Expected `int`, got `str`"),
+        ("clients=0", "clients: 0 is not possible"),
+        ("stop.seconds_max=9", "a duration needs a unit"),
+        ("archive.object_sizes=8KiB", "is archived by a sweep before it, so there is nothing to retrieve"),
+    ],
+)
+def test_an_override_is_checked_like_the_file(override: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        read_scenario("dr550", overrides=[override])
+    assert str(refused.value).startswith("scenarios/dr550.toml: ")
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("dr50", "; did you mean dr550?"), ("absent/mine.toml", ", ".join(builtin_names()))]
+)
+def test_a_missing_scenario_is_refused_with_those_there_are(name: str, hint: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        read_scenario(name)
+    assert str(refused.value).startswith(
+        f"no scenario {name!r}: neither a file nor one of {', '.join(builtin_names())}"
+    )
+    assert str(refused.value).endswith(hint)
+
+
+def test_a_scenario_that_cannot_be_read_as_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(b"\xff\xfe\x00")
+    for path in (tmp_path / "mine.toml", tmp_path):
+        with pytest.raises(ScenarioError, match="cannot be read"):
+            read_scenario(str(path))
+
+
+def test_a_wrong_scenario_is_a_wrong_command() -> None:
+    assert issubclass(ScenarioError, UsageError)
+    assert ScenarioError.exit_status == 2
