@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from archiver.assignment import INTERVAL_NS, Tally, TallyKey
 from archiver.histogram import Histogram, part_of
-from archiver.record import Operation, Recorder, Status
+from archiver.record import HTTP_ERROR, Operation, Recorder, Status
 
 _Column = NDArray[np.int64]
 
@@ -51,6 +51,9 @@ def _add(tally: Tally, columns: dict[str, _Column], here: NDArray[np.bool_], goo
     tally.objects += int(objects.sum())
     tally.bytes += int(columns["bytes"][objects].sum())
     tally.attempts += int(columns["attempts"][here & is_object].sum())
+    # Requests that the platform answered with an error: the final answer, and those before it that were retried.
+    refused = here & is_object & (columns["status"] >= HTTP_ERROR)
+    tally.refusals += int((columns["attempts"][here & is_object] - 1).sum()) + int(refused.sum())
     # A session that failed did so because of its opening or its objects, which have rows of their own; only one that
     # was cut short between objects is an error by itself.
     failed = here & ~good & (operation != Operation.SESSION)

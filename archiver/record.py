@@ -37,6 +37,9 @@ class Status(IntEnum):
     INCOMPLETE = 9  # a session that ended before all its objects were tried
 
 
+HTTP_ERROR = 300  # statuses from here on are the platform's own
+
+
 @dataclass(slots=True)
 class ErrorKind:
     """All failures of one operation for one reason, with the first of them quoted."""

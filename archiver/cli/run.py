@@ -58,6 +58,13 @@ from scenarios.reader import read_scenario
 @click.option("--connect-timeout", type=DURATION, default="5s", show_default=True, help="For connecting and TLS.")
 @click.option("--read-timeout", type=DURATION, default="30s", show_default=True, help="For silence after a request.")
 @click.option(
+    "--retries",
+    type=click.IntRange(0, 10),
+    default=0,
+    show_default=True,
+    help="Send a request again that was answered with 429, 500, 502, 503 or 504; waiting counts as response time.",
+)
+@click.option(
     "--retention-mode",
     type=click.Choice([mode.value for mode in RetentionMode]),
     default="GOVERNANCE",
@@ -136,6 +143,7 @@ def run(**given: Any) -> None:  # fmt: skip
         keep_sessions_open=given["keep_sessions_open"],
         connect_timeout_seconds=given["connect_timeout"],
         read_timeout_seconds=given["read_timeout"],
+        retries=given["retries"],
     )
     say = not given["quiet"]
     with (

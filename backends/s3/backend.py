@@ -19,7 +19,7 @@ from backends.base import (
 )
 from backends.s3.control import Control, Credentials, find_credentials, lock_problem
 from backends.s3.data_plane import S3DataPlane
-from backends.s3.endpoints import expand, is_this_host
+from backends.s3.endpoints import expand, is_this_host, tls_context
 from backends.s3.setting import WorkerSetting
 
 
@@ -40,6 +40,7 @@ class S3Options:
     keep_sessions_open: bool = False
     connect_timeout_seconds: float = 5.0
     read_timeout_seconds: float = 30.0
+    retries: int = 0
     platform_name: str | None = None  # known where Archiver started the platform itself
     durability: str = "unknown"
 
@@ -67,6 +68,7 @@ class S3Backend:
         self._credentials = found
         self._region = options.region or region or "us-east-1"
         self._ca_bundle = options.ca_bundle or os.environ.get("AWS_CA_BUNDLE")
+        tls_context(self._ca_bundle, options.insecure)  # a bundle that cannot be read is refused here, by name
         self._control = Control(
             self._endpoints[0],
             self._region,
@@ -97,6 +99,7 @@ class S3Backend:
                 "session_open": self.options.session_open,
                 "checksum": self.options.checksum,
                 "payload_signing": self.options.payload_signing,
+                "retries": self.options.retries,
                 "certificates_verified": not self.options.insecure,
                 "credential_rights": "as given",
             },
@@ -156,6 +159,7 @@ class S3Backend:
             keep_sessions_open=options.keep_sessions_open,
             connect_timeout_seconds=options.connect_timeout_seconds,
             read_timeout_seconds=options.read_timeout_seconds,
+            retries=options.retries,
             clock_offset_seconds=self._clock_offset_seconds,
         )
 

@@ -70,4 +70,7 @@ def resolve(url: str, tls: ssl.SSLContext | None) -> Endpoint:
         found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:  # the second: a label that is empty or too long
         raise PlatformError(f"{url}: the host name is unknown ({error}); check --endpoint") from error
-    return Endpoint(url, parts.hostname, str(found[0][4][0]), port, tls if secure else None)
+    # Sessions connect to one address, without falling back to others; IPv4 is the one that is served where a name like
+    # localhost has both.
+    first = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return Endpoint(url, parts.hostname, str(first[4][0]), port, tls if secure else None)

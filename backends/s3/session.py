@@ -17,6 +17,10 @@ from backends.s3.connection import Connection, Endpoint, connect
 from backends.s3.replies import BodyCheck, ReplyReader
 from backends.s3.setting import WorkerSetting
 
+RETRIED = frozenset((429, 500, 502, 503, 504))
+RETRY_SECONDS_FIRST = 0.1
+RETRY_SECONDS_MAX = 30.0
+
 _REASON = {
     Status.CONNECT_FAILED: "connect failed",
     Status.CONNECT_TIMEOUT: "connect timeout",
@@ -63,12 +67,14 @@ class S3Session:
         self._next: tuple[tuple[bytes | memoryview, ...], BodyCheck | None] | None = None
         self._check: BodyCheck | None = None
         self._connected_ns = 0
+        self._attempts = 1
 
     async def open(self, record: Recorder, due_ns: int) -> bool:
-        if self._opened and self._connection is not None and self._connection.usable:
+        if self._connection is not None and self._connection.usable:
             return True  # kept open
         self._record = record
         self._due_ns = due_ns
+        self._attempts = 1
         setting = self._source.setting
         endpoint = self._source.endpoint(self._endpoint_index)
         sent_ns = time.monotonic_ns()
@@ -138,6 +144,9 @@ class S3Session:
             return
         batch, index = self._batch, self._index
         operation, number, size_bytes = batch.operation[index], batch.number[index], batch.size_bytes[index]
+        if reply.status in RETRIED and self._attempts <= self._source.setting.retries and reply.keep_alive:
+            asyncio.get_running_loop().call_later(self._retry_delay(reply), self._send_again)
+            return
         if reply.status != 200:
             self._reply_error(operation, reply, self._source.object_name(number))
             self._row(operation, number, sent_ns, first_byte_ns, done_ns, 0, reply.status)
@@ -179,6 +188,7 @@ class S3Session:
     def _send_next(self) -> None:
         assert self._next is not None
         parts, check = self._next
+        self._attempts = 1
         connection = self._connection
         if connection is None or not connection.usable:
             self._closed_by_server("", self._batch.number[self._index])
@@ -188,6 +198,23 @@ class S3Session:
         following = self._index + 1
         if following < len(self._batch):
             self._next = self._make_request(following)
+
+    def _send_again(self) -> None:
+        connection = self._connection
+        if connection is None or not connection.usable:
+            lost = "the server closed the connection before the request could be sent again"
+            self.exchange_failed(Status.CONNECTION_LOST, lost, self._due_ns, 0)
+            return
+        self._attempts += 1
+        parts, self._check = self._make_request(self._index)
+        connection.send(parts, check=self._check)
+
+    def _retry_delay(self, reply: ReplyReader) -> float:
+        """Seconds that the server asked for, or twice as long each time."""
+        asked = reply.headers.get(b"retry-after", b"").strip()
+        if asked.isdigit():
+            return min(float(asked), RETRY_SECONDS_MAX)
+        return min(RETRY_SECONDS_FIRST * float(2 ** (self._attempts - 1)), RETRY_SECONDS_MAX)
 
     def _make_request(self, index: int) -> tuple[tuple[bytes | memoryview, ...], BodyCheck | None]:
         number, size_bytes = self._batch.number[index], self._batch.size_bytes[index]
@@ -216,7 +243,7 @@ class S3Session:
             done_ns,
             size_bytes,
             status,
-            1,
+            self._attempts,
             self._endpoint_index,
         )
 

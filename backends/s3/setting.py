@@ -28,3 +28,4 @@ class WorkerSetting:
     connect_timeout_seconds: float
     read_timeout_seconds: float
     clock_offset_seconds: float  # server minus client
+    retries: int = 0  # of a request answered with 429, 500, 502, 503 or 504

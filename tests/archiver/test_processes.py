@@ -98,8 +98,11 @@ def test_a_worker_that_died_between_phases_fails_the_next_one_by_name(workers: W
 
 
 def test_a_fault_in_a_worker_fails_the_run_with_its_own_words(workers: WorkerProcesses) -> None:
+    def start() -> int:
+        raise AssertionError("started before all workers were ready")
+
     with pytest.raises(RunFailed, match="no backend named 'absent' is installed"):
-        workers.run([assignments(LONG)[0], assignments(LONG, "absent")[1]], time.monotonic_ns, lambda report: None)
+        workers.run([assignments(LONG)[0], assignments(LONG, "absent")[1]], start, lambda report: None)
 
 
 def test_closing_ends_every_worker() -> None:

@@ -135,7 +135,7 @@ def test_several_clients_use_up_their_shares_and_that_ends_the_window() -> None:
 
 
 def test_rows_beyond_what_a_recorder_holds_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "RECORDER_ROWS", 17)
+    monkeypatch.setattr(worker, "RECORDER_ROWS", 23)  # two sessions of 8 rows, and one row short of a third
     channel = Channel()
     run_phase(assignment(rule=replace(RULE, sessions_min=200)), channel)
     assert (channel.total().sessions, channel.total().objects) == (201, 1005)

@@ -1,0 +1,35 @@
+"""Scripted S3 servers, started for one test and stopped after it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # tests/, for the servers that several folders' tests use
+
+from servers.scripted import ScriptedServer, Step
+
+Scripted = Callable[..., ScriptedServer]
+
+
+@pytest.fixture
+def scripted() -> Iterator[Scripted]:
+    """Starts scripted servers: ``scripted(script, script, then=script)``, a script for each connection in turn."""
+    with ExitStack() as running:
+
+        def start(*scripts: Sequence[Step], then: Sequence[Step] = ()) -> ScriptedServer:
+            server = ScriptedServer(scripts, then)
+            server.start()
+
+            def stop() -> None:
+                server.stop()
+                assert server.failures == []
+
+            running.callback(stop)
+            return server
+
+        yield start

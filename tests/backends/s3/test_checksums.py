@@ -1,0 +1,72 @@
+"""Checksums continued from a window's state are those of the whole object, computed plainly by somebody else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+
+import pytest
+from awscrt import checksums as crt
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archiver.content import LAST_BLOCK_BYTES, WINDOWS, Content
+from backends.s3.checksums import HEADER, WindowChecksums
+
+SIZE_MAX = 5000
+CONTENT = Content("20261121-run", 7, SIZE_MAX)
+PLAIN: dict[str, Callable[[bytes], bytes]] = {
+    "crc32c": lambda data: crt.crc32c(data).to_bytes(4, "big"),
+    "crc64nvme": lambda data: crt.crc64nvme(data).to_bytes(8, "big"),
+    "md5": lambda data: hashlib.md5(data, usedforsecurity=False).digest(),
+    "sha256": lambda data: hashlib.sha256(data).digest(),
+}
+
+
+@pytest.mark.parametrize("algorithm", PLAIN)
+@settings(deadline=None)
+@given(
+    number=st.integers(0, 10**12 - 1),
+    size_bytes=st.one_of(st.integers(1, 2 * LAST_BLOCK_BYTES), st.integers(1, SIZE_MAX)),
+)
+def test_a_continued_checksum_is_that_of_the_whole_object(algorithm: str, number: int, size_bytes: int) -> None:
+    whole = CONTENT.whole(number, size_bytes)
+    assert len(whole) == size_bytes
+    checksums = WindowChecksums(algorithm, CONTENT, size_bytes)
+    last_block = CONTENT.last_block(number, size_bytes)
+    expected = PLAIN[algorithm](whole)
+    assert checksums.base64(number, last_block) == base64.b64encode(expected)
+    assert checksums.hex(number, last_block) == expected.hex().encode()
+
+
+@pytest.mark.parametrize("algorithm", PLAIN)
+def test_one_object_does_not_disturb_the_next(algorithm: str) -> None:
+    checksums = WindowChecksums(algorithm, CONTENT, 200)
+    numbers = [*range(WINDOWS + 3), 0, 5, 5]
+    values = [checksums.hex(number, CONTENT.last_block(number, 200)) for number in numbers]
+    assert values == [PLAIN[algorithm](CONTENT.whole(number, 200)).hex().encode() for number in numbers]
+    assert values[5] == values[-1] == values[-2]
+    assert values[0] != values[WINDOWS]  # the same window, another last block
+
+
+# The catalogues of CRC algorithms and RFC 1321 / FIPS 180-4 give these for the nine bytes "123456789".
+@pytest.mark.parametrize(
+    ("algorithm", "value"),
+    [
+        ("crc32c", "e3069283"),
+        ("crc64nvme", "ae8b14860a799888"),
+        ("md5", "25f9e794323b453885f5181f1b624d0b"),
+        ("sha256", "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
+    ],
+)
+def test_the_published_check_values(algorithm: str, value: str) -> None:
+    assert WindowChecksums(algorithm, CONTENT, 9).hex(1, b"123456789") == value.encode()
+
+
+def test_every_checksum_that_travels_has_the_header_s3_expects() -> None:
+    assert HEADER == {
+        "crc32c": "x-amz-checksum-crc32c",
+        "crc64nvme": "x-amz-checksum-crc64nvme",
+        "md5": "content-md5",
+    }

@@ -1,0 +1,223 @@
+"""The control plane's own judgements: locks, explanations, credentials; and platforms that are no S3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import botocore.exceptions
+import pytest
+from servers.scripted import Request, ScriptedServer, close, read, reset, send, serve
+
+from archiver.errors import PlatformError, UsageError
+from archiver.retention import Retention, RetentionMode
+from backends.s3 import control
+from backends.s3.control import Control, Credentials, find_credentials, lock_problem
+
+Scripted = Callable[..., ScriptedServer]
+NOW = 1_900_000_000.0
+GOVERNANCE = Retention(RetentionMode.GOVERNANCE, 300.0)
+COMPLIANCE = Retention(RetentionMode.COMPLIANCE, 300.0)
+NONE = Retention(RetentionMode.NONE, None)
+HELD = Retention(RetentionMode.NONE, None, legal_hold=True)
+GOVERNANCE_HELD = Retention(RetentionMode.GOVERNANCE, 300.0, legal_hold=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "mode", "until", "on_hold", "problem"),
+    [
+        (GOVERNANCE, "GOVERNANCE", NOW + 300, False, None),
+        (COMPLIANCE, "COMPLIANCE", NOW + 300, False, None),
+        (GOVERNANCE, "GOVERNANCE", NOW + 400, False, None),  # the latest date asked for
+        (GOVERNANCE, "GOVERNANCE", NOW + 1, False, None),
+        (GOVERNANCE, "GOVERNANCE", NOW + 300, True, None),  # held by somebody else: not ours to judge
+        (GOVERNANCE, None, None, False, "its mode is none, not GOVERNANCE"),
+        (GOVERNANCE, "COMPLIANCE", NOW + 300, False, "its mode is COMPLIANCE, not GOVERNANCE"),
+        (COMPLIANCE, "GOVERNANCE", NOW + 300, False, "its mode is GOVERNANCE, not COMPLIANCE"),
+        (GOVERNANCE, "GOVERNANCE", None, False, "its retain-until date is missing, which protects nothing"),
+        (GOVERNANCE, "GOVERNANCE", NOW - 60, False, "date is 2030-03-17T17:45:40Z, which protects nothing"),
+        (GOVERNANCE, "GOVERNANCE", NOW + 86400, False, "later than the 2030-03-17T17:53:20Z asked for"),
+        (NONE, None, None, False, None),
+        (HELD, None, None, True, None),
+        (HELD, None, None, False, "the legal hold asked for is not there"),
+        (GOVERNANCE_HELD, "GOVERNANCE", NOW + 300, True, None),
+        (GOVERNANCE_HELD, "GOVERNANCE", NOW + 300, False, "the legal hold asked for is not there"),
+        (GOVERNANCE_HELD, None, None, True, "its mode is none, not GOVERNANCE"),
+    ],
+)
+def test_what_is_wrong_with_a_lock(
+    asked: Retention, mode: str | None, until: float | None, on_hold: bool, problem: str | None
+) -> None:
+    found = lock_problem((mode, until, on_hold), asked, NOW, NOW + 400)
+    assert found is None if problem is None else problem in str(found)
+
+
+def test_a_date_without_an_upper_bound_is_never_too_late() -> None:
+    assert lock_problem(("GOVERNANCE", NOW + 1e8, False), GOVERNANCE, NOW, None) is None
+
+
+def client_error(code: str, message: str, request_id: str | None = "R-1") -> botocore.exceptions.ClientError:
+    response: Any = {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"RequestId": request_id, "HTTPStatusCode": 403},
+    }
+    return botocore.exceptions.ClientError(response, "ListBuckets")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "remedy"),
+    [
+        ("InvalidAccessKeyId", "No such key.", "check AWS_ACCESS_KEY_ID or --profile"),
+        ("SignatureDoesNotMatch", "Bad signature.", "check AWS_SECRET_ACCESS_KEY or --profile"),
+        ("RequestTimeTooSkewed", "Too skewed.", "clock differs too much from the server's; set it right"),
+        ("NoSuchBucket", "No such bucket.", "check --bucket, or leave it out"),
+        ("AccessDenied", "Access Denied", "see README.md for the rights a run needs"),
+        ("PermanentRedirect", "Use the endpoint.", "in another region; name it with --region"),
+        ("AuthorizationHeaderMalformed", "Expecting eu-west-1.", "in another region; name it with --region"),
+        ("BucketAlreadyExists", "Taken.", "run again"),
+        ("404", "Not Found", "is this the S3 endpoint, and not a console or a proxy?"),
+        ("502", "", "is this the S3 endpoint, and not a console or a proxy?"),
+        ("", "", "is this the S3 endpoint, and not a console or a proxy?"),
+    ],
+)
+def test_a_refusal_is_explained_with_code_message_request_and_remedy(code: str, message: str, remedy: str) -> None:
+    text = control._explain("http://store:9000", "list buckets", client_error(code, message))
+    assert text.startswith("http://store:9000: list buckets was refused: ")
+    assert f"{code} {message} (request R-1); " in text
+    assert text.endswith(remedy) or remedy in text.split("(request R-1); ")[1]
+
+
+def test_a_refusal_nobody_foresaw_is_quoted_as_it_is() -> None:
+    text = control._explain("http://store", "create bucket b", client_error("Odd", "Very odd.", None))
+    assert text == "http://store: create bucket b was refused: Odd Very odd. (request -)"
+
+
+@pytest.fixture
+def no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An environment in which nothing of AWS is set."""
+    for name in (
+        "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE",
+        "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_MAX_ATTEMPTS",
+    ):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("BOTO_CONFIG", str(tmp_path / "boto"))
+    return tmp_path
+
+
+def test_no_credentials_are_a_usage_error_that_says_where_to_put_them(no_aws: Path) -> None:
+    with pytest.raises(UsageError, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile"):
+        find_credentials(None)
+
+
+@pytest.mark.parametrize("profile", ["absent", None])
+def test_half_or_unknown_credentials_are_a_usage_error(
+    no_aws: Path, monkeypatch: pytest.MonkeyPatch, profile: str | None
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")  # without its secret
+    with pytest.raises(UsageError, match=r"no S3 credentials: .*; check --profile or AWS_PROFILE"):
+        find_credentials(profile)
+
+
+def test_credentials_come_from_the_environment_or_a_profile(no_aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (no_aws / "credentials").write_text("[lab]\naws_access_key_id = K2\naws_secret_access_key = S2\n")
+    (no_aws / "config").write_text("[profile lab]\nregion = eu-central-1\n")
+    assert find_credentials("lab") == (Credentials("K2", "S2", None), "eu-central-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "K1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S1")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "T1")
+    assert find_credentials(None) == (Credentials("K1", "S1", "T1"), "us-east-1")
+    monkeypatch.setenv("AWS_REGION", "ap-south-1")
+    assert find_credentials(None)[1] == "ap-south-1"
+
+
+def control_of(url: str) -> Control:
+    credentials = Credentials("AKIDEXAMPLE", "very-secret", "the-token")
+    return Control(url, "us-east-1", credentials, verify=True, connect_timeout_seconds=5, read_timeout_seconds=5)
+
+
+def html(status: bytes, page: bytes, *headers: bytes) -> bytes:
+    lines = [b"HTTP/1.1 " + status, b"Content-Type: text/html", b"Content-Length: %d" % len(page), *headers]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + page
+
+
+CONSOLE = b"<!DOCTYPE html><html><meta charset=utf8><body><br>Sign in</body></html>"
+XHTML = b"<html><body><p>Sign in</p></body></html>"  # well-formed, so that it parses as XML
+CALLS: dict[str, Callable[[Control], object]] = {
+    "list buckets": lambda platform: platform.server_header_and_clock(),
+    "create bucket": lambda platform: platform.create_bucket("bucket-1"),
+    "read the lock configuration": lambda platform: platform.bucket_has_object_lock("bucket-1"),
+    "read the lock of": lambda platform: platform.lock_of("bucket-1", "run/1"),
+}
+
+
+@pytest.mark.parametrize("page", [CONSOLE, XHTML, b"", b"Not here"], ids=["html", "xhtml", "empty", "text"])
+@pytest.mark.parametrize("status", [b"404 Not Found", b"403 Forbidden", b"500 Oops", b"302 Found", b"307 Moved"])
+def test_an_endpoint_that_is_no_s3_is_one_clear_platform_error(
+    no_aws: Path, scripted: Scripted, status: bytes, page: bytes
+) -> None:
+    def answer(request: Request) -> bytes:
+        location = [b"Location: " + server.url.encode() + b"/login"] if status.startswith(b"3") else []
+        data = html(status, page, *location)
+        return data if request.method != "HEAD" else data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+
+    server = scripted(then=[serve(answer)])
+    platform = control_of(server.url)
+    for doing, call in CALLS.items():
+        with pytest.raises(PlatformError, match="is this the S3 endpoint, and not a console or a proxy") as caught:
+            call(platform)
+        assert str(caught.value).startswith(f"{server.url}: {doing}")
+        assert caught.value.exit_status == 3
+        assert "\n" not in str(caught.value)
+        assert "very-secret" not in str(caught.value)
+    assert len(server.requests) == len(CALLS)
+
+
+@pytest.mark.parametrize("page", [CONSOLE, XHTML, b"", b"Welcome"], ids=["html", "xhtml", "empty", "text"])
+def test_a_page_with_status_200_is_no_list_of_buckets(no_aws: Path, scripted: Scripted, page: bytes) -> None:
+    server = scripted(then=[serve(lambda _: html(b"200 OK", page))])
+    with pytest.raises(PlatformError, match="is this the S3 endpoint, and not a console or a proxy"):
+        control_of(server.url).server_header_and_clock()
+
+
+@pytest.mark.parametrize("buckets", [b"<Buckets/>", b"<Buckets><Bucket><Name>b</Name></Bucket></Buckets>", b""])
+def test_a_list_of_buckets_tells_server_and_clock(no_aws: Path, scripted: Scripted, buckets: bytes) -> None:
+    page = b'<ListAllMyBucketsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">%b%b</ListAllMyBucketsResult>'
+    data = html(
+        b"200 OK", page % (b"<Owner><ID>me</ID></Owner>", buckets), b"Server: MinIO",
+        b"Date: Sun, 17 Mar 2030 17:46:40 GMT",
+    )  # fmt: skip
+    server = scripted(then=[serve(lambda _: data)])
+    name, offset = control_of(server.url).server_header_and_clock()
+    assert name == "MinIO"
+    assert offset is not None
+    assert "x-amz-date" in server.requests[0].headers
+
+
+@pytest.mark.parametrize("code", [b"AccessDenied", b"NotImplemented"])
+def test_a_credential_that_may_not_list_buckets_still_learns_the_clock(
+    no_aws: Path, scripted: Scripted, code: bytes
+) -> None:
+    body = b"<Error><Code>%b</Code><Message>no</Message></Error>" % code
+    server = scripted(then=[serve(lambda _: html(b"403 Forbidden", body, b"Server: AmazonS3"))])
+    assert control_of(server.url).server_header_and_clock() == ("AmazonS3", None)
+
+
+@pytest.mark.parametrize("script", [[read, close], [read, reset], [read, send(b"\x00garbage\r\n\r\n"), close]])
+def test_a_platform_that_hangs_up_is_a_platform_error(no_aws: Path, scripted: Scripted, script: list[Any]) -> None:
+    server = scripted(script)
+    with pytest.raises(PlatformError, match=f"{server.url}: ") as caught:
+        control_of(server.url).server_header_and_clock()
+    assert "very-secret" not in str(caught.value)
+
+
+def test_nothing_is_repeated_in_secret(no_aws: Path, scripted: Scripted) -> None:
+    body = b"<Error><Code>SlowDown</Code><Message>no</Message></Error>"
+    server = scripted(then=[serve(lambda _: html(b"503 Slow Down", body, b"Retry-After: 1"))])
+    with pytest.raises(PlatformError, match="SlowDown"):
+        control_of(server.url).server_header_and_clock()
+    assert len(server.requests) == 1

@@ -1,0 +1,121 @@
+"""Endpoints as users write them: ranges, refusals that say how, addresses and TLS."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archiver.errors import PlatformError, UsageError
+from backends.s3 import endpoints
+from backends.s3.endpoints import expand, resolve, tls_context
+
+
+@pytest.mark.parametrize(
+    ("url", "expanded"),
+    [
+        ("http://127.0.0.1:9000", ["http://127.0.0.1:9000"]),
+        ("http://127.0.0.1:9000/", ["http://127.0.0.1:9000"]),
+        ("https://s3.eu-central-1.amazonaws.com", ["https://s3.eu-central-1.amazonaws.com"]),
+        ("http://[::1]:9000", ["http://[::1]:9000"]),
+        ("http://host{1...3}:9000", ["http://host1:9000", "http://host2:9000", "http://host3:9000"]),
+        ("http://host{7...7}", ["http://host7"]),
+        ("http://host:900{0...2}", ["http://host:9000", "http://host:9001", "http://host:9002"]),
+        ("http://r{1...2}n{1...2}", ["http://r1n1", "http://r1n2", "http://r2n1", "http://r2n2"]),
+    ],
+)
+def test_an_endpoint_is_one_url_or_a_range_of_them(url: str, expanded: list[str]) -> None:
+    assert expand(url) == expanded
+
+
+@settings(deadline=None)
+@given(st.integers(0, 5000), st.integers(0, 1000))
+def test_a_range_names_every_host_once_in_order(first: int, more: int) -> None:
+    expanded = expand(f"http://host{{{first}...{first + more}}}:9000")
+    assert expanded == [f"http://host{number}:9000" for number in range(first, first + more + 1)]
+
+
+@pytest.mark.parametrize(
+    ("url", "remedy"),
+    [
+        ("", "write it like http://127.0.0.1:9000"),
+        ("127.0.0.1:9000", "write it like http://127.0.0.1:9000"),
+        ("localhost", "write it like http://127.0.0.1:9000"),
+        ("ftp://host", "write it like http://127.0.0.1:9000"),
+        ("http://", "write it like http://127.0.0.1:9000"),
+        ("http://:9000", "write it like http://127.0.0.1:9000"),
+        ("http://host:0", "write it like http://127.0.0.1:9000"),
+        ("http://host:65536", "write it like http://127.0.0.1:9000"),
+        ("http://host:port", "write it like http://127.0.0.1:9000"),
+        ("http://[::1", "write it like http://127.0.0.1:9000"),
+        ("http://host/bucket", "name the bucket with --bucket"),
+        ("http://host?region=eu", "an endpoint has no path"),
+        ("http://host{3...1}", r"the range \{3...1\} must rise"),
+        ("http://host{1...1002}", "at most 1000 hosts"),
+    ],
+)
+def test_a_bad_endpoint_is_refused_with_a_message_that_says_how(url: str, remedy: str) -> None:
+    with pytest.raises(UsageError, match=remedy) as caught:
+        expand(url)
+    assert f"--endpoint {url}" in str(caught.value)
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize("content", [None, "", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
+def test_a_bad_bundle_of_certificates_is_refused(tmp_path: Path, content: str | None) -> None:
+    bundle = tmp_path / "ca.pem"
+    if content is not None:
+        bundle.write_text(content)
+    with pytest.raises(UsageError, match=r"--ca-bundle .*ca\.pem: cannot be read as PEM certificates"):
+        tls_context(str(bundle), insecure=False)
+
+
+def test_certificates_are_verified_unless_the_user_said_insecure() -> None:
+    verified, insecure = tls_context(None, insecure=False), tls_context(None, insecure=True)
+    assert (verified.verify_mode, verified.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert (insecure.verify_mode, insecure.check_hostname) == (ssl.CERT_NONE, False)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "secure"),
+    [
+        ("http://127.0.0.1", "127.0.0.1", 80, False),
+        ("https://127.0.0.1", "127.0.0.1", 443, True),
+        ("http://127.0.0.1:9000", "127.0.0.1", 9000, False),
+        ("https://[::1]:9443", "::1", 9443, True),
+    ],
+)
+def test_an_endpoint_is_resolved_to_an_address_and_keeps_its_name(url: str, host: str, port: int, secure: bool) -> None:
+    tls = tls_context(None, insecure=True)
+    endpoint = resolve(url, tls)
+    assert (endpoint.url, endpoint.host, endpoint.address, endpoint.port) == (url, host, host, port)
+    assert endpoint.tls is (tls if secure else None)
+
+
+def test_the_name_stays_for_certificate_and_host_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 9000))]
+    monkeypatch.setattr(endpoints.socket, "getaddrinfo", lambda *_, **__: found)
+    endpoint = resolve("https://store.example:9000", tls_context(None, insecure=True))
+    assert (endpoint.host, endpoint.address) == ("store.example", "192.0.2.7")
+
+
+@pytest.mark.parametrize(
+    ("host", "answer"),
+    [
+        ("no-such-host.example", socket.gaierror(socket.EAI_NONAME, "Name or service not known")),
+        ("a..b", None),
+        ("a" * 64 + ".example", None),  # a label has 63 characters at most
+    ],
+)
+def test_an_unknown_host_is_a_platform_error(
+    monkeypatch: pytest.MonkeyPatch, host: str, answer: OSError | None
+) -> None:
+    if answer is not None:  # as a name server says it
+        monkeypatch.setattr(endpoints.socket, "getaddrinfo", Mock(side_effect=answer))
+    with pytest.raises(PlatformError, match=f"http://{host}:9000: the host name is unknown .*check --endpoint"):
+        resolve(f"http://{host}:9000", tls_context(None, insecure=True))

@@ -1,0 +1,67 @@
+"""--retries: attempts are shown, and waiting counts as response time, never as service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from s3_sessions import SIZE, archives, data_plane, record_of_sessions, retrieves, rows_of
+from servers.scripted import ScriptedServer, close, read, replies, send, serve
+from test_session import NOT_FOUND, OK, SLOW_DOWN, content_reply, honest
+
+from archiver.record import Operation, Status
+
+Scripted = Callable[..., ScriptedServer]
+AT_ONCE = SLOW_DOWN.replace(b"Retry-After: 1", b"Retry-After: 0")
+BROKEN = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize("refusal", [AT_ONCE, BROKEN])
+def test_an_object_that_succeeds_at_the_third_attempt_is_one_object_and_three_requests(
+    scripted: Scripted, refusal: bytes
+) -> None:
+    server = scripted([*replies(refusal, refusal, OK), serve(honest)])
+    record = record_of_sessions(data_plane(server.url, retries=2), archives(1, 2))
+    first, second = rows_of(record)[1:-1]
+    assert (first.status, first.bytes, first.attempts) == (Status.OK, SIZE, 3)
+    assert (second.status, second.attempts) == (Status.OK, 1)
+    assert [request.target[-1] for request in server.requests] == ["1", "1", "1", "2"]
+    assert record.errors == {}
+
+
+def test_waiting_is_in_the_response_time_and_not_in_the_service_time(scripted: Scripted) -> None:
+    server = scripted(replies(BROKEN, OK))
+    row = rows_of(record_of_sessions(data_plane(server.url, retries=1), archives(1)))[1]
+    refused, granted = server.requests
+    assert row.due_ns <= refused.received_ns < row.sent_ns <= granted.received_ns <= row.done_ns
+
+
+def test_attempts_run_out_and_the_last_refusal_is_the_error(scripted: Scripted) -> None:
+    server = scripted([*replies(AT_ONCE, AT_ONCE), serve(honest)])
+    record = record_of_sessions(data_plane(server.url, retries=1), archives(1, 2))
+    refused, good = rows_of(record)[1:-1]
+    assert (refused.status, refused.bytes, refused.attempts) == (503, 0, 2)
+    assert good.status == Status.OK
+    (error,) = record.errors.values()
+    assert (error.reason, error.count) == ("503 SlowDown", 1)
+
+
+def test_a_retrieve_that_is_sent_again_is_checked_from_its_first_byte(scripted: Scripted) -> None:
+    server = scripted(replies(AT_ONCE, content_reply(7)))
+    row = rows_of(record_of_sessions(data_plane(server.url, retries=1), retrieves(7)))[1]
+    assert (row.status, row.bytes, row.attempts) == (Status.OK, SIZE, 2)
+
+
+def test_an_answer_that_will_not_change_is_not_asked_for_again(scripted: Scripted) -> None:
+    server = scripted(replies(NOT_FOUND))
+    row = rows_of(record_of_sessions(data_plane(server.url, retries=5), retrieves(7)))[1]
+    assert (row.status, row.attempts) == (404, 1)
+    assert len(server.requests) == 1
+
+
+def test_a_server_that_closes_while_we_wait_is_a_lost_connection(scripted: Scripted) -> None:
+    server = scripted([read, send(BROKEN), close])
+    record = record_of_sessions(data_plane(server.url, retries=3), archives(1, 2))
+    rows = rows_of(record)
+    assert [Operation(row.operation) for row in rows] == [Operation.OPEN, Operation.ARCHIVE, Operation.CLOSE]
+    assert rows[1].status == Status.CONNECTION_LOST

@@ -1,0 +1,210 @@
+"""A server that plays a script: one list of steps per connection, on a real loopback socket.
+
+One idea: a step is a function of the conversation, so a script reads as what happens on the wire:
+``[read, send(head), wait_for(event), send(rest), close]``. Every request is read completely, head and body, and kept.
+After its last step a connection still reads what comes and answers nothing, so no request on the wire goes uncounted.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+HANG_SECONDS = 20.0  # only a test that hangs gets here
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as it came over the wire."""
+
+    connection: int  # which connection, in the order of their arrival
+    head: bytes  # to the blank line, exclusive
+    body: bytes
+    received_ns: int  # CLOCK_MONOTONIC, when its last byte was here
+
+    @property
+    def method(self) -> str:
+        return self.head.split(b" ", 1)[0].decode()
+
+    @property
+    def target(self) -> str:
+        return self.head.split(b" ", 2)[1].decode()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """By lower-case name; a header that comes twice fails here."""
+        pairs = [line.split(": ", 1) for line in self.head.decode("latin-1").split("\r\n")[1:]]
+        assert len({name.lower() for name, _ in pairs}) == len(pairs), self.head
+        return {name.lower(): value for name, value in pairs}
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One connection as the steps of its script see it."""
+
+    server: ScriptedServer
+    index: int
+    sock: socket.socket
+    received: bytes = b""
+    last_request: Request | None = None
+
+    def read_request(self) -> Request | None:
+        """The next whole request; None when the client has closed."""
+        while b"\r\n\r\n" not in self.received:
+            if not self._receive():
+                return None
+        head, self.received = self.received.split(b"\r\n\r\n", 1)
+        length = next(
+            (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
+        )
+        while len(self.received) < length:
+            if not self._receive():
+                return None
+        body, self.received = self.received[:length], self.received[length:]
+        self.last_request = Request(self.index, head, body, time.monotonic_ns())
+        self.server.requests.append(self.last_request)
+        return self.last_request
+
+    def _receive(self) -> bool:
+        try:
+            chunk = self.sock.recv(1 << 20)
+        except ConnectionError:
+            return False
+        self.received += chunk
+        return bool(chunk)
+
+
+Step = Callable[[Conversation], None]
+Answer = Callable[[Request], bytes]
+
+
+def read(conversation: Conversation) -> None:
+    """Read one request, head and body."""
+    assert conversation.read_request() is not None, "the client closed where the script expects a request"
+
+
+def send(data: bytes) -> Step:
+    """Send these bytes at once."""
+    return lambda conversation: conversation.sock.sendall(data)
+
+
+def send_byte_by_byte(data: bytes) -> Step:
+    """Send these bytes in as many writes."""
+
+    def step(conversation: Conversation) -> None:
+        for index in range(len(data)):
+            conversation.sock.sendall(data[index : index + 1])
+
+    return step
+
+
+def wait_for(event: threading.Event) -> Step:
+    """Go on when the test says so, and note when that was."""
+
+    def step(conversation: Conversation) -> None:
+        assert event.wait(HANG_SECONDS)
+        conversation.server.went_on_ns.append(time.monotonic_ns())
+
+    return step
+
+
+def close(conversation: Conversation) -> None:
+    """Close politely: the client reads everything that was sent, then the end."""
+    conversation.sock.close()
+
+
+def reset(conversation: Conversation) -> None:
+    """Close with a TCP reset."""
+    conversation.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    conversation.sock.close()
+
+
+def serve(answer: Answer) -> Step:
+    """Answer every request until the client closes."""
+
+    def step(conversation: Conversation) -> None:
+        while (request := conversation.read_request()) is not None:
+            conversation.sock.sendall(answer(request))
+
+    return step
+
+
+def replies(*data: bytes) -> list[Step]:
+    """Read a request and send a reply, as often as there are replies."""
+    return [step for reply in data for step in (read, send(reply))]
+
+
+@dataclass(slots=True)
+class ScriptedServer:
+    """Plays ``scripts``, one for each connection in turn, and ``then`` for all that follow."""
+
+    scripts: Sequence[Sequence[Step]]
+    then: Sequence[Step] = ()
+    requests: list[Request] = field(default_factory=list)
+    connections: int = 0
+    went_on_ns: list[int] = field(default_factory=list)
+    failures: list[BaseException] = field(default_factory=list)  # of the scripts themselves
+    _listening: socket.socket = field(init=False)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _open: list[socket.socket] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+
+    @property
+    def port(self) -> int:
+        port: int = self._listening.getsockname()[1]
+        return port
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._start_thread(self._accept)
+
+    def stop(self) -> None:
+        """End every conversation and every thread."""
+        for sock in (self._listening, *self._open):
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # closed by its script or by the client
+        for thread in self._threads:
+            thread.join(HANG_SECONDS)
+            assert not thread.is_alive()
+        self._listening.close()
+
+    def _start_thread(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listening.accept()
+            except OSError:
+                return  # stopped
+            sock.settimeout(HANG_SECONDS)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._open.append(sock)
+            self.connections += 1
+            self._start_thread(self._play, Conversation(self, self.connections - 1, sock))
+
+    def _play(self, conversation: Conversation) -> None:
+        with conversation.sock as sock:
+            try:
+                script = self.scripts[conversation.index] if conversation.index < len(self.scripts) else self.then
+                for step in script:
+                    step(conversation)
+                while sock.fileno() >= 0 and conversation.read_request() is not None:
+                    pass
+            except ConnectionError:
+                pass  # the client gave up first, as some scripts make it do
+            except BaseException as error:  # noqa: BLE001 - the test's thread raises it
+                self.failures.append(error)
