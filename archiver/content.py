@@ -1,8 +1,9 @@
 """Object content: what the bytes of object number N are, today and years later.
 
 One idea: content is a window of one random pool followed by a 64-byte last block that names run, object number and
-content version. No two objects are equal, any of them can be made again from the run's id and seed alone, a checksum
-continues from the window's cached state, and checking what was retrieved is a memory comparison.
+content version. No two objects are equal (from 64 bytes up: a smaller object is only the tail of that block), any of
+them can be made again from the run's id and seed alone, a checksum continues from the window's cached state, and
+checking what was retrieved is a memory comparison.
 
 The pool is SHAKE-256 over a fixed text and the run's seed: a standardised generator, so a database read years later
 gives the same bytes. WINDOWS and the odd WINDOW_STRIDE_BYTES are part of that definition and never change.
@@ -39,6 +40,7 @@ class Content:
         windows = self._windows.get(size_bytes)
         if windows is None:
             length = max(0, size_bytes - LAST_BLOCK_BYTES)
+            assert length + WINDOWS * WINDOW_STRIDE_BYTES <= len(self.pool), "larger than object_bytes_max"
             starts = range(0, WINDOWS * WINDOW_STRIDE_BYTES, WINDOW_STRIDE_BYTES)
             windows = self._windows[size_bytes] = [self._view[start : start + length] for start in starts]
         return windows[number % WINDOWS]

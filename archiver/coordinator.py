@@ -170,7 +170,7 @@ class Coordinator:
             histograms=[],
             archived=merge.archived_ranges(),
             errors=merge.first_errors(),
-            gave_up=next((report.gave_up for report in reports if report.gave_up), None),
+            gave_up=next((report.gave_up for report in reports if report.gave_up), _nothing_to_do(assignments)),
         )
         totals = merge.totals(window)
         objects_measured = sum(tally.objects for tally, _ in totals)
@@ -380,6 +380,16 @@ class _Merge:
             FirstError(e.operation, e.reason, e.count, e.message, e.request_id, e.object_name)
             for e in self._errors.values()
         ]
+
+
+def _nothing_to_do(assignments: Sequence[Assignment]) -> str | None:
+    """Why a phase could do nothing: its sessions were to retrieve what was never archived."""
+    for assignment in assignments:
+        for client in assignment.clients:
+            workload = assignment.phase.workloads[client.workload]
+            if not isinstance(client.numbers, tuple) and len(client.numbers) < workload.objects_per_session:
+                return "too few objects of this size were archived to retrieve one session of them"
+    return None
 
 
 def _measured_counts(workload: str, rows: Sequence[IntervalRow]) -> list[int]:

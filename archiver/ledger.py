@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from archiver.errors import ResultsError
+from archiver.errors import ResultsError, RunFailed
 
 _VERSION = 1
 
@@ -44,17 +44,20 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+        self._db.row_factory = sqlite3.Row
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
-            self._db.row_factory = sqlite3.Row
             self._db.execute("PRAGMA synchronous = FULL")
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if version > _VERSION:
+                self._db.close()
                 raise ResultsError(f"{path} was written by a newer Archiver (ledger version {version}); upgrade")
             if version == 0:
                 self._db.executescript(files("archiver").joinpath("ledger.sql").read_text())
                 self._db.execute(f"PRAGMA user_version = {_VERSION}")
         except sqlite3.DatabaseError as error:
+            self._db.close()
             raise ResultsError(
                 f"{path}, the record of what is locked, cannot be read: {error}; restore it from a copy, or move it "
                 "away and list the buckets by hand before you remove anything"
@@ -64,13 +67,13 @@ class Ledger:
         """Commit the bound of what a phase may leave behind; returns the row's id."""
         row = {**asdict(placement), "written_at": time.time()}
         columns, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
-        cursor = self._db.execute(f"INSERT INTO placement ({columns}) VALUES ({marks})", row)
+        cursor = self._write(f"INSERT INTO placement ({columns}) VALUES ({marks})", row)
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
     def close_placement(self, row_id: int, objects: int, size_bytes: int) -> None:
         """Replace the bound by what the phase really left."""
-        self._db.execute("UPDATE placement SET objects = ?, bytes = ? WHERE id = ?", (objects, size_bytes, row_id))
+        self._write("UPDATE placement SET objects = ?, bytes = ? WHERE id = ?", (objects, size_bytes, row_id))
 
     def placements(self, run: str) -> list[Placement]:
         """What one run has out there and is not yet removed."""
@@ -90,10 +93,19 @@ class Ledger:
 
     def mark_removed(self, run: str) -> None:
         """All that this run put out there is gone."""
-        self._db.execute("UPDATE placement SET removed_at = ? WHERE run = ?", (time.time(), run))
+        self._write("UPDATE placement SET removed_at = ? WHERE run = ?", (time.time(), run))
 
     def close(self) -> None:
         self._db.close()
+
+    def _write(self, statement: str, values: dict[str, Any] | tuple[Any, ...]) -> sqlite3.Cursor:
+        try:
+            return self._db.execute(statement, values)
+        except sqlite3.Error as error:
+            raise RunFailed(
+                f"{self._path}, the record of what is locked, cannot be written: {error}; nothing is archived that "
+                "it does not know of"
+            ) from error
 
 
 def _placement(values: dict[str, Any]) -> Placement:

@@ -19,7 +19,7 @@ from archiver import caches, machine
 from archiver.assignment import INTERVAL_NS, IntervalReport
 from archiver.content import GENERATOR
 from archiver.coordinator import Coordinator, Fill, ObjectNumbers, PhaseOutcome, RunSetting
-from archiver.errors import NotEnoughSpace, PlatformError, RunFailed, UsageError
+from archiver.errors import ArchiverError, NotEnoughSpace, RunFailed, UsageError
 from archiver.ledger import Ledger, Placement
 from archiver.processes import WorkerProcesses
 from archiver.retention import DateMaker, Guards, Retention, RetentionMode, check, latest_date
@@ -172,7 +172,7 @@ def execute(
         phases.run(scenario.phases)
     except KeyboardInterrupt:
         outcome.interrupted = True
-    except (RunFailed, PlatformError) as error:
+    except ArchiverError as error:
         outcome.failure = str(error)
     finally:
         workers.close()

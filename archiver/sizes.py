@@ -84,7 +84,7 @@ def format_duration(seconds: float) -> str:
     parts = [
         f"{hours}h" if hours else "",
         f"{minutes}m" if minutes else "",
-        f"{rest}s" if rest and not hours else "",
+        f"{rest}s" if rest else "",
     ]
     return " ".join(part for part in parts if part)
 

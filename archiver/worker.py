@@ -226,7 +226,7 @@ class _Client:
         good = sum(1 for row in rows if record.status[row] == Status.OK)
         size_bytes = sum(record.bytes[row] for row in rows)
         status = next((record.status[row] for row in range(first_row, record.used) if record.status[row]), Status.OK)
-        if opened and status == Status.OK and len(rows) < len(batch):
+        if status == Status.OK and len(rows) < len(batch):
             status = Status.INCOMPLETE
         await session.close(record)
         record.row(Operation.SESSION, 0, due_ns, sent_ns, opened_ns, time.monotonic_ns(), size_bytes, status)

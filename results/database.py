@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -147,8 +148,8 @@ class RunDatabase:
             path = path / FILE_NAME
         if not path.exists():
             raise ResultsError(f"{path}: no such run; name its id, its folder, or `latest`")
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         try:
-            connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version > VERSION:
                 raise ResultsError(f"{path} was written by a newer Archiver (version {version}); upgrade to read it")
@@ -156,13 +157,17 @@ class RunDatabase:
                 raise ResultsError(f"{path} is no results database of Archiver")
             connection.execute("SELECT id FROM run").fetchone()
         except sqlite3.Error as error:
+            connection.close()
             raise ResultsError(f"{path}: not a readable results database: {error}") from error
+        except ResultsError:
+            connection.close()
+            raise
         return cls(connection, path)
 
     def add_phase(self, phase: PhaseRecord) -> None:
         """Commit a finished phase, all of it or nothing."""
         at = phase.position
-        with self._db:
+        with self._transaction():
             self._db.execute(
                 "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -192,7 +197,7 @@ class RunDatabase:
 
     def add_samples(self, samples: Iterable[SampleRow]) -> None:
         """Commit resource samples."""
-        with self._db:
+        with self._transaction():
             self._insert(
                 "sample",
                 7,
@@ -212,12 +217,12 @@ class RunDatabase:
 
     def set_lock_verified(self, outcome: str) -> None:
         """What reading back the first lock showed."""
-        with self._db:
+        with self._transaction():
             self._db.execute("UPDATE run SET lock_verified = ?", (outcome,))
 
     def finish(self, ended_at: float, verdict: str) -> None:
         """The run is over."""
-        with self._db:
+        with self._transaction():
             self._db.execute("UPDATE run SET ended_at = ?, verdict = ?", (ended_at, verdict))
 
     def run(self) -> dict[str, Any]:
@@ -242,6 +247,14 @@ class RunDatabase:
 
     def close(self) -> None:
         self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            with self._db:
+                yield
+        except sqlite3.Error as error:
+            raise ResultsError(f"{self.path}: the results cannot be written: {error}") from error
 
     def _insert(self, table: str, columns: int, rows: list[tuple[Any, ...]]) -> None:
         self._db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * columns)})", rows)

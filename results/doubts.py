@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from archiver.sizes import format_size
 from results.database import RunDatabase
 from results.model import Result
 
@@ -99,4 +100,4 @@ def _identity(result: Result) -> tuple[str, int, int, int, int]:
 
 
 def _cell(result: Result) -> str:
-    return f"{result.operation} {result.object_bytes // 1024} KiB x {result.objects_per_session}"
+    return f"{result.operation} {format_size(result.object_bytes)} x {result.objects_per_session}"

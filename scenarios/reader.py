@@ -12,8 +12,9 @@ import tomllib
 from collections.abc import Sequence
 from importlib.resources import files
 from itertools import product
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -185,6 +186,8 @@ def _convert(document: dict[str, Any], where: str) -> _File:
             table = _StopTable if key.endswith("stop") else _SweepTable if key.startswith("sweep") else _File
             known = set(_fields(table)) | ({"stop"} if table is _File else set())
             message = f"unknown key {unknown[1]!r}{_suggest([unknown[1]], known)}"
+        if "enum value" in message:
+            message += f"; choose one of {', '.join(get_args(OperationName))}"
         raise ScenarioError(f"{where}: {key + ': ' if key else ''}{message}") from error
 
 
@@ -217,6 +220,8 @@ def _check(table: _File, where: str, allow_large_sessions: bool) -> None:
             values = getattr(sweep, name)
             if not values:
                 raise ScenarioError(f"{key}: {name} is empty; name at least one")
+            if len(set(values)) < len(values):
+                raise ScenarioError(f"{key}: {name}: an entry stands there twice; name each once")
             if min(values) < 1:
                 raise ScenarioError(f"{key}: {name}: {min(values)} is not possible; every entry must be at least 1")
         if max(sweep.object_sizes) > OBJECT_BYTES_MAX:
@@ -232,8 +237,8 @@ def _check(table: _File, where: str, allow_large_sessions: bool) -> None:
             if getattr(stop, name) < 1:
                 raise ScenarioError(f"{key}: stop.{name} must be at least 1")
         for name in ("warm_up_sessions", "precision"):
-            if getattr(stop, name) < 0:
-                raise ScenarioError(f"{key}: stop.{name} cannot be negative")
+            if not 0 <= getattr(stop, name) < inf:
+                raise ScenarioError(f"{key}: stop.{name} must be a number of at least 0")
         if not 0 < stop.seconds_min <= stop.seconds_max:
             raise ScenarioError(f"{key}: stop.seconds_min must be above 0s and not above stop.seconds_max")
         if stop.bytes_max < 1 or stop.client_bytes_max < 1:

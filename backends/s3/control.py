@@ -54,22 +54,26 @@ class Control:
         read_timeout_seconds: float,
     ) -> None:
         self.endpoint = endpoint
-        self._client: Any = boto3.session.Session().client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name=region,
-            aws_access_key_id=credentials.access_key,
-            aws_secret_access_key=credentials.secret_key,
-            aws_session_token=credentials.session_token,
-            verify=verify,
-            config=Config(
-                s3={"addressing_style": "path"},
-                signature_version="s3v4",
-                retries={"total_max_attempts": int(os.environ.get("AWS_MAX_ATTEMPTS", "1"))},
-                connect_timeout=connect_timeout_seconds,
-                read_timeout=max(read_timeout_seconds, 30.0),
-            ),
+        config = Config(
+            s3={"addressing_style": "path"},
+            signature_version="s3v4",
+            retries={"total_max_attempts": _max_attempts()},
+            connect_timeout=connect_timeout_seconds,
+            read_timeout=max(read_timeout_seconds, 30.0),
         )
+        try:
+            self._client: Any = boto3.session.Session().client(
+                "s3",
+                endpoint_url=endpoint,
+                region_name=region,
+                aws_access_key_id=credentials.access_key,
+                aws_secret_access_key=credentials.secret_key,
+                aws_session_token=credentials.session_token,
+                verify=verify,
+                config=config,
+            )
+        except ValueError as error:  # a host name that boto3 does not take, such as one with an underscore
+            raise UsageError(f"--endpoint {endpoint}: {error}") from error
         self._client.meta.events.register("before-call.s3", _stay_at_the_endpoint)
         self._region = region
 
@@ -215,6 +219,13 @@ class Control:
                 f"{self.endpoint}: {doing} got no S3 answer: {error}; is this the S3 endpoint, and not a console "
                 "or a proxy?"
             ) from error
+
+
+def _max_attempts() -> int:
+    text = os.environ.get("AWS_MAX_ATTEMPTS", "1")
+    if not text.isdigit() or int(text) < 1:
+        raise UsageError(f"AWS_MAX_ATTEMPTS={text}: write a whole number from 1 on, or unset it")
+    return int(text)
 
 
 def find_credentials(profile: str | None) -> tuple[Credentials, str]:

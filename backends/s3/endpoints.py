@@ -35,6 +35,8 @@ def expand(url: str) -> list[str]:
         good = False
     if not good:
         raise UsageError(f"--endpoint {url}: not an endpoint; write it like http://127.0.0.1:9000")
+    if parts.username is not None:
+        raise UsageError("--endpoint: credentials do not belong in an endpoint; use AWS_ACCESS_KEY_ID or a profile")
     if parts.path.strip("/") or parts.query:
         raise UsageError(f"--endpoint {url}: an endpoint has no path; name the bucket with --bucket")
     return [url.rstrip("/")]

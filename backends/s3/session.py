@@ -68,6 +68,7 @@ class S3Session:
         self._check: BodyCheck | None = None
         self._connected_ns = 0
         self._attempts = 1
+        self._retry: asyncio.TimerHandle | None = None
 
     async def open(self, record: Recorder, due_ns: int) -> bool:
         if self._connection is not None and self._connection.usable:
@@ -126,6 +127,8 @@ class S3Session:
 
     async def disconnect(self) -> None:
         """Close the connection, whatever was kept."""
+        if self._retry is not None:
+            self._retry.cancel()
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
@@ -145,7 +148,7 @@ class S3Session:
         batch, index = self._batch, self._index
         operation, number, size_bytes = batch.operation[index], batch.number[index], batch.size_bytes[index]
         if reply.status in RETRIED and self._attempts <= self._source.setting.retries and reply.keep_alive:
-            asyncio.get_running_loop().call_later(self._retry_delay(reply), self._send_again)
+            self._retry = asyncio.get_running_loop().call_later(self._retry_delay(reply), self._send_again)
             return
         if reply.status != 200:
             self._reply_error(operation, reply, self._source.object_name(number))

@@ -77,14 +77,14 @@ def test_doubts_about_a_run(
     ("operation", "of_the_result", "doubt"),
     [
         ("archive", {"errors": 3}, "3 operations failed in 1 cells; they count in no rate"),
-        ("archive", {"limited_by": "client"}, "1 of 2 cells were limited by the client (archive 8 KiB x 25 first)"),
+        ("archive", {"limited_by": "client"}, "1 of 2 cells were limited by the client (archive 8KiB x 25 first)"),
         ("archive", {"limited_by": "server disk"}, None),
         ("archive", {"limited_by": None}, None),
         ("archive", {"settled": False}, "1 of 2 cells ended before their session time was known"),
         (
             "archive",
             {"unsteady": "it slowed by half"},
-            "1 of 2 cells were unsteady (archive 8 KiB x 25 first: it slowed",
+            "1 of 2 cells were unsteady (archive 8KiB x 25 first: it slowed",
         ),
         ("archive", {"unsteady": None}, None),
         ("retrieve", {"temperature": "warm"}, "1 retrieve cells are not known to be cold (warm)"),
@@ -108,7 +108,7 @@ def test_cells_are_counted_and_the_first_is_named(doubts_of: Doubts, make_result
         make_result("retrieve", 65536, temperature="unknown"),
     )
     assert found[0].startswith("7 operations failed in 2 cells")
-    assert found[1].startswith("2 of 3 cells were limited by the client (archive 1024 KiB x 100 first)")
+    assert found[1].startswith("2 of 3 cells were limited by the client (archive 1MiB x 100 first)")
     assert found[2].startswith("2 retrieve cells are not known to be cold (unknown and warm)")
     assert len(found) == 3
 
@@ -126,7 +126,7 @@ def test_a_first_cell_that_runs_otherwise_when_repeated_is_doubted(
         drift_checks=(make_result(objects_per_second=float(again_per_second)),),
     )
     assert len(found) == (drift is not None)
-    assert all(f"the first cell (archive 8 KiB x 25) ran {drift} when measured again last" in doubt for doubt in found)
+    assert all(f"the first cell (archive 8KiB x 25) ran {drift} when measured again last" in doubt for doubt in found)
 
 
 def test_a_drift_check_is_compared_with_the_same_cell_of_the_same_sweep_and_repetition(

@@ -1,0 +1,206 @@
+"""Faults seen in other tools of this kind, each with a test by its number that shows that ours does not have it.
+
+F1, F2, F5, F6, F8 and F13 are in tests/backends/s3/test_session.py, where a scripted server plays them; F1 once more
+through the command line in tests/archiver/cli/test_run.py; F16 in tests/backends/s3/test_tls.py. F12 (a locked bucket
+that cannot be cleaned up) is what cleanup's tests in tests/archiver/cli/test_run.py are about.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from archiver.assignment import INTERVAL_NS, Assignment, ClientAssignment, IntervalReport, PhaseReport, Tally, TallyKey
+from archiver.histogram import Histogram, part_of
+from archiver.retention import DateMaker, Retention
+from archiver.worker import run_phase
+from backends.base import RunPlan
+from backends.embedded import process as embedded
+from backends.s3 import S3Backend, S3Options
+from backends.s3.control import Credentials
+from scenarios.model import OperationName, Phase, StopRule, Workload
+from tests.archiver.cli.test_run import TINY, archiver, keys_of, s3
+
+WHOLE_SESSIONS = StopRule(0, 0.0, 1, 1, 1 << 60, 3600.0, 3600.0, 1, 1, 0.0)  # one session per client, however long
+
+
+class Reports:
+    """A channel that starts at once and keeps what is reported."""
+
+    def __init__(self) -> None:
+        self.tally = Tally()
+        self.by_key: dict[TallyKey, Tally] = {}
+        self.archived: list[tuple[int, int, int]] = []
+        self.reasons: list[str] = []
+
+    def wait_for_start(self) -> int:
+        return time.monotonic_ns()
+
+    def report(self, report: IntervalReport) -> None:
+        for key, tally in report.tallies.items():
+            self.tally.add(tally)
+            self.by_key.setdefault(key, Tally()).add(tally)
+        self.archived += report.archived
+        self.reasons += [error.reason for error in report.errors]
+
+    def should_stop(self) -> bool:
+        return False
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
+    with embedded.start(tmp_path / "store") as running:
+        yield running
+
+
+def carry_out(
+    backend: str,
+    setting: Any,
+    operation: OperationName,
+    size_bytes: int,
+    objects: int,
+    stop: StopRule = WHOLE_SESSIONS,
+    clients: int = 1,
+) -> tuple[Reports, PhaseReport]:
+    """One phase in this process: every client takes ``objects`` in one session, or as the stop rule has it."""
+    phase = Phase("fault", 1, 1, (Workload(operation, operation, size_bytes, objects, clients),), stop)
+    share = phase.objects_max(phase.workloads[0]) // clients
+    parts = tuple(
+        ClientAssignment(
+            client,
+            0,
+            (client * share, (client + 1) * share)
+            if operation == "archive"
+            else np.arange(client * share, (client + 1) * share),
+        )
+        for client in range(clients)
+    )
+    reports = Reports()
+    dates = DateMaker(Retention(), time.time() + 7200)
+    done = run_phase(Assignment("fault", 1, backend, setting, phase, parts, dates, "all"), reports)
+    return reports, done
+
+
+def s3_setting(store: embedded.StoreProcess) -> Any:
+    backend = S3Backend(
+        S3Options(
+            endpoints=(store.endpoint,),
+            credentials=Credentials(store.access_key, store.secret_key, None),
+            region="us-east-1",
+        )
+    )
+    backend.prepare(RunPlan("fault", Retention(), 1, 1))
+    return backend.worker_setting()
+
+
+def test_f3_percentiles_are_the_runs_and_not_the_mean_of_windows() -> None:
+    windows = [np.full(1000, 1_000_000), np.full(10, 900_000_000)]  # a busy second, and a stalled one
+    merged = Histogram()
+    for window in windows:
+        merged.add(part_of(window))
+    found = merged.latency()
+    assert found is not None
+    assert found.p90 == pytest.approx(1.0, rel=0.001)  # the mean of the windows' percentiles would be 450 ms
+    assert found.p99_9 == pytest.approx(900.0, rel=0.001)
+
+
+def test_f4_what_waited_its_turn_has_waited() -> None:
+    # Objects of a session are due when the one before is done; a platform that stalls once makes the next one late,
+    # and only the response time can show it. The rows are those of tests/archiver/test_folding.py.
+    reports, _ = carry_out("null", None, "archive", 8192, 100)
+    service, response = reports.tally.histograms["object_service"], reports.tally.histograms["object_response"]
+    assert response.total_ns >= service.total_ns
+    session = reports.tally.histograms["session_response"]
+    assert session.total_ns >= response.total_ns
+
+
+@pytest.mark.parametrize("size_bytes", [1, 63, 64, 65, 8192, 1 << 20, 9 << 20])
+def test_f7_its_own_objects_verify_and_damage_is_found(store: embedded.StoreProcess, size_bytes: int) -> None:
+    setting = s3_setting(store)
+    archived, _ = carry_out("s3", setting, "archive", size_bytes, 3)
+    assert (archived.tally.objects, archived.tally.errors) == (3, 0)
+    read, _ = carry_out("s3", setting, "retrieve", size_bytes, 3)
+    assert (read.tally.objects, read.tally.bytes, read.tally.errors) == (3, 3 * size_bytes, 0)
+
+    def flip(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1  # the last byte of the segment's last object
+        path.write_bytes(content)
+
+    for path in store.data_files():
+        if path.stat().st_size > size_bytes:
+            flip(path)
+    damaged, _ = carry_out("s3", setting, "retrieve", size_bytes, 3)
+    assert damaged.tally.errors >= 1
+    assert damaged.tally.objects < 3
+    assert damaged.tally.bytes == damaged.tally.objects * size_bytes
+    assert damaged.reasons
+
+
+def test_f9_a_bucket_that_others_use_keeps_everything_of_theirs(home: Path, store: embedded.StoreProcess) -> None:
+    client = s3(store)
+    client.create_bucket(Bucket="shared", ObjectLockEnabledForBucket=True)
+    for number in range(3):
+        client.put_object(Bucket="shared", Key=f"theirs/{number}", Body=b"theirs")
+    into = ("run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "shared", "--json")
+    done = archiver(*into, **keys_of(store))
+    assert done.returncode == 0, done.stderr
+    assert archiver("cleanup", "latest", "--bypass-governance", **keys_of(store)).returncode == 0
+    kept = client.list_object_versions(Bucket="shared")
+    assert [version["Key"] for version in kept["Versions"]] == ["theirs/0", "theirs/1", "theirs/2"]
+    assert "DeleteMarkers" not in kept
+
+
+def test_f10_memory_does_not_grow_with_the_number_of_objects() -> None:
+    carry_out("null", None, "archive", 8192, 500)  # what is loaded and cached once
+    tracemalloc.start()
+    try:
+        peaks = []
+        for sessions in (20, 200):
+            stop = StopRule(0, 0.0, 1, 1, 1 << 60, 3600.0, 3600.0, sessions * 500 * 8192, 1, 0.0)
+            tracemalloc.reset_peak()
+            reports, _ = carry_out("null", None, "archive", 8192, 500, stop)
+            assert reports.tally.objects == sessions * 500
+            peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 1 << 20  # ten times the objects; a list of their times alone would take 7 MB
+
+
+def test_f11_sessions_that_run_at_the_deadline_finish_and_are_no_errors(store: embedded.StoreProcess) -> None:
+    stop = StopRule(0, 0.0, 1, 1, 1 << 60, INTERVAL_NS / 1e9, 3600.0, 1 << 40, 4000 * 8192, 0.0)
+    reports, done = carry_out("s3", s3_setting(store), "archive", 8192, 1000, stop, clients=2)
+    assert reports.tally.errors == 0
+    assert reports.tally.sessions >= 2
+    assert reports.tally.objects == reports.tally.sessions * 1000  # whole sessions, although the window was shorter
+    deadline = (done.measured_to_ns - done.measured_from_ns) // INTERVAL_NS
+    drained = sum(tally.objects for key, tally in reports.by_key.items() if key.interval >= deadline)
+    assert 0 < drained < reports.tally.objects
+
+
+def test_f14_a_result_that_the_client_limited_says_so(home: Path) -> None:
+    done = archiver(
+        "run", "dr550", "--backend", "null", "--quick", "--set", "object_sizes=8KiB", "--set", "clients=1",
+        "--set", "objects_per_session=2", "--set", "stop.seconds_min=1s", "--set", "stop.precision=0.0",
+        "--set", "stop.bytes_max=100GB",
+        "--max-locked-bytes", "10TB",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "limited by the client" in done.stdout
+
+
+def test_f15_bytes_are_those_that_went_over_the_wire(store: embedded.StoreProcess) -> None:
+    with urllib.request.urlopen(f"{store.endpoint}/-/statistics", timeout=10) as reply:
+        before = json.load(reply)
+    reports, _ = carry_out("s3", s3_setting(store), "archive", 100_000, 20)
+    with urllib.request.urlopen(f"{store.endpoint}/-/statistics", timeout=10) as reply:
+        after = json.load(reply)
+    assert reports.tally.bytes == 20 * 100_000 == after["bytes"] - before["bytes"]
