@@ -166,6 +166,7 @@ def execute(
     phases = _Phases(
         backend, hosted, options, ledger, location, database, sampler,
         Coordinator(setting, workers, sampler, worker_count), ObjectNumbers(content_seed), observer, outcome,
+        lock_is_to_be_read=options.retention.locks and capabilities.stores_content,
     )  # fmt: skip
     sampler.start()
     try:
@@ -184,89 +185,76 @@ def execute(
     return outcome
 
 
+@dataclass(slots=True)
 class _Phases:
     """The phases of one run, one by one."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        hosted: HostedStore | None,
-        options: RunOptions,
-        ledger: Ledger,
-        location: Location,
-        database: RunDatabase,
-        sampler: ResourceSampler,
-        coordinator: Coordinator,
-        numbers: ObjectNumbers,
-        observer: Observer,
-        outcome: RunOutcome,
-    ) -> None:
-        self._backend = backend
-        self._hosted = hosted
-        self._options = options
-        self._ledger = ledger
-        self._location = location
-        self._database = database
-        self._sampler = sampler
-        self._coordinator = coordinator
-        self._numbers = numbers
-        self._observer = observer
-        self._outcome = outcome
-        self._lock_checked = not (options.retention.locks and backend.capabilities.stores_content)
-        self._archived_bytes = 0
+    backend: Backend
+    hosted: HostedStore | None
+    options: RunOptions
+    ledger: Ledger
+    location: Location
+    database: RunDatabase
+    sampler: ResourceSampler
+    coordinator: Coordinator
+    numbers: ObjectNumbers
+    observer: Observer
+    outcome: RunOutcome
+    lock_is_to_be_read: bool
+    archived_bytes: int = 0
 
     def run(self, phases: Sequence[Phase]) -> None:
         for done, phase in enumerate(phases):
-            self._observer.phase_started(phase, done, len(phases))
+            self.observer.phase_started(phase, done, len(phases))
             outcome = self._phase(phase)
             self._store(outcome)
-            self._observer.phase_finished(outcome)
+            self.observer.phase_finished(outcome)
+            if outcome.archived and self.lock_is_to_be_read:
+                self._read_lock(outcome.archived[0][1])
             if outcome.gave_up is not None:
                 first = f": {outcome.errors[0].reason}: {outcome.errors[0].message}" if outcome.errors else ""
                 raise RunFailed(f"{phase.label}: {outcome.gave_up}{first}; the run ends here")
 
     def _phase(self, phase: Phase) -> PhaseOutcome:
         reads = any(workload.operation == "retrieve" for workload in phase.workloads)
-        if reads and self._hosted is not None:
-            caches.drop(self._hosted.data_files())
+        if reads and self.hosted is not None:
+            caches.drop(self.hosted.data_files())
         objects_max, bytes_max = phase.archived_max()
-        options = self._options
-        dates = row = latest = None
-        if objects_max and self._backend.capabilities.stores_content:
-            latest = latest_date(options.retention, options.guards, self._backend.server_now)
+        options = self.options
+        dates = row = None
+        if objects_max and self.backend.capabilities.stores_content:
+            latest = latest_date(options.retention, options.guards, self.backend.server_now)
             if latest is not None:
                 dates = DateMaker(options.retention, latest)
-            row = self._ledger.open_placement(self._placement(phase, latest, objects_max, bytes_max))
-        outcome = self._coordinator.run_phase(phase, self._numbers, dates, self._observer.reported, self._fill())
-        if reads and self._hosted is not None:
+            row = self.ledger.open_placement(self._placement(phase, latest, objects_max, bytes_max))
+        outcome = self.coordinator.run_phase(phase, self.numbers, dates, self.observer.reported, self._fill())
+        if reads and self.hosted is not None:
             self._judge_temperature(outcome)
         for object_bytes, first, last in outcome.archived:
-            self._numbers.keep(object_bytes, [(first, last)])
-        self._archived_bytes += outcome.archived_bytes()
+            self.numbers.keep(object_bytes, [(first, last)])
+        self.archived_bytes += outcome.archived_bytes()
         if row is not None:
             # An archive whose answer never came may be there all the same, so it counts as left behind.
             unknown = outcome.unknown_objects()
-            self._ledger.close_placement(
+            self.ledger.close_placement(
                 row,
                 outcome.archived_objects() + unknown,
                 outcome.archived_bytes() + unknown * max(w.object_bytes for w in phase.workloads),
             )
-            if outcome.archived and not self._lock_checked:
-                self._check_lock(outcome.archived[0][1], latest)
         return outcome
 
     def _fill(self) -> Fill:
-        files = self._hosted.data_files() if self._hosted is not None else None
+        files = self.hosted.data_files() if self.hosted is not None else None
         store_bytes = None if files is None else sum(path.stat().st_size for path in files)
-        return Fill(store_bytes, self._archived_bytes)
+        return Fill(store_bytes, self.archived_bytes)
 
     def _placement(self, phase: Phase, latest: float | None, objects_max: int, bytes_max: int) -> Placement:
-        location, retention = self._location, self._options.retention
+        location, retention = self.location, self.options.retention
         return Placement(
-            run=self._outcome.run_id,
+            run=self.outcome.run_id,
             phase=phase.label,
-            backend=self._backend.name,
-            platform=self._hosted.platform if self._hosted is not None else None,
+            backend=self.backend.name,
+            platform=self.hosted.platform if self.hosted is not None else None,
             endpoint=location.endpoint,
             bucket=location.bucket,
             bucket_created=location.bucket_created,
@@ -278,18 +266,19 @@ class _Phases:
             bytes_max=bytes_max,
         )
 
-    def _check_lock(self, number: int, latest: float | None) -> None:
+    def _read_lock(self, number: int) -> None:
         """Read the first lock back: a run over locks that are not there is worth nothing."""
-        self._lock_checked = True
-        problem = self._backend.lock_problem(number, latest)
-        self._database.set_lock_verified(problem or "verified")
+        self.lock_is_to_be_read = False
+        latest = latest_date(self.options.retention, self.options.guards, self.backend.server_now)
+        problem = self.backend.lock_problem(number, latest)
+        self.database.set_lock_verified(problem or "verified")
         if problem is not None:
             raise RunFailed(f"the platform did not keep the lock: {problem}")
 
     def _judge_temperature(self, outcome: PhaseOutcome) -> None:
         """Say whether what was retrieved came from a disk, by what its device read meanwhile."""
         now_ns = time.monotonic_ns()
-        read = self._sampler.device_read_bytes(now_ns - int(outcome.seconds * 1e9), now_ns)
+        read = self.sampler.device_read_bytes(now_ns - int(outcome.seconds * 1e9), now_ns)
         served = sum(row.bytes for row in outcome.intervals)
         warmth = caches.temperature(read, served)
         outcome.results = [
@@ -299,7 +288,7 @@ class _Phases:
 
     def _store(self, outcome: PhaseOutcome) -> None:
         phase = outcome.phase
-        self._database.add_phase(
+        self.database.add_phase(
             PhaseRecord(
                 position=phase.position,
                 name=phase.name,
@@ -315,7 +304,7 @@ class _Phases:
                 errors=outcome.errors,
             )
         )
-        self._database.add_samples(self._sampler.take_unstored())
+        self.database.add_samples(self.sampler.take_unstored())
 
 
 def _worker_cores(shared_host: bool) -> list[int]:

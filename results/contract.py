@@ -7,6 +7,7 @@ does not know.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Literal, TypeVar
@@ -73,6 +74,11 @@ def run_document(
         "criteria": [asdict(criterion) for criterion in criteria],
         "verdict": verdict,
     }
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """A run document as it is printed and saved. A number that JSON has no word for (NaN) is our error."""
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _cell_documents(results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ out the same, byte for byte. Nothing in it says when it was written or on which 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from archiver.errors import ResultsError
-from results.contract import result_from_document
+from results.contract import json_text, result_from_document
 from results.figures import Caption, build_figures, png_bytes, svg_bytes
 from results.tables import Table, build_tables
 from results.text import escape_markdown, render_csv, render_markdown
@@ -50,11 +49,6 @@ def write_documents(
         files[f"figures/{name}.svg"] = svg_bytes(figure)
         files[f"figures/{name}.png"] = png_bytes(figure)
     return [_write(folder / name, content) for name, content in files.items()]
-
-
-def json_text(document: Mapping[str, Any]) -> str:
-    """A run document as it is printed and saved. A number that JSON has no word for (NaN) is our error."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def report_markdown(

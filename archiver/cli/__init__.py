@@ -1,23 +1,31 @@
-"""The command line. This module only assembles the group; each command has a module of its own."""
+"""The command line. This module only assembles the group; each command has a module of its own name, loaded when used:
+a run's workers and every short command would otherwise pay for what they never touch.
+"""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import click
 
 import archiver
-from archiver.cli.cleanup import cleanup
-from archiver.cli.doctor import doctor
-from archiver.cli.report import report
-from archiver.cli.run import run
-from archiver.cli.scenarios import scenarios
-from archiver.cli.serve import serve
 from archiver.errors import ArchiverError
+
+COMMANDS = ("cleanup", "doctor", "report", "run", "scenarios", "serve")
 
 
 class _Group(click.Group):
-    """Turns every expected failure into one message and its exit status."""
+    """Loads commands by name, and turns every expected failure into one message and its exit status."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"archiver.cli.{cmd_name}"), cmd_name)
+        return command
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -42,7 +50,3 @@ def main() -> None:
     Example:
         archiver run dr550 --quick
     """
-
-
-for command in (run, report, cleanup, scenarios, serve, doctor):
-    main.add_command(command)

@@ -10,9 +10,8 @@ import click
 from archiver.home import ledger_path
 from archiver.ledger import Ledger
 from archiver.sizes import format_bytes, format_duration, format_instant
-from results.contract import run_document
+from results.contract import json_text, run_document
 from results.database import RunDatabase
-from results.documents import json_text
 from results.doubts import doubts, drifts
 from results.tables import build_tables
 from results.text import render_text

@@ -187,6 +187,49 @@ def test_an_endpoint_that_answers_html_is_named_as_such(home: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+class _Liar(_Html):
+    """Says yes to everything, and says that Object Lock is on; locks nothing."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self._reply(
+            b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>"
+            if "object-lock" in self.path
+            else b"<ListAllMyBucketsResult><Buckets></Buckets></ListAllMyBucketsResult>"
+        )
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        self._reply(b"")
+
+    def do_HEAD(self) -> None:
+        self._reply(b"")
+
+    def _reply(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_a_platform_that_accepts_locks_and_keeps_none_is_found_out(home: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Liar) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        done = archiver(
+            "run", "dr550", *TINY, "--endpoint", endpoint, "--json", AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b"
+        )
+        server.shutdown()
+    assert done.returncode == 1
+    assert "did not keep the lock" in done.stderr
+    assert "its mode is none, not GOVERNANCE" in done.stderr
+    document = json.loads(done.stdout)
+    assert document["lock_verified"] != "verified"
+    assert document["doubts"][0].startswith("the lock did not hold")
+    assert document["results"], "what was measured until then is kept"
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
