@@ -17,7 +17,7 @@ demo: $(DEMO_VENV)/installed ## measure the quick DR550 matrix on the embedded s
 	ARCHIVER_HOME=$(abspath $(DEMO_HOME)) VENV_BIN=$(abspath $(DEMO_VENV)/bin) sh demo.sh
 
 test: $(VENV)/installed ## run the tests (minutes)
-	$(BIN)/python -m pytest -q -m "not long"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long"
 
 test-long: $(VENV)/installed ## run the tests that take longer
 	$(BIN)/python -m pytest -q -m long
@@ -33,7 +33,9 @@ format: $(VENV)/installed ## format the code
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/installed ## run the benchmarks that README.md quotes
-	$(BIN)/python -m benchmarks client-cost --json
+	$(BIN)/python -m benchmarks client-cost
+	$(BIN)/python -m benchmarks ceilings
+	$(BIN)/python -m benchmarks memory
 
 clean: ## remove everything that the other targets made
 	rm -rf $(VENV) $(DEMO_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -105,6 +105,7 @@ class PhaseReport:
     measured_to_ns: int
     settled: bool
     cpu_seconds: float  # of the worker, in the measured time
+    cpu_wait_seconds: float  # in which it was ready to run, but had no core
     lateness: Histogram
     gave_up: str | None  # why no client could go on
 

@@ -408,6 +408,7 @@ def _client_usage(reports: Sequence[PhaseReport], seconds: float, objects: int) 
     late = lateness.latency()
     return ClientUsage(
         cpu_percent=cpu_seconds / seconds * 100 if seconds else 0.0,
+        cpu_wait_percent=sum(r.cpu_wait_seconds for r in reports) / seconds * 100 if seconds else 0.0,
         cpu_microseconds_per_object=cpu_seconds / objects * 1e6 if objects else None,
         lateness_p99_ms=late.p99 if late is not None else 0.0,
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import uvloop
@@ -50,6 +52,21 @@ def run_phase(assignment: Assignment, channel: Channel) -> PhaseReport:
         gc.unfreeze()
 
 
+class _Cpu(NamedTuple):
+    """Of this process, in seconds: on a core, and ready to run but without one."""
+
+    used_seconds: float
+    waited_seconds: float
+
+
+def _cpu_now() -> _Cpu:
+    try:
+        waited_ns = int(Path("/proc/self/schedstat").read_text().split()[1])
+    except (OSError, IndexError):  # a kernel without scheduler statistics
+        waited_ns = 0
+    return _Cpu(time.process_time(), waited_ns / 1e9)
+
+
 class _PhaseRun:
     def __init__(self, assignment: Assignment, channel: Channel) -> None:
         self._assignment = assignment
@@ -65,8 +82,8 @@ class _PhaseRun:
         self._archived: list[tuple[int, int, int]] = []
         self._lateness_ns: list[int] = []
         self._lateness = Histogram()
-        self._cpu_from = 0.0
-        self._cpu_to = 0.0
+        self._cpu_from = _Cpu(0.0, 0.0)
+        self._cpu_to: _Cpu | None = None
         self.start_ns = 0
 
     async def run(self) -> PhaseReport:
@@ -76,7 +93,7 @@ class _PhaseRun:
         self.stop: StopDecision = (
             SessionStop(phase, phase.workloads[0]) if phase.clients == 1 else WindowStop(phase, self.start_ns)
         )
-        self._cpu_from = time.process_time()
+        self._cpu_from = _cpu_now()
         clients = [] if self._channel.should_stop() else self._clients
         tasks = [asyncio.create_task(client.run()) for client in clients]
         ticker = asyncio.create_task(self._tick(tasks))
@@ -84,8 +101,7 @@ class _PhaseRun:
         ticker.cancel()
         await asyncio.gather(ticker, return_exceptions=True)
         await self.plane.end_phase()
-        if not self._cpu_to:
-            self._cpu_to = time.process_time()
+        cpu_to = self._cpu_to or _cpu_now()
         self.flush()
         if self._op_log is not None:
             self._op_log.close()
@@ -97,14 +113,15 @@ class _PhaseRun:
             self.stop.measured_from_ns,
             self.stop.measured_to_ns,
             self.stop.settled,
-            self._cpu_to - self._cpu_from,
+            cpu_to.used_seconds - self._cpu_from.used_seconds,
+            cpu_to.waited_seconds - self._cpu_from.waited_seconds,
             self._lateness,
             reasons[0] if reasons else None,
         )
 
     def measuring_begins(self) -> None:
         """The warm-up is over: from here on the worker's CPU counts."""
-        self._cpu_from = time.process_time()
+        self._cpu_from = _cpu_now()
 
     def fold(self, client: _Client) -> None:
         """Count one client's new rows."""
@@ -142,8 +159,8 @@ class _PhaseRun:
             if window is not None and not measuring and now_ns >= window.measured_from_ns:
                 measuring = True
                 self.measuring_begins()
-            if window is not None and not self._cpu_to and now_ns >= window.measured_to_ns:
-                self._cpu_to = time.process_time()
+            if window is not None and self._cpu_to is None and now_ns >= window.measured_to_ns:
+                self._cpu_to = _cpu_now()
             if self._channel.should_stop():
                 for task in tasks:
                     task.cancel()

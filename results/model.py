@@ -42,6 +42,7 @@ class ClientUsage:
     """What the tester itself spent during the measured time."""
 
     cpu_percent: float  # of one core, summed over workers
+    cpu_wait_percent: float  # of the time, summed over workers: ready to run, but without a core
     cpu_microseconds_per_object: float | None
     lateness_p99_ms: float  # how late the event loop's timers fired
 

@@ -182,19 +182,20 @@ class ReplyReader:
         headers = self.headers
         self.status = status
         self._head_done = True
-        # Not the parser's should_keep_alive(): it takes a HEAD reply without Content-Length for one that ends with
-        # the connection.
-        connection = headers.get(b"connection")
-        if self._parser.get_http_version() == "1.1":
-            self.keep_alive = connection is None or b"close" not in connection.lower()
-        else:
-            self.keep_alive = connection is not None and b"keep-alive" in connection.lower()
+        self.keep_alive = self._parser.should_keep_alive() if not self._is_head else self._head_keeps_alive()
         if b"transfer-encoding" not in headers:
             length = headers.get(b"content-length")
             if length is not None:
                 self._content_left = int(length)
             else:
                 self._ends_with_connection = True
+
+    def _head_keeps_alive(self) -> bool:
+        # The parser takes a HEAD reply without Content-Length for one that ends with the connection.
+        connection = self.headers.get(b"connection", b"").lower()
+        if self._parser.get_http_version() == "1.1":
+            return b"close" not in connection
+        return b"keep-alive" in connection
 
     def on_body(self, chunk: bytes) -> None:
         if self._is_head:

@@ -32,4 +32,9 @@ def server(cpu: float | None, disk: float | None) -> ServerUsage:
 def test_what_limited_a_result(
     client_cpu: float, lateness_ms: float, workers: int, server_usage: ServerUsage | None, limit: str | None
 ) -> None:
-    assert limited_by(ClientUsage(client_cpu, 10.0, lateness_ms), server_usage, workers) == limit
+    assert limited_by(ClientUsage(client_cpu, 0.0, 10.0, lateness_ms), server_usage, workers) == limit
+
+
+def test_a_client_that_waits_for_a_core_limits_as_one_that_has_it() -> None:
+    assert limited_by(ClientUsage(50.0, 35.0, 10.0, 1.0), None, 1) == "client"
+    assert limited_by(ClientUsage(50.0, 34.0, 10.0, 1.0), None, 1) is None

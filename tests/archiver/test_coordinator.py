@@ -49,7 +49,14 @@ def report_of(tallies: dict[tuple[int, bool], Tally], errors: Sequence[ErrorKind
 
 def ends(start_ns: int, from_interval: float, to_interval: float, **more: Any) -> PhaseReport:
     """A worker's last word, in intervals of its phase."""
-    values: dict[str, Any] = {"settled": True, "cpu_seconds": 0.25, "lateness": Histogram(), "gave_up": None, **more}
+    values: dict[str, Any] = {
+        "settled": True,
+        "cpu_seconds": 0.25,
+        "cpu_wait_seconds": 0.0,
+        "lateness": Histogram(),
+        "gave_up": None,
+        **more,
+    }
     return PhaseReport(start_ns + int(from_interval * INTERVAL_NS), start_ns + int(to_interval * INTERVAL_NS), **values)
 
 
@@ -249,7 +256,7 @@ def test_one_client_is_measured_from_its_first_opening_to_its_last_closing() -> 
 def test_nothing_measured_is_a_rate_of_nothing(clients: int) -> None:
     def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
         tell(report_of({(0, True): Tally(errors=3)}))
-        return [PhaseReport(0, 0, False, 0.0, Histogram(), "3 sessions in a row completed no object")]
+        return [PhaseReport(0, 0, False, 0.0, 0.0, Histogram(), "3 sessions in a row completed no object")]
 
     outcome, _, _ = carry_out(phase(clients=clients), script)
     (result,) = outcome.results

@@ -38,3 +38,9 @@ def test_memory_measures_worker_and_coordinator() -> None:
     for name in ("worker", "coordinator"):
         assert document["growth"][name] == document["peaks"][str(many)][name] - document["peaks"][str(few)][name]
         assert document["peaks"][str(few)][name] > 10 << 20
+
+
+def test_ceilings_are_measured_for_engine_and_wire() -> None:
+    found = {(c["limit"], c["operation"], c["object_bytes"]): c for c in small("ceilings")["ceilings"]}
+    assert len(found) == 8
+    assert all(c["errors"] == 0 and c["objects_per_second"] > 0 for c in found.values())

@@ -67,7 +67,7 @@ def make_result() -> MakeResult:
             "object_response_ms": _latency(objects, object_ms),
             "first_byte_ms": _latency(objects, object_ms * 0.8),
             "server": ServerUsage(88.0, 31.0, 92.0, 40.0, 0, objects * object_bytes, 0.02),
-            "client": ClientUsage(12.0, 39.5, 0.2),
+            "client": ClientUsage(12.0, 1.0, 39.5, 0.2),
             "limited_by": "server cpu",
             "settled": True,
             "unsteady": None,

@@ -36,7 +36,7 @@ def test_every_promised_key_is_there(make_result: MakeResult) -> None:
     for population in [name for name in PROMISED if name.endswith("_ms")]:
         assert document[population].keys() >= {"mean", "p50", "p70", "p90", "p99", "p99_9", "max"}
     assert document["server"].keys() >= {"cpu_percent", "disk_busy_percent", "network_megabytes_per_second"}
-    assert document["client"].keys() == {"cpu_percent", "cpu_microseconds_per_object", "lateness_p99_ms"}
+    assert document["client"].keys() >= {"cpu_percent", "cpu_microseconds_per_object", "lateness_p99_ms"}
 
 
 @pytest.mark.parametrize(
