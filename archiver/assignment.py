@@ -92,6 +92,14 @@ class IntervalReport:
     errors: list[ErrorKind]
 
 
+class CpuSample(NamedTuple):
+    """What a worker's process has used so far. Counters, so that any two instants have a difference."""
+
+    at_ns: int  # CLOCK_MONOTONIC
+    used_seconds: float  # on a core
+    waited_seconds: float  # ready to run, but without a core
+
+
 @dataclass(slots=True)
 class PhaseReport:
     """What a worker says at the end of a phase. Times are CLOCK_MONOTONIC nanoseconds.
@@ -104,8 +112,7 @@ class PhaseReport:
     measured_from_ns: int
     measured_to_ns: int
     settled: bool
-    cpu_seconds: float  # of the worker, in the measured time
-    cpu_wait_seconds: float  # in which it was ready to run, but had no core
+    cpu: list[CpuSample]  # of the worker, through the phase
     lateness: Histogram
     gave_up: str | None  # why no client could go on
 

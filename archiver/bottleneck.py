@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from results.model import ClientUsage, ServerUsage
 
-CLIENT_CPU_PERCENT = 85.0  # of each worker's time: on a core, or ready to run but without one
+CLIENT_BUSY_PERCENT = 85.0  # of the busiest worker's time: on a core, or ready to run but without one
 CLIENT_LATENESS_MS = 20.0  # 99th percentile: the event loop was starved
 SERVER_CPU_PERCENT = 90.0  # of one core: the embedded store has one event loop
 DISK_BUSY_PERCENT = 90.0
 
 
-def limited_by(client: ClientUsage, server: ServerUsage | None, workers: int) -> str | None:
+def limited_by(client: ClientUsage, server: ServerUsage | None) -> str | None:
     """``client``, ``server cpu``, ``server disk``; None where nothing is near saturation: bound by latency."""
-    busy_percent = (client.cpu_percent + client.cpu_wait_percent) / max(1, workers)
-    if busy_percent >= CLIENT_CPU_PERCENT or client.lateness_p99_ms >= CLIENT_LATENESS_MS:
+    if client.busiest_worker_percent >= CLIENT_BUSY_PERCENT or client.lateness_p99_ms >= CLIENT_LATENESS_MS:
         return "client"
     if server is None:
         return None

@@ -77,6 +77,8 @@ class PhaseOutcome:
     archived: list[tuple[int, int, int]]  # object bytes, first and last number
     errors: list[FirstError]
     gave_up: str | None
+    start_ns: int  # CLOCK_MONOTONIC
+    end_ns: int
 
     def archived_objects(self) -> int:
         return sum(last - first + 1 for _, first, last in self.archived)
@@ -85,8 +87,14 @@ class PhaseOutcome:
         return sum(size * (last - first + 1) for size, first, last in self.archived)
 
     def unknown_objects(self) -> int:
-        """Archives whose answer never came: the platform may hold them all the same."""
-        return sum(e.count for e in self.errors if e.operation == "archive" and not e.reason[0].isdigit())
+        """Archives that the platform may hold although it did not say so: answers that never came, answers of a
+        server in trouble (5xx), and attempts that were sent again."""
+        failures = [error for error in self.errors if error.operation == "archive"]
+        unknown = sum(e.count for e in failures if not e.reason.startswith("4") and not e.reason.startswith("3"))
+        names = {workload.name for workload in self.phase.workloads if workload.operation == "archive"}
+        rows = [row for row in self.intervals if row.workload in names]
+        tried = sum(row.objects for row in rows) + sum(error.count for error in failures)
+        return unknown + max(0, sum(row.attempts for row in rows) - tried)
 
 
 class ObjectNumbers:
@@ -171,10 +179,14 @@ class Coordinator:
             archived=merge.archived_ranges(),
             errors=merge.first_errors(),
             gave_up=next((report.gave_up for report in reports if report.gave_up), _nothing_to_do(assignments)),
+            start_ns=start_ns,
+            end_ns=end_ns,
         )
         totals = merge.totals(window)
         objects_measured = sum(tally.objects for tally, _ in totals)
-        client = _client_usage(reports, seconds, objects_measured)
+        client = _client_usage(reports, window, objects_measured)
+        if phase.clients == 1 and not totals[0][0].attempts and not outcome.errors and outcome.gave_up is None:
+            outcome.gave_up = "no session was left to measure after the warm-up: too few objects of this size"
         for workload, (tally, outside) in zip(phase.workloads, totals, strict=True):
             counts = _measured_counts(workload.name, outcome.intervals)
             result = self._result(phase, workload, tally, outside, counts, seconds, window, usage, client)
@@ -282,7 +294,7 @@ class Coordinator:
             first_byte_ms=latency("first_byte"),
             server=usage,
             client=client,
-            limited_by=limited_by(client, usage, min(self._worker_count, phase.clients)),
+            limited_by=limited_by(client, usage),
             settled=window.settled,
             unsteady=unsteady_because(counts),
             achieved_per_second=tally.objects / seconds if seconds else 0.0,
@@ -335,6 +347,8 @@ class _Merge:
             return Window(from_ns, max(from_ns, to_ns), None, None, settled)
         first = (from_ns - start_ns) // INTERVAL_NS
         last = (to_ns - start_ns) // INTERVAL_NS
+        if (last - first) * INTERVAL_NS < self._phase.stop.seconds_min * 1e9:
+            settled = False  # a client ran out of its share before the time asked for
         if last <= first:
             # The shares were used up within the warm-up: all there is to show is the whole, marked as unsettled.
             first, settled = 0, False
@@ -400,16 +414,24 @@ def _measured_counts(workload: str, rows: Sequence[IntervalRow]) -> list[int]:
     return [measured.get(interval, 0) for interval in range(min(measured) + 1, max(measured))]
 
 
-def _client_usage(reports: Sequence[PhaseReport], seconds: float, objects: int) -> ClientUsage:
-    cpu_seconds = sum(report.cpu_seconds for report in reports)
+def _client_usage(reports: Sequence[PhaseReport], window: Window, objects: int) -> ClientUsage:
+    """What the workers spent in the window: their counters, interpolated at its edges."""
+    seconds = (window.to_ns - window.from_ns) / 1e9
+    edges = (window.from_ns, window.to_ns)
+    used, busy = [0.0], [0.0]
     lateness = Histogram()
     for report in reports:
+        at = [sample.at_ns for sample in report.cpu]
+        on_core = np.diff(np.interp(edges, at, [sample.used_seconds for sample in report.cpu]))[0]
+        waiting = np.diff(np.interp(edges, at, [sample.waited_seconds for sample in report.cpu]))[0]
+        used.append(float(on_core))
+        busy.append(float(on_core + waiting))
         lateness.add(report.lateness.part())
     late = lateness.latency()
     return ClientUsage(
-        cpu_percent=cpu_seconds / seconds * 100 if seconds else 0.0,
-        cpu_wait_percent=sum(r.cpu_wait_seconds for r in reports) / seconds * 100 if seconds else 0.0,
-        cpu_microseconds_per_object=cpu_seconds / objects * 1e6 if objects else None,
+        cpu_percent=sum(used) / seconds * 100 if seconds else 0.0,
+        busiest_worker_percent=max(busy) / seconds * 100 if seconds else 0.0,
+        cpu_microseconds_per_object=sum(used) / objects * 1e6 if objects else None,
         lateness_p99_ms=late.p99 if late is not None else 0.0,
     )
 

@@ -27,6 +27,7 @@ class Placement:
     backend: str
     platform: str | None  # None: somebody else's, reached by its endpoint; else Archiver starts it
     endpoint: str
+    region: str
     bucket: str
     bucket_created: bool
     prefix: str

@@ -9,6 +9,7 @@ CREATE TABLE IF NOT EXISTS placement (
     backend           TEXT NOT NULL,
     platform          TEXT,              -- NULL: somebody else's, reached by its endpoint; else Archiver starts it
     endpoint          TEXT NOT NULL,
+    region            TEXT NOT NULL,
     bucket            TEXT NOT NULL,
     bucket_created    INTEGER NOT NULL,  -- 1: made by this run, so cleanup may remove it
     prefix            TEXT NOT NULL,

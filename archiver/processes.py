@@ -190,7 +190,7 @@ class WorkerProcesses:
     def _death(self, pipe: Connection[Any, Any]) -> str:
         process = self._processes[self._pipes.index(pipe)]
         process.join(timeout=5)
-        return f"worker {process.name} died (exit status {process.exitcode}); what it had reported is saved"
+        return f"worker {process.name} died (exit status {process.exitcode}); the phases that had finished are saved"
 
 
 def _readable(

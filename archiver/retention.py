@@ -12,6 +12,7 @@ from enum import StrEnum
 from archiver.errors import SafetyRefused
 from archiver.sizes import format_bytes, format_duration, format_instant
 
+SHORTEST_SECONDS = 2.0  # dates are whole seconds, and a request takes its time
 PHASE_SECONDS_MAX = 3600.0  # how far a phase's promised latest date lies beyond its first
 
 
@@ -93,6 +94,11 @@ def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: f
         raise SafetyRefused(
             "the retain-until date is not in the future on the server's clock "
             f"({format_instant(server_now)}); choose a later --retain-until or a longer --retain-for"
+        )
+    if asked_seconds < SHORTEST_SECONDS:
+        raise SafetyRefused(
+            f"a lock of {asked_seconds:g} s may be over before the platform has it; --retain-for takes "
+            f"{SHORTEST_SECONDS:g}s or more"
         )
     if asked_seconds > guards.max_retain_seconds:
         raise SafetyRefused(

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,17 +19,18 @@ from archiver import caches, machine
 from archiver.assignment import INTERVAL_NS, IntervalReport
 from archiver.content import GENERATOR
 from archiver.coordinator import Coordinator, Fill, ObjectNumbers, PhaseOutcome, RunSetting
-from archiver.errors import ArchiverError, NotEnoughSpace, RunFailed, UsageError
+from archiver.errors import ArchiverError, NotEnoughSpace, ResultsError, RunFailed, UsageError
 from archiver.ledger import Ledger, Placement
 from archiver.processes import WorkerProcesses
 from archiver.retention import DateMaker, Guards, Retention, RetentionMode, check, latest_date
 from archiver.sampler import ResourceSampler
 from archiver.sizes import format_bytes
-from backends.base import Backend, Location, RunPlan
+from backends.base import Backend, RunPlan
 from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
 from scenarios.model import Phase, Scenario
 
 SPACE_RESERVE_BYTES = 1 << 30
+DATE_TOLERANCE_SECONDS = 2.0  # dates and the server's clock are known in whole seconds
 
 
 class HostedStore(Protocol):
@@ -41,7 +42,7 @@ class HostedStore(Protocol):
 
     @property
     def pid(self) -> int:
-        """Its process, whose children count with it."""
+        """Its process."""
 
     @property
     def data_dir(self) -> Path:
@@ -86,7 +87,6 @@ class RunOutcome:
     database: Path
     interrupted: bool = False
     failure: str | None = None
-    doubts: list[str] = field(default_factory=list)
 
 
 def new_run_id() -> str:
@@ -105,11 +105,13 @@ def execute(
     """Carry out a scenario. Raises UsageError and PlatformError before anything is measured; afterwards what went
     wrong is in the outcome, and what finished is in the database."""
     capabilities = backend.capabilities
+    if options.retention.legal_hold and not capabilities.legal_hold:
+        raise UsageError(f"--legal-hold: the {backend.name} backend does not offer it")
     mode = options.retention.mode
     if mode is not RetentionMode.NONE and mode.value not in capabilities.retention_modes:
         raise UsageError(f"--retention-mode {mode.value}: the {backend.name} backend does not offer it")
     profile = backend.profile()
-    objects_max, bytes_max = scenario.archived_max()
+    bytes_max = scenario.archived_max()[1]
     check(options.retention, options.guards, bytes_max, backend.server_now)
     if hosted is not None:
         _check_space(hosted, bytes_max)
@@ -119,7 +121,7 @@ def execute(
     worker_count = options.workers or len(cores)
     if hosted is not None:
         _pin(hosted, cores)
-    location = backend.prepare(RunPlan(run_id, options.retention, objects_max, bytes_max))
+    location = backend.locate(RunPlan(run_id, options.retention))
     content_seed = secrets.randbits(62)
     record = RunRecord(
         id=run_id,
@@ -146,6 +148,31 @@ def execute(
     )
     database = RunDatabase.create(options.out_dir / run_id / FILE_NAME, record)
     outcome = RunOutcome(run_id, database.path)
+    place = Placement(
+        run=run_id,
+        phase="prepare",
+        backend=backend.name,
+        platform=hosted.platform if hosted is not None else None,
+        endpoint=location.endpoint,
+        region=location.region,
+        bucket=location.bucket,
+        bucket_created=location.bucket_created,
+        prefix=location.prefix,
+        retention_mode=options.retention.mode.value,
+        latest_retain_until=None,
+        legal_hold=options.retention.legal_hold,
+        objects_max=0,
+        bytes_max=0,
+    )
+    try:
+        if capabilities.stores_content:
+            # In the ledger before it is made, so that no bucket is ever left without a record.
+            ledger.close_placement(ledger.open_placement(place), 0, 0)
+        backend.prepare()
+    except BaseException:
+        database.finish(time.time(), "fail")
+        database.close()
+        raise
     sampler = ResourceSampler(
         hosted.pid if hosted else None, hosted.data_dir if hosted else None, watch_host=shared_host
     )
@@ -164,7 +191,7 @@ def execute(
         op_log_dir=options.op_log_dir,
     )
     phases = _Phases(
-        backend, hosted, options, ledger, location, database, sampler,
+        backend, hosted, options, ledger, place, database, sampler,
         Coordinator(setting, workers, sampler, worker_count), ObjectNumbers(content_seed), observer, outcome,
         lock_is_to_be_read=options.retention.locks and capabilities.stores_content,
     )  # fmt: skip
@@ -178,9 +205,12 @@ def execute(
     finally:
         workers.close()
         sampler.stop()
-        database.add_samples(sampler.take_unstored())
         verdict = "interrupted" if outcome.interrupted else "fail" if outcome.failure else "none"
-        database.finish(time.time(), verdict)
+        try:
+            database.add_samples(sampler.take_unstored())
+            database.finish(time.time(), verdict)
+        except ResultsError as error:  # a full disk: what was committed before stays
+            outcome.failure = outcome.failure or str(error)
         database.close()
     return outcome
 
@@ -193,7 +223,7 @@ class _Phases:
     hosted: HostedStore | None
     options: RunOptions
     ledger: Ledger
-    location: Location
+    place: Placement  # what every phase's record has in common
     database: RunDatabase
     sampler: ResourceSampler
     coordinator: Coordinator
@@ -210,7 +240,7 @@ class _Phases:
             self._store(outcome)
             self.observer.phase_finished(outcome)
             if outcome.archived and self.lock_is_to_be_read:
-                self._read_lock(outcome.archived[0][1])
+                self._read_lock(outcome)
             if outcome.gave_up is not None:
                 first = f": {outcome.errors[0].reason}: {outcome.errors[0].message}" if outcome.errors else ""
                 raise RunFailed(f"{phase.label}: {outcome.gave_up}{first}; the run ends here")
@@ -226,7 +256,15 @@ class _Phases:
             latest = latest_date(options.retention, options.guards, self.backend.server_now)
             if latest is not None:
                 dates = DateMaker(options.retention, latest)
-            row = self.ledger.open_placement(self._placement(phase, latest, objects_max, bytes_max))
+            row = self.ledger.open_placement(
+                replace(
+                    self.place,
+                    phase=phase.label,
+                    latest_retain_until=latest,
+                    objects_max=objects_max,
+                    bytes_max=bytes_max,
+                )
+            )
         outcome = self.coordinator.run_phase(phase, self.numbers, dates, self.observer.reported, self._fill())
         if reads and self.hosted is not None:
             self._judge_temperature(outcome)
@@ -245,40 +283,28 @@ class _Phases:
 
     def _fill(self) -> Fill:
         files = self.hosted.data_files() if self.hosted is not None else None
-        store_bytes = None if files is None else sum(path.stat().st_size for path in files)
+        store_bytes = None if files is None else sum(_size(path) for path in files)
         return Fill(store_bytes, self.archived_bytes)
 
-    def _placement(self, phase: Phase, latest: float | None, objects_max: int, bytes_max: int) -> Placement:
-        location, retention = self.location, self.options.retention
-        return Placement(
-            run=self.outcome.run_id,
-            phase=phase.label,
-            backend=self.backend.name,
-            platform=self.hosted.platform if self.hosted is not None else None,
-            endpoint=location.endpoint,
-            bucket=location.bucket,
-            bucket_created=location.bucket_created,
-            prefix=location.prefix,
-            retention_mode=retention.mode.value,
-            latest_retain_until=latest,
-            legal_hold=retention.legal_hold,
-            objects_max=objects_max,
-            bytes_max=bytes_max,
-        )
-
-    def _read_lock(self, number: int) -> None:
-        """Read the first lock back: a run over locks that are not there is worth nothing."""
+    def _read_lock(self, outcome: PhaseOutcome) -> None:
+        """Read the first lock back: a run over locks that are not there, or not those asked for, is worth nothing."""
         self.lock_is_to_be_read = False
-        latest = latest_date(self.options.retention, self.options.guards, self.backend.server_now)
-        problem = self.backend.lock_problem(number, latest)
+        retention = self.options.retention
+        earliest = latest = retention.retain_until
+        if retention.retain_for_seconds is not None:
+            first = outcome.started_at + self.backend.server_now - time.time() + retention.retain_for_seconds
+            earliest, latest = first - DATE_TOLERANCE_SECONDS, first + outcome.seconds + DATE_TOLERANCE_SECONDS
+            promised = latest_date(retention, self.options.guards, self.backend.server_now)
+            if promised is not None:  # COMPLIANCE dates never pass what the user accepted
+                earliest, latest = min(earliest, promised), min(latest, promised)
+        problem = self.backend.lock_problem(outcome.archived[0][1], earliest, latest)
         self.database.set_lock_verified(problem or "verified")
         if problem is not None:
             raise RunFailed(f"the platform did not keep the lock: {problem}")
 
     def _judge_temperature(self, outcome: PhaseOutcome) -> None:
         """Say whether what was retrieved came from a disk, by what its device read meanwhile."""
-        now_ns = time.monotonic_ns()
-        read = self.sampler.device_read_bytes(now_ns - int(outcome.seconds * 1e9), now_ns)
+        read = self.sampler.device_read_bytes(outcome.start_ns, outcome.end_ns)
         served = sum(row.bytes for row in outcome.intervals)
         warmth = caches.temperature(read, served)
         outcome.results = [
@@ -305,6 +331,13 @@ class _Phases:
             )
         )
         self.database.add_samples(self.sampler.take_unstored())
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # a segment that was removed meanwhile
+        return 0
 
 
 def _worker_cores(shared_host: bool) -> list[int]:

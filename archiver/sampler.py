@@ -44,7 +44,7 @@ class ResourceSampler:
     def take(self) -> None:
         """Take one sample now."""
         cores = psutil.cpu_times(percpu=True)
-        busy = [sum(core) - core.idle - core.iowait - core.guest - core.guest_nice for core in cores]
+        busy = [sum(core) - core.idle - core.iowait - core.steal - core.guest - core.guest_nice for core in cores]
         disks = psutil.disk_io_counters(perdisk=True) or {}
         networks = psutil.net_io_counters(pernic=True)
         sample = SampleRow(
@@ -115,8 +115,9 @@ class ResourceSampler:
                 return None
             a = samples[after]
             b = samples[min(after + 1, len(samples) - 1)]
-        if b.monotonic_ns == a.monotonic_ns:
-            return a
+        if b is a:
+            # Beyond the last sample: near enough, or the sampler has died and nothing is known.
+            return a if at_ns - a.monotonic_ns < 3 * PERIOD_SECONDS * 1e9 else None
         share = (at_ns - a.monotonic_ns) / (b.monotonic_ns - a.monotonic_ns)
 
         def between(x: float, y: float) -> float:

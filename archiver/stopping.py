@@ -67,6 +67,8 @@ class SessionStop:
         elapsed_seconds = (now_ns - self.measured_from_ns) / 1e9
         self.settled = self._session_seconds.half_width() <= self._stop.precision
         if elapsed_seconds >= self._stop.seconds_max or sessions * self._session_bytes >= self._stop.bytes_max:
+            # Ended by a limit before its time: precise or not, too short to be called settled.
+            self.settled = self.settled and elapsed_seconds >= self._stop.seconds_min
             return False
         return elapsed_seconds < self._stop.seconds_min or not self.settled
 

@@ -10,16 +10,17 @@ import asyncio
 import gc
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import uvloop
 
 import backends
 from archiver.assignment import (
+    INTERVAL_NS,
     Assignment,
     Channel,
     ClientAssignment,
+    CpuSample,
     IntervalReport,
     PhaseReport,
     Tally,
@@ -52,19 +53,12 @@ def run_phase(assignment: Assignment, channel: Channel) -> PhaseReport:
         gc.unfreeze()
 
 
-class _Cpu(NamedTuple):
-    """Of this process, in seconds: on a core, and ready to run but without one."""
-
-    used_seconds: float
-    waited_seconds: float
-
-
-def _cpu_now() -> _Cpu:
+def _cpu_now() -> CpuSample:
     try:
         waited_ns = int(Path("/proc/self/schedstat").read_text().split()[1])
     except (OSError, IndexError):  # a kernel without scheduler statistics
         waited_ns = 0
-    return _Cpu(time.process_time(), waited_ns / 1e9)
+    return CpuSample(time.monotonic_ns(), time.process_time(), waited_ns / 1e9)
 
 
 class _PhaseRun:
@@ -82,8 +76,7 @@ class _PhaseRun:
         self._archived: list[tuple[int, int, int]] = []
         self._lateness_ns: list[int] = []
         self._lateness = Histogram()
-        self._cpu_from = _Cpu(0.0, 0.0)
-        self._cpu_to: _Cpu | None = None
+        self._cpu: list[CpuSample] = []
         self.start_ns = 0
 
     async def run(self) -> PhaseReport:
@@ -93,7 +86,7 @@ class _PhaseRun:
         self.stop: StopDecision = (
             SessionStop(phase, phase.workloads[0]) if phase.clients == 1 else WindowStop(phase, self.start_ns)
         )
-        self._cpu_from = _cpu_now()
+        self._cpu.append(_cpu_now())
         clients = [] if self._channel.should_stop() else self._clients
         tasks = [asyncio.create_task(client.run()) for client in clients]
         ticker = asyncio.create_task(self._tick(tasks))
@@ -101,8 +94,8 @@ class _PhaseRun:
         ticker.cancel()
         await asyncio.gather(ticker, return_exceptions=True)
         await self.plane.end_phase()
-        cpu_to = self._cpu_to or _cpu_now()
         self.flush()
+        self._cpu.append(_cpu_now())
         if self._op_log is not None:
             self._op_log.close()
         for result in results:
@@ -113,15 +106,10 @@ class _PhaseRun:
             self.stop.measured_from_ns,
             self.stop.measured_to_ns,
             self.stop.settled,
-            cpu_to.used_seconds - self._cpu_from.used_seconds,
-            cpu_to.waited_seconds - self._cpu_from.waited_seconds,
+            self._cpu,
             self._lateness,
             reasons[0] if reasons else None,
         )
-
-    def measuring_begins(self) -> None:
-        """The warm-up is over: from here on the worker's CPU counts."""
-        self._cpu_from = _cpu_now()
 
     def fold(self, client: _Client) -> None:
         """Count one client's new rows."""
@@ -149,18 +137,13 @@ class _PhaseRun:
         """Watch how late timers fire, whether to stop, and report once a second."""
         loop = asyncio.get_running_loop()
         report_at = loop.time() + REPORT_SECONDS
-        window = self.stop if isinstance(self.stop, WindowStop) else None
-        measuring = window is None
         while True:
             due = loop.time() + TICK_SECONDS
             await asyncio.sleep(TICK_SECONDS)
             now_ns = time.monotonic_ns()
             self._lateness_ns.append(int((loop.time() - due) * 1e9))
-            if window is not None and not measuring and now_ns >= window.measured_from_ns:
-                measuring = True
-                self.measuring_begins()
-            if window is not None and self._cpu_to is None and now_ns >= window.measured_to_ns:
-                self._cpu_to = _cpu_now()
+            if now_ns - self._cpu[-1].at_ns >= INTERVAL_NS:
+                self._cpu.append(_cpu_now())
             if self._channel.should_stop():
                 for task in tasks:
                     task.cancel()
@@ -196,7 +179,6 @@ class _Client:
                 return
             if stop.measured_from_ns != measured_before:
                 self._run.fold(self)  # what came before was warm-up
-                self._run.measuring_begins()
             batch = self._next_batch()
             if batch is None:
                 stop.ran_out(now_ns)

@@ -25,7 +25,6 @@ class Capabilities:
 
     retention_modes: tuple[str, ...] = ()  # which of GOVERNANCE, COMPLIANCE can be asked for per object
     legal_hold: bool = False  # a hold can be placed with the archive operation
-    governance_bypass: bool = False  # a privileged caller can delete before the date
     stores_content: bool = True  # False: archived bytes go nowhere, so nothing can be retrieved or verified
 
 
@@ -50,8 +49,6 @@ class RunPlan:
 
     run_id: str
     retention: Retention
-    objects_max: int
-    bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +79,9 @@ class Location:
     """Where a run's objects are: what the ledger and cleanup need."""
 
     endpoint: str
+    region: str
     bucket: str
-    bucket_created: bool
+    bucket_created: bool  # by the run, so that cleanup may remove it
     prefix: str
 
 
@@ -94,6 +92,7 @@ class RemovalReport:
     objects_removed: int = 0
     bytes_removed: int = 0
     bucket_removed: bool = False
+    bucket_missing: bool = False  # the platform that answered has no such bucket
     objects_left: int = 0
     locked_until: float | None = None  # epoch seconds, the latest date among what is left
     on_hold: bool = False  # a legal hold was seen among what is left
@@ -122,15 +121,21 @@ class Backend(Protocol):
     def profile(self) -> PlatformProfile:
         """Ask the platform what it is. Raises PlatformError where it cannot be reached."""
 
-    def prepare(self, plan: RunPlan) -> Location:
-        """Make the place for a run's objects and verify its lock. Raises PlatformError."""
+    def locate(self, plan: RunPlan) -> Location:
+        """Where the run's objects will be; touches nothing, so that the ledger can know it first."""
+
+    def prepare(self) -> None:
+        """Make that place and verify its lock. Raises PlatformError."""
 
     @property
     def server_now(self) -> float:
         """The platform's clock in epoch seconds, as far as it can be known."""
 
-    def lock_problem(self, number: int, latest: float | None) -> str | None:
-        """What is wrong with the lock the platform reports for archived object ``number``; None: nothing."""
+    def lock_problem(self, number: int, earliest: float | None, latest: float | None) -> str | None:
+        """What is wrong with the lock the platform reports for archived object ``number``; None: nothing.
+
+        Its date is to lie between the two (epoch seconds); None where no date was asked for.
+        """
 
     def worker_setting(self) -> Any:
         """A picklable value from which ``in_worker`` makes the data plane. May hold secrets; never stored."""

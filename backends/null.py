@@ -49,7 +49,6 @@ class NullBackend:
     capabilities = Capabilities(
         retention_modes=("GOVERNANCE", "COMPLIANCE"),
         legal_hold=True,
-        governance_bypass=True,
         stores_content=False,
     )
 
@@ -58,14 +57,17 @@ class NullBackend:
             "null", self.name, (), None, tls=False, shares_host=False, durability="none", server_clock_offset_seconds=0
         )
 
-    def prepare(self, plan: RunPlan) -> Location:
-        return Location(endpoint="null", bucket="", bucket_created=False, prefix=plan.run_id)
+    def locate(self, plan: RunPlan) -> Location:
+        return Location(endpoint="null", region="", bucket="", bucket_created=False, prefix=plan.run_id)
+
+    def prepare(self) -> None:
+        pass
 
     @property
     def server_now(self) -> float:
         return time.time()
 
-    def lock_problem(self, number: int, latest: float | None) -> str | None:
+    def lock_problem(self, number: int, earliest: float | None, latest: float | None) -> str | None:
         return None
 
     def worker_setting(self) -> None:

@@ -72,7 +72,7 @@ def matrix_cells(results: Sequence[Result]) -> dict[CellKey, MatrixCell]:
     different settings: one number cannot stand for both.
     """
     if not results:
-        raise ResultsError("this run holds no results: no phase finished. Resume it, or look at its errors")
+        raise ResultsError("this run holds no results: no phase finished")
     parallel = {result.phase for result in results if result.clients > 1}
     alone = [result for result in _in_order(results) if result.clients == 1]
     return _collect([result for result in alone if result.phase not in parallel] or alone)

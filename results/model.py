@@ -41,8 +41,8 @@ class ServerUsage:
 class ClientUsage:
     """What the tester itself spent during the measured time."""
 
-    cpu_percent: float  # of one core, summed over workers
-    cpu_wait_percent: float  # of the time, summed over workers: ready to run, but without a core
+    cpu_percent: float  # 100 = one core busy, summed over workers
+    busiest_worker_percent: float  # of the time the busiest worker had a core, or was ready to run but had none
     cpu_microseconds_per_object: float | None
     lateness_p99_ms: float  # how late the event loop's timers fired
 
@@ -83,8 +83,8 @@ class Result:
     objects: int  # completed well inside the measured time
     bytes: int
     attempts: int
-    errors: int
-    refusals: int
+    errors: int  # of the whole phase, warm-up and drain included
+    refusals: int  # requests of the measured time that the platform answered with an error, retried ones included
     seconds: float  # what the rates are divided by
     warm_up_objects: int
     drained_objects: int  # finished after the deadline: in neither numerator nor time

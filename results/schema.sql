@@ -8,7 +8,7 @@ CREATE TABLE run (
     started_at      REAL NOT NULL,           -- epoch seconds
     ended_at        REAL,                    -- NULL: still running, or killed
     verdict         TEXT,                    -- pass, fail, none, interrupted; NULL as above
-    command_line    TEXT NOT NULL,           -- JSON list, secrets redacted
+    command_line    TEXT NOT NULL,           -- JSON list; no option takes a secret
     scenario        TEXT NOT NULL,
     scenario_title  TEXT NOT NULL,
     scenario_json   TEXT NOT NULL,           -- the whole file with overrides applied

@@ -23,6 +23,7 @@ from archiver.sizes import parse_duration, parse_size
 from scenarios.model import OBJECTS_PER_SESSION_MAX, OperationName, Order, Phase, Scenario, StopRule, Workload
 
 OBJECT_BYTES_MAX = 64 << 20
+SECONDS_MAX = 3600.0  # the dates of a phase are promised to the ledger this far ahead
 
 
 class SizeBytes(int):
@@ -241,6 +242,8 @@ def _check(table: _File, where: str, allow_large_sessions: bool) -> None:
                 raise ScenarioError(f"{key}: stop.{name} must be a number of at least 0")
         if not 0 < stop.seconds_min <= stop.seconds_max:
             raise ScenarioError(f"{key}: stop.seconds_min must be above 0s and not above stop.seconds_max")
+        if stop.seconds_max > SECONDS_MAX:
+            raise ScenarioError(f"{key}: stop.seconds_max is above {SECONDS_MAX:.0f}s, the longest a phase may take")
         if stop.bytes_max < 1 or stop.client_bytes_max < 1:
             raise ScenarioError(f"{key}: stop.bytes_max and stop.client_bytes_max must be at least 1 byte")
     _check_retrieve_has_source(table, where)

@@ -97,7 +97,8 @@ def s3_setting(store: embedded.StoreProcess) -> Any:
             region="us-east-1",
         )
     )
-    backend.prepare(RunPlan("fault", Retention(), 1, 1))
+    backend.locate(RunPlan("fault", Retention()))
+    backend.prepare()
     return backend.worker_setting()
 
 

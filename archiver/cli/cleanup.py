@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 
 import click
 
-from archiver.errors import UsageError
+from archiver.errors import PlatformError, UsageError
 from archiver.home import ledger_path
 from archiver.ledger import Ledger, Placement
 from archiver.platforms import open_backend
@@ -56,6 +57,11 @@ def cleanup(
         raise UsageError(f"{run}: {message}; its id is the name of its folder")
     options = S3Options(endpoints=(), profile=profile, ca_bundle=ca_bundle, insecure=insecure)
     report = _remove(placements, options, bypass_governance, release_holds)
+    if report.bucket_missing and any(_may_be_locked(place) for place in placements):
+        raise PlatformError(
+            f"{run}: {placements[0].endpoint} has no bucket {placements[0].bucket}, yet objects of this run are locked "
+            "there; is another platform answering at that address? The ledger keeps its record"
+        )
     bucket = ", and its bucket" if report.bucket_removed else ""
     click.echo(f"{run}: removed {report.objects_removed:,} objects ({format_bytes(report.bytes_removed)}){bucket}")
     if not report.objects_left:
@@ -72,13 +78,20 @@ def _remove(
 ) -> RemovalReport:
     """One platform and one prefix hold all of a run."""
     place = placements[0]
-    location = Location(place.endpoint, place.bucket, place.bucket_created, place.prefix)
+    location = Location(place.endpoint, place.region, place.bucket, place.bucket_created, place.prefix)
     # The bypass header is only for what can be bypassed: a bucket without Object Lock refuses it (400).
     bypass = bypass_governance and any(p.retention_mode == RetentionMode.GOVERNANCE.value for p in placements)
     if place.platform is None and place.backend == "s3":
-        options = replace(options, endpoints=(place.endpoint,))
+        options = replace(options, endpoints=(place.endpoint,), region=place.region)
     with open_backend(place.backend, place.platform, options) as (backend, _):
         return backend.remove(location, bypass_governance=bypass, release_holds=release_holds)
+
+
+def _may_be_locked(place: Placement) -> bool:
+    """True while what was put there cannot all have been removed."""
+    if place.objects == 0:
+        return False
+    return place.legal_hold or (place.latest_retain_until or 0.0) > time.time()
 
 
 def _why(report: RemovalReport) -> str:

@@ -33,12 +33,15 @@ def document(database: RunDatabase) -> dict[str, Any]:
         "command_line": run["command_line"],
         "shared_host": bool(run["shared_host"]),
         "lock_verified": run["lock_verified"],
+        "content": run["content_kind"],
         "order": run["sweep_order"],
         "order_seed": run["order_seed"],
         "drifts": [asdict(drift) for drift in drifts(database)],
         "doubts": doubts(database),
     }
-    return run_document(facts, database.results())
+    results = database.results()
+    failed = run["verdict"] in ("fail", "interrupted") or any(result.errors for result in results)
+    return run_document(facts, results, verdict="fail" if failed else "none")
 
 
 def run_json(database: RunDatabase) -> str:
@@ -60,6 +63,7 @@ def facts(database: RunDatabase) -> dict[str, str]:
         lock += ", legal hold"
     if run["lock_verified"]:
         lock += f" (first lock read back: {run['lock_verified']})"
+    warm_up = sum(result.warm_up_objects for result in database.results())
     offset = platform["server_clock_offset_seconds"]
     return {
         "run": run["id"],
@@ -75,6 +79,7 @@ def facts(database: RunDatabase) -> dict[str, str]:
         "client": f"{host['processor']}, {host['cores']} cores, {format_bytes(host['memory_bytes'])} memory, "
         f"kernel {host['kernel']}, Python {host['python']}, {run['workers']} worker(s)"
         + (f" on core {', '.join(map(str, run['worker_cores']))}" if run["worker_cores"] else ""),
+        "warm-up": f"{warm_up:,} objects before the measured times, in no rate",
         "command": " ".join(run["command_line"]),
     }
 
@@ -87,6 +92,7 @@ def print_run(database: RunDatabase) -> None:
     results = database.results()
     if not results:
         click.echo("\nno phase finished, so there is nothing to show")
+        _print_left_behind(run["id"])
         return
     for table in build_tables(results):
         if table.name == LONG_TABLE:

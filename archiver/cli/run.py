@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from archiver.errors import UsageError
 from archiver.home import ledger_path, runs_dir
 from archiver.ledger import Ledger
 from archiver.platforms import PLATFORMS, open_backend
-from archiver.retention import Guards, Retention, RetentionMode, latest_date
+from archiver.retention import Guards, Retention, RetentionMode, check, latest_date
 from archiver.run import RunOptions, execute
 from archiver.sizes import format_bytes, format_instant
 from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
@@ -128,8 +129,13 @@ def run(**given: Any) -> None:  # fmt: skip
     )
     options = _options(given)
     if given["dry_run"]:
-        _print_plan(scenario, options)
+        check(options.retention, options.guards, scenario.archived_max()[1], time.time())
+        _print_plan(scenario)
+        for line in _left_behind(scenario, options):
+            click.echo(line)
         return
+    if given["op_log"] is not None:
+        _make_folder(given["op_log"])
     s3_options = S3Options(
         endpoints=given["endpoints"],
         bucket=given["bucket"],
@@ -146,6 +152,9 @@ def run(**given: Any) -> None:  # fmt: skip
         retries=given["retries"],
     )
     say = not given["quiet"]
+    if say:
+        for line in _left_behind(scenario, options):
+            click.echo(line, err=True)
     with (
         open_backend(given["backend"], given["platform"], s3_options) as (backend, hosted),
         Progress(scenario, enabled=say) as progress,
@@ -191,8 +200,8 @@ def _options(given: dict[str, Any]) -> RunOptions:
     )
 
 
-def _print_plan(scenario: Scenario, options: RunOptions) -> None:
-    """The phases with the objects, bytes and date that they would leave behind."""
+def _print_plan(scenario: Scenario) -> None:
+    """The phases with the objects and bytes that they would touch."""
     click.echo(f"{scenario.title}: {len(scenario.phases)} phases, order {scenario.order} (seed {scenario.order_seed})")
     click.echo(f"{'#':>4}  {'phase':<46} {'objects at most':>16} {'archived at most':>17}")
     for phase in scenario.phases:
@@ -201,15 +210,29 @@ def _print_plan(scenario: Scenario, options: RunOptions) -> None:
         click.echo(
             f"{phase.position:>4}  {phase.label:<46} {objects:>16,} {format_bytes(archived) if archived else '-':>17}"
         )
+
+
+def _left_behind(scenario: Scenario, options: RunOptions) -> Iterator[str]:
+    """What this run would leave on the platform, and until when it would be locked."""
     objects, size_bytes = scenario.archived_max()
-    click.echo(f"archives at most {objects:,} objects, {format_bytes(size_bytes)}")
-    latest = latest_date(options.retention, options.guards, time.time())
+    retention = options.retention
+    yield f"archives at most {objects:,} objects, {format_bytes(size_bytes)}"
+    latest = latest_date(retention, options.guards, time.time())
     if latest is not None:
-        click.echo(
-            f"locks them in mode {options.retention.mode.value}; a phase starting now would lock nothing beyond "
+        yield (
+            f"locks them in mode {retention.mode.value}; a phase that starts now locks nothing beyond "
             f"{format_instant(latest)}"
         )
-    if options.retention.legal_hold:
-        click.echo("places a legal hold on every object; cleanup --release-holds removes it")
-    if not options.retention.locks:
-        click.echo("locks nothing")
+    if retention.legal_hold:
+        yield "places a legal hold on every object; cleanup --release-holds removes it"
+    if not retention.locks:
+        yield "locks nothing"
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".writable").touch()
+        (folder / ".writable").unlink()
+    except OSError as error:
+        raise UsageError(f"--op-log {folder}: cannot be written: {error}") from error

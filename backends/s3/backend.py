@@ -52,7 +52,6 @@ class S3Backend:
     capabilities = Capabilities(
         retention_modes=("GOVERNANCE", "COMPLIANCE"),
         legal_hold=True,
-        governance_bypass=True,
         stores_content=True,
     )
 
@@ -101,7 +100,6 @@ class S3Backend:
                 "payload_signing": self.options.payload_signing,
                 "retries": self.options.retries,
                 "certificates_verified": not self.options.insecure,
-                "credential_rights": "as given",
             },
         )
 
@@ -110,34 +108,39 @@ class S3Backend:
         """The platform's clock, in epoch seconds, as far as its Date header tells."""
         return time.time() + self._clock_offset_seconds
 
-    def prepare(self, plan: RunPlan) -> Location:
-        """Make (or check) the bucket and verify that its lock is on, where the run locks. Raises PlatformError."""
+    def locate(self, plan: RunPlan) -> Location:
+        """The run's bucket and prefix; touches nothing."""
         self._retention = plan.retention
-        created = self.options.bucket is None
         bucket = self.options.bucket or f"archiver-{plan.run_id.lower()}"
-        location = Location(self._endpoints[0], bucket, created, f"{plan.run_id}/")
-        if created:
-            self._control.create_bucket(bucket)
-        if not self._control.bucket_has_object_lock(bucket) and plan.retention.locks:
-            raise PlatformError(
-                f"{self._endpoints[0]}: bucket {bucket} has no Object Lock, so nothing in it would be protected; "
-                "name a bucket made with Object Lock, leave --bucket out, or run with --retention-mode none"
-            )
-        self._location = location
-        return location
+        created = self.options.bucket is None
+        self._location = Location(self._endpoints[0], self._region, bucket, created, f"{plan.run_id}/")
+        return self._location
 
-    def lock_problem(self, number: int, latest: float | None) -> str | None:
+    def prepare(self) -> None:
+        """Make (or check) the bucket and verify that its lock is on, where the run locks. Raises PlatformError."""
+        location = self._located()
+        if location.bucket_created:
+            self._control.create_bucket(location.bucket)
+        if not self._control.bucket_has_object_lock(location.bucket) and self._retention.locks:
+            raise PlatformError(
+                f"{location.endpoint}: bucket {location.bucket} has no Object Lock, so nothing in it would be "
+                "protected; name a bucket made with Object Lock, leave --bucket out, or run with --retention-mode none"
+            )
+
+    def lock_problem(self, number: int, earliest: float | None, latest: float | None) -> str | None:
         """What is wrong with the lock of archived object ``number``, as the platform reports it; None: nothing."""
-        assert self._location is not None
-        key = f"{self._location.prefix}{number:012d}"
-        problem = lock_problem(
-            self._control.lock_of(self._location.bucket, key), self._retention, self.server_now, latest
-        )
-        return f"{self._location.bucket}/{key} was archived with a lock, but {problem}" if problem else None
+        location = self._located()
+        key = f"{location.prefix}{number:012d}"
+        problem = lock_problem(self._control.lock_of(location.bucket, key), self._retention, earliest, latest)
+        return f"{location.bucket}/{key} was archived with a lock, but {problem}" if problem else None
+
+    def _located(self) -> Location:
+        assert self._location is not None, "locate() comes first"
+        return self._location
 
     def worker_setting(self) -> WorkerSetting:
-        assert self._location is not None, "prepare() comes first"
-        return self.setting_for(self._location.bucket, self._location.prefix, self._retention)
+        location = self._located()
+        return self.setting_for(location.bucket, location.prefix, self._retention)
 
     def setting_for(self, bucket: str, prefix: str, retention: Retention) -> WorkerSetting:
         """The data plane's setting for a bucket that is known to be there."""

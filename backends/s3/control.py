@@ -149,6 +149,7 @@ class Control:
             except botocore.exceptions.ClientError as error:
                 if _code(error) != "NoSuchBucket":
                     raise
+                report.bucket_missing = True
         return report
 
     def _versions(self, location: Location) -> Iterator[list[dict[str, Any]]]:
@@ -245,9 +246,12 @@ def find_credentials(profile: str | None) -> tuple[Credentials, str]:
 
 
 def lock_problem(
-    lock: tuple[str | None, float | None, bool], retention: Retention, server_now: float, latest: float | None
+    lock: tuple[str | None, float | None, bool], retention: Retention, earliest: float | None, latest: float | None
 ) -> str | None:
-    """What is wrong with the lock that a platform reports for an object archived with ``retention``; None: nothing."""
+    """What is wrong with the lock that a platform reports for an object archived with ``retention``; None: nothing.
+
+    Its date is to lie between ``earliest`` and ``latest`` (epoch seconds).
+    """
     mode, until, on_hold = lock
     if retention.legal_hold and not on_hold:
         return "the legal hold asked for is not there"
@@ -255,9 +259,11 @@ def lock_problem(
         return None
     if mode != retention.mode.value:
         return f"its mode is {mode or 'none'}, not {retention.mode.value}"
-    if until is None or until <= server_now - 1:
-        return f"its retain-until date is {format_instant(until) if until else 'missing'}, which protects nothing"
-    if latest is not None and until > latest + 1:
+    if until is None:
+        return "its retain-until date is missing, so nothing protects it"
+    if earliest is not None and until < earliest:
+        return f"it is locked until {format_instant(until)} only, not until {format_instant(earliest)} as asked for"
+    if latest is not None and until > latest:
         return f"it is locked until {format_instant(until)}, later than the {format_instant(latest)} asked for"
     return None
 

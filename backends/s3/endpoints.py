@@ -18,6 +18,8 @@ _RANGE = re.compile(r"\{(\d+)\.\.\.(\d+)\}")
 
 def expand(url: str) -> list[str]:
     """``http://host{1...4}:9000`` as four URLs; any other URL as itself. Raises UsageError for what is no URL."""
+    if "@" in url:
+        raise UsageError("--endpoint: credentials do not belong in an endpoint; use AWS_ACCESS_KEY_ID or a profile")
     match = _RANGE.search(url)
     if match is not None:
         first, last = int(match[1]), int(match[2])
@@ -35,8 +37,6 @@ def expand(url: str) -> list[str]:
         good = False
     if not good:
         raise UsageError(f"--endpoint {url}: not an endpoint; write it like http://127.0.0.1:9000")
-    if parts.username is not None:
-        raise UsageError("--endpoint: credentials do not belong in an endpoint; use AWS_ACCESS_KEY_ID or a profile")
     if parts.path.strip("/") or parts.query:
         raise UsageError(f"--endpoint {url}: an endpoint has no path; name the bucket with --bucket")
     return [url.rstrip("/")]

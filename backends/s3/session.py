@@ -120,6 +120,8 @@ class S3Session:
         kept = self._source.setting.keep_sessions_open and self._opened
         if kept and self._connection is not None and self._connection.usable:
             return
+        if self._connection is None:
+            return  # it never opened
         sent_ns = time.monotonic_ns()
         await self.disconnect()
         done_ns = time.monotonic_ns()

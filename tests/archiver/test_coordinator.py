@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.assignment import INTERVAL_NS, Assignment, IntervalReport, PhaseReport, Tally, TallyKey
+from archiver.assignment import INTERVAL_NS, Assignment, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
 from archiver.coordinator import Coordinator, Fill, ObjectNumbers, PhaseOutcome, RunSetting
 from archiver.histogram import Histogram, part_of
 from archiver.processes import WorkerProcesses
@@ -51,8 +51,8 @@ def ends(start_ns: int, from_interval: float, to_interval: float, **more: Any) -
     """A worker's last word, in intervals of its phase."""
     values: dict[str, Any] = {
         "settled": True,
-        "cpu_seconds": 0.25,
-        "cpu_wait_seconds": 0.0,
+        # An eighth of a core, and as long in wait for one, from the start until long after the measured time.
+        "cpu": [CpuSample(start_ns, 1.0, 5.0), CpuSample(start_ns + 80 * 10**9, 11.0, 15.0)],
         "lateness": Histogram(),
         "gave_up": None,
         **more,
@@ -256,7 +256,9 @@ def test_one_client_is_measured_from_its_first_opening_to_its_last_closing() -> 
 def test_nothing_measured_is_a_rate_of_nothing(clients: int) -> None:
     def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
         tell(report_of({(0, True): Tally(errors=3)}))
-        return [PhaseReport(0, 0, False, 0.0, 0.0, Histogram(), "3 sessions in a row completed no object")]
+        return [
+            PhaseReport(0, 0, False, [CpuSample(0, 0.0, 0.0)], Histogram(), "3 sessions in a row completed no object")
+        ]
 
     outcome, _, _ = carry_out(phase(clients=clients), script)
     (result,) = outcome.results
@@ -331,5 +333,6 @@ def test_a_retrieve_is_of_unknown_temperature_until_it_is_judged(
 def test_the_clients_own_processor_time_is_of_all_workers() -> None:
     outcome, _, _ = carry_out(phase(), several_clients)
     client = outcome.results[0].client
-    assert client.cpu_percent == pytest.approx(25.0)  # 2 x 0.25 s in 2 s
+    assert client.cpu_percent == pytest.approx(25.0)  # two workers
+    assert client.busiest_worker_percent == pytest.approx(25.0)  # one of them, on a core and waiting for one
     assert client.cpu_microseconds_per_object == pytest.approx(10_000)

@@ -17,6 +17,7 @@ PLACEMENT = Placement(
     backend="s3",
     platform=None,
     endpoint="http://127.0.0.1:9000",
+    region="us-east-1",
     bucket="archiver-run-1",
     bucket_created=True,
     prefix="run-1/",

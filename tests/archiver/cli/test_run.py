@@ -134,6 +134,45 @@ def test_cleanup_leaves_what_the_run_did_not_make(home: Path, store: embedded.St
     assert [o["Key"] for o in client.list_objects_v2(Bucket="production")["Contents"]] == ["records/1"]
 
 
+def test_a_lock_stays_in_the_ledger_when_another_platform_answers_at_its_address(
+    home: Path, tmp_path: Path, store: embedded.StoreProcess
+) -> None:
+    done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--json", **keys_of(store))
+    assert done.returncode == 0, done.stderr
+    port = int(store.endpoint.rpartition(":")[2])
+    store.stop()
+    with embedded.start(tmp_path / "another", port=port) as another:
+        found = archiver("cleanup", "latest", "--bypass-governance", **keys_of(another))
+    assert found.returncode == 3
+    assert "is another platform answering at that address?" in found.stderr
+    assert left_in(home), "objects that are still locked have left the ledger"
+
+
+def test_a_bucket_is_in_the_ledger_before_it_is_made(home: Path, store: embedded.StoreProcess) -> None:
+    s3(store).create_bucket(Bucket="plain")
+    refused = archiver(
+        "run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "plain", "--quiet", **keys_of(store)
+    )
+    assert refused.returncode == 3
+    (row,) = left_in(home)
+    assert (row["phase"], row["bucket"], row["objects"]) == ("prepare", "plain", 0)
+
+
+@pytest.mark.parametrize("retain_for", ["2s", "1m"])
+def test_the_lock_that_is_read_back_is_compared_with_what_was_asked_for(
+    home: Path, store: embedded.StoreProcess, retain_for: str
+) -> None:
+    # Two seconds are over before the phase is, which is no fault of the platform's.
+    slow = ("--set", "archive.stop.seconds_min=2500ms", "--set", "archive.stop.seconds_max=3s")
+    done = archiver(
+        "run", "dr550", *TINY, *slow, "--retain-for", retain_for, "--endpoint", store.endpoint, "--json",
+        **keys_of(store),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["lock_verified"] == "verified"
+    assert "locks them in mode GOVERNANCE" in done.stderr  # said before anything is touched
+
+
 def test_legal_holds_stay_until_they_are_released(home: Path, store: embedded.StoreProcess) -> None:
     done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--legal-hold", "--json", **keys_of(store))
     assert done.returncode == 0, done.stderr
@@ -159,6 +198,7 @@ def test_f1_every_put_denied_is_no_throughput_quotes_the_error_and_fails(
     assert result["first_errors"][0]["count"] == result["errors"]
     assert result["first_errors"][0]["request_id"]
     assert "403 AccessDenied" in done.stderr
+    assert json.loads(done.stdout)["verdict"] == "fail"
 
 
 class _Html(BaseHTTPRequestHandler):
@@ -246,6 +286,10 @@ def test_a_platform_that_accepts_locks_and_keeps_none_is_found_out(home: Path) -
         (["run", "dr550", "--endpoint", "http://127.0.0.1:1", "--platform", "embedded"], 2, "choose one of them"),
         (["run", "dr550", "--endpoint", "http://127.0.0.1:1"], 2, "AWS_ACCESS_KEY_ID"),
         (["run", "dr550", "--backend", "nosuch"], 2, "no backend named 'nosuch'"),
+        (["run", "dr550", "--retain-for", "500ms"], 2, "--retain-for takes 2s or more"),
+        (["run", "dr550", "--retain-for", "2h", "--dry-run"], 2, "--max-retain"),
+        (["run", "dr550", "--op-log", "/proc/nowhere"], 2, "--op-log /proc/nowhere: cannot be written"),
+        (["run", "dr550", "--endpoint", "http://user:secret@h:9000"], 2, "credentials do not belong in an endpoint"),
         (["cleanup", "nosuch"], 2, "the ledger knows no such run"),
         (["report", "nosuch"], 1, "no such run"),
         (["scenarios", "show", "dr55"], 2, "did you mean dr550"),
@@ -302,7 +346,7 @@ def test_a_dry_run_touches_nothing(home: Path) -> None:
     done = archiver("run", "dr550", "--dry-run")
     assert done.returncode == 0
     assert "archives at most" in done.stdout
-    assert "would lock nothing beyond" in done.stdout
+    assert "locks nothing beyond" in done.stdout
     assert not home.exists()
 
 
