@@ -2,8 +2,8 @@
 
 Everybody sends the same objects to the same null responder over 16 connections kept open, client on one core,
 responder on another. Archiver signs every request, sends lock headers and a CRC32C, and checks every retrieved byte.
-aiohttp sends the same bodies with the same headers but a ready-made signature, and reads without checking: less work
-than Archiver does. boto3 does what it does. wrk, where installed, sends one static unsigned request.
+aiohttp sends the same requests: the same bodies and headers, checksummed and signed with Archiver's own signer; it
+reads without checking. boto3 does what it does. wrk, where installed, sends one static unsigned request.
 
 Rounds are interleaved: every contender once, then again. The ratio of a pair is taken within its round, and the median
 of the rounds is quoted. CPU is the process's own user and system time, from getrusage.
@@ -40,6 +40,7 @@ from archiver.worker import run_phase
 from backends.s3 import S3Backend, S3Options, null_responder
 from backends.s3.checksums import WindowChecksums
 from backends.s3.control import Credentials
+from backends.s3.signing import RequestTemplate, Signer
 from scenarios.model import OperationName, Phase, StopRule, Workload
 
 CONNECTIONS = 16
@@ -56,6 +57,10 @@ class Case:
     objects: int
     objects_small: int
     goals: dict[str, float]  # contender -> ratio at most
+
+    @property
+    def is_archive(self) -> bool:
+        return self.operation == "archive"
 
 
 CASES = (
@@ -149,14 +154,19 @@ class _Counter:
         return False
 
 
-def _archiver(endpoint: str, case: Case, objects: int) -> float:
-    options = S3Options(
-        endpoints=(endpoint,),
-        credentials=Credentials("null", "null", None),
-        region="us-east-1",
-        session_open="connect",
-        keep_sessions_open=True,
+def _backend(endpoint: str) -> S3Backend:
+    return S3Backend(
+        S3Options(
+            endpoints=(endpoint,),
+            credentials=Credentials("null", "null", None),
+            region="us-east-1",
+            session_open="connect",
+            keep_sessions_open=True,
+        )
     )
+
+
+def _archiver(endpoint: str, case: Case, objects: int) -> float:
     per_session = max(1, objects // CONNECTIONS // 4)
     per_client = per_session * 4
     workload = Workload(case.operation, case.operation, case.object_bytes, per_session, CONNECTIONS)
@@ -172,7 +182,7 @@ def _archiver(endpoint: str, case: Case, objects: int) -> float:
             run_id=null_responder.RUN_ID,
             content_seed=null_responder.CONTENT_SEED,
             backend="s3",
-            backend_setting=S3Backend(options).setting_for(BUCKET, KEY_PREFIX, Retention()),
+            backend_setting=_backend(endpoint).setting_for(BUCKET, KEY_PREFIX, Retention()),
             phase=Phase("client-cost", 1, 1, (workload,), stop),
             clients=tuple(clients),
             dates=DateMaker(Retention(), time.time() + 7200),
@@ -187,34 +197,49 @@ def _archiver(endpoint: str, case: Case, objects: int) -> float:
 def _aiohttp(endpoint: str, case: Case, objects: int) -> float:
     content = Content(null_responder.RUN_ID, null_responder.CONTENT_SEED, case.object_bytes)
     checksums = WindowChecksums("crc32c", content, case.object_bytes)
-    authorization = "AWS4-HMAC-SHA256 Credential=null/20260101/us-east-1/s3/aws4_request, SignedHeaders=host;x-amz-date"
-    base = {
-        "Authorization": f"{authorization}, Signature={'0' * 64}",
-        "x-amz-content-sha256": "UNSIGNED-PAYLOAD",
-        "x-amz-date": "20260101T000000Z",
-    }
-    lock = {
-        "x-amz-object-lock-mode": "GOVERNANCE",
-        "x-amz-object-lock-retain-until-date": format_instant(time.time() + 300),
-    }
+    setting = _backend(endpoint).setting_for(BUCKET, KEY_PREFIX, Retention())
+    signer = Signer(setting.access_key, setting.secret_key, setting.region)
+    host = endpoint.removeprefix("http://")
+    lock = {"x-amz-object-lock-mode": "GOVERNANCE"}
+    until = {"x-amz-object-lock-retain-until-date": format_instant(time.time() + 300)}
+    archive = RequestTemplate("PUT", host, lock, variable=("x-amz-checksum-crc32c",))
+    retrieve = RequestTemplate("GET", host, {})
     # Bodies are made before the clock starts, a limited number of distinct ones for large objects.
     distinct = min(objects, max(CONNECTIONS, (256 << 20) // case.object_bytes))
-    bodies = []
-    if case.operation == "archive":
-        for number in range(distinct):
-            last_block = content.last_block(number, case.object_bytes)
-            header = {"x-amz-checksum-crc32c": checksums.base64(number, last_block).decode()}
-            bodies.append((content.whole(number, case.object_bytes), {**base, **lock, **header}))
+    bodies = [content.whole(number, case.object_bytes) for number in range(distinct)] if case.is_archive else []
+
+    def signed(
+        template: RequestTemplate, dated: dict[str, str], path: str, values: tuple[bytes, ...]
+    ) -> dict[str, str]:
+        second = int(time.time())
+        if second != compiled.get(id(template)):
+            template.compile(signer, second, dated)
+            compiled[id(template)] = second
+        head = template.head(path.encode(), values).decode()
+        return {
+            "Authorization": head[head.index("Authorization: ") + 15 : -4],
+            "x-amz-content-sha256": "UNSIGNED-PAYLOAD",
+            "x-amz-date": signer.moment(second).amz_date,
+            **dated,
+        }
+
+    compiled: dict[int, int] = {}
 
     async def client(session: aiohttp.ClientSession, first: int) -> None:
         for number in range(first, objects, CONNECTIONS):
-            url = f"{endpoint}/{BUCKET}/{KEY_PREFIX}{number:012d}"
-            if case.operation == "archive":
-                body, headers = bodies[number % distinct]
-                async with session.put(url, data=body, headers=headers) as reply:
+            path = f"/{BUCKET}/{KEY_PREFIX}{number:012d}"
+            if case.is_archive:
+                body = bodies[number % distinct]
+                checksum = checksums.base64(number, content.last_block(number, case.object_bytes))
+                headers = {
+                    **signed(archive, until, path, (checksum,)),
+                    **lock,
+                    "x-amz-checksum-crc32c": checksum.decode(),
+                }
+                async with session.put(endpoint + path, data=body, headers=headers) as reply:
                     await reply.read()
             else:
-                async with session.get(url, headers=base) as reply:
+                async with session.get(endpoint + path, headers=signed(retrieve, {}, path, ())) as reply:
                     await reply.read()
             assert reply.status == 200
 
