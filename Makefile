@@ -35,6 +35,7 @@ format: $(VENV)/installed ## format the code
 bench: $(VENV)/installed ## run the benchmarks that README.md quotes
 	$(BIN)/python -m benchmarks client-cost
 	$(BIN)/python -m benchmarks ceilings
+	$(BIN)/python -m benchmarks store
 	$(BIN)/python -m benchmarks memory
 
 clean: ## remove everything that the other targets made

@@ -8,9 +8,11 @@ from pathlib import Path
 import click
 
 from archiver.home import store_dir
+from archiver.sizes import format_bytes
 from backends.embedded import credentials
 from backends.embedded.server import Settings, is_loopback
 from backends.embedded.server import serve as run_store
+from backends.embedded.store import Statistics
 
 
 @click.command()
@@ -52,7 +54,7 @@ def serve(
 
     The store makes a random access key and secret on first use and keeps them in credentials.json in its
     folder, readable by its owner only; it never prints a secret. It refuses writes when less than 256 MiB of
-    the device are free.
+    the device are free, and says so when that begins and ends.
     """
     folder = data if data is not None else store_dir()
     if not is_loopback(host) and tls_certificate is None:
@@ -62,8 +64,13 @@ def serve(
             err=True,
         )
 
-    def ready(endpoint: str) -> None:
+    def ready(endpoint: str, held: Statistics) -> None:
         click.echo(f"The embedded WORM store in {folder} listens on {endpoint}; stop it with Ctrl-C.\n")
+        click.echo(
+            f"  holds         {held.objects} objects, {format_bytes(held.bytes)};"
+            f" {format_bytes(held.free_bytes)} of its device are free, {format_bytes(held.reserve_bytes)} of that"
+            " kept in reserve"
+        )
         click.echo(f"  credentials   {folder / credentials.FILE_NAME}")
         click.echo(f"  statistics    {endpoint}/-/statistics")
         click.echo(f"  use it        export AWS_ENDPOINT_URL={endpoint} AWS_DEFAULT_REGION=us-east-1")

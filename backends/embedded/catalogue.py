@@ -20,7 +20,7 @@ from archiver.errors import Damaged, StoreError
 
 from .refusals import BadVersionId, IsDeleteMarker, NoSuchBucket, NoSuchKey, NoSuchVersion
 from .rules import DefaultRetention, Lock, Mode, Retention
-from .segments import Location
+from .segments import Location, RecordHeader
 
 SCHEMA_VERSION = 1
 FILE_NAME = "catalogue.db"
@@ -82,9 +82,14 @@ class Bucket:
 
 @dataclass(slots=True)
 class SegmentUse:
-    length: int
-    live_objects: int
-    live_bytes: int
+    length: int = 0
+    live_objects: int = 0
+    live_bytes: int = 0
+    live_record_bytes: int = 0
+
+    @property
+    def dead_bytes(self) -> int:
+        return self.length - self.live_record_bytes
 
 
 @dataclass(slots=True)
@@ -165,6 +170,10 @@ class Queries:
                 raise
             raise IsDeleteMarker(key, missing.marker_id) from None
 
+    def as_it_is_now(self, version: Version) -> Version | None:
+        """The same version read again; None if it was deleted since."""
+        return self._first("bucket = ? AND key = ? AND sequence = ?", (version.bucket, version.key, version.sequence))
+
     def scan(self, bucket: Bucket, low: str, low_sequence: int | None, high: str | None) -> Iterator[Version]:
         """Versions in listing order, low <= key < high; with `low_sequence`, of `low` only older ones."""
         upper = "" if high is None else "AND key < ?"
@@ -205,6 +214,7 @@ class Catalogue(Queries):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # a commit is durable when it returns
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")  # no file for what only a failing statement would need
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
         connection.execute("PRAGMA journal_size_limit = 67108864")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -232,7 +242,10 @@ class Catalogue(Queries):
         self._store_id = self.state.store_id
         self.buckets = {row[1]: _bucket(row) for row in execute(f"SELECT {_BUCKET_COLUMNS} FROM buckets ORDER BY name")}
         self.segments = {row[0]: SegmentUse(*row[1:]) for row in execute("SELECT * FROM segments")}
-        self.empty_segments = {number for number, use in self.segments.items() if not use.live_objects}
+        self.empty_segments: set[int] = set()
+        self.sparse_segments: set[int] = set()  # less than half of them is alive
+        for number in self.segments:
+            self._sort_in(number)
         self._changed_segments: set[int] = set()
 
     def reader(self) -> Queries:
@@ -263,8 +276,8 @@ class Catalogue(Queries):
         for number in self._changed_segments:
             use = self.segments[number]
             execute(
-                "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?)",
-                (number, use.length, use.live_objects, use.live_bytes),
+                "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?)",
+                (number, use.length, use.live_objects, use.live_bytes, use.live_record_bytes),
             )
         execute(
             "UPDATE state SET commits = ?, next_sequence = ?, clock_ms = ?",
@@ -329,8 +342,9 @@ class Catalogue(Queries):
     def null_version(self, bucket: Bucket, key: str) -> Version | None:
         return self.by_id(bucket, key, NULL_ID)
 
-    def add_version(self, version: Version) -> None:
+    def add_version(self, bucket: Bucket, version: Version) -> None:
         self._new.append(version)
+        self._use(bucket, version, 1)
 
     def _insert_new(self) -> None:
         """Bring the rows that were added into the table, before anything looks at it."""
@@ -344,14 +358,32 @@ class Catalogue(Queries):
         self._insert_new()
         return super()._select(condition, values)
 
-    def remove_version(self, version: Version) -> None:
+    def remove_version(self, bucket: Bucket, version: Version) -> None:
         self._insert_new()
         self._connection.execute(
             "DELETE FROM versions WHERE bucket = ? AND key = ? AND sequence = ?",
             (version.bucket, version.key, version.sequence),
         )
-        if not version.is_marker:
-            self._use(version.segment, -1, -version.size)
+        self._use(bucket, version, -1)
+
+    def living(self, record: RecordHeader, location: Location) -> tuple[Bucket, Version] | None:
+        """Of which version a record at that place is the content; None if it is nobody's any more."""
+        bucket = self.buckets.get(record.bucket)
+        if bucket is None:
+            return None
+        version = self._first("bucket = ? AND key = ? AND sequence = ?", (bucket.id, record.key, record.sequence))
+        if version is None or version.is_marker or (version.segment, version.offset) != location:
+            return None
+        return bucket, version
+
+    def move_version(self, bucket: Bucket, version: Version, to: Location) -> None:
+        """The version's bytes are found elsewhere from this commit on."""
+        self._connection.execute(
+            "UPDATE versions SET segment = ?, offset = ? WHERE bucket = ? AND key = ? AND sequence = ?",
+            (*to, version.bucket, version.key, version.sequence),
+        )
+        self._use(bucket, version, -1)
+        self._use(bucket, version._replace(segment=to.segment, offset=to.offset), 1)
 
     def set_lock(self, version: Version, lock: Lock) -> None:
         self._insert_new()
@@ -361,27 +393,35 @@ class Catalogue(Queries):
             (mode, until_ms, lock.legal_hold, version.bucket, version.key, version.sequence),
         )
 
-    def stored(self, location: Location, size: int) -> None:
-        """A segment holds one more object that counts, and is that much longer."""
-        use = self.segments.setdefault(location.segment, SegmentUse(0, 0, 0))
-        use.length = max(use.length, location.offset + size)
-        self._use(location.segment, 1, size)
+    def _use(self, bucket: Bucket, version: Version, count: int) -> None:
+        """A segment holds one object more (1) or less (-1) that counts, and is at least as long as that needs."""
+        if version.is_marker:
+            return
+        use = self.segments.get(version.segment)
+        if use is None:
+            use = self.segments[version.segment] = SegmentUse()
+        use.length = max(use.length, version.offset + version.size)
+        use.live_objects += count
+        use.live_bytes += count * version.size
+        use.live_record_bytes += count * (RecordHeader.length(bucket.name, version.key) + version.size)
+        self._changed_segments.add(version.segment)
+        self._sort_in(version.segment)
 
-    def _use(self, segment: int, objects: int, size: int) -> None:
-        use = self.segments[segment]
-        use.live_objects += objects
-        use.live_bytes += size
-        self._changed_segments.add(segment)
-        if use.live_objects:
-            self.empty_segments.discard(segment)
-        else:
-            self.empty_segments.add(segment)
+    def _sort_in(self, number: int) -> None:
+        use = self.segments[number]
+        self.empty_segments.discard(number)
+        self.sparse_segments.discard(number)
+        if not use.live_objects:
+            self.empty_segments.add(number)
+        elif use.live_record_bytes < use.dead_bytes:
+            self.sparse_segments.add(number)
 
     def forget_segment(self, number: int) -> None:
         self._connection.execute("DELETE FROM segments WHERE number = ?", (number,))
         del self.segments[number]
         self._changed_segments.discard(number)
         self.empty_segments.discard(number)
+        self.sparse_segments.discard(number)
 
     def objects_beyond(self, segment: int, length: int) -> int:
         """How many versions need bytes of a segment that lie after its first `length`."""

@@ -55,5 +55,6 @@ CREATE TABLE segments (
     number         INTEGER PRIMARY KEY,
     length         INTEGER NOT NULL,   -- durable bytes; what the file has beyond them was never acknowledged
     live_objects   INTEGER NOT NULL,   -- at 0 a segment that is no longer appended to is deleted
-    live_bytes     INTEGER NOT NULL    -- of content
+    live_bytes     INTEGER NOT NULL,   -- of content
+    live_record_bytes  INTEGER NOT NULL  -- the same with headers and names: against length, what a rewrite gives back
 ) STRICT;

@@ -86,7 +86,7 @@ class Put:
         sequence = catalogue.take_sequence()
         location = group.append(bucket.name, self.key, sequence, self)
         if replaced is not None:
-            catalogue.remove_version(replaced)
+            catalogue.remove_version(bucket, replaced)
         hold = None if self.lock.legal_hold is None else int(self.lock.legal_hold)
         mode, until_ms = (retention.mode, retention.until_ms) if retention else (None, None)
         version = Version(
@@ -94,8 +94,7 @@ class Put:
             *location, self.block_crcs, self.etag, self.checksum,
             self.content_type, self.metadata, mode, until_ms, hold,
         )  # fmt: skip
-        catalogue.add_version(version)
-        catalogue.stored(location, self.size)
+        catalogue.add_version(bucket, version)
         return Stored(None if bucket.versioning == "Off" else catalogue.version_id(version))
 
 
@@ -117,21 +116,21 @@ class Delete:
         if version is None:
             return Stored(self.version_id)  # gone is what was asked for
         rules.check_delete(version.lock, group.now_ms, bypass=self.bypass)
-        catalogue.remove_version(version)
+        catalogue.remove_version(bucket, version)
         return Stored(self.version_id, bool(version.is_marker))
 
     def _put_marker(self, group: Group, bucket: Bucket) -> Stored:
         catalogue = group.catalogue
         replaced = _replaced(group, bucket, self.key)
         if replaced is not None:
-            catalogue.remove_version(replaced)
+            catalogue.remove_version(bucket, replaced)
         if bucket.versioning == "Off":
             return Stored(None)
         marker = Version(
             bucket.id, self.key, catalogue.take_sequence(), bucket.versioning != "Enabled", 1, group.now_ms,
             0, 0, 0, b"", "", None, None, None, None, None, None,
         )  # fmt: skip
-        catalogue.add_version(marker)
+        catalogue.add_version(bucket, marker)
         return Stored(catalogue.version_id(marker), is_marker=True)
 
 

@@ -13,7 +13,7 @@ import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,11 +23,14 @@ from archiver.errors import StoreError
 
 from .catalogue import Catalogue
 from .changes import Change, Put
+from .compaction import Compaction
 from .compliance_clock import ComplianceClock
 from .digests import Buffer
+from .recovery import CommitMark
 from .refusals import Refusal, StoreFull, WriteFailed
-from .segments import ROLL_BYTES, LargeContent, Location, RecordHeader, SegmentFile, Segments
+from .segments import LARGE_BYTES, LargeContent, Location, RecordHeader, SegmentFile, Segments
 
+ROLL_BYTES = 256 << 20  # a segment that has passed this is appended to no more
 RESERVE_BYTES = 256 << 20
 _GROUP_CHANGES_MAX = 1000
 _GROUP_BYTES_MAX = 64 << 20
@@ -75,20 +78,28 @@ class _Group:
         if not self.has_space:
             self.writer.check_space()
             self.has_space = True  # asking once for a group is enough: the reserve is larger than any group
-        commit = self.catalogue.state.commits + 1
         crc = checksums.crc32c(change.block_crcs)
-        header = RecordHeader(bucket, key, sequence, commit, change.size, crc).encode()
+        record = RecordHeader(bucket, key, sequence, self.commit, change.size, crc)
         self.objects += 1
         self.bytes += change.size
         if isinstance(change.content, LargeContent):
-            self.large.append((change.content, header))
+            self.large.append((change.content, record.encode()))
             return Location(change.content.number, change.content.content_offset)
+        return self.place(record, change.content)
+
+    def place(self, record: RecordHeader, content: Sequence[Buffer]) -> Location:
+        header = record._replace(commit=self.commit).encode()
         segment, offset = self.writer.end_of_segment()
         location = Location(segment, offset + self.buffered_bytes + len(header))
         self.buffers.append(header)
-        self.buffers.extend(change.content)
-        self.buffered_bytes += len(header) + change.size
+        self.buffers.extend(content)
+        self.buffered_bytes += len(header) + record.content_bytes
         return location
+
+    @property
+    def commit(self) -> int:
+        """The number that this commit will have."""
+        return self.catalogue.state.commits + 1
 
 
 class Writer:
@@ -100,16 +111,23 @@ class Writer:
         segments: Segments,
         clock: ComplianceClock,
         free_bytes: Callable[[], int],
+        mark: CommitMark,
         on_commit: Callable[[], None],
+        say: Callable[[str], None],
     ) -> None:
         self.commits = Commits()
+        self.compaction = Compaction(catalogue, segments, say)
         self._catalogue = catalogue
         self._segments = segments
         self._clock = clock
         self._free_bytes = free_bytes
+        self._mark = mark
         self._on_commit = on_commit
+        self._say = say
+        self._refuses = False  # writes, as far as anybody was told
         self._active: tuple[int, SegmentFile] | None = None
         self._offset = 0  # end of the active segment
+        self._continue_last_segment()
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._failure: BaseException | None = None
@@ -137,8 +155,12 @@ class Writer:
         try:
             last = False
             while not last:
-                group, last = self._collect()
-                self._carry_out(group)
+                has_moves = self._has_moves()
+                group, last = self._collect(0.0 if has_moves else _IDLE_SECONDS)
+                if group or not has_moves:
+                    self._carry_out(group)
+                if not last and self._has_moves():  # asked again: the group may have emptied what was to be moved
+                    self._move()
         except BaseException as failure:
             # A fault of ours. Answering nobody would look like a hang, going on could lose data.
             self._failure = failure
@@ -150,12 +172,12 @@ class Writer:
             _answer(group)
             raise
 
-    def _collect(self) -> tuple[list[_Pending], bool]:
-        """What waits, up to a group's size, and whether it is the last group. Empty after an idle minute."""
+    def _collect(self, wait_seconds: float) -> tuple[list[_Pending], bool]:
+        """What waits, up to a group's size, and whether it is the last group. Empty if nothing comes in time."""
         group: list[_Pending] = []
         size = 0
         try:
-            pending = self._queue.get(timeout=_IDLE_SECONDS)
+            pending = self._queue.get(timeout=wait_seconds)
             while pending is not None:
                 group.append(pending)
                 if isinstance(pending.change, Put):
@@ -168,38 +190,89 @@ class Writer:
         return group, True
 
     def _carry_out(self, pendings: list[_Pending]) -> None:
-        catalogue = self._catalogue
-        group = _Group(catalogue, self._clock.now_ms(), self)
-        try:
-            catalogue.begin()
+        def decide(group: _Group) -> None:
             for pending in pendings:
                 try:
                     pending.outcome = pending.change.apply(group)
                 except Refusal as refusal:
                     pending.outcome = refusal
+
+        group, failure = self._commit(decide)
+        if failure is None:
+            self.commits.changes += len(pendings)
+            self.commits.objects += group.objects
+            self.commits.bytes += group.bytes
+            if group.objects:
+                self._say_taken()
+        else:
+            self._say_refused(failure)
+            for pending in pendings:
+                pending.outcome = failure
+        self._on_commit()
+        _answer(pendings)
+
+    def _has_moves(self) -> bool:
+        """Whether a segment waits to be rewritten, and the device has the room for both it and its copy.
+
+        That may come out of the reserve: no segment that is rewritten has more than half of `ROLL_BYTES` to move.
+        """
+        to_move = self.compaction.choose(self._active[0] if self._active else None)
+        return to_move is not None and self._free_bytes() >= to_move + RESERVE_BYTES // 4
+
+    def _move(self) -> None:
+        _, failure = self._commit(self.compaction.step)
+        if failure is not None:
+            self.compaction.leave_alone(str(failure))
+        self._on_commit()
+
+    def _commit(self, decide: Callable[[_Group], None]) -> tuple[_Group, WriteFailed | None]:
+        """One commit of what `decide` does to its group. After a failure nothing of it has happened."""
+        catalogue = self._catalogue
+        group = _Group(catalogue, self._clock.now_ms(), self)
+        try:
+            catalogue.begin()
+            decide(group)
             self._write(group)
             emptied = self._empty_segments()
             catalogue.commit(group.now_ms)
         except (OSError, sqlite3.Error) as failed:
             self.commits.groups_failed += 1
             catalogue.rollback()
-            for pending in pendings:
-                pending.outcome = WriteFailed(f"{self._segments.folder.parent} cannot be written: {failed}")
-        else:
-            self.commits.commits += 1
-            self.commits.changes += len(pendings)
-            self.commits.objects += group.objects
-            self.commits.bytes += group.bytes
-            for number in emptied:
-                self._segments.remove(number)
-        self._on_commit()
-        _answer(pendings)
+            return group, WriteFailed(f"{self._segments.folder.parent} cannot be written: {failed}")
+        self._mark.write(catalogue.state.commits)
+        self.commits.commits += 1
+        for number in emptied:
+            self._segments.remove(number)
+        return group, None
 
     def check_space(self) -> None:
         """Raise StoreFull before the device is full: SQLite needs room even to delete."""
         free = self._free_bytes()
         if free < RESERVE_BYTES:
-            raise StoreFull(self._segments.folder.parent, free, RESERVE_BYTES)
+            full = StoreFull(self._segments.folder.parent, free, RESERVE_BYTES)
+            self._say_refused(full)
+            raise full
+
+    def _say_refused(self, why: Refusal) -> None:
+        if not self._refuses:
+            self._refuses = True
+            self._say(f"writes are refused from now on: {why}")
+
+    def _say_taken(self) -> None:
+        if self._refuses:
+            self._refuses = False
+            self._say("writes are taken again")
+
+    def _continue_last_segment(self) -> None:
+        """Append where the last process ended, so that many short lives do not leave as many files."""
+        number = max(self._catalogue.segments, default=None)
+        if number is None or self._catalogue.segments[number].length >= ROLL_BYTES:
+            return
+        file = self._segments.reopen(number)
+        first = file.header_at(0)
+        if first is not None and first.content_bytes <= LARGE_BYTES:  # a large object keeps its own segment
+            self._active = number, file
+            self._offset = self._catalogue.segments[number].length
 
     def end_of_segment(self) -> tuple[int, int]:
         """The number and end of the segment that is appended to; a group never spans two."""
@@ -235,13 +308,18 @@ class Writer:
     def _empty_segments(self) -> list[int]:
         """Take segments with nothing alive out of the catalogue; their files go once that is durable."""
         catalogue = self._catalogue
-        if self._active is not None and self._offset >= ROLL_BYTES:
-            self._active = None
         active = self._active[0] if self._active else None
+        if active is not None and self._is_done(active):
+            self._active = active = None
         emptied = [number for number in catalogue.empty_segments if number != active]
         for number in emptied:
             catalogue.forget_segment(number)
         return emptied
+
+    def _is_done(self, active: int) -> bool:
+        """Whether the active segment is full, or so much of it dead that it is to be rewritten."""
+        use = self._catalogue.segments.get(active)
+        return self._offset >= ROLL_BYTES or (use is not None and use.dead_bytes >= ROLL_BYTES // 2)
 
 
 def _answer(pendings: list[_Pending]) -> None:

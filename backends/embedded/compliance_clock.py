@@ -12,7 +12,8 @@ from collections.abc import Callable
 from email.utils import formatdate
 
 
-def _elapsed_seconds() -> float:
+def elapsed_seconds() -> float:
+    """Seconds that passed, whatever anybody set a clock to."""
     # Unlike CLOCK_MONOTONIC, CLOCK_BOOTTIME goes on while the machine is suspended.
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
@@ -24,7 +25,7 @@ class ComplianceClock:
         self,
         high_water_ms: int,
         wall_seconds: Callable[[], float] = time.time,
-        elapsed_seconds: Callable[[], float] = _elapsed_seconds,
+        elapsed_seconds: Callable[[], float] = elapsed_seconds,
     ) -> None:
         self._elapsed_seconds = elapsed_seconds
         self._zero_seconds = max(high_water_ms / 1000, wall_seconds()) - elapsed_seconds()

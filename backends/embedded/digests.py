@@ -18,6 +18,9 @@ from awscrt import checksums
 
 BLOCK_BYTES = 1 << 20
 
+_MD5_PIECE_BYTES = 2047
+_MD5_WHOLE_BYTES_MIN = 64 << 10
+
 Buffer = bytes | bytearray | memoryview
 
 
@@ -66,7 +69,7 @@ class Digests:
 
     def update(self, data: Buffer) -> None:
         self.size_bytes += len(data)
-        self._md5.update(data)
+        self._update_md5(data)
         for other in self._others.values():
             other.update(data)
         if len(data) < self._room:
@@ -80,6 +83,16 @@ class Digests:
             self._crc, self._room = 0, BLOCK_BYTES
         self._crc = checksums.crc32c(rest, 0)
         self._room -= len(rest)
+
+    def _update_md5(self, data: Buffer) -> None:
+        if len(data) > _MD5_WHOLE_BYTES_MIN:
+            self._md5.update(data)
+            return
+        # hashlib lets go of the interpreter from 2048 bytes on. For a small object getting it back from the busy
+        # writer thread costs several times what the hashing does.
+        view = memoryview(data)
+        for start in range(0, len(view), _MD5_PIECE_BYTES):
+            self._md5.update(view[start : start + _MD5_PIECE_BYTES])
 
     def md5(self) -> bytes:
         return self._md5.digest()

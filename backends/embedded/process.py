@@ -24,6 +24,7 @@ from archiver.errors import PlatformError
 from . import credentials as credential_file
 from .credentials import DEFAULT_NAME, Credential
 
+_PROGRAM = (sys.executable, "-m", "backends.embedded.server")
 _READY_SECONDS_MAX = 60.0  # a large catalogue is checked at start
 _STOP_SECONDS_MAX = 30.0
 _STDERR_TAIL_BYTES = 4096
@@ -108,8 +109,7 @@ def start(
     ready_read, ready_write = os.pipe()
     lifeline_read, lifeline_write = os.pipe()
     command = [
-        sys.executable, "-m", "backends.embedded.server", "--data", str(data_dir),
-        "--host", host, "--port", str(port),
+        *_PROGRAM, "--data", str(data_dir), "--host", host, "--port", str(port),
         "--ready-fd", str(ready_write), "--exit-with-parent-fd", str(lifeline_read),
     ]  # fmt: skip
     for request in credentials:

@@ -6,7 +6,7 @@ the length that the catalogue knows was never acknowledged and is cut off when t
 
     segments/00000001.seg:  header | bucket | key | content     header | bucket | key | content     ...
 
-Records are appended until a segment passes `ROLL_BYTES`. An object above `LARGE_BYTES` gets a segment of its
+Records are appended until a segment is full. An object above `LARGE_BYTES` gets a segment of its
 own, which is written as the object arrives; its header comes last, so that a file without one is an upload
 that never ended.
 
@@ -32,7 +32,6 @@ from archiver.errors import Damaged
 from .digests import BLOCK_BYTES, Buffer
 from .refusals import WriteFailed
 
-ROLL_BYTES = 256 << 20
 LARGE_BYTES = 8 << 20  # also the most bytes of one object that are ever held in memory
 
 # magic, layout version, bucket length, key length (bytes of UTF-8), CRC32C of the block CRCs, content length,
@@ -40,6 +39,7 @@ LARGE_BYTES = 8 << 20  # also the most bytes of one object that are ever held in
 _HEADER = struct.Struct("<4sHHIIQQQII")
 _MAGIC = b"AWS1"  # archiver WORM segment, layout 1
 _LAYOUT = 1
+_NAMES_BYTES_MAX = 63 + 1024  # of S3's longest bucket name and key
 _BUFFERS_MAX = 1000  # IOV_MAX is 1024 on Linux
 _SYNC_EVERY_BYTES = 64 << 20  # keeps the last sync of a large object short
 
@@ -97,6 +97,9 @@ class SegmentFile:
     def __init__(self, path: Path, flags: int) -> None:
         self.path = path
         self.fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        # Objects are read one by one: readahead would fill memory with neighbours that nobody asked for, and a cold
+        # read measured after it would not be one.
+        os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_RANDOM)
 
     def __del__(self) -> None:
         if hasattr(self, "fd"):
@@ -114,6 +117,10 @@ class SegmentFile:
                 if written:
                     rest[0] = memoryview(rest[0])[written:]
         return offset
+
+    def header_at(self, offset: int) -> RecordHeader | None:
+        """The record that begins there, or None if no whole, undamaged one does."""
+        return RecordHeader.decode(os.pread(self.fd, _HEADER.size + _NAMES_BYTES_MAX, offset))
 
     def read_cached(self, buffer: bytearray, offset: int) -> bool:
         """Fill `buffer` if memory holds all of those bytes; never waits for the disk."""
@@ -167,6 +174,8 @@ class Segments:
             while len(self._open) >= 256:
                 self._open.pop(next(iter(self._open)), None)
             self._open[number] = opened
+            if not os.fstat(opened.fd).st_nlink:  # deleted meanwhile: kept open, it would keep its room on the disk
+                self._open.pop(number, None)
         return opened
 
     def create(self) -> tuple[int, SegmentFile]:
@@ -176,21 +185,21 @@ class Segments:
         sync_folder(self.folder)
         return number, created
 
+    def reopen(self, number: int) -> SegmentFile:
+        """A segment that is to be appended to again."""
+        return SegmentFile(self.path(number), os.O_RDWR)
+
     def remove(self, number: int) -> None:
         """Delete a segment in which nothing is alive; readers under way finish."""
-        self._open.pop(number, None)
         self.path(number).unlink(missing_ok=True)
+        self._open.pop(number, None)
 
     def records_from(self, number: int, offset: int) -> Iterator[RecordHeader]:
         """The whole, undamaged record headers from `offset` on, up to the first thing that is none."""
-        with self.path(number).open("rb", buffering=0) as file:
-            while True:
-                file.seek(offset)
-                header = RecordHeader.decode(file.read(_HEADER.size + (1 << 16)))
-                if header is None:
-                    return
-                yield header
-                offset += RecordHeader.length(header.bucket, header.key) + header.content_bytes
+        file = self.file(number)
+        while (header := file.header_at(offset)) is not None:
+            yield header
+            offset += RecordHeader.length(header.bucket, header.key) + header.content_bytes
 
 
 class LargeContent:

@@ -27,9 +27,11 @@ from archiver.errors import ArchiverError, StoreError, UsageError
 
 from . import credentials
 from .s3_door import S3Door
-from .store import Store
+from .store import Statistics, Store
 
 _DRAIN_SECONDS = 10.0
+
+OnReady = Callable[[str, Statistics], None]  # is told the endpoint, and what the store holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,8 @@ class Settings:
     tls_key: Path | None = None
 
 
-def serve(
-    settings: Settings, on_ready: Callable[[str], None], *, exit_with_parent_descriptor: int | None = None
-) -> None:
-    """Run a store until SIGTERM, SIGINT or the end of its owner. `on_ready` is told the endpoint.
+def serve(settings: Settings, on_ready: OnReady, *, exit_with_parent_descriptor: int | None = None) -> None:
+    """Run a store until SIGTERM, SIGINT or the end of its owner.
 
     Raises StoreError where the store cannot be opened or the address is taken.
     """
@@ -59,7 +59,7 @@ def serve(
 async def _serve(
     settings: Settings,
     tls: ssl.SSLContext | None,
-    on_ready: Callable[[str], None],
+    on_ready: OnReady,
     exit_with_parent_descriptor: int | None,
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -84,7 +84,8 @@ async def _serve(
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
-        on_ready(_endpoint(settings.host, listener.sockets[0].getsockname()[1], tls is not None))
+        endpoint = _endpoint(settings.host, listener.sockets[0].getsockname()[1], tls is not None)
+        on_ready(endpoint, store.statistics())
         await stop.wait()
         listener.close()
         server.pre_shutdown()
@@ -136,7 +137,7 @@ def main() -> int:
         options.data, options.host, options.port, options.credential, options.tls_certificate, options.tls_key
     )
 
-    def ready(endpoint: str) -> None:
+    def ready(endpoint: str, _: Statistics) -> None:
         line = json.dumps({"endpoint": endpoint, "pid": os.getpid()}) + "\n"
         if options.ready_fd is None:
             sys.stdout.write(line)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -18,14 +19,15 @@ from typing import IO, cast
 
 from archiver.errors import Damaged, StoreError
 
-from . import commits, recovery
+from . import commits, compliance_clock, recovery
 from .catalogue import Bucket, Catalogue, Version
 from .changes import Change, Delete, DeleteMany, Put, Stored
 from .commits import Writer
 from .compliance_clock import ComplianceClock
 from .digests import BLOCK_BYTES, first_damaged_block
-from .refusals import NoSuchBucket, Refusal, WriteFailed
-from .segments import LargeContent, Segments, block_span
+from .recovery import CommitMark
+from .refusals import NoSuchBucket, NoSuchKey, Refusal, WriteFailed
+from .segments import LargeContent, SegmentFile, Segments, block_span
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Statistics:
     changes: int
     objects_written: int
     bytes_written: int
+    bytes_moved: int  # out of segments that were mostly dead
     groups_failed: int
     clock_ms: int
 
@@ -53,17 +56,18 @@ class Store:
 
     def __init__(
         self, folder: Path, lock_file: IO[str], catalogue: Catalogue, clock: ComplianceClock,
-        segments: Segments, free_bytes: Callable[[], int],
+        segments: Segments, mark: CommitMark, free_bytes: Callable[[], int], say: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.folder = folder
         self.clock = clock
         self._lock_file = lock_file
         self._catalogue = catalogue
         self._segments = segments
+        self._mark = mark
         self._free_bytes = free_bytes
         self.queries = catalogue.reader()
         self._publish()
-        self._writer = Writer(catalogue, segments, clock, free_bytes, self._publish)
+        self._writer = Writer(catalogue, segments, clock, free_bytes, mark, self._publish, say)
         self._writer.start()
 
     @classmethod
@@ -72,9 +76,11 @@ class Store:
         folder: Path,
         *,
         wall_seconds: Callable[[], float] = time.time,
+        elapsed_seconds: Callable[[], float] = compliance_clock.elapsed_seconds,
         free_bytes: Callable[[], int] | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> Store:
-        """Open or create the store in `folder`.
+        """Open or create the store in `folder`. `say` is told, from any thread, what its owner should know.
 
         Raises StoreError if it is in use, Damaged if it is not whole.
         """
@@ -86,15 +92,17 @@ class Store:
         try:
             segments = Segments(folder / "segments")
             catalogue = Catalogue(folder)
-            recovery.reconcile(catalogue, segments)
-            clock = ComplianceClock(catalogue.state.clock_ms, wall_seconds)
+            recovery.reconcile(catalogue, segments, CommitMark.read(folder))
+            clock = ComplianceClock(catalogue.state.clock_ms, wall_seconds, elapsed_seconds)
             return cls(
                 folder,
                 lock_file,
                 catalogue,
                 clock,
                 segments,
+                CommitMark(folder, catalogue.state.commits),
                 free_bytes or (lambda: commits.free_bytes(folder)),
+                say or _to_stderr,
             )
         except OSError as failed:
             lock_file.close()
@@ -108,6 +116,7 @@ class Store:
         self._writer.stop()
         self.queries.close()
         self._catalogue.close()
+        self._mark.close()
         self._lock_file.close()
 
     def _publish(self) -> None:
@@ -128,14 +137,43 @@ class Store:
         except KeyError:
             raise NoSuchBucket(name) from None
 
-    async def read(self, version: Version, start: int, length: int) -> bytes | memoryview:
+    async def read(self, version: Version, start: int, length: int) -> memoryview:
         """`length` bytes of an object from `start`, checked.
 
         Raises Damaged and then returns nothing of it.
         """
+        version, file = self._find(version)
+        return await self._read(file, version, start, length)
+
+    async def read_blocks(self, version: Version, start: int, length: int) -> AsyncIterator[memoryview]:
+        """As `read`, in pieces that end on block boundaries; each is checked before it is handed out."""
+        version, file = self._find(version)
+        end = start + length
+        while start < end:
+            stop = min(end, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
+            yield await self._read(file, version, start, stop - start)
+            start = stop
+
+    def _find(self, version: Version) -> tuple[Version, SegmentFile]:
+        """The open segment that has the object's bytes, and the version as it was when that was found out.
+
+        The catalogue was asked a moment ago: its segment may have been rewritten and deleted since. Once open,
+        a segment stays readable.
+        """
+        while True:
+            try:
+                return version, self._segments.file(version.segment)
+            except Damaged:
+                now = self.queries.as_it_is_now(version)
+                if now is None:
+                    raise NoSuchKey(version.key) from None
+                if now.segment == version.segment:
+                    raise
+                version = now
+
+    async def _read(self, file: SegmentFile, version: Version, start: int, length: int) -> memoryview:
         first, end = block_span(start, length, version.size)
         buffer = bytearray(end - first)
-        file = self._segments.file(version.segment)
         # Memory answers in microseconds without a thread; only what must come from the disk waits in one.
         if not file.read_cached(buffer, version.offset + first):
             await asyncio.to_thread(file.read, buffer, version.offset + first)
@@ -146,14 +184,6 @@ class Store:
                 f" their checksum (segment {file.path}, byte {version.offset + damaged * BLOCK_BYTES})"
             )
         return memoryview(buffer)[start - first : start - first + length]
-
-    async def read_blocks(self, version: Version, start: int, length: int) -> AsyncIterator[bytes | memoryview]:
-        """As `read`, in pieces that end on block boundaries; each is checked before it is handed out."""
-        end = start + length
-        while start < end:
-            stop = min(end, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
-            yield await self.read(version, start, stop - start)
-            start = stop
 
     def statistics(self) -> Statistics:
         written = self._writer.commits
@@ -171,6 +201,7 @@ class Store:
             changes=written.changes,
             objects_written=written.objects,
             bytes_written=written.bytes,
+            bytes_moved=self._writer.compaction.bytes_moved,
             groups_failed=written.groups_failed,
             clock_ms=self.clock.now_ms(),
         )
@@ -203,6 +234,10 @@ class Store:
     async def abandon(self, content: LargeContent) -> None:
         """Take back the bytes of a large object that did not become one."""
         await asyncio.to_thread(self._segments.remove, content.number)
+
+
+def _to_stderr(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
 
 
 def _lock(folder: Path) -> IO[str]:

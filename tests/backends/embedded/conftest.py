@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,10 @@ import pytest
 from botocore.config import Config
 
 from backends.embedded import process
+from backends.embedded.changes import CreateBucket
 from backends.embedded.process import StoreProcess
+from backends.embedded.store import Store
+from tests.backends.embedded.core_calls import Disk
 
 # Names say what the credential lacks.
 CREDENTIALS = ("no-bypass:without=bypass", "no-retention:without=retention", "no-hold:without=hold",
@@ -98,3 +101,23 @@ def versioned_bucket(s3: Any, plain_bucket: str) -> str:
 def data_dir(tmp_path: Path) -> Path:
     """Where a test starts a store of its own."""
     return tmp_path / "store"
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """What the core told its owner."""
+    return []
+
+
+@pytest.fixture
+async def core(data_dir: Path, disk: Disk, said: list[str]) -> AsyncIterator[Store]:
+    """The core of a store in this process, with a lock bucket "b"."""
+    opened = Store.open(data_dir, free_bytes=lambda: disk.free, say=said.append)
+    await opened.change(CreateBucket("b", object_lock=True))
+    yield opened
+    opened.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import socket
@@ -150,6 +151,7 @@ def test_serve_says_where_it_listens_and_never_the_secret(data_dir: Path) -> Non
     running.stdout.close()
     assert running.wait(20) == 0
     assert "export AWS_ENDPOINT_URL=http://127.0.0.1:" in rest
+    assert re.search(r"holds +0 objects, 0 B; [\d.]+ [GMT]B of its device are free, 268\.4 MB of that kept", rest)
     assert str(data_dir / "credentials.json") in rest
     for credential in credentials.load(data_dir).values():
         assert credential.secret_key not in first + rest

@@ -117,3 +117,26 @@ def test_a_deleted_segment_can_be_read_by_who_has_it_open(tmp_path: Path) -> Non
     assert buffer == b"content"
     with pytest.raises(Damaged, match="cannot be opened"):
         segments.file(number)
+
+
+def test_a_segment_deleted_while_it_was_opened_does_not_keep_its_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments = Segments(tmp_path / "segments")
+    number, file = segments.create()
+    file.write([b"content"], 0)
+    system_open = os.open
+
+    def deleted_by_the_writer_meanwhile(*arguments: int) -> int:
+        descriptor = system_open(*arguments)
+        segments.remove(number)
+        return descriptor
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", deleted_by_the_writer_meanwhile)
+        reader = segments.file(number)
+    buffer = bytearray(7)
+    reader.read(buffer, 0)
+    assert buffer == b"content"
+    with pytest.raises(Damaged, match="cannot be opened"):  # nobody has it open for the next reader
+        segments.file(number)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,181 +14,153 @@ import pytest
 
 from archiver.errors import Damaged, StoreError
 from backends.embedded import commits
-from backends.embedded.changes import CreateBucket, Delete, Put, SetLegalHold, SetRetention
-from backends.embedded.digests import Digests
+from backends.embedded.changes import CreateBucket, Delete, SetLegalHold, SetRetention
 from backends.embedded.refusals import Locked, NoSuchKey, Refusal, StoreFull, WriteFailed
 from backends.embedded.rules import Lock, Mode, Retention
 from backends.embedded.store import Store
-
-PLENTY = 1 << 40
-
-
-class Disk:
-    """Free space as the test says it is."""
-
-    free = PLENTY
+from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
 
 
-@pytest.fixture
-def disk() -> Disk:
-    return Disk()
-
-
-@pytest.fixture
-async def store(data_dir: Path, disk: Disk) -> AsyncIterator[Store]:
-    opened = Store.open(data_dir, free_bytes=lambda: disk.free)
-    await opened.change(CreateBucket("b", object_lock=True))
-    yield opened
-    opened.close()
-
-
-def put(key: str, content: bytes = b"content", lock: Lock | None = None) -> Put:
-    digests = Digests()
-    digests.update(content)
-    return Put("b", key, [content], len(content), digests.block_crcs(), digests.md5().hex(), lock=lock or Lock())
-
-
-async def content_of(store: Store, key: str) -> bytes:
-    version = store.queries.object(store.bucket("b"), key, None)
-    return bytes(await store.read(version, 0, version.size))
-
-
-async def test_what_waits_together_is_committed_together(store: Store) -> None:
-    before = store.statistics()
-    await asyncio.gather(*(store.put(put(f"{i}", b"%d" % i)) for i in range(200)))
-    after = store.statistics()
+async def test_what_waits_together_is_committed_together(core: Store) -> None:
+    before = core.statistics()
+    await asyncio.gather(*(core.put(put(f"{i}", b"%d" % i)) for i in range(200)))
+    after = core.statistics()
     assert after.objects_written - before.objects_written == 200
     # The first may go alone; all others wait for it and go together.
     assert after.commits - before.commits <= 20
     assert after.syncs - before.syncs == 2 * (after.commits - before.commits)
-    assert [await content_of(store, f"{i}") for i in range(200)] == [b"%d" % i for i in range(200)]
+    assert [await content_of(core, f"{i}") for i in range(200)] == [b"%d" % i for i in range(200)]
 
 
-async def test_of_a_delete_and_a_lock_that_race_only_one_wins(store: Store) -> None:
+async def test_of_a_delete_and_a_lock_that_race_only_one_wins(core: Store) -> None:
     for round_number in range(20):
-        stored = await store.put(put("k"))
+        stored = await core.put(put("k"))
         delete = Delete("b", "k", stored.version_id, bypass=False)
         hold = SetLegalHold("b", "k", stored.version_id, on=True)
-        calls = [store.delete(delete), store.change(hold)]
+        calls = [core.delete(delete), core.change(hold)]
         if round_number % 2:
             calls.reverse()
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert len([each for each in outcomes if isinstance(each, Refusal)]) == 1
 
 
-async def test_a_refusal_leaves_the_group_alone(store: Store) -> None:
+async def test_a_refusal_leaves_the_group_alone(core: Store) -> None:
     outcomes = await asyncio.gather(
-        store.put(put("good")),
-        store.put(put("bad", lock=Lock(Retention(Mode.GOVERNANCE, 1)))),
-        store.put(put("also good")),
+        core.put(put("good")),
+        core.put(put("bad", lock=Lock(Retention(Mode.GOVERNANCE, 1)))),
+        core.put(put("also good")),
         return_exceptions=True,
     )
     assert [isinstance(each, Refusal) for each in outcomes] == [False, True, False]
-    assert await content_of(store, "good") == await content_of(store, "also good") == b"content"
+    assert await content_of(core, "good") == await content_of(core, "also good") == b"content"
 
 
-async def test_changes_of_one_group_see_each_other(store: Store) -> None:
+async def test_changes_of_one_group_see_each_other(core: Store) -> None:
     """Ten at once wait for the first and so share a group; each must know what the ones before it did."""
     puts = [put("once") for _ in range(10)]
     for each in puts:
         each.only_if_absent = True
-    outcomes = await asyncio.gather(*(store.put(each) for each in puts), return_exceptions=True)
+    outcomes = await asyncio.gather(*(core.put(each) for each in puts), return_exceptions=True)
     assert sorted(type(each).__name__ for each in outcomes) == ["AlreadyExists"] * 9 + ["Stored"]
 
-    await store.change(CreateBucket("unversioned", object_lock=False))
+    await core.change(CreateBucket("unversioned", object_lock=False))
     puts = [put("replaced", b"%d" % number) for number in range(10)]
     for each in puts:
         each.bucket = "unversioned"
-    await asyncio.gather(*(store.put(each) for each in puts))
-    versions = list(store.queries.scan(store.bucket("unversioned"), "", None, None))
-    assert [bytes(await store.read(each, 0, each.size)) for each in versions] == [b"9"]
+    await asyncio.gather(*(core.put(each) for each in puts))
+    versions = list(core.queries.scan(core.bucket("unversioned"), "", None, None))
+    assert [bytes(await core.read(each, 0, each.size)) for each in versions] == [b"9"]
 
 
-async def test_no_write_when_the_disk_is_nearly_full_but_reads_and_deletes_go_on(store: Store, disk: Disk) -> None:
-    stored = await store.put(put("k"))
+async def test_no_write_when_the_disk_is_nearly_full_but_reads_and_deletes_go_on(
+    core: Store, disk: Disk, said: list[str]
+) -> None:
+    stored = await core.put(put("k"))
     disk.free = commits.RESERVE_BYTES - 1
     with pytest.raises(StoreFull, match=r"disk full: .* keeps 268\.4 MB in reserve"):
-        await store.put(put("more"))
+        await core.put(put("more"))
     with pytest.raises(StoreFull):
-        await store.begin_large("b", "large")
-    assert await content_of(store, "k") == b"content"
-    await store.delete(Delete("b", "k", stored.version_id, bypass=False))
+        await core.begin_large("b", "large")
+    assert [words.partition(":")[0] for words in said] == ["writes are refused from now on"]  # once, not each time
+    assert await content_of(core, "k") == b"content"
+    await core.delete(Delete("b", "k", stored.version_id, bypass=False))
     disk.free = PLENTY
-    await store.put(put("more"))
+    await core.put(put("more"))
+    assert said[1:] == ["writes are taken again"]
 
 
 @pytest.mark.parametrize("call", ["pwritev", "fdatasync"])
 async def test_a_failing_write_fails_its_group_and_nothing_of_it_is_visible(
-    store: Store, monkeypatch: pytest.MonkeyPatch, call: str, data_dir: Path
+    core: Store, monkeypatch: pytest.MonkeyPatch, call: str, data_dir: Path
 ) -> None:
-    await store.put(put("before"))
+    await core.put(put("before"))
 
     def fail(*_: Any) -> int:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
         broken.setattr(os, call, fail)
-        outcomes = await asyncio.gather(*(store.put(put(f"lost {i}")) for i in range(5)), return_exceptions=True)
+        outcomes = await asyncio.gather(*(core.put(put(f"lost {i}")) for i in range(5)), return_exceptions=True)
         assert {type(each) for each in outcomes} == {WriteFailed}
         assert "No space left on device" in str(outcomes[0])
         assert str(data_dir) in str(outcomes[0])
-        assert await content_of(store, "before") == b"content"
-    await store.put(put("after"))
-    assert store.statistics().objects == 2
+        assert await content_of(core, "before") == b"content"
+    await core.put(put("after"))
+    assert core.statistics().objects == 2
     for i in range(5):
         with pytest.raises(NoSuchKey):
-            await content_of(store, f"lost {i}")
+            await content_of(core, f"lost {i}")
 
 
-async def test_a_catalogue_that_cannot_commit_fails_the_group(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store._catalogue, "commit", _no_space)
+async def test_a_catalogue_that_cannot_commit_fails_the_group(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core._catalogue, "commit", _no_space)
     with pytest.raises(WriteFailed):
-        await store.put(put("lost"))
+        await core.put(put("lost"))
     monkeypatch.undo()
-    await store.put(put("kept", b"kept"))
-    assert await content_of(store, "kept") == b"kept"
+    await core.put(put("kept", b"kept"))
+    assert await content_of(core, "kept") == b"kept"
     with pytest.raises(NoSuchKey):
-        await content_of(store, "lost")
+        await content_of(core, "lost")
 
 
 def _no_space(*_: Any) -> None:
     raise OSError(28, "No space left on device")
 
 
-async def test_a_fault_of_our_own_is_answered_and_stops_writing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_of_our_own_is_answered_and_stops_writing(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr("threading.excepthook", lambda _: None)
-    monkeypatch.setattr(store._catalogue, "add_version", broken)
+    monkeypatch.setattr(core._catalogue, "add_version", broken)
     with pytest.raises(StoreError, match="writer has stopped"):
-        await store.put(put("k"))
+        await core.put(put("k"))
     with pytest.raises(StoreError, match="writer has stopped"):
-        await store.put(put("k"))
+        await core.put(put("k"))
 
 
 async def test_a_segment_without_anything_alive_is_deleted(
-    store: Store, monkeypatch: pytest.MonkeyPatch, data_dir: Path
+    core: Store, monkeypatch: pytest.MonkeyPatch, data_dir: Path
 ) -> None:
     monkeypatch.setattr(commits, "ROLL_BYTES", 1000)
-    stored = [await store.put(put(f"{i}", bytes(600))) for i in range(6)]
+    stored = [await core.put(put(f"{i}", bytes(600))) for i in range(6)]
     files = sorted((data_dir / "segments").iterdir())
     assert len(files) == 3
     for i in (0, 1, 2):
-        await store.delete(Delete("b", f"{i}", stored[i].version_id, bypass=False))
+        await core.delete(Delete("b", f"{i}", stored[i].version_id, bypass=False))
     assert sorted((data_dir / "segments").iterdir()) == files[1:]  # the second still has object 3
-    assert await content_of(store, "3") == bytes(600)
+    assert await content_of(core, "3") == bytes(600)
     for i in (3, 4, 5):
-        await store.delete(Delete("b", f"{i}", stored[i].version_id, bypass=False))
-    held = store.statistics()
+        await core.delete(Delete("b", f"{i}", stored[i].version_id, bypass=False))
+    held = core.statistics()
     assert (held.objects, held.bytes) == (0, 0)
     assert sorted((data_dir / "segments").iterdir()) == []
 
 
-async def test_an_abandoned_large_upload_leaves_nothing(store: Store, data_dir: Path) -> None:
-    content = await store.begin_large("b", "k")
+async def test_an_abandoned_large_upload_leaves_nothing(core: Store, data_dir: Path) -> None:
+    content = await core.begin_large("b", "k")
     content.write([bytes(1000)])
-    await store.abandon(content)
+    await core.abandon(content)
     assert list((data_dir / "segments").iterdir()) == []
 
 
@@ -225,28 +196,28 @@ async def test_a_lock_that_has_passed_may_be_replaced(data_dir: Path) -> None:
     opened.close()
 
 
-async def test_a_cold_read_waits_in_a_thread_and_reads_the_same(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    await store.put(put("k", b"cold"))
+async def test_a_cold_read_waits_in_a_thread_and_reads_the_same(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    await core.put(put("k", b"cold"))
     monkeypatch.setattr("backends.embedded.segments.SegmentFile.read_cached", lambda *_: False)
-    assert await content_of(store, "k") == b"cold"
+    assert await content_of(core, "k") == b"cold"
 
 
-async def test_a_damaged_block_damages_only_ranges_that_touch_it(store: Store, data_dir: Path) -> None:
+async def test_a_damaged_block_damages_only_ranges_that_touch_it(core: Store, data_dir: Path) -> None:
     content = os.urandom(3 << 20)
-    await store.put(put("k", content))
-    version = store.queries.object(store.bucket("b"), "k", None)
+    await core.put(put("k", content))
+    version = core.queries.object(core.bucket("b"), "k", None)
     with (data_dir / "segments" / "00000001.seg").open("r+b") as file:
         file.seek(version.offset + (1 << 20) + 5)
         byte = file.read(1)
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte[0] ^ 1]))
-    assert await store.read(version, 0, 1 << 20) == content[: 1 << 20]
-    assert await store.read(version, 2 << 20, 10) == content[2 << 20 :][:10]
+    assert await core.read(version, 0, 1 << 20) == content[: 1 << 20]
+    assert await core.read(version, 2 << 20, 10) == content[2 << 20 :][:10]
     for start, length in ((0, 3 << 20), ((1 << 20) - 1, 2), (1 << 20, 1)):
         with pytest.raises(Damaged, match=r"object 'k' is damaged: its bytes from 1048576 on .*00000001\.seg"):
-            await store.read(version, start, length)
+            await core.read(version, start, length)
 
 
-async def test_a_store_is_open_in_one_place_only(store: Store, data_dir: Path) -> None:
+async def test_a_store_is_open_in_one_place_only(core: Store, data_dir: Path) -> None:
     with pytest.raises(StoreError, match=rf"already open \(process {os.getpid()}\); stop that one"):
         Store.open(data_dir)

@@ -1,0 +1,275 @@
+"""Room comes back from segments in which some objects still live, and no moment of it can lose one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.errors import Damaged
+from backends.embedded import commits, compaction
+from backends.embedded.catalogue import Version
+from backends.embedded.changes import CreateBucket, Delete, DeleteBucket
+from backends.embedded.refusals import Locked, NoSuchKey
+from backends.embedded.rules import Lock, Mode, Retention
+from backends.embedded.store import Store
+from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
+
+ROLL_BYTES = 4000
+OBJECT_BYTES = 700
+LOCK = Lock(Retention(Mode.COMPLIANCE, 2_000_000_000_000 + 86_400_000), legal_hold=True)
+
+
+@pytest.fixture(autouse=True)
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commits, "ROLL_BYTES", ROLL_BYTES)
+    monkeypatch.setattr(compaction, "_STEP_RECORDS", 3)  # several steps for each segment
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "segments").iterdir())
+
+
+def versions(store: Store) -> dict[str, Version]:
+    return {each.key: each for each in store.queries.scan(store.bucket("b"), "", None, None)}
+
+
+def facts(version: Version) -> Version:
+    """A version without its place, which is all that moving may change."""
+    return version._replace(segment=0, offset=0)
+
+
+async def fill(store: Store, count: int) -> dict[str, bytes]:
+    """Objects of every kind: some empty, some locked; returns their contents."""
+    contents = {f"{i:03d}": os.urandom(0 if i % 7 == 3 else OBJECT_BYTES) for i in range(count)}
+    for key, content in contents.items():
+        await store.put(put(key, content, LOCK if int(key) % 4 == 0 else None))
+    return contents
+
+
+async def delete(store: Store, contents: dict[str, bytes], keys: list[str]) -> None:
+    for key in keys:
+        await store.delete(Delete("b", key, store.queries.version_id(versions(store)[key]), bypass=False))
+        del contents[key]
+
+
+async def until(store: Store, condition: Callable[[], bool]) -> None:
+    """Give the writer groups to carry out, each of which a step of compaction follows."""
+    for _ in range(1000):
+        if condition():
+            return
+        await store.delete(Delete("b", "none", "0" * 32, bypass=False))
+    raise AssertionError("compaction did not get there")
+
+
+async def test_a_segment_that_is_mostly_dead_is_rewritten(core: Store, data_dir: Path) -> None:
+    contents = await fill(core, 48)
+    before = {key: facts(version) for key, version in versions(core).items()}
+    sealed = files(data_dir)[:-1]
+    assert len(sealed) >= 6
+    held = core.statistics()
+    await delete(core, contents, [key for key in contents if int(key) % 4])
+    await until(core, lambda: not set(sealed) & set(files(data_dir)))
+    assert core.statistics().segment_bytes < held.segment_bytes / 2
+    assert core.statistics().bytes_moved >= len(contents) * OBJECT_BYTES / 2
+    assert {key: facts(version) for key, version in versions(core).items()} == {key: before[key] for key in contents}
+    for key, content in contents.items():
+        assert await content_of(core, key) == content
+        with pytest.raises(Locked):
+            await core.delete(Delete("b", key, core.queries.version_id(versions(core)[key]), bypass=True))
+
+
+async def test_a_segment_that_is_mostly_alive_is_left_where_it_is(core: Store, data_dir: Path) -> None:
+    contents = await fill(core, 48)
+    before = files(data_dir)
+    await delete(core, contents, [key for key in contents if int(key) % 4 == 1])
+    for _ in range(20):
+        await core.put(put("more", b""))
+    assert set(before) <= set(files(data_dir))
+    assert core.statistics().bytes_moved == 0
+
+
+async def test_empty_objects_alone_are_not_moved_for_ever(core: Store, data_dir: Path) -> None:
+    """Their records are all header: counted by content alone, their segments would always look dead."""
+    for i in range(200):
+        await core.put(put(f"{i}", b""))
+    before = files(data_dir)
+    assert len(before) > 2
+    for _ in range(20):
+        await core.delete(Delete("b", "none", "0" * 32, bypass=False))
+    assert files(data_dir) == before
+
+
+async def test_a_crash_at_any_moment_of_moving_loses_nothing(
+    core: Store, disk: Disk, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before and after every call that changes the disk, the folder is copied: what a kill then would leave."""
+    contents = await fill(core, 40)
+    disk.free = 0  # no moves yet
+    gone = [key for key in contents if int(key) % 4]
+    await delete(core, contents, gone)
+    expected = {key: facts(version) for key, version in versions(core).items()}
+    sealed = files(data_dir)[:-1]
+    copies: list[Path] = []
+
+    def snapshot() -> None:
+        copies.append(tmp_path / f"crash-{len(copies)}")
+        shutil.copytree(data_dir, copies[-1])
+
+    def around(patch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+        call = getattr(owner, name)
+
+        def observed(*arguments: Any) -> Any:
+            snapshot()
+            answer = call(*arguments)
+            snapshot()
+            return answer
+
+        patch.setattr(owner, name, observed)
+
+    with monkeypatch.context() as patch:
+        for owner, name in (
+            (os, "pwritev"),
+            (os, "fdatasync"),
+            (core._catalogue, "commit"),
+            (core._segments, "remove"),
+        ):
+            around(patch, owner, name)
+        disk.free = PLENTY
+        await until(core, lambda: not set(sealed) & set(files(data_dir)))
+
+    assert len(copies) >= 50
+    for copy in copies:
+        store = Store.open(copy, free_bytes=lambda: 0)
+        try:
+            assert {key: facts(version) for key, version in versions(store).items()} == expected
+            for key, content in contents.items():
+                assert await content_of(store, key) == content
+        finally:
+            store.close()
+
+
+async def test_a_read_that_began_before_the_move_goes_on(core: Store, data_dir: Path) -> None:
+    contents = await fill(core, 48)
+    looked_up = versions(core)
+    under_way = core.read_blocks(looked_up["000"], 0, OBJECT_BYTES)
+    await delete(core, contents, [key for key in contents if int(key) % 4])
+    sealed = {f"{version.segment:08d}.seg" for key, version in looked_up.items() if key < "040"}
+    await until(core, lambda: not sealed & set(files(data_dir)))
+    core._segments._open.clear()  # nobody has the old files open any more
+    assert b"".join([bytes(block) async for block in under_way]) == contents["000"]
+    assert bytes(await core.read(looked_up["004"], 0, OBJECT_BYTES)) == contents["004"]
+    with pytest.raises(NoSuchKey):  # deleted between look-up and read: gone, not damaged
+        await core.read(looked_up["001"], 0, OBJECT_BYTES)
+
+
+@pytest.mark.parametrize("where", ["content", "header"])
+async def test_a_damaged_record_is_named_and_left_where_it_is(
+    core: Store, disk: Disk, data_dir: Path, where: str, said: list[str]
+) -> None:
+    contents = await fill(core, 48)
+    disk.free = 0
+    await delete(core, contents, [key for key in contents if int(key) % 4])
+    damaged = versions(core)["004"]
+    path = data_dir / "segments" / f"{damaged.segment:08d}.seg"
+    with path.open("r+b") as file:
+        file.seek(damaged.offset + (10 if where == "content" else -10))
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+    disk.free = PLENTY
+    others = set(files(data_dir)[:-1]) - {path.name}
+    await until(core, lambda: not others & set(files(data_dir)) and bool(said))
+    assert f"{path.name} keeps the room of its deleted objects" in said[-1]
+    assert where == "header" or f"object '004' in {path}, byte {damaged.offset}, is damaged" in said[0]
+    now = versions(core)["004"]
+    assert (now.segment, now.offset) == (damaged.segment, damaged.offset)
+    assert path.name in files(data_dir)
+    for key, content in contents.items():
+        if key != "004" or where == "header":
+            assert await content_of(core, key) == content
+    if where == "content":
+        with pytest.raises(Damaged, match="object '004' is damaged"):
+            await content_of(core, "004")
+
+
+async def test_a_move_that_cannot_be_written_fails_nobody_else(
+    core: Store, disk: Disk, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    contents = await fill(core, 48)
+    disk.free = 0
+    await delete(core, contents, [key for key in contents if int(key) % 4])
+
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "pwritev", full)
+        disk.free = PLENTY
+        await until(core, lambda: core.statistics().groups_failed > 0)
+        await core.delete(Delete("b", "none", "0" * 32, bypass=False))
+    for key, content in contents.items():
+        assert await content_of(core, key) == content
+    assert len(said) == 1
+    assert "keeps the room of its deleted objects" in said[0]
+    assert "No space left on device" in said[0]
+
+
+async def test_an_active_segment_that_is_mostly_dead_is_given_up(core: Store, data_dir: Path) -> None:
+    stored = [await core.put(put(f"{i}", bytes(900))) for i in range(4)]
+    assert len(files(data_dir)) == 1
+    for i in (0, 1, 2):
+        await core.delete(Delete("b", f"{i}", stored[i].version_id, bypass=False))
+    await until(core, lambda: core.statistics().segment_bytes < 2000)
+    assert len(files(data_dir)) == 1
+    assert await content_of(core, "3") == bytes(900)
+
+
+async def test_a_bucket_of_the_same_name_is_not_taken_for_the_deleted_one(core: Store, data_dir: Path) -> None:
+    contents = await fill(core, 8)
+    for _ in range(2):
+        await core.change(CreateBucket("again", object_lock=True))
+        stored = await core.put(put("k", bytes(OBJECT_BYTES), bucket="again"))
+        await core.delete(Delete("again", "k", stored.version_id, bypass=False))
+        await core.change(DeleteBucket("again"))
+    await core.change(CreateBucket("again", object_lock=True))
+    await core.put(put("k", b"new", bucket="again"))
+    await delete(core, contents, [key for key in contents if int(key) % 4])
+    await until(core, lambda: core.statistics().segment_bytes < 2 * ROLL_BYTES)
+    version = core.queries.object(core.bucket("again"), "k", None)
+    assert bytes(await core.read(version, 0, version.size)) == b"new"
+
+
+async def test_many_short_lives_share_a_segment(data_dir: Path) -> None:
+    for number in range(12):
+        store = Store.open(data_dir)
+        if not number:
+            await store.change(CreateBucket("b", object_lock=True))
+        await store.put(put(f"{number}", bytes(600)))
+        store.close()
+    assert len(files(data_dir)) == 2
+    store = Store.open(data_dir)
+    assert [await content_of(store, f"{number}") for number in range(12)] == [bytes(600)] * 12
+    store.close()
+
+
+async def test_a_large_objects_segment_is_not_appended_to(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must go back to the disk as a whole, and never be moved in one step."""
+    monkeypatch.setattr(commits, "LARGE_BYTES", 500)
+    store = Store.open(data_dir)
+    await store.change(CreateBucket("b", object_lock=True))
+    content = await store.begin_large("b", "large")
+    await asyncio.to_thread(content.write, [bytes(600)])
+    large = put("large", bytes(600))
+    large.content = content
+    await store.put(large)
+    store.close()
+    store = Store.open(data_dir)
+    await store.put(put("small", b"small"))
+    assert len(files(data_dir)) == 2
+    store.close()

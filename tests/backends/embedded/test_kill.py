@@ -1,0 +1,229 @@
+"""kill -9 under load, again and again on one store: nothing acknowledged is lost, nothing half-written is visible.
+
+Each client owns its keys and makes one change at a time, so what the store must hold after a kill is known but
+for the one change of each client that was under way: that one has happened or has not, as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from backends.embedded import process
+from backends.embedded.changes import Delete
+from backends.embedded.refusals import Locked
+from backends.embedded.store import Store
+
+MIB = 1 << 20
+CLIENTS = 4
+UNTIL = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+SMALL_SEGMENTS = (
+    "from backends.embedded import commits, server; commits.ROLL_BYTES = 1 << 20; raise SystemExit(server.main())"
+)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A version as it was acknowledged. `tag` says what its content is."""
+
+    key: str
+    tag: str
+    size: int
+    mode: str | None = None
+    until: datetime | None = None
+    hold: bool | None = None
+
+    @property
+    def content(self) -> bytes:
+        return random.Random(self.tag).randbytes(self.size)
+
+    @property
+    def may_go(self) -> bool:
+        """Whether a delete with bypass removes it."""
+        return not self.hold and self.mode != "COMPLIANCE"
+
+
+@dataclass
+class Client:
+    """What one client knows: the versions it has, those it deleted, and what it does just now."""
+
+    number: int
+    s3: Any
+    chance: random.Random
+    held: dict[str, Held] = field(default_factory=dict)
+    deleted: set[tuple[str, str]] = field(default_factory=set)
+    new: Held | None = None  # being put: its version id is not known yet
+    changing: tuple[str, Held | None] | None = None  # a version, and what it becomes (None: deleted)
+    puts: int = 0
+
+    def work(self, answered: Callable[[], None]) -> None:
+        """Change after change until the store is gone."""
+        try:
+            while True:
+                self._change()
+                answered()
+        except BotoCoreError:
+            return
+
+    def _change(self) -> None:
+        names = list(self.held)
+        kind = self.chance.choices(["put", "delete", "extend", "hold"], [5, 4, 1, 1])[0] if names else "put"
+        if kind == "put":
+            self._put()
+            return
+        version_id = self.chance.choice(names)
+        version = self.held[version_id]
+        named = {"Bucket": "b-1", "Key": version.key, "VersionId": version_id}
+        if kind == "delete":
+            self._delete(named, version)
+        elif kind == "extend" and version.until is not None:
+            later = version.until + timedelta(minutes=1)
+            self.changing = version_id, replace(version, until=later)
+            self.s3.put_object_retention(**named, Retention={"Mode": version.mode, "RetainUntilDate": later})
+        elif kind == "hold":
+            self.changing = version_id, replace(version, hold=not version.hold)
+            self.s3.put_object_legal_hold(**named, LegalHold={"Status": "OFF" if version.hold else "ON"})
+        self._changed()
+
+    def _put(self) -> None:
+        self.puts += 1
+        size = self.chance.choices([self.chance.randrange(20_000), MIB, 9 * MIB], [30, 4, 1])[0]
+        new = Held(f"{self.number}/{self.puts % 7}", f"{self.number} {self.puts}", size)
+        lock: dict[str, Any] = {}
+        mode = self.chance.choices([None, "GOVERNANCE", "COMPLIANCE"], [4, 4, 1])[0]
+        if mode is not None and (size < MIB or mode == "GOVERNANCE"):  # what nobody can delete stays small
+            new = replace(new, mode=mode, until=UNTIL)
+            lock = {"ObjectLockMode": mode, "ObjectLockRetainUntilDate": UNTIL}
+        self.new = new
+        answer = self.s3.put_object(Bucket="b-1", Key=new.key, Body=new.content, **lock)
+        self.held[answer["VersionId"]] = new
+        self.new = None
+
+    def _delete(self, named: dict[str, Any], version: Held) -> None:
+        if version.may_go:
+            self.changing = named["VersionId"], None
+            self.s3.delete_object(**named, BypassGovernanceRetention=True)
+        else:
+            with pytest.raises(ClientError, match="AccessDenied"):
+                self.s3.delete_object(**named, BypassGovernanceRetention=True)
+
+    def _changed(self) -> None:
+        """The change under way was acknowledged."""
+        if self.changing is not None:
+            version_id, becomes = self.changing
+            before = self.held.pop(version_id)
+            if becomes is None:
+                self.deleted.add((before.key, version_id))
+            else:
+                self.held[version_id] = becomes
+            self.changing = None
+
+    def settle(self, found: dict[str, Held]) -> None:
+        """Compare what the store has of this client after a kill, and take it for what is known from here on."""
+        if self.changing is not None and found.get(self.changing[0]) == self.changing[1]:
+            self._changed()
+        elif self.new is not None:
+            self.held |= {each: self.new for each in found if each not in self.held}
+        self.changing = self.new = None
+        assert found == self.held
+
+
+async def read_everything(folder: Path, clients: list[Client]) -> tuple[dict[int, dict[str, Held]], dict[str, int]]:
+    """What a killed store holds once it is open again, by client; contents compared, deletes of the locked tried.
+
+    Also the segment of each version.
+    """
+    segments = {}
+    found: dict[int, dict[str, Held]] = {client.number: {} for client in clients}
+    store = Store.open(folder, free_bytes=lambda: 0)  # without room, nothing moves while it is looked at
+    try:
+        locked = []
+        for version in store.queries.scan(store.bucket("b-1"), "", None, None):
+            version_id = store.queries.version_id(version)
+            client = clients[int(version.key.partition("/")[0])]
+            known = client.held.get(version_id) or client.new
+            assert known is not None, f"{version.key} {version_id} was never put, or was deleted"
+            content = bytes(await store.read(version, 0, version.size)) if version.size else b""
+            assert content == known.content
+            assert version.etag == hashlib.md5(content).hexdigest()
+            until = None if version.until_ms is None else datetime.fromtimestamp(version.until_ms / 1000, UTC)
+            hold = None if version.legal_hold is None else bool(version.legal_hold)
+            held = Held(version.key, known.tag, version.size, version.mode, until, hold)
+            found[client.number][version_id] = held
+            segments[version_id] = version.segment
+            if not held.may_go:
+                locked.append(Delete("b-1", version.key, version_id, bypass=True))
+        if locked:
+            assert {type(answer).__base__ for answer in await store.delete_many(locked)} == {Locked}
+        for client in clients:
+            for key, version_id in client.deleted:
+                assert store.queries.by_id(store.bucket("b-1"), key, version_id) is None
+    finally:
+        store.close()
+    return found, segments
+
+
+@pytest.mark.parametrize("rounds", [20, pytest.param(200, marks=pytest.mark.long)])
+def test_kill_under_load_loses_nothing_acknowledged(
+    data_dir: Path, connect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    monkeypatch.setattr(process, "_PROGRAM", (sys.executable, "-c", SMALL_SEGMENTS))
+    chance = random.Random(rounds)
+    with process.start(data_dir) as store:
+        port = int(store.endpoint.rpartition(":")[2])
+        clients = [Client(number, connect(store), random.Random(number)) for number in range(CLIENTS)]
+        clients[0].s3.create_bucket(Bucket="b-1", ObjectLockEnabledForBucket=True)
+    moved = 0
+    before: dict[str, int] = {}
+    for _ in range(rounds):
+        store = process.start(data_dir, port=port)
+        _load_until_killed(store, clients, answers=chance.randrange(5, 150), seconds=chance.random() / 50)
+        found, after = asyncio.run(read_everything(data_dir, clients))
+        for client in clients:
+            client.settle(found[client.number])
+        moved += sum(1 for version in before.keys() & after.keys() if before[version] != after[version])
+        before = after
+    assert moved > rounds / 2, "compaction was to be under way too"
+    assert sum(len(client.deleted) for client in clients) > rounds
+
+
+def _load_until_killed(store: process.StoreProcess, clients: list[Client], answers: int, seconds: float) -> None:
+    """Kill it so many answers, and so many seconds more, after the clients began."""
+    count = 0
+    enough = threading.Event()
+    faults: list[BaseException] = []
+
+    def answered() -> None:
+        nonlocal count
+        count += 1
+        if count >= answers:
+            enough.set()
+
+    def work(client: Client) -> None:
+        try:
+            client.work(answered)
+        except BaseException as fault:  # noqa: BLE001 - raised below, in the test's own thread
+            faults.append(fault)
+            enough.set()
+
+    threads = [threading.Thread(target=work, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    assert enough.wait(60)
+    threading.Event().wait(seconds)
+    store.kill()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise faults[0]

@@ -1,0 +1,359 @@
+"""The store and a plain model of the rules do the same steps and agree: on every answer, listing, content and lock.
+
+The model is dicts and ifs, written from the rules and not from the store. Both live by the same clocks, which only the
+steps move: time passes, somebody sets the host's clock, the store is restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from backends.embedded import commits, listing, rules
+from backends.embedded.catalogue import Version
+from backends.embedded.changes import (
+    CreateBucket,
+    Delete,
+    SetLegalHold,
+    SetLockConfiguration,
+    SetRetention,
+    SetVersioning,
+)
+from backends.embedded.refusals import Locked, Refusal
+from backends.embedded.rules import DefaultRetention, Lock, Mode, Retention
+from backends.embedded.store import Store
+from tests.backends.embedded.core_calls import PLENTY, put
+
+START_SECONDS = 2_000_000_000
+DAY = 86_400
+LOCKED, PLAIN = "locked", "plain"
+
+buckets = st.sampled_from([LOCKED, LOCKED, LOCKED, PLAIN])
+keys = st.sampled_from(["a", "ä"])
+which = st.none() | st.integers(0, 30)  # the newest version, or any that was ever made
+modes = st.sampled_from(Mode)
+seconds = st.sampled_from([0, 1, 2, 3, 60, 2 * DAY])
+retentions = st.none() | st.tuples(modes, seconds)
+holds = st.none() | st.booleans()
+
+
+@dataclass(eq=False)
+class Made:
+    """A version or marker in the model; instants are seconds."""
+
+    key: str
+    content: bytes | None  # None: a delete marker
+    is_null: bool
+    mode: str | None = None
+    until: int | None = None
+    hold: bool | None = None
+    version_id: str = ""  # the store's name for it
+
+
+@dataclass
+class Bucket:
+    versioning: str
+    object_lock: bool
+    default: tuple[str, int] | None = None  # mode and days
+    versions: list[Made] = field(default_factory=list)  # oldest first
+
+    def newest(self, key: str) -> Made | None:
+        return next((each for each in reversed(self.versions) if each.key == key), None)
+
+
+class Model:
+    """Amazon's rules. Each call answers "ok" or the name of the refusal."""
+
+    def __init__(self) -> None:
+        self.now = START_SECONDS
+        self.buckets = {LOCKED: Bucket("Enabled", True), PLAIN: Bucket("Off", False)}
+
+    def refuses_delete(self, version: Made, bypass: bool) -> bool:
+        if version.hold:
+            return True
+        if version.until is None or self.now >= version.until:
+            return False
+        return version.mode == "COMPLIANCE" or not bypass
+
+    def put(self, name: str, made: Made) -> str:
+        bucket = self.buckets[name]
+        if not bucket.object_lock and (made.mode or made.hold is not None):
+            return "NotLockBucket"
+        if made.until is not None and made.until <= self.now:
+            return "BadRetainUntil"
+        if made.mode is None and bucket.default is not None:
+            made.mode, made.until = bucket.default[0], self.now + bucket.default[1] * DAY
+        self._add(bucket, made)
+        return "ok"
+
+    def put_marker(self, name: str, key: str) -> str:
+        bucket = self.buckets[name]
+        if bucket.versioning == "Off":
+            bucket.versions = [each for each in bucket.versions if each.key != key]
+        else:
+            self._add(bucket, Made(key, None, bucket.versioning != "Enabled"))
+        return "ok"
+
+    def _add(self, bucket: Bucket, made: Made) -> None:
+        if made.is_null:  # without versioning the new one takes the place of the old
+            bucket.versions = [each for each in bucket.versions if each.key != made.key or not each.is_null]
+        bucket.versions.append(made)
+
+    def delete(self, name: str, version: Made, bypass: bool) -> str:
+        bucket = self.buckets[name]
+        if version in bucket.versions:
+            if self.refuses_delete(version, bypass):
+                return "Locked"
+            bucket.versions.remove(version)
+        return "ok"
+
+    def target(self, name: str, key: str, version: Made | None) -> Made | str:
+        """The version that a call about locks means, or why there is none."""
+        bucket = self.buckets[name]
+        if not bucket.object_lock:
+            return "NotLockBucket"
+        found = bucket.newest(key) if version is None else version
+        if found is None:
+            return "NoSuchKey"
+        if found not in bucket.versions:
+            return "NoSuchVersion"
+        return "IsDeleteMarker" if found.content is None else found
+
+    def set_retention(self, version: Made, wanted: tuple[str, int] | None, bypass: bool) -> str:
+        if wanted is not None and wanted[1] <= self.now:
+            return "BadRetainUntil"
+        if version.until is not None and self.now < version.until:
+            extends = wanted is not None and wanted[0] == version.mode and wanted[1] >= version.until
+            if not extends and (version.mode == "COMPLIANCE" or not bypass):
+                return "Locked"
+        version.mode, version.until = wanted or (None, None)
+        return "ok"
+
+
+class StoreAndModel(RuleBasedStateMachine):
+    @initialize()
+    def open(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="archiver-model-"))
+        self.segments = mock.patch.object(commits, "ROLL_BYTES", 4000)  # so that objects are moved, too
+        self.segments.start()
+        self.loop = asyncio.new_event_loop()
+        self.wall = self.elapsed = START_SECONDS
+        self.model = Model()
+        self.made: list[tuple[str, Made]] = []
+        self._open()
+        self._do(self.store.change(CreateBucket(LOCKED, object_lock=True)))
+        self._do(self.store.change(CreateBucket(PLAIN, object_lock=False)))
+
+    def _open(self) -> None:
+        self.store = Store.open(
+            self.folder,
+            wall_seconds=lambda: self.wall,
+            elapsed_seconds=lambda: self.elapsed,
+            free_bytes=lambda: PLENTY,
+        )
+
+    def teardown(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        try:
+            for bypass in (False, True):
+                self._delete_everything(bypass)
+            self._pass(101 * 366 * DAY)  # nothing is locked any more, but what is held
+            self._delete_everything(bypass=False)
+            self.agree()
+        finally:
+            self.store.close()
+            self.loop.close()
+            self.segments.stop()
+            shutil.rmtree(self.folder)
+
+    def _do(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """What the core answers; a refusal by its name."""
+        try:
+            return self.loop.run_until_complete(call)
+        except Locked:
+            return "Locked"
+        except Refusal as refusal:
+            return type(refusal).__name__
+
+    def _agreed(self, answer: Any, expected: str) -> None:
+        assert (answer if isinstance(answer, str) else "ok") == expected
+
+    def _pick(self, bucket: str, number: int | None) -> Made | None:
+        """Mostly a version that is there, sometimes one that may have been deleted."""
+        made = self.model.buckets[bucket].versions if number and number % 5 else []
+        made = made or [each for name, each in self.made if name == bucket]
+        return None if number is None or not made else made[number % len(made)]
+
+    def _retention(self, wanted: tuple[Mode, int] | None) -> tuple[Retention | None, tuple[str, int] | None]:
+        """The same retention for the store and for the model; the date is so many seconds from now."""
+        if wanted is None:
+            return None, None
+        until = self.model.now + wanted[1]
+        return Retention(wanted[0], until * 1000), (wanted[0].value, until)
+
+    def _remember(self, name: str, stored: Any, made: Made | None) -> None:
+        if made is not None:
+            made.version_id = "null" if made.is_null else stored.version_id
+            self.made.append((name, made))
+
+    @rule(bucket=buckets, key=keys, content=st.binary(max_size=20), repeat=st.sampled_from([0, 1, 100]),
+          wanted=retentions, hold=holds)  # fmt: skip
+    def put(
+        self, bucket: str, key: str, content: bytes, repeat: int, wanted: tuple[Mode, int] | None, hold: bool | None
+    ) -> None:
+        retention, (mode, until) = self._retention(wanted)[0], self._retention(wanted)[1] or (None, None)
+        made = Made(key, content * repeat, self.model.buckets[bucket].versioning != "Enabled", mode, until, hold)
+        expected = self.model.put(bucket, made)
+        answer = self._do(self.store.put(put(key, content * repeat, Lock(retention, hold), bucket)))
+        self._agreed(answer, expected)
+        if expected == "ok":
+            self._remember(bucket, answer, made)
+
+    @rule(bucket=buckets, key=keys)
+    def delete_by_key(self, bucket: str, key: str) -> None:
+        answer = self._do(self.store.delete(Delete(bucket, key, None, bypass=False)))
+        self._agreed(answer, self.model.put_marker(bucket, key))
+        if self.model.buckets[bucket].versioning != "Off":
+            self._remember(bucket, answer, self.model.buckets[bucket].newest(key))
+
+    @rule(bucket=buckets, number=st.integers(0, 30), bypass=st.booleans())
+    def delete_version(self, bucket: str, number: int, bypass: bool) -> None:
+        version = self._pick(bucket, number)
+        # The name "null" is passed on to each new null version; any other means one version for ever.
+        if version is not None and (not version.is_null or version in self.model.buckets[bucket].versions):
+            self._delete(bucket, version, bypass)
+
+    def _delete(self, bucket: str, version: Made, bypass: bool) -> None:
+        answer = self._do(self.store.delete(Delete(bucket, version.key, version.version_id, bypass)))
+        self._agreed(answer, self.model.delete(bucket, version, bypass))
+
+    def _delete_everything(self, bypass: bool) -> None:
+        for name, bucket in self.model.buckets.items():
+            for version in list(bucket.versions):
+                self._delete(name, version, bypass)
+
+    @rule(bucket=buckets, key=keys, number=which, wanted=retentions, bypass=st.booleans())
+    def set_retention(
+        self, bucket: str, key: str, number: int | None, wanted: tuple[Mode, int] | None, bypass: bool
+    ) -> None:
+        """Adds, extends, shortens, removes a retention, or changes its mode."""
+        version = self._pick(bucket, number)
+        if version is not None and version.is_null and version not in self.model.buckets[bucket].versions:
+            return
+        retention, plain = self._retention(wanted)
+        named = (version.key, version.version_id) if version else (key, None)
+        answer = self._do(self.store.change(SetRetention(bucket, *named, retention, bypass)))
+        target = self.model.target(bucket, key, version)
+        self._agreed(answer, target if isinstance(target, str) else self.model.set_retention(target, plain, bypass))
+
+    @rule(bucket=buckets, key=keys, number=which, on=st.booleans())
+    def set_hold(self, bucket: str, key: str, number: int | None, on: bool) -> None:
+        version = self._pick(bucket, number)
+        if version is not None and version.is_null and version not in self.model.buckets[bucket].versions:
+            return
+        named = (version.key, version.version_id) if version else (key, None)
+        answer = self._do(self.store.change(SetLegalHold(bucket, *named, on)))
+        target = self.model.target(bucket, key, version)
+        if isinstance(target, Made):
+            target.hold = on
+        self._agreed(answer, target if isinstance(target, str) else "ok")
+
+    def _may_delete(self, version: Version, bypass: bool) -> bool:
+        try:
+            rules.check_delete(version.lock, self.store.clock.now_ms(), bypass=bypass)
+        except Locked:
+            return False
+        return True
+
+    @rule(bucket=buckets, default=st.none() | st.tuples(modes, st.integers(1, 3)))
+    def set_default(self, bucket: str, default: tuple[Mode, int] | None) -> None:
+        """Also turns Object Lock on where there was none."""
+        stored = None if default is None else DefaultRetention(default[0], days=default[1])
+        answer = self._do(self.store.change(SetLockConfiguration(bucket, stored)))
+        there = self.model.buckets[bucket]
+        if there.versioning != "Enabled":
+            self._agreed(answer, "WrongBucketState")
+            return
+        self._agreed(answer, "ok")
+        there.object_lock, there.default = True, None if default is None else (default[0].value, default[1])
+
+    @rule(bucket=buckets, versioning=st.sampled_from(["Enabled", "Suspended"]))
+    def set_versioning(self, bucket: str, versioning: str) -> None:
+        answer = self._do(self.store.change(SetVersioning(bucket, versioning)))
+        there = self.model.buckets[bucket]
+        if there.object_lock and versioning == "Suspended":
+            self._agreed(answer, "WrongBucketState")
+            return
+        self._agreed(answer, "ok")
+        there.versioning = versioning
+
+    @rule(passed=st.sampled_from([1, 2, 3, 60, DAY]))
+    def time_passes(self, passed: int) -> None:
+        self._pass(passed)
+
+    def _pass(self, passed: int) -> None:
+        self.elapsed += passed
+        self.wall += passed
+        self.model.now += passed
+
+    @rule(by=st.integers(-10 * DAY, 10 * DAY))
+    def somebody_sets_the_hosts_clock(self, by: int) -> None:
+        self.wall += by
+
+    @rule()
+    def restart(self) -> None:
+        """A clock that was put forward is believed from here on, one that was put back never."""
+        self._do(self.store.delete(Delete(LOCKED, "none", "0" * 32, bypass=False)))  # commits the time it is
+        self.store.close()
+        self._open()
+        self.model.now = max(self.model.now, self.wall)
+
+    @invariant()
+    def agree(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        assert self.store.clock.now_ms() == self.model.now * 1000
+        for name, bucket in self.model.buckets.items():
+            newest_first = bucket.versions[::-1]
+            newest_first.sort(key=lambda each: each.key.encode())
+            queries, stored = self.store.queries, self.store.bucket(name)
+            page = listing.list_versions(queries, stored, "", "", "", "", 1000)
+            assert [
+                (each.key, queries.version_id(each), each.mode, each.until_ms, each.legal_hold, bool(each.is_marker))
+                for each in page.versions
+            ] == [
+                (
+                    each.key,
+                    each.version_id,
+                    each.mode,
+                    each.until and each.until * 1000,
+                    each.hold,
+                    each.content is None,
+                )
+                for each in newest_first
+            ]
+            assert page.latest == [bucket.newest(each.key) is each for each in newest_first]
+            current = [each for each in newest_first if bucket.newest(each.key) is each and each.content is not None]
+            listed = listing.list_objects(queries, stored, "", "", "", 1000)
+            assert [queries.version_id(each) for each in listed.versions] == [each.version_id for each in current]
+            for version, made in zip(page.versions, newest_first, strict=True):
+                for bypass in (False, True):
+                    assert self._may_delete(version, bypass) is not self.model.refuses_delete(made, bypass)
+                if made.content is not None:
+                    read = self._do(self.store.read(version, 0, version.size)) if version.size else b""
+                    assert bytes(read) == made.content
+
+
+StoreAndModel.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestStoreAndModel = StoreAndModel.TestCase

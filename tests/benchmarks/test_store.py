@@ -1,0 +1,22 @@
+"""The store benchmark runs small, so that it does not rot. How fast the store is, is no matter for a test."""
+
+from __future__ import annotations
+
+from benchmarks import store
+
+
+def test_every_load_archives_without_errors_and_the_text_has_every_figure() -> None:
+    document = store.measure(small=True)
+    for loads in (document["archive_8KiB"], document["archive_1MiB"]):
+        assert len(loads) == document["rounds"]
+        for result in (result for round_results in loads for name, result in round_results.items() if name != "writer"):
+            assert result["objects"] > 0
+            assert result["errors"] == 0
+            assert result["server_cpu_microseconds_per_object"] > 0
+            # Each commit syncs the catalogue and, for small objects, one segment.
+            assert result["objects_per_sync"] < result["objects_per_commit"]
+    assert document["archive_1MiB"][0]["4"]["objects"] == 16
+    assert set(document["goals_met"]) == set(document["goals"]) == set(store.GOALS)
+    shown = store.text(document)
+    assert "16 clients to one" in shown
+    assert "share of the writer's rate" in shown
