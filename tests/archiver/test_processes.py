@@ -83,7 +83,8 @@ def test_a_killed_worker_fails_the_run_by_name_and_what_it_had_reported_is_hande
         if len(reports) == 1:
             os.kill(worker_ids()["archiver-worker-1"], signal.SIGKILL)
 
-    with pytest.raises(RunFailed, match=r"worker archiver-worker-1 died \(exit status -9\); the phases that had finished are saved"):
+    died = r"worker archiver-worker-1 died \(exit status -9\); the phases that had finished are saved"
+    with pytest.raises(RunFailed, match=died):
         workers.run(assignments(LONG), time.monotonic_ns, take)
     assert len(reports) >= 2  # the other one was told to stop, and was heard to the end
     assert objects(reports) > 0
