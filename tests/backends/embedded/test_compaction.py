@@ -215,9 +215,11 @@ async def test_a_move_that_cannot_be_written_fails_nobody_else(
         await core.delete(Delete("b", "none", "0" * 32, bypass=False))
     for key, content in contents.items():
         assert await content_of(core, key) == content
-    assert len(said) == 1
-    assert "keeps the room of its deleted objects" in said[0]
-    assert "No space left on device" in said[0]
+    # How many segments were tried before the disk could be written again is a matter of timing; each is named once.
+    assert len(set(said)) == len(said) >= 1
+    for words in said:
+        assert "keeps the room of its deleted objects" in words
+        assert "No space left on device" in words
 
 
 async def test_an_active_segment_that_is_mostly_dead_is_given_up(core: Store, data_dir: Path) -> None:
