@@ -9,8 +9,9 @@ import click
 
 from archiver.home import store_dir
 from archiver.sizes import format_bytes
-from backends.embedded import credentials
-from backends.embedded.server import Settings, is_loopback
+from backends.embedded import credentials, policy
+from backends.embedded import nodes as nodes_file
+from backends.embedded.server import Doors, Settings, is_loopback
 from backends.embedded.server import serve as run_store
 from backends.embedded.store import Statistics
 
@@ -27,7 +28,14 @@ from backends.embedded.store import Statistics
     type=click.IntRange(0, 65535),
     default=9000,
     show_default=True,
-    help="TCP port; 0 takes a free one.",
+    help="TCP port of the S3 door; 0 takes a free one.",
+)
+@click.option(
+    "--tsm-port",
+    type=click.IntRange(0, 65535),
+    default=1500,
+    show_default=True,
+    help="TCP port of the TSM door; 0 takes a free one.",
 )
 @click.option(
     "--credential",
@@ -36,35 +44,52 @@ from backends.embedded.store import Statistics
     metavar="NAME[:without=RIGHT,...]",
     help="Make a further credential, without some rights: bypass, retention, hold, delete. May be repeated.",
 )
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Make a further TSM node. May be repeated.")
+@click.option(
+    "--management-class",
+    "management_classes",
+    multiple=True,
+    metavar="NAME:retver=DURATION[,...]",
+    help="Define a class, or make one stricter: retver=30d|nolimit, retinit=creation|event, retmin=10d. Repeatable.",
+)
 @click.option("--tls-certificate", type=click.Path(dir_okay=False, path_type=Path), help="PEM file; turns HTTPS on.")
 @click.option("--tls-key", type=click.Path(dir_okay=False, path_type=Path), help="PEM file of its private key.")
 def serve(
     data: Path | None,
     host: str,
     port: int,
+    tsm_port: int,
     requests: tuple[str, ...],
+    nodes: tuple[str, ...],
+    management_classes: tuple[str, ...],
     tls_certificate: Path | None,
     tls_key: Path | None,
 ) -> None:
-    """Run the embedded WORM store until Ctrl-C: S3 with Object Lock, on this machine's disk.
+    """Run the embedded WORM store until Ctrl-C: S3 with Object Lock and TSM sessions, on this machine's disk.
 
     \b
     Example:
-        archiver serve --data /tmp/worm-store --port 0
+        archiver serve --data /tmp/worm-store --port 0 --tsm-port 0
 
-    The store makes a random access key and secret on first use and keeps them in credentials.json in its
-    folder, readable by its owner only; it never prints a secret. It refuses writes when less than 256 MiB of
+    The store makes a random access key and secret, and the TSM node ARCHIVER with a random password, on first use and
+    keeps them in credentials.json and nodes.json in its folder, readable by its owner only; it never prints a secret.
+    Every store has the management classes STANDARD (the default, 5 minutes from archiving on), SHORT (10 seconds), NONE
+    (expires at once) and EVENT (until an event, at least 5 minutes); a class can be made stricter, never weaker.
+    The store refuses writes when less than 256 MiB of
     the device are free, and says so when that begins and ends.
     """
     folder = data if data is not None else store_dir()
-    if not is_loopback(host) and tls_certificate is None:
-        click.echo(
-            f"warning: {host} can be reached from other machines and TLS is off: objects travel readable,"
-            " only their signatures are safe. Use --tls-certificate and --tls-key.",
-            err=True,
-        )
+    if not is_loopback(host):
+        readable = "TSM objects travel readable, only passwords are safe"
+        if tls_certificate is None:
+            readable = (
+                "objects travel readable, only signatures and passwords are safe;"
+                " --tls-certificate and --tls-key protect S3"
+            )
+        click.echo(f"warning: {host} can be reached from other machines: {readable}.", err=True)
 
-    def ready(endpoint: str, held: Statistics) -> None:
+    def ready(doors: Doors, held: Statistics) -> None:
+        endpoint = doors.endpoint
         click.echo(f"The embedded WORM store in {folder} listens on {endpoint}; stop it with Ctrl-C.\n")
         click.echo(
             f"  holds         {held.objects} objects, {format_bytes(held.bytes)};"
@@ -75,6 +100,8 @@ def serve(
         click.echo(f"  statistics    {endpoint}/-/statistics")
         click.echo(f"  use it        export AWS_ENDPOINT_URL={endpoint} AWS_DEFAULT_REGION=us-east-1")
         click.echo("                and AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY from the credentials file")
+        click.echo(f"  TSM sessions  {doors.tsm_host} port {doors.tsm_port}, nodes in {folder / nodes_file.FILE_NAME}")
         sys.stdout.flush()
 
-    run_store(Settings(folder, host, port, requests, tls_certificate, tls_key), ready)
+    classes = [policy.parse_request(each) for each in management_classes]
+    run_store(Settings(folder, host, port, tsm_port, requests, nodes, classes, tls_certificate, tls_key), ready)

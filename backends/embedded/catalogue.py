@@ -1,4 +1,4 @@
-"""The catalogue: versions, locks, buckets and segments in SQLite (see `catalogue.sql`).
+"""The catalogue: versions, locks, buckets and segments in SQLite (see `catalogue.sql`; for archives, `archives.py`).
 
 One idea: one writer, any number of readers. `Queries` is what both may ask; `Catalogue` adds the changes, all
 inside the one transaction of a group commit. Buckets, segments and the state row are few and are mirrored in
@@ -7,22 +7,27 @@ memory; a rollback reads them again.
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from archiver.errors import Damaged, StoreError
+from archiver.errors import Damaged, StoreError, UsageError
 
+from . import policy
+from .archives import Archive, ArchiveQueries, Archives
+from .policy import ManagementClass
 from .refusals import BadVersionId, IsDeleteMarker, NoSuchBucket, NoSuchKey, NoSuchVersion
 from .rules import DefaultRetention, Lock, Mode, Retention
 from .segments import Location, RecordHeader
 
-SCHEMA_VERSION = 1
+# The text that brings the catalogue from each layout to the next.
+_LAYOUTS = ("catalogue.sql", "archives.sql")
 FILE_NAME = "catalogue.db"
 NULL_ID = "null"
 
@@ -115,6 +120,7 @@ class Queries:
     def __init__(self, connection: sqlite3.Connection, store_id: str) -> None:
         self._connection = connection
         self._store_id = store_id
+        self.archives = ArchiveQueries(connection)
 
     def close(self) -> None:
         self._connection.close()
@@ -170,9 +176,11 @@ class Queries:
                 raise
             raise IsDeleteMarker(key, missing.marker_id) from None
 
-    def as_it_is_now(self, version: Version) -> Version | None:
-        """The same version read again; None if it was deleted since."""
-        return self._first("bucket = ? AND key = ? AND sequence = ?", (version.bucket, version.key, version.sequence))
+    def as_it_is_now(self, row: Version | Archive) -> Version | Archive | None:
+        """The same version or archived object read again; None if it was deleted since."""
+        if isinstance(row, Archive):
+            return self.archives.find([row.id]).get(row.id)
+        return self._first("bucket = ? AND key = ? AND sequence = ?", (row.bucket, row.key, row.sequence))
 
     def scan(self, bucket: Bucket, low: str, low_sequence: int | None, high: str | None) -> Iterator[Version]:
         """Versions in listing order, low <= key < high; with `low_sequence`, of `low` only older ones."""
@@ -198,13 +206,17 @@ class Queries:
 class Catalogue(Queries):
     """The writer's side. Between `begin` and `commit` or `rollback` it belongs to one thread."""
 
-    def __init__(self, folder: Path) -> None:
+    archives: Archives
+
+    def __init__(self, folder: Path, classes: Sequence[ManagementClass] = ()) -> None:
         self._path = folder / FILE_NAME
         self._new: list[Version] = []  # added in this group, not yet in the table
         self.created = not self._path.exists()
         try:
             super().__init__(_connect(self._path), "")
             self._prepare()
+            self.archives = Archives(self._connection, self._use)
+            self._define(classes)
             self._load()
         except sqlite3.DatabaseError as failed:
             raise Damaged(f"the catalogue {self._path} cannot be read: {failed}; restore it from a copy") from failed
@@ -218,28 +230,40 @@ class Catalogue(Queries):
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
         connection.execute("PRAGMA journal_size_limit = 67108864")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0 and not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-            connection.executescript(
-                "BEGIN IMMEDIATE;"
-                + files(__package__).joinpath("catalogue.sql").read_text("utf-8")
-                + f"INSERT INTO state VALUES (1, '{secrets.token_hex(8)}', 0, 1, 0);"
-                + f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-            )
-        elif version != SCHEMA_VERSION:
+        if version > len(_LAYOUTS):
             raise StoreError(
-                f"the catalogue {self._path} has layout {version}, this program knows {SCHEMA_VERSION};"
+                f"the catalogue {self._path} has layout {version}, this program knows {len(_LAYOUTS)};"
                 " open it with the version of Archiver that made it"
             )
+        for layout, name in enumerate(_LAYOUTS[version:], version + 1):
+            first = f"INSERT INTO state VALUES (1, '{secrets.token_hex(8)}', 0, 1, 0);" if layout == 1 else ""
+            text = files(__package__).joinpath(name).read_text("utf-8")
+            connection.executescript(f"BEGIN IMMEDIATE; {text} {first} PRAGMA user_version = {layout}; COMMIT;")
         faults = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
         if faults != ["ok"]:
             raise Damaged(f"the catalogue {self._path} is damaged: {'; '.join(faults)}; restore it from a copy")
 
+    def _define(self, classes: Sequence[ManagementClass]) -> None:
+        """Give the store the classes that it is to have, the built-in ones where it has none of that name yet."""
+        known = {each.name for each in self.archives.classes.values()}
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            for each in [*(built_in for built_in in policy.BUILT_IN if built_in.name not in known), *classes]:
+                self.archives.define_class(each)
+                self.archives.load()
+            self._connection.execute("COMMIT")
+        except UsageError:
+            self._connection.execute("ROLLBACK")
+            raise
+
     def _load(self) -> None:
         execute = self._connection.execute
+        self.archives.load()
         self.state = State(*execute(
             "SELECT store_id, commits, next_sequence, clock_ms FROM state"
         ).fetchone())  # fmt: skip
         self._store_id = self.state.store_id
+        self._sequence = itertools.count(self.state.next_sequence)
         self.buckets = {row[1]: _bucket(row) for row in execute(f"SELECT {_BUCKET_COLUMNS} FROM buckets ORDER BY name")}
         self.segments = {row[0]: SegmentUse(*row[1:]) for row in execute("SELECT * FROM segments")}
         self.empty_segments: set[int] = set()
@@ -269,8 +293,10 @@ class Catalogue(Queries):
     def commit(self, now_ms: int) -> None:
         """Make the group durable, and with it the clock's high-water mark."""
         self._insert_new()
+        self.archives.flush()
         state = self.state
         state.commits += 1
+        state.next_sequence = self.take_sequence()
         state.clock_ms = max(state.clock_ms, now_ms)
         execute = self._connection.execute
         for number in self._changed_segments:
@@ -291,12 +317,12 @@ class Catalogue(Queries):
 
         Sequence numbers that it took stay taken: bytes of it may have reached a segment.
         """
-        next_sequence = self.state.next_sequence
+        sequence = self._sequence
         self._new.clear()
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._load()
-        self.state.next_sequence = next_sequence
+        self._sequence = sequence
 
     # Changes; only between begin and commit.
 
@@ -307,8 +333,8 @@ class Catalogue(Queries):
             raise NoSuchBucket(name) from None
 
     def take_sequence(self) -> int:
-        self.state.next_sequence += 1
-        return self.state.next_sequence - 1
+        """A number never used before; from any thread. What a crash loses of them never reached the catalogue."""
+        return next(self._sequence)
 
     def add_bucket(self, name: str, created_ms: int, *, object_lock: bool) -> None:
         cursor = self._connection.execute(
@@ -344,7 +370,7 @@ class Catalogue(Queries):
 
     def add_version(self, bucket: Bucket, version: Version) -> None:
         self._new.append(version)
-        self._use(bucket, version, 1)
+        self._use_version(bucket, version, 1)
 
     def _insert_new(self) -> None:
         """Bring the rows that were added into the table, before anything looks at it."""
@@ -364,26 +390,35 @@ class Catalogue(Queries):
             "DELETE FROM versions WHERE bucket = ? AND key = ? AND sequence = ?",
             (version.bucket, version.key, version.sequence),
         )
-        self._use(bucket, version, -1)
+        self._use_version(bucket, version, -1)
 
-    def living(self, record: RecordHeader, location: Location) -> tuple[Bucket, Version] | None:
-        """Of which version a record at that place is the content; None if it is nobody's any more."""
-        bucket = self.buckets.get(record.bucket)
+    def living(self, record: RecordHeader, location: Location) -> Version | Archive | None:
+        """What a record at that place is the content of; None if it is nobody's any more."""
+        found = self._named_by(record)
+        return None if found is None or (found.segment, found.offset) != location else found
+
+    def _named_by(self, record: RecordHeader) -> Version | Archive | None:
+        if not record.bucket:
+            return self.archives.find([record.sequence]).get(record.sequence)
+        bucket = self.buckets.get(record.bucket.decode())
         if bucket is None:
             return None
-        version = self._first("bucket = ? AND key = ? AND sequence = ?", (bucket.id, record.key, record.sequence))
-        if version is None or version.is_marker or (version.segment, version.offset) != location:
-            return None
-        return bucket, version
+        key = record.key.decode()
+        version = self._first("bucket = ? AND key = ? AND sequence = ?", (bucket.id, key, record.sequence))
+        return None if version is None or version.is_marker else version
 
-    def move_version(self, bucket: Bucket, version: Version, to: Location) -> None:
-        """The version's bytes are found elsewhere from this commit on."""
+    def move(self, living: Version | Archive, record: RecordHeader, to: Location) -> None:
+        """The bytes of `record` are found elsewhere from this commit on."""
+        names_bytes = len(record.bucket) + len(record.key)
+        if isinstance(living, Archive):
+            self.archives.move(living, names_bytes, to)
+            return
         self._connection.execute(
             "UPDATE versions SET segment = ?, offset = ? WHERE bucket = ? AND key = ? AND sequence = ?",
-            (*to, version.bucket, version.key, version.sequence),
+            (*to, living.bucket, living.key, living.sequence),
         )
-        self._use(bucket, version, -1)
-        self._use(bucket, version._replace(segment=to.segment, offset=to.offset), 1)
+        self._use([living], names_bytes, -1)
+        self._use([living._replace(segment=to.segment, offset=to.offset)], names_bytes, 1)
 
     def set_lock(self, version: Version, lock: Lock) -> None:
         self._insert_new()
@@ -393,19 +428,23 @@ class Catalogue(Queries):
             (mode, until_ms, lock.legal_hold, version.bucket, version.key, version.sequence),
         )
 
-    def _use(self, bucket: Bucket, version: Version, count: int) -> None:
-        """A segment holds one object more (1) or less (-1) that counts, and is at least as long as that needs."""
-        if version.is_marker:
-            return
-        use = self.segments.get(version.segment)
+    def _use_version(self, bucket: Bucket, version: Version, count: int) -> None:
+        if not version.is_marker:
+            self._use([version], len(bucket.name.encode()) + len(version.key.encode()), count)
+
+    def _use(self, rows: Sequence[Version | Archive], names_bytes: int, count: int) -> None:
+        """The segment of `rows` holds them too (1) or no more (-1), and is at least as long as that needs."""
+        number = rows[0].segment
+        use = self.segments.get(number)
         if use is None:
-            use = self.segments[version.segment] = SegmentUse()
-        use.length = max(use.length, version.offset + version.size)
-        use.live_objects += count
-        use.live_bytes += count * version.size
-        use.live_record_bytes += count * (RecordHeader.length(bucket.name, version.key) + version.size)
-        self._changed_segments.add(version.segment)
-        self._sort_in(version.segment)
+            use = self.segments[number] = SegmentUse()
+        size = sum(row.size for row in rows)
+        use.length = max(use.length, max(row.offset + row.size for row in rows))
+        use.live_objects += count * len(rows)
+        use.live_bytes += count * size
+        use.live_record_bytes += count * (RecordHeader.length(0) * len(rows) + names_bytes + size)
+        self._changed_segments.add(number)
+        self._sort_in(number)
 
     def _sort_in(self, number: int) -> None:
         use = self.segments[number]
@@ -425,9 +464,11 @@ class Catalogue(Queries):
 
     def objects_beyond(self, segment: int, length: int) -> int:
         """How many versions need bytes of a segment that lie after its first `length`."""
+        beyond = "segment = ? AND offset + size > ?"
         row = self._connection.execute(
-            "SELECT count(*) FROM versions WHERE is_marker = 0 AND segment = ? AND offset + size > ?",
-            (segment, length),
+            f"SELECT (SELECT count(*) FROM versions WHERE is_marker = 0 AND {beyond})"
+            f" + (SELECT count(*) FROM archives WHERE {beyond})",
+            (segment, length, segment, length),
         ).fetchone()
         return int(row[0])
 

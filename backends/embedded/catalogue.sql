@@ -1,7 +1,8 @@
 -- The catalogue: what the store holds, where, and under which locks. It is the truth; segments are only bytes.
 --
--- PRAGMA user_version is the version of this text:
---   1  first version
+-- PRAGMA user_version is the layout:
+--   1  this text
+--   2  archives.sql, too
 --
 -- Instants are milliseconds since the epoch by the compliance clock.
 

@@ -23,7 +23,7 @@ from .refusals import (
     WrongBucketState,
 )
 from .rules import DefaultRetention, Lock, Retention
-from .segments import LargeContent, Location
+from .segments import LargeContent, Location, RecordHeader
 
 
 class Group(Protocol):
@@ -31,9 +31,19 @@ class Group(Protocol):
 
     catalogue: Catalogue
     now_ms: int
+    commit: int  # its number
 
     def append(self, bucket: str, key: str, sequence: int, change: Put) -> Location:
         """Take the object's bytes into this commit; says where they will be. Raises StoreFull."""
+
+    def require_space(self) -> None:
+        """Raises StoreFull where nothing may be written."""
+
+    def place(self, record: RecordHeader, content: Sequence[Buffer]) -> Location:
+        """Take a record into this commit; says where its content will be."""
+
+    def count(self, objects: int, size_bytes: int) -> None:
+        """So much was written."""
 
 
 class Change(Protocol):

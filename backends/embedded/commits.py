@@ -21,6 +21,7 @@ from awscrt import checksums
 
 from archiver.errors import StoreError
 
+from .archive_changes import Transaction
 from .catalogue import Catalogue
 from .changes import Change, Put
 from .compaction import Compaction
@@ -67,6 +68,7 @@ class _Group:
     catalogue: Catalogue
     now_ms: int
     writer: Writer
+    commit: int  # the number that this commit will have
     buffers: list[Buffer] = field(default_factory=list)
     buffered_bytes: int = 0
     large: list[tuple[LargeContent, bytes]] = field(default_factory=list)
@@ -74,21 +76,23 @@ class _Group:
     bytes: int = 0
     has_space: bool = False
 
-    def append(self, bucket: str, key: str, sequence: int, change: Put) -> Location:
+    def require_space(self) -> None:
         if not self.has_space:
             self.writer.check_space()
             self.has_space = True  # asking once for a group is enough: the reserve is larger than any group
+
+    def append(self, bucket: str, key: str, sequence: int, change: Put) -> Location:
+        self.require_space()
         crc = checksums.crc32c(change.block_crcs)
-        record = RecordHeader(bucket, key, sequence, self.commit, change.size, crc)
-        self.objects += 1
-        self.bytes += change.size
+        record = RecordHeader(bucket.encode(), key.encode(), sequence, self.commit, change.size, crc)
+        self.count(1, change.size)
         if isinstance(change.content, LargeContent):
             self.large.append((change.content, record.encode()))
             return Location(change.content.number, change.content.content_offset)
         return self.place(record, change.content)
 
     def place(self, record: RecordHeader, content: Sequence[Buffer]) -> Location:
-        header = record._replace(commit=self.commit).encode()
+        header = record.encode()
         segment, offset = self.writer.end_of_segment()
         location = Location(segment, offset + self.buffered_bytes + len(header))
         self.buffers.append(header)
@@ -96,10 +100,9 @@ class _Group:
         self.buffered_bytes += len(header) + record.content_bytes
         return location
 
-    @property
-    def commit(self) -> int:
-        """The number that this commit will have."""
-        return self.catalogue.state.commits + 1
+    def count(self, objects: int, size_bytes: int) -> None:
+        self.objects += objects
+        self.bytes += size_bytes
 
 
 class Writer:
@@ -180,7 +183,7 @@ class Writer:
             pending = self._queue.get(timeout=wait_seconds)
             while pending is not None:
                 group.append(pending)
-                if isinstance(pending.change, Put):
+                if isinstance(pending.change, Put | Transaction):
                     size += pending.change.size
                 if len(group) >= _GROUP_CHANGES_MAX or size >= _GROUP_BYTES_MAX:
                     return group, False
@@ -228,7 +231,7 @@ class Writer:
     def _commit(self, decide: Callable[[_Group], None]) -> tuple[_Group, WriteFailed | None]:
         """One commit of what `decide` does to its group. After a failure nothing of it has happened."""
         catalogue = self._catalogue
-        group = _Group(catalogue, self._clock.now_ms(), self)
+        group = _Group(catalogue, self._clock.now_ms(), self, catalogue.state.commits + 1)
         try:
             catalogue.begin()
             decide(group)

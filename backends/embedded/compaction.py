@@ -27,6 +27,10 @@ _STEP_RECORDS = 1000
 class Group(Protocol):
     """The group commit that a step is."""
 
+    @property
+    def commit(self) -> int:
+        """Its number."""
+
     def place(self, record: RecordHeader, content: Sequence[Buffer]) -> Location:
         """Take a record into this commit; says where its content will be."""
 
@@ -80,20 +84,20 @@ class Compaction:
         record = file.header_at(self._position)
         if record is None:
             raise Damaged(f"the record at byte {self._position} is damaged")
-        offset = self._position + RecordHeader.length(record.bucket, record.key)
+        offset = self._position + record.header_bytes
         self._position = offset + record.content_bytes
         found = self._catalogue.living(record, Location(source, offset))
         if found is None:
             return
-        bucket, version = found
-        content = bytearray(version.size)
+        content = bytearray(found.size)
         try:
             file.read(content, offset)
-            damaged = first_damaged_block(content, version.block_crcs, 0) is not None
+            damaged = first_damaged_block(content, found.block_crcs, 0) is not None
         except Damaged:
             damaged = True
         if damaged:
-            self._say(f"object {version.key!r} in {file.path}, byte {offset}, is damaged; it is not moved")
+            self._say(f"object {found.key!r} in {file.path}, byte {offset}, is damaged; it is not moved")
             return
-        self._catalogue.move_version(bucket, version, group.place(record, [content]))
-        self.bytes_moved += version.size
+        record = record._replace(commit=group.commit)
+        self._catalogue.move(found, record, group.place(record, [content]))
+        self.bytes_moved += found.size

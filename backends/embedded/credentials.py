@@ -8,7 +8,6 @@ are never printed.
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from archiver.errors import StoreError, UsageError
 
-from .segments import sync_folder
+from .owner_file import write_for_owner
 
 FILE_NAME = "credentials.json"
 DEFAULT_NAME = "default"
@@ -105,13 +104,4 @@ def _write(folder: Path, credentials: Iterable[Credential]) -> None:
         }
         for each in credentials
     ]
-    unfinished = folder / (FILE_NAME + ".new")
-    unfinished.unlink(missing_ok=True)
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        json.dump({"credentials": entries}, file, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(folder / FILE_NAME)
-    sync_folder(folder)
+    write_for_owner(folder / FILE_NAME, {"credentials": entries})

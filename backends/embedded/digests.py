@@ -56,22 +56,17 @@ CHECKSUM_KINDS: dict[str, Callable[[], Running]] = {
 }
 
 
-class Digests:
-    """Fed with an object's bytes in order: MD5 (the ETag), the block CRCs, and the kinds asked for."""
+class BlockCrcs:
+    """Fed with an object's bytes in order: the CRC32C of each of its blocks."""
 
-    def __init__(self, kinds: tuple[str, ...] = ()) -> None:
+    def __init__(self) -> None:
         self.size_bytes = 0
-        self._md5 = hashlib.md5(usedforsecurity=False)
         self._crcs: list[int] = []
         self._crc = 0
         self._room = BLOCK_BYTES
-        self._others = {kind: CHECKSUM_KINDS[kind]() for kind in kinds}
 
     def update(self, data: Buffer) -> None:
         self.size_bytes += len(data)
-        self._update_md5(data)
-        for other in self._others.values():
-            other.update(data)
         if len(data) < self._room:
             self._crc = checksums.crc32c(data, self._crc)
             self._room -= len(data)
@@ -83,6 +78,32 @@ class Digests:
             self._crc, self._room = 0, BLOCK_BYTES
         self._crc = checksums.crc32c(rest, 0)
         self._room -= len(rest)
+
+    def all(self) -> bytes:
+        """One unsigned 32-bit little-endian CRC32C per block; empty for an empty object."""
+        crcs = array("I", self._crcs)
+        if self._room < BLOCK_BYTES:
+            crcs.append(self._crc)
+        return crcs.tobytes()
+
+
+class Digests:
+    """Fed with an object's bytes in order: MD5 (the ETag), the block CRCs, and the kinds asked for."""
+
+    def __init__(self, kinds: tuple[str, ...] = ()) -> None:
+        self._md5 = hashlib.md5(usedforsecurity=False)
+        self._crcs = BlockCrcs()
+        self._others = {kind: CHECKSUM_KINDS[kind]() for kind in kinds}
+
+    @property
+    def size_bytes(self) -> int:
+        return self._crcs.size_bytes
+
+    def update(self, data: Buffer) -> None:
+        self._update_md5(data)
+        for other in self._others.values():
+            other.update(data)
+        self._crcs.update(data)
 
     def _update_md5(self, data: Buffer) -> None:
         if len(data) > _MD5_WHOLE_BYTES_MIN:
@@ -102,10 +123,7 @@ class Digests:
 
     def block_crcs(self) -> bytes:
         """One unsigned 32-bit little-endian CRC32C per block; empty for an empty object."""
-        crcs = array("I", self._crcs)
-        if self._room < BLOCK_BYTES:
-            crcs.append(self._crc)
-        return crcs.tobytes()
+        return self._crcs.all()
 
 
 def first_damaged_block(data: Buffer, crcs: bytes, first_block: int) -> int | None:

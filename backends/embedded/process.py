@@ -22,7 +22,9 @@ from typing import IO
 from archiver.errors import PlatformError
 
 from . import credentials as credential_file
+from . import nodes as node_file
 from .credentials import DEFAULT_NAME, Credential
+from .nodes import Node
 
 _PROGRAM = (sys.executable, "-m", "backends.embedded.server")
 _READY_SECONDS_MAX = 60.0  # a large catalogue is checked at start
@@ -36,8 +38,11 @@ class StoreProcess:
 
     data_dir: Path
     endpoint: str
+    tsm_host: str
+    tsm_port: int
     pid: int
     credentials: dict[str, Credential]
+    nodes: dict[str, Node]
     _process: subprocess.Popen[bytes] = field(repr=False)
     _lifeline: int = field(repr=False)  # the store ends when this end of the pipe closes
     _stderr: IO[bytes] = field(repr=False)
@@ -49,6 +54,16 @@ class StoreProcess:
     @property
     def secret_key(self) -> str:
         return self.credentials[DEFAULT_NAME].secret_key
+
+    @property
+    def node(self) -> str:
+        """The node that the store made for itself."""
+        return node_file.DEFAULT_NAME
+
+    @property
+    def node_password(self) -> str | None:
+        """Its password; None where it has been changed."""
+        return self.nodes[self.node].password
 
     def data_files(self) -> list[Path]:
         """The segment files, which hold the objects' bytes; for dropping them from memory."""
@@ -96,12 +111,16 @@ def start(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
+    tsm_port: int = 0,
     credentials: Sequence[str] = (),
+    nodes: Sequence[str] = (),
+    management_classes: Sequence[str] = (),
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
     ready_seconds_max: float = _READY_SECONDS_MAX,
 ) -> StoreProcess:
-    """Start a store on `data_dir` and wait until it answers. `credentials`: NAME[:without=...] each.
+    """Start a store on `data_dir` and wait until it answers. `credentials`: NAME[:without=...] each;
+    `management_classes`: NAME:retver=... each, beside the built-in ones.
 
     Raises PlatformError with the store's own words if it does not start, for example because another process
     has it open, the port is taken or the disk is full.
@@ -109,11 +128,14 @@ def start(
     ready_read, ready_write = os.pipe()
     lifeline_read, lifeline_write = os.pipe()
     command = [
-        *_PROGRAM, "--data", str(data_dir), "--host", host, "--port", str(port),
+        *_PROGRAM, "--data", str(data_dir), "--host", host, "--port", str(port), "--tsm-port", str(tsm_port),
         "--ready-fd", str(ready_write), "--exit-with-parent-fd", str(lifeline_read),
     ]  # fmt: skip
-    for request in credentials:
-        command += ["--credential", request]
+    for option, values in (
+        ("--credential", credentials), ("--node", nodes), ("--management-class", management_classes)
+    ):  # fmt: skip
+        for value in values:
+            command += [option, value]
     if tls_certificate is not None:
         command += ["--tls-certificate", str(tls_certificate)]
     if tls_key is not None:
@@ -145,8 +167,18 @@ def start(
         why = f"was not ready within {ready_seconds_max:.0f} s" if late else "did not start"
         raise PlatformError(f"the embedded store in {data_dir} {why}: {words or 'it said nothing'}")
     ready = json.loads(line)
-    known = credential_file.load(data_dir)
-    return StoreProcess(data_dir, ready["endpoint"], ready["pid"], known, process, lifeline_write, stderr)
+    return StoreProcess(
+        data_dir=data_dir,
+        endpoint=ready["endpoint"],
+        tsm_host=ready["tsm_host"],
+        tsm_port=ready["tsm_port"],
+        pid=ready["pid"],
+        credentials=credential_file.load(data_dir),
+        nodes=node_file.load(data_dir),
+        _process=process,
+        _lifeline=lifeline_write,
+        _stderr=stderr,
+    )
 
 
 def _read_line(descriptor: int, seconds_max: float) -> bytes | None:

@@ -107,3 +107,42 @@ class StoreFull(Refusal):
 
 class WriteFailed(Refusal):
     """The operating system refused a write; nothing of it is visible, and reads go on."""
+
+
+class NoSuchSpace(Refusal):
+    """A file space that a transaction needs is not, or no longer, there."""
+
+    def __init__(self) -> None:
+        super().__init__("the file space does not exist; register it first")
+
+
+class NoSuchArchive(Refusal):
+    def __init__(self, number: int) -> None:
+        super().__init__(f"there is no archived object {number}")
+
+
+class NotOwner(Refusal):
+    def __init__(self, number: int) -> None:
+        super().__init__(f"archived object {number} belongs to another owner than the session's")
+
+
+class ArchiveHeld(Locked):
+    def __init__(self) -> None:
+        super().__init__("the archived object is held; only its release lifts that")
+
+
+class ArchiveRetained(Locked):
+    """`until_ms` None: its class has no limit, or waits for an event."""
+
+    def __init__(self, until_ms: int | None) -> None:
+        until = "for good, or until an event" if until_ms is None else f"until {format_instant(until_ms / 1000)}"
+        super().__init__(f"the archived object is retained {until}; nobody can delete it before")
+
+
+class AlreadyHeld(Refusal):
+    def __init__(self, number: int) -> None:
+        super().__init__(f"archived object {number} is held already")
+
+
+class WrongRetentionEvent(Refusal):
+    """A release of what is not held, or an activation where no event is waited for."""

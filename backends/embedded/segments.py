@@ -6,13 +6,13 @@ the length that the catalogue knows was never acknowledged and is cut off when t
 
     segments/00000001.seg:  header | bucket | key | content     header | bucket | key | content     ...
 
-Records are appended until a segment is full. An object above `LARGE_BYTES` gets a segment of its
-own, which is written as the object arrives; its header comes last, so that a file without one is an upload
-that never ended.
+Records are appended until a segment is full. What arrives in more than `LARGE_BYTES` (one object, or the
+objects of one transaction) gets a segment of its own, which is written as it comes; the header of each record
+comes after its content, so that a file that does not begin with one is an upload that never ended.
 
-`commit` in the header is the number of the catalogue's commit that makes the record count. At most one commit
-is ever under way: a record of a later one than the catalogue's next proves that the catalogue has lost
-commits.
+`commit` in the header is the number of the catalogue's commit that makes the record count (for a transaction
+in a segment of its own: the earliest that it may be). At most one commit is ever under way: a record of a
+later one than the catalogue's next proves that the catalogue has lost commits.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ LARGE_BYTES = 8 << 20  # also the most bytes of one object that are ever held in
 # magic, layout version, bucket length, key length (bytes of UTF-8), CRC32C of the block CRCs, content length,
 # sequence number of the version, commit, CRC32C of bucket and key, CRC32C of the header up to here.
 _HEADER = struct.Struct("<4sHHIIQQQII")
+_FIXED = struct.Struct("<4sHHIIQQQI")  # the same without its last field
+_CRC = struct.Struct("<I")
 _MAGIC = b"AWS1"  # archiver WORM segment, layout 1
 _LAYOUT = 1
-_NAMES_BYTES_MAX = 63 + 1024  # of S3's longest bucket name and key
+_NAMES_BYTES_MAX = (
+    4096  # more than S3's longest bucket and key (63 + 1024) and TSM's longest names (64 + 1024 + 1024 + 256)
+)
 _BUFFERS_MAX = 1000  # IOV_MAX is 1024 on Linux
 _SYNC_EVERY_BYTES = 64 << 20  # keeps the last sync of a large object short
 
@@ -52,25 +56,32 @@ class Location(NamedTuple):
 
 
 class RecordHeader(NamedTuple):
-    bucket: str
-    key: str
+    """What a record says of itself. `bucket` is empty for an object archived through the TSM door."""
+
+    bucket: bytes
+    key: bytes
     sequence: int
     commit: int
     content_bytes: int
     content_crc: int
 
     def encode(self) -> bytes:
-        bucket, key = self.bucket.encode(), self.key.encode()
+        bucket, key, sequence, commit, content_bytes, content_crc = self
         names = bucket + key
-        fixed = _HEADER.pack(
-            _MAGIC, _LAYOUT, len(bucket), len(key), self.content_crc, self.content_bytes,
-            self.sequence, self.commit, checksums.crc32c(names), 0,
-        )[:-4]  # fmt: skip
-        return fixed + struct.pack("<I", checksums.crc32c(fixed)) + names
+        fixed = _FIXED.pack(
+            _MAGIC, _LAYOUT, len(bucket), len(key), content_crc, content_bytes,
+            sequence, commit, checksums.crc32c(names),
+        )  # fmt: skip
+        return fixed + _CRC.pack(checksums.crc32c(fixed)) + names
 
     @staticmethod
-    def length(bucket: str, key: str) -> int:
-        return _HEADER.size + len(bucket.encode()) + len(key.encode())
+    def length(names_bytes: int) -> int:
+        """Bytes of a header with bucket and key of so many bytes together."""
+        return _HEADER.size + names_bytes
+
+    @property
+    def header_bytes(self) -> int:
+        return _HEADER.size + len(self.bucket) + len(self.key)
 
     @classmethod
     def decode(cls, data: bytes) -> RecordHeader | None:
@@ -85,7 +96,7 @@ class RecordHeader(NamedTuple):
             return None
         if len(names) != bucket_bytes + key_bytes or checksums.crc32c(names) != names_crc:
             return None
-        return cls(names[:bucket_bytes].decode(), names[bucket_bytes:].decode(), sequence, commit, size, content_crc)
+        return cls(names[:bucket_bytes], names[bucket_bytes:], sequence, commit, size, content_crc)
 
 
 class SegmentFile:
@@ -199,28 +210,22 @@ class Segments:
         file = self.file(number)
         while (header := file.header_at(offset)) is not None:
             yield header
-            offset += RecordHeader.length(header.bucket, header.key) + header.content_bytes
+            offset += header.header_bytes + header.content_bytes
 
 
-class LargeContent:
-    """An object above LARGE_BYTES on its way into a segment of its own.
+class OwnSegment:
+    """A segment that is written as its bytes come, for one object or one transaction. Its calls block."""
 
-    Its calls block: run them in a thread.
-    """
-
-    def __init__(self, number: int, file: SegmentFile, bucket: str, key: str) -> None:
+    def __init__(self, number: int, file: SegmentFile, start: int) -> None:
         self.number = number
         self.file = file
-        self.content_offset = RecordHeader.length(bucket, key)
-        self._end = self.content_offset
+        self._end = start
         self._synced = 0
 
     def write(self, pieces: Sequence[Buffer]) -> None:
         """Append. Raises WriteFailed, as `sync` does."""
-        try:
-            self._end = self.file.write(pieces, self._end)
-        except OSError as failed:
-            raise WriteFailed(f"{self.file.path} cannot be written: {failed}") from failed
+        self._write(pieces, self._end)
+        self._end += sum(map(len, pieces))
         if self._end - self._synced > _SYNC_EVERY_BYTES:
             self.sync()
 
@@ -231,9 +236,48 @@ class LargeContent:
             raise WriteFailed(f"{self.file.path} cannot be written: {failed}") from failed
         self._synced = self._end
 
+    def _write(self, pieces: Sequence[Buffer], offset: int) -> None:
+        try:
+            self.file.write(pieces, offset)
+        except OSError as failed:
+            raise WriteFailed(f"{self.file.path} cannot be written: {failed}") from failed
+
+
+class LargeContent(OwnSegment):
+    """An object above LARGE_BYTES on its way into a segment of its own."""
+
+    def __init__(self, number: int, file: SegmentFile, bucket: str, key: str) -> None:
+        self.content_offset = RecordHeader.length(len(bucket.encode()) + len(key.encode()))
+        super().__init__(number, file, self.content_offset)
+
     @property
     def content_bytes(self) -> int:
         return self._end - self.content_offset
+
+
+class LargeTransaction(OwnSegment):
+    """The objects of a transaction above LARGE_BYTES on their way into a segment of its own, one after another.
+
+    `commit` is the earliest that the transaction may be part of.
+    """
+
+    def __init__(self, number: int, file: SegmentFile, commit: int) -> None:
+        super().__init__(number, file, 0)
+        self._commit = commit
+        self._start = 0  # of the record under way
+
+    def begin(self, key: bytes) -> None:
+        """The next object begins; its header comes when it ends."""
+        self._start = self._end
+        self._end += RecordHeader.length(len(key))
+
+    def end(self, key: bytes, sequence: int, block_crcs: bytes) -> Location:
+        """The object has ended; says where its content is."""
+        content = self._start + RecordHeader.length(len(key))
+        crc = checksums.crc32c(block_crcs)
+        header = RecordHeader(b"", key, sequence, self._commit, self._end - content, crc)
+        self._write([header.encode()], self._start)
+        return Location(self.number, content)
 
 
 def sync_folder(folder: Path) -> None:

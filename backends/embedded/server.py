@@ -17,7 +17,7 @@ import signal
 import ssl
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import uvloop
@@ -25,13 +25,26 @@ from aiohttp import web
 
 from archiver.errors import ArchiverError, StoreError, UsageError
 
-from . import credentials
+from . import credentials, policy
+from .nodes import Nodes
+from .policy import ManagementClass
 from .s3_door import S3Door
 from .store import Statistics, Store
+from .tsm_door import TsmDoor
 
 _DRAIN_SECONDS = 10.0
 
-OnReady = Callable[[str, Statistics], None]  # is told the endpoint, and what the store holds
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Where a running store listens."""
+
+    endpoint: str  # of the S3 door, a URL
+    tsm_host: str
+    tsm_port: int
+
+
+OnReady = Callable[[Doors, Statistics], None]  # is told where it listens, and what the store holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +54,10 @@ class Settings:
     data: Path
     host: str = "127.0.0.1"
     port: int = 0  # 0: a free one
+    tsm_port: int = 0  # 0: a free one
     credentials: Sequence[str] = ()  # NAME[:without=...] each
+    nodes: Sequence[str] = ()
+    management_classes: Sequence[ManagementClass] = ()
     tls_certificate: Path | None = None
     tls_key: Path | None = None
 
@@ -63,18 +79,14 @@ async def _serve(
     exit_with_parent_descriptor: int | None,
 ) -> None:
     loop = asyncio.get_running_loop()
-    store = Store.open(settings.data)
+    store = Store.open(settings.data, management_classes=settings.management_classes)
     try:
+        tsm_door = TsmDoor(store, Nodes(settings.data, settings.nodes), _say)
         door = S3Door(store, credentials.ensure(settings.data, settings.credentials))
         # Bodies are stored as they come: a Content-Encoding is the object's and is never undone.
         server = web.Server(door.handle, access_log=None, auto_decompress=False, read_bufsize=1 << 20, lingering_time=5)
-        try:
-            listener = await loop.create_server(server, settings.host, settings.port, ssl=tls, backlog=1024)
-        except OSError as failed:
-            raise StoreError(
-                f"cannot listen on {settings.host} port {settings.port}: {os.strerror(failed.errno or 0)};"
-                " choose another with --port, or 0 for any free one"
-            ) from failed
+        listener = await _listen(server, settings.host, settings.port, "--port", tls)
+        tsm_listener = await _listen(tsm_door.session, settings.host, settings.tsm_port, "--tsm-port", None)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
@@ -84,14 +96,38 @@ async def _serve(
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
-        endpoint = _endpoint(settings.host, listener.sockets[0].getsockname()[1], tls is not None)
-        on_ready(endpoint, store.statistics())
+        endpoint = _endpoint(settings.host, _port(listener), tls is not None)
+        on_ready(Doors(endpoint, _reached_as(settings.host), _port(tsm_listener)), store.statistics())
+        watch = asyncio.create_task(tsm_door.watch())
         await stop.wait()
+        watch.cancel()
         listener.close()
+        tsm_listener.close()
         server.pre_shutdown()
         await server.shutdown(_DRAIN_SECONDS)
+        await tsm_door.close()
     finally:
         store.close()
+
+
+async def _listen(
+    protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int, option: str, tls: ssl.SSLContext | None
+) -> asyncio.Server:
+    try:
+        return await asyncio.get_running_loop().create_server(protocol, host, port, ssl=tls, backlog=1024)
+    except OSError as failed:
+        raise StoreError(
+            f"cannot listen on {host} port {port}: {os.strerror(failed.errno or 0)};"
+            f" choose another with {option}, or 0 for any free one"
+        ) from failed
+
+
+def _port(listener: asyncio.Server) -> int:
+    return int(listener.sockets[0].getsockname()[1])
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
 
 
 def is_loopback(host: str) -> bool:
@@ -101,8 +137,13 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _reached_as(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
 def _endpoint(host: str, port: int, is_tls: bool) -> str:
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    reached = _reached_as(host)
+    shown = f"[{reached}]" if ":" in reached else reached
     return f"http{'s' if is_tls else ''}://{shown}:{port}"
 
 
@@ -127,18 +168,18 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--tsm-port", type=int, default=0)
     parser.add_argument("--credential", action="append", default=[])
+    parser.add_argument("--node", action="append", default=[])
+    parser.add_argument("--management-class", action="append", default=[])
     parser.add_argument("--tls-certificate", type=Path)
     parser.add_argument("--tls-key", type=Path)
     parser.add_argument("--ready-fd", type=int)
     parser.add_argument("--exit-with-parent-fd", type=int)
     options = parser.parse_args()
-    settings = Settings(
-        options.data, options.host, options.port, options.credential, options.tls_certificate, options.tls_key
-    )
 
-    def ready(endpoint: str, _: Statistics) -> None:
-        line = json.dumps({"endpoint": endpoint, "pid": os.getpid()}) + "\n"
+    def ready(doors: Doors, _: Statistics) -> None:
+        line = json.dumps({**asdict(doors), "pid": os.getpid()}) + "\n"
         if options.ready_fd is None:
             sys.stdout.write(line)
             sys.stdout.flush()
@@ -147,6 +188,17 @@ def main() -> int:
             os.close(options.ready_fd)
 
     try:
+        settings = Settings(
+            options.data,
+            options.host,
+            options.port,
+            options.tsm_port,
+            options.credential,
+            options.node,
+            [policy.parse_request(each) for each in options.management_class],
+            options.tls_certificate,
+            options.tls_key,
+        )
         serve(settings, ready, exit_with_parent_descriptor=options.exit_with_parent_fd)
     except ArchiverError as failed:
         print(failed, file=sys.stderr)

@@ -2,7 +2,7 @@
 
 One idea: whatever changes anything goes through the writer, in order, and answers when it is durable;
 whatever only reads asks the catalogue and the segments directly. The core speaks of buckets, versions and
-locks, never of HTTP.
+locks, of file spaces, archives and classes, never of HTTP or frames.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from archiver.errors import Damaged, StoreError
+from archiver.errors import ArchiverError, Damaged, StoreError
 
 from . import commits, compliance_clock, recovery
+from .archive_changes import DeleteSpace, RegisterSpace, Transaction
+from .archives import Archive, Space
 from .catalogue import Bucket, Catalogue, Version
 from .changes import Change, Delete, DeleteMany, Put, Stored
 from .commits import Writer
 from .compliance_clock import ComplianceClock
 from .digests import BLOCK_BYTES, first_damaged_block
+from .policy import ManagementClass
 from .recovery import CommitMark
 from .refusals import NoSuchBucket, NoSuchKey, Refusal, WriteFailed
-from .segments import LargeContent, SegmentFile, Segments, block_span
+from .segments import LargeContent, LargeTransaction, OwnSegment, SegmentFile, Segments, block_span
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +82,12 @@ class Store:
         elapsed_seconds: Callable[[], float] = compliance_clock.elapsed_seconds,
         free_bytes: Callable[[], int] | None = None,
         say: Callable[[str], None] | None = None,
+        management_classes: Sequence[ManagementClass] = (),
     ) -> Store:
         """Open or create the store in `folder`. `say` is told, from any thread, what its owner should know.
 
-        Raises StoreError if it is in use, Damaged if it is not whole.
+        Raises UsageError where a management class would become weaker, StoreError if the store is in use, Damaged if
+        it is not whole.
         """
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -91,7 +96,7 @@ class Store:
             raise StoreError(f"{folder} cannot hold a store: {failed.strerror}") from failed
         try:
             segments = Segments(folder / "segments")
-            catalogue = Catalogue(folder)
+            catalogue = Catalogue(folder, management_classes)
             recovery.reconcile(catalogue, segments, CommitMark.read(folder))
             clock = ComplianceClock(catalogue.state.clock_ms, wall_seconds, elapsed_seconds)
             return cls(
@@ -107,7 +112,7 @@ class Store:
         except OSError as failed:
             lock_file.close()
             raise StoreError(f"the store in {folder} cannot be opened: {failed}") from failed
-        except StoreError:
+        except ArchiverError:
             lock_file.close()
             raise
 
@@ -122,6 +127,7 @@ class Store:
     def _publish(self) -> None:
         """After each commit: what readers on other threads see is replaced as a whole, never changed."""
         self._buckets = self._catalogue.buckets
+        self._spaces = self._catalogue.archives.spaces
         self._held = self._catalogue.held()
 
     # Reading.
@@ -137,7 +143,17 @@ class Store:
         except KeyError:
             raise NoSuchBucket(name) from None
 
-    async def read(self, version: Version, start: int, length: int) -> memoryview:
+    @property
+    def spaces(self) -> Mapping[int, Space]:
+        """All file spaces, by their numbers."""
+        return self._spaces
+
+    @property
+    def management_classes(self) -> Mapping[int, ManagementClass]:
+        """By their numbers; they do not change while the store is open."""
+        return self._catalogue.archives.classes
+
+    async def read(self, version: Version | Archive, start: int, length: int) -> memoryview:
         """`length` bytes of an object from `start`, checked.
 
         Raises Damaged and then returns nothing of it.
@@ -145,7 +161,7 @@ class Store:
         version, file = self._find(version)
         return await self._read(file, version, start, length)
 
-    async def read_blocks(self, version: Version, start: int, length: int) -> AsyncIterator[memoryview]:
+    async def read_blocks(self, version: Version | Archive, start: int, length: int) -> AsyncIterator[memoryview]:
         """As `read`, in pieces that end on block boundaries; each is checked before it is handed out."""
         version, file = self._find(version)
         end = start + length
@@ -154,7 +170,7 @@ class Store:
             yield await self._read(file, version, start, stop - start)
             start = stop
 
-    def _find(self, version: Version) -> tuple[Version, SegmentFile]:
+    def _find(self, version: Version | Archive) -> tuple[Version | Archive, SegmentFile]:
         """The open segment that has the object's bytes, and the version as it was when that was found out.
 
         The catalogue was asked a moment ago: its segment may have been rewritten and deleted since. Once open,
@@ -171,7 +187,7 @@ class Store:
                     raise
                 version = now
 
-    async def _read(self, file: SegmentFile, version: Version, start: int, length: int) -> memoryview:
+    async def _read(self, file: SegmentFile, version: Version | Archive, start: int, length: int) -> memoryview:
         first, end = block_span(start, length, version.size)
         buffer = bytearray(end - first)
         # Memory answers in microseconds without a thread; only what must come from the disk waits in one.
@@ -221,18 +237,41 @@ class Store:
     async def delete_many(self, deletes: Sequence[Delete]) -> Sequence[Stored | Refusal]:
         return cast("Sequence[Stored | Refusal]", await self._writer.submit(DeleteMany(deletes)))
 
+    async def transact(self, transaction: Transaction) -> None:
+        await self._writer.submit(transaction)
+
+    async def register_space(self, space: Space) -> tuple[Space, bool]:
+        """The space, and whether it was there before."""
+        return cast("tuple[Space, bool]", await self._writer.submit(RegisterSpace(space)))
+
+    async def delete_space(self, deletion: DeleteSpace) -> int:
+        """How many objects had to stay."""
+        return cast(int, await self._writer.submit(deletion))
+
     async def begin_large(self, bucket: str, key: str) -> LargeContent:
         """A place for an object above LARGE_BYTES, written as it comes, then given to `put` or `abandon`."""
         self.bucket(bucket)
-        self._writer.check_space()
-        try:
-            number, file = await asyncio.to_thread(self._segments.create)
-        except OSError as failed:
-            raise WriteFailed(f"{self._segments.folder} cannot be written: {failed}") from failed
+        number, file = await asyncio.to_thread(self._create_segment)
         return LargeContent(number, file, bucket, key)
 
-    async def abandon(self, content: LargeContent) -> None:
-        """Take back the bytes of a large object that did not become one."""
+    def begin_large_transaction(self) -> LargeTransaction:
+        """The same for a transaction, then given to `transact` or `abandon`. Blocks."""
+        number, file = self._create_segment()
+        return LargeTransaction(number, file, self._catalogue.state.commits + 1)
+
+    def take_sequence(self) -> int:
+        """A number for an object of a large transaction; from any thread."""
+        return self._catalogue.take_sequence()
+
+    def _create_segment(self) -> tuple[int, SegmentFile]:
+        self._writer.check_space()
+        try:
+            return self._segments.create()
+        except OSError as failed:
+            raise WriteFailed(f"{self._segments.folder} cannot be written: {failed}") from failed
+
+    async def abandon(self, content: OwnSegment) -> None:
+        """Take back what did not become objects."""
         await asyncio.to_thread(self._segments.remove, content.number)
 
 
