@@ -37,17 +37,18 @@ bench: $(VENV)/installed ## run the benchmarks that README.md quotes
 	$(BIN)/python -m benchmarks ceilings
 	$(BIN)/python -m benchmarks store
 	$(BIN)/python -m benchmarks memory
+	$(BIN)/python -m benchmarks tsm
 
 clean: ## remove everything that the other targets made
 	rm -rf $(VENV) $(DEMO_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
-$(VENV)/installed: setup.cfg pyproject.toml
+$(VENV)/installed: setup.cfg setup.py pyproject.toml $(shell find backends/tsm/shim -name '*.[ch]')
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
 
 # The demo installs the package as a user would, from a copy of the tree as it is now.
-$(DEMO_VENV)/installed: setup.cfg pyproject.toml $(shell find archiver backends scenarios results -type f -not -name '*.pyc')
+$(DEMO_VENV)/installed: setup.cfg setup.py pyproject.toml $(shell find archiver backends scenarios results -type f -not -name '*.pyc')
 	$(PYTHON) -m venv $(DEMO_VENV)
 	rm -rf build/lib
 	$(DEMO_VENV)/bin/pip install --quiet --disable-pip-version-check .

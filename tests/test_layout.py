@@ -114,8 +114,8 @@ def test_top_level_holds_what_the_layout_names() -> None:
         pytest.skip("not a git checkout")
     top = {line.partition("/")[0] for line in tracked.stdout.splitlines()}
     assert top <= {
-        *PACKAGES, "tests", "benchmarks", ".ci", ".gitignore", "setup.cfg", "pyproject.toml", "MANIFEST.in", "Makefile",
-        "demo.sh", "README.md", "DESIGN.md", "CHANGELOG.md", "LICENSE",
+        *PACKAGES, "tests", "benchmarks", ".ci", ".gitignore", "setup.cfg", "setup.py", "pyproject.toml", "MANIFEST.in",
+        "Makefile", "demo.sh", "README.md", "DESIGN.md", "CHANGELOG.md", "LICENSE",
     }  # fmt: skip
 
 

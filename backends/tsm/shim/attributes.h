@@ -1,0 +1,37 @@
+/* What a caller says of an object it sends or updates, checked. */
+#ifndef ATTRIBUTES_H
+#define ATTRIBUTES_H
+
+#include "names.h"
+#include "session.h"
+
+/* Of an OBJECT or UPDATE_OBJECT frame's body at most so much is not the object's own bytes. */
+#define OBJECT_BODY_MAX 8192
+
+struct object_attributes {
+    struct name_lengths lengths;
+    const char *owner;
+    size_t owner_length;
+    const char *description;
+    size_t description_length;
+    const char *info;
+    uint16_t info_length;
+    uint64_t size_estimate;
+};
+
+/* Codes: OK, NULL_OBJATTRPTR, WRONG_VERSION_PARM, INVALID_PARM, INVALID_OBJOWNER, OBJINFO_TOOLONG, DESC_TOOLONG, and
+ * those of check_name. `description` may be NULL. */
+dsInt16_t check_attributes(const struct session *session, const dsmObjName *name, const ObjAttr *attributes,
+                           const char *description, struct object_attributes *checked);
+
+/* str hl, ll, owner, description, info. */
+void put_attributes(struct wire *wire, const dsmObjName *name, const struct object_attributes *attributes);
+
+/* The description of a sndArchiveData, both of which may be NULL. Codes: OK, WRONG_VERSION_PARM. */
+dsInt16_t description_of(const void *send_buffer, const char **description);
+
+/* Whether a send type is an archive's. Codes: OK; ABORT_INSERT_NOT_ALLOWED for backups, which a protected server
+ * refuses; INVALID_SENDTYPE. */
+dsInt16_t check_send_type(dsmSendType type);
+
+#endif

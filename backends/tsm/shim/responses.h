@@ -1,0 +1,21 @@
+/* One answer of a query, in the layout that the caller's stVersion stands for.
+ *
+ * One idea: an answer is made in the newest layout and copied as far as the caller's structure goes, never further.
+ */
+#ifndef RESPONSES_H
+#define RESPONSES_H
+
+#include <stddef.h>
+
+#include "session.h"
+
+/* How large a response to a query of this kind is in the caller's version; 0 when the version is not accepted. */
+size_t response_size(enum query_kind kind, dsUint16_t version);
+
+/* Each of these writes response_size bytes to `out`. False when the row is not as it should be. */
+bool tell_archive(const struct session *session, struct reader *row, dsUint16_t version, void *out);
+bool tell_space(const struct session *session, struct reader *row, dsUint16_t version, void *out);
+void tell_class_name(const struct management_class *class, dsUint16_t version, void *out);
+void tell_class_detail(const struct management_class *class, dsUint16_t version, void *out);
+
+#endif

@@ -1,0 +1,144 @@
+/* A session behind its handle, and the state machine that says which calls it takes.
+ *
+ * One idea: a call enters a session with the states in which it is legal and leaves it with its code. In between the
+ * session is the call's alone, whichever thread makes it. The table of handles is locked only to look one up, so no
+ * session ever waits for what another one does.
+ */
+#ifndef SESSION_H
+#define SESSION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "include/archiver_tsm.h"
+#include "options.h"
+#include "patterns.h"
+#include "policy.h"
+#include "protocol.h"
+#include "wire.h"
+
+enum state {
+    IN_SESSION = 1,
+    IN_TRANSACTION = 2,
+    IN_SEND = 4,
+    IN_QUERY = 8,
+    IN_GET = 16,
+    IN_OBJECT = 32,
+    IN_ANY = 63,
+};
+
+/* What a password is proved with; the password itself is not kept. */
+struct credentials {
+    unsigned char nonces[2 * NONCE_SIZE]; /* the client's, the server's */
+    unsigned char salt[NONCE_SIZE];
+    uint32_t iterations;
+};
+
+/* File spaces whose number is known. */
+struct space {
+    uint32_t number;
+    char *name;
+};
+
+struct binding {
+    bool is_made;
+    bool is_excluded;
+    const struct management_class *class;
+    dsmObjName name;
+};
+
+struct transaction {
+    bool is_on_wire;         /* the server knows of it */
+    bool has_event;
+    bool is_doomed;          /* the server has said that it will not commit */
+    uint32_t operations;
+    const char *destination; /* of the objects with data, NULL before the first */
+    bool takes_data;         /* the open object was not announced as empty */
+    uint64_t object_bytes;   /* sent of the open object */
+};
+
+enum query_kind { QUERY_NOTHING, QUERY_ARCHIVES, QUERY_SPACES, QUERY_CLASSES, QUERY_CLASS_DETAILS };
+
+struct query {
+    enum query_kind kind;
+    bool is_over;
+    dsInt16_t end_code; /* of GetNextQObj from then on */
+    dsUint16_t rows;    /* left in `body` */
+    struct reader body;
+    char fs[DSM_MAX_FSNAME_LENGTH + 1];
+    char class_name[DSM_MAX_MC_NAME_LENGTH + 1]; /* "": all */
+    uint16_t next_class;
+};
+
+struct get {
+    uint64_t *ids;
+    uint32_t count;
+    uint32_t next;         /* the first of the list that can still be asked for */
+    bool is_over;          /* the server has nothing more to send */
+    dsInt16_t end_code;    /* with which it ended */
+    uint64_t object_left;  /* bytes of the open object that have not come */
+    dsInt16_t object_code; /* why it broke off */
+};
+
+struct session {
+    dsUint32_t handle;
+    atomic_uint references; /* the table's and those of calls under way */
+    pthread_mutex_t mutex;
+    bool is_closed;
+    enum state state;
+    struct wire wire;
+    struct options options;
+    struct rules rules;
+    struct policy policy;
+    struct credentials credentials;
+    char node[DSM_MAX_NODE_LENGTH + 1];
+    char owner[DSM_MAX_OWNER_LENGTH + 1];
+    char application_type[DSM_MAX_PLATFORM_LENGTH + 1];
+    char config_file[PATH_SIZE];
+    struct space *spaces;
+    size_t space_count;
+    size_t space_last; /* the one found last */
+    struct binding binding;
+    struct transaction transaction;
+    struct query query;
+    struct get get;
+};
+
+/* A session without a handle, or NULL. */
+struct session *session_create(void);
+
+/* Drops a reference. The last one frees the session and ends its connection. */
+void session_release(struct session *session);
+
+/* Puts the session into the table, which takes a reference of its own, and gives it a handle. Codes: OK, NO_MEMORY: too
+ * many. */
+dsInt16_t session_publish(struct session *session, dsUint32_t *handle);
+
+/* Locks the session of a handle for a call that is legal in `states`. Codes: OK, INVALID_DS_HANDLE, TCPIP_FAILURE when
+ * the connection is gone, BAD_CALL_SEQUENCE; *entered only with OK. */
+dsInt16_t session_enter(dsUint32_t handle, unsigned states, struct session **entered);
+
+/* Unlocks it. Returns `code`. */
+dsInt16_t session_leave(struct session *session, dsInt16_t code);
+
+/* Takes the session out of the table, whatever its state, and locks it as session_enter does. */
+dsInt16_t session_withdraw(dsUint32_t handle, struct session **entered);
+
+/* Whether there are any. */
+bool sessions_open(void);
+
+/* The number of a file space, which the server is asked for once in a session. Codes: OK, FS_NOT_REGISTERED,
+ * NEEDTO_ENDTXN where it cannot be asked in the middle of a transaction, NO_MEMORY, those of the connection. */
+dsInt16_t session_space(struct session *session, const char *name, size_t length, uint32_t *number);
+dsInt16_t session_remember_space(struct session *session, const char *name, uint32_t number);
+void session_forget_space(struct session *session, const char *name);
+void session_forget_spaces(struct session *session);
+
+/* Sends what is waiting and waits for the ANSWER. Returns its code, or that of the connection. */
+dsInt16_t session_ask(struct session *session, uint64_t *value);
+
+/* Whether a named owner's session may use that owner. NULL and "" stand for the session's. */
+bool session_may_use_owner(const struct session *session, const char *owner);
+
+#endif

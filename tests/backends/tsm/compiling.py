@@ -1,0 +1,39 @@
+"""Compiling the C library and C programs with it: the one place that knows the command line."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SHIM = Path(__file__).parents[3] / "backends" / "tsm" / "shim"
+_WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
+_FLAGS = ("-std=gnu11", "-fvisibility=hidden", "-pthread", f"-I{SHIM}", f"-I{SHIM / 'include'}", *_WARNINGS)
+
+SHARED = ("-O2", "-fPIC", "-shared")
+PROGRAM = ("-O2", "-g")
+SANITIZED = ("-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """Puts what it makes into `folder`."""
+
+    folder: Path
+
+    def compile(self, name: str, flags: Sequence[str], sources: Sequence[Path] = ()) -> Path:
+        """The library's sources and these, as a library or program of that name. Skips the test without a compiler."""
+        command = shutil.which("cc") or shutil.which("gcc")
+        if command is None:
+            pytest.skip("needs a C compiler")
+        output = self.folder / name
+        files = [*sources, *sorted(SHIM.glob("*.c"))]
+        done = subprocess.run(
+            [command, *_FLAGS, *flags, *map(str, files), "-o", str(output)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return output

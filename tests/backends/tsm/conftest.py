@@ -1,0 +1,20 @@
+"""The C library, compiled once for all tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.backends.tsm.compiling import SHARED, Compiler
+
+
+@pytest.fixture(scope="session")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
+    return Compiler(tmp_path_factory.mktemp("compiled"))
+
+
+@pytest.fixture(scope="session")
+def shim(compiler: Compiler) -> Path:
+    """libApiTSM64.so as it is installed."""
+    return compiler.compile("libApiTSM64.so", SHARED)

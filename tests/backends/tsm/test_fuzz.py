@@ -1,0 +1,32 @@
+"""The client library against a server that says anything: nothing crashes, leaks or hangs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.backends.tsm.compiling import SANITIZED, Compiler
+
+SOURCE = Path(__file__).with_name("fuzz.c")
+INPUTS = 5000
+SECONDS_MAX = 300  # only a library that hangs gets there
+
+
+@pytest.fixture(scope="module")
+def fuzz(compiler: Compiler) -> Path:
+    return compiler.compile("fuzz", SANITIZED, [SOURCE])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_answer_of_a_server_does_harm(fuzz: Path, tmp_path: Path, seed: int) -> None:
+    done = subprocess.run(
+        [str(fuzz), str(tmp_path), str(INPUTS), str(seed)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
