@@ -111,6 +111,7 @@ class PhaseReport:
 
     measured_from_ns: int
     measured_to_ns: int
+    ended_ns: int  # when the last client had ended
     settled: bool
     cpu: list[CpuSample]  # of the worker, through the phase
     lateness: Histogram

@@ -53,6 +53,7 @@ class RunSetting:
     session_open: str
     checksum: str
     payload_signing: bool
+    objects_per_transaction_max: int | None = None
     op_log_dir: Path | None = None
 
 
@@ -76,6 +77,7 @@ class PhaseOutcome:
     histograms: list[HistogramRow]
     archived: list[tuple[int, int, int]]  # object bytes, first and last number
     errors: list[FirstError]
+    archives_unknown: int  # failures after which the platform may hold the object all the same
     gave_up: str | None
     start_ns: int  # CLOCK_MONOTONIC
     end_ns: int
@@ -87,14 +89,13 @@ class PhaseOutcome:
         return sum(size * (last - first + 1) for size, first, last in self.archived)
 
     def unknown_objects(self) -> int:
-        """Archives that the platform may hold although it did not say so: answers that never came, answers of a
-        server in trouble (5xx), and attempts that were sent again."""
-        failures = [error for error in self.errors if error.operation == "archive"]
-        unknown = sum(e.count for e in failures if not e.reason.startswith("4") and not e.reason.startswith("3"))
+        """Archives that the platform may hold although it did not say so: those whose outcome is unknown, and attempts
+        that were sent again."""
+        failures = sum(error.count for error in self.errors if error.operation == "archive")
         names = {workload.name for workload in self.phase.workloads if workload.operation == "archive"}
         rows = [row for row in self.intervals if row.workload in names]
-        tried = sum(row.objects for row in rows) + sum(error.count for error in failures)
-        return unknown + max(0, sum(row.attempts for row in rows) - tried)
+        tried = sum(row.objects for row in rows) + failures
+        return self.archives_unknown + max(0, sum(row.attempts for row in rows) - tried)
 
 
 class ObjectNumbers:
@@ -178,6 +179,7 @@ class Coordinator:
             histograms=[],
             archived=merge.archived_ranges(),
             errors=merge.first_errors(),
+            archives_unknown=merge.archives_unknown(),
             gave_up=next((report.gave_up for report in reports if report.gave_up), _nothing_to_do(assignments)),
             start_ns=start_ns,
             end_ns=end_ns,
@@ -250,6 +252,7 @@ class Coordinator:
         setting = self._setting
         histograms = tally.histograms
         archives = workload.operation == "archive"
+        per_transaction = setting.objects_per_transaction_max if archives else None
 
         def latency(quantity: str) -> Any:
             return histograms[quantity].latency() if quantity in histograms else None
@@ -298,6 +301,9 @@ class Coordinator:
             settled=window.settled,
             unsteady=unsteady_because(counts),
             achieved_per_second=tally.objects / seconds if seconds else 0.0,
+            objects_per_transaction=per_transaction and min(per_transaction, workload.objects_per_session),
+            transaction_send_ms=latency("transaction_send"),
+            transaction_commit_ms=latency("transaction_commit"),
         )
 
 
@@ -336,6 +342,7 @@ class _Merge:
             known = self._errors.setdefault((error.operation, error.reason), error)
             if known is not error:
                 known.count += error.count
+                known.outcomes_unknown += error.outcomes_unknown
         self._archived += report.archived
 
     def window(self, reports: Sequence[PhaseReport], start_ns: int) -> Window:
@@ -351,8 +358,8 @@ class _Merge:
             settled = False  # a client ran out of its share before the time asked for
         if last <= first:
             # The shares were used up within the warm-up: all there is to show is the whole, marked as unsettled.
-            first, settled = 0, False
-            last = max(1, math.ceil((to_ns - start_ns) / INTERVAL_NS))
+            ended_ns = max([start_ns + 1, *(report.ended_ns for report in reports)])
+            return Window(start_ns, ended_ns, 0, math.ceil((ended_ns - start_ns) / INTERVAL_NS), False)
         return Window(start_ns + first * INTERVAL_NS, start_ns + last * INTERVAL_NS, first, last, settled)
 
     def totals(self, window: Window) -> list[tuple[Tally, dict[str, int]]]:
@@ -394,6 +401,9 @@ class _Merge:
             FirstError(e.operation, e.reason, e.count, e.message, e.request_id, e.object_name)
             for e in self._errors.values()
         ]
+
+    def archives_unknown(self) -> int:
+        return sum(e.outcomes_unknown for e in self._errors.values() if e.operation == "archive")
 
 
 def _nothing_to_do(assignments: Sequence[Assignment]) -> str | None:
@@ -438,7 +448,7 @@ def _client_usage(reports: Sequence[PhaseReport], window: Window, objects: int) 
 
 def _operations(workload: Workload) -> tuple[str, ...]:
     """The operations whose errors belong to a workload: its own and its sessions'."""
-    return (workload.operation, "open", "close", "session")
+    return (workload.operation, "open", "close", "session", "transaction")
 
 
 def _histogram_row(workload: str, quantity: str, histogram: Histogram) -> HistogramRow:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from archiver.assignment import INTERVAL_NS, Tally, TallyKey
 from archiver.histogram import Histogram, part_of
-from archiver.record import HTTP_ERROR, Operation, Recorder, Status
+from archiver.record import PLATFORM_ERROR, Operation, Recorder, Status
 
 _Column = NDArray[np.int64]
 
@@ -52,15 +52,16 @@ def _add(tally: Tally, columns: dict[str, _Column], here: NDArray[np.bool_], goo
     tally.bytes += int(columns["bytes"][objects].sum())
     tally.attempts += int(columns["attempts"][here & is_object].sum())
     # Requests that the platform answered with an error: the final answer, and those before it that were retried.
-    refused = here & is_object & (columns["status"] >= HTTP_ERROR)
+    refused = here & is_object & (columns["status"] >= PLATFORM_ERROR)
     tally.refusals += int((columns["attempts"][here & is_object] - 1).sum()) + int(refused.sum())
-    # A session that failed did so because of its opening or its objects, which have rows of their own; only one that
-    # was cut short between objects is an error by itself.
-    failed = here & ~good & (operation != Operation.SESSION)
+    # A session or a transaction that failed did so because of its opening or its objects, which have rows of their own;
+    # only a session that was cut short between objects is an error by itself.
+    failed = here & ~good & (operation != Operation.SESSION) & (operation != Operation.TRANSACTION)
     cut_short = here & (operation == Operation.SESSION) & (columns["status"] == Status.INCOMPLETE)
     tally.errors += int(failed.sum()) + int(cut_short.sum())
     opened = here & good & (operation == Operation.OPEN)
     closed = here & good & (operation == Operation.CLOSE)
+    committed = here & good & (operation == Operation.TRANSACTION)
     for quantity, rows, since, until in (
         ("session_service", sessions, "sent_ns", "done_ns"),
         ("session_response", sessions, "due_ns", "done_ns"),
@@ -69,6 +70,8 @@ def _add(tally: Tally, columns: dict[str, _Column], here: NDArray[np.bool_], goo
         ("object_service", objects, "sent_ns", "done_ns"),
         ("object_response", objects, "due_ns", "done_ns"),
         ("first_byte", objects, "sent_ns", "first_byte_ns"),
+        ("transaction_send", committed, "sent_ns", "first_byte_ns"),
+        ("transaction_commit", committed, "first_byte_ns", "done_ns"),
     ):
         values = columns[until][rows] - columns[since][rows]
         if len(values):

@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS placement (
     bucket            TEXT NOT NULL,
     bucket_created    INTEGER NOT NULL,  -- 1: made by this run, so cleanup may remove it
     prefix            TEXT NOT NULL,
-    retention_mode    TEXT NOT NULL,     -- GOVERNANCE, COMPLIANCE, none
+    retention_mode    TEXT NOT NULL,     -- GOVERNANCE, COMPLIANCE, CLASS, none
     latest_retain_until REAL,            -- epoch seconds; NULL: no date
     legal_hold        INTEGER NOT NULL,
     objects_max       INTEGER NOT NULL,  -- bound written before the first byte was sent

@@ -6,12 +6,13 @@ written in columns, as they are folded; the log costs nothing where it is not as
 Version 1. Columns, one row per operation; times are nanoseconds since the epoch:
 
     due_ns, sent_ns, first_byte_ns, done_ns   when it was due, sent, first answered, done
-    operation     archive, retrieve; open, close, session (from the first to the last instant of a session)
-    key           the object's name without its prefix; empty for open, close and session
-    size_bytes    of the object asked for; 0 for open and close; for a session, the good bytes of its objects
+    operation     archive, retrieve; open, close, session (from the first to the last instant of a session);
+                  transaction (sent: it began; first byte: its vote was sent; done: that was answered)
+    key           the object's name without its prefix; empty for what is no object
+    size_bytes    of the object asked for; 0 for open and close; for a session or transaction, its good bytes
     client, session   numbers from 0; sessions count within their client and phase
     endpoint      number of the endpoint in the order given
-    status        0: good; 1 to 99: archiver.record.Status; 300 and above: the platform's HTTP status
+    status        0: good; 1 to 99: archiver.record.Status; from 300 on the platform's: HTTP's, or 10,000 + TSM's code
     attempts      requests sent for it
 """
 
@@ -76,7 +77,7 @@ class OpLog:
         is_object = operation >= Operation.ARCHIVE
         sessions = self._sessions.get(client, 0) + np.cumsum(ends) - ends
         self._sessions[client] = self._sessions.get(client, 0) + int(ends.sum())
-        sizes = np.where(is_object, object_bytes, np.where(ends, columns["bytes"], 0))
+        sizes = np.where(is_object, object_bytes, columns["bytes"])
         numbers = columns["number"].tolist()
         keys = [f"{number:012d}" if good else "" for number, good in zip(numbers, is_object.tolist(), strict=True)]
         self._writer.write_batch(

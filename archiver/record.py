@@ -13,17 +13,21 @@ from enum import IntEnum
 
 
 class Operation(IntEnum):
-    """What a row timed. OPEN, CLOSE and SESSION are a session's own; the others are objects."""
+    """What a row timed. OPEN, CLOSE, SESSION and TRANSACTION are a session's own; from ARCHIVE on they are objects.
+
+    A TRANSACTION is sent when it began, has its first byte when its vote was sent, and is done when that was answered.
+    """
 
     OPEN = 0
     CLOSE = 1
     SESSION = 2
-    ARCHIVE = 3
-    RETRIEVE = 4
+    TRANSACTION = 3
+    ARCHIVE = 4
+    RETRIEVE = 5
 
 
 class Status(IntEnum):
-    """How a row ended: OK, a failure of the transport or the content, or the platform's HTTP status (>= 300)."""
+    """How a row ended: OK, a failure of transport or content, or, from PLATFORM_ERROR on, the platform's own code."""
 
     OK = 0
     CONNECT_FAILED = 1
@@ -37,7 +41,8 @@ class Status(IntEnum):
     INCOMPLETE = 9  # a session that ended before all its objects were tried
 
 
-HTTP_ERROR = 300  # statuses from here on are the platform's own
+PLATFORM_ERROR = 300  # statuses from here on are the platform's own: HTTP's as they are
+TSM_ERROR = 10_000  # and those of the TSM client API, added to this
 
 
 @dataclass(slots=True)
@@ -50,6 +55,7 @@ class ErrorKind:
     message: str
     request_id: str
     object_name: str
+    outcomes_unknown: int = 0  # of them: those after which the platform may have done what was asked all the same
 
 
 class Recorder:
@@ -117,7 +123,7 @@ class Recorder:
         attempts: int = 1,
         endpoint: int = 0,
     ) -> None:
-        """Write one row. ``number`` is the object's (0 for OPEN, CLOSE and SESSION)."""
+        """Write one row. ``number`` is the object's (0 for what is a session's own)."""
         i = self.used
         self.operation[i] = operation
         self.number[i] = number
@@ -132,16 +138,26 @@ class Recorder:
         self.used = i + 1
 
     def error(
-        self, operation: Operation, reason: str, message: str, request_id: str = "", object_name: str = ""
+        self,
+        operation: Operation,
+        reason: str,
+        message: str,
+        request_id: str = "",
+        object_name: str = "",
+        *,
+        outcome_unknown: bool = False,
     ) -> None:
-        """Count a failure under its own reason and keep the first of each kind."""
+        """Count a failure under its own reason and keep the first of each kind.
+
+        ``outcome_unknown``: no answer came, or none that can be believed, so it may have been done all the same.
+        """
         kind = self.errors.get((operation, reason))
         if kind is None:
-            self.errors[operation, reason] = ErrorKind(
-                operation.name.lower(), reason, 1, message[:500], request_id, object_name
+            kind = self.errors[operation, reason] = ErrorKind(
+                operation.name.lower(), reason, 0, message[:500], request_id, object_name
             )
-        else:
-            kind.count += 1
+        kind.count += 1
+        kind.outcomes_unknown += outcome_unknown
 
     def room(self) -> int:
         """Rows that still fit."""

@@ -12,6 +12,7 @@ from enum import StrEnum
 from archiver.errors import SafetyRefused
 from archiver.sizes import format_bytes, format_duration, format_instant
 
+RETAIN_FOR_SECONDS = 300.0  # where nothing else is asked for
 SHORTEST_SECONDS = 2.0  # dates are whole seconds, and a request takes its time
 PHASE_SECONDS_MAX = 3600.0  # how far a phase's promised latest date lies beyond its first
 
@@ -19,21 +20,43 @@ PHASE_SECONDS_MAX = 3600.0  # how far a phase's promised latest date lies beyond
 class RetentionMode(StrEnum):
     GOVERNANCE = "GOVERNANCE"  # a privileged caller may bypass
     COMPLIANCE = "COMPLIANCE"  # nobody may
+    CLASS = "CLASS"  # the platform's management class decides, and makes the dates itself
     NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What to lock archived objects with. Exactly one of the two dates unless the mode is none."""
+    """What archived objects are locked with. Exactly one of the two dates unless the mode is none."""
 
     mode: RetentionMode = RetentionMode.GOVERNANCE
-    retain_for_seconds: float | None = 300.0
+    retain_for_seconds: float | None = RETAIN_FOR_SECONDS
     retain_until: float | None = None  # seconds since the epoch
     legal_hold: bool = False
+    management_class: str | None = None  # that decides, in mode CLASS
 
     @property
     def locks(self) -> bool:
         return self.mode is not RetentionMode.NONE or self.legal_hold
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionWish:
+    """What a user asked for; None is left to the backend."""
+
+    mode: RetentionMode | None = None
+    retain_for_seconds: float | None = None
+    retain_until: float | None = None  # seconds since the epoch
+    legal_hold: bool = False
+
+    def resolved(self, default: RetentionMode) -> Retention:
+        """The retention of a platform that locks every object as asked for."""
+        mode = self.mode or default
+        if mode is RetentionMode.NONE:
+            return Retention(mode, None, None, self.legal_hold)
+        if self.retain_until is not None:
+            return Retention(mode, None, self.retain_until, self.legal_hold)
+        seconds = self.retain_for_seconds if self.retain_for_seconds is not None else RETAIN_FOR_SECONDS
+        return Retention(mode, seconds, None, self.legal_hold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +113,9 @@ def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: f
         if retention.retain_until is not None
         else (retention.retain_for_seconds or 0.0)
     )
+    if retention.mode is RetentionMode.CLASS:
+        _check_class(retention, guards, asked_seconds)
+        return
     if asked_seconds <= 0:
         raise SafetyRefused(
             "the retain-until date is not in the future on the server's clock "
@@ -113,3 +139,13 @@ def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: f
                 f"{format_instant(latest)} or, as it goes on, somewhat later; say until when you accept that: "
                 f"--accept-locked-until {format_instant(latest + PHASE_SECONDS_MAX)}"
             )
+
+
+def _check_class(retention: Retention, guards: Guards, seconds: float) -> None:
+    """A class may lock for any time from none at all; only the limit from above is the user's to set."""
+    if seconds > guards.max_retain_seconds:
+        raise SafetyRefused(
+            f"management class {retention.management_class} locks objects for {format_duration(seconds)}, longer than "
+            f"--max-retain {format_duration(guards.max_retain_seconds)}; choose another with --management-class, or "
+            "raise the limit deliberately"
+        )

@@ -22,10 +22,10 @@ from archiver.coordinator import Coordinator, Fill, ObjectNumbers, PhaseOutcome,
 from archiver.errors import ArchiverError, NotEnoughSpace, ResultsError, RunFailed, UsageError
 from archiver.ledger import Ledger, Placement
 from archiver.processes import WorkerProcesses
-from archiver.retention import DateMaker, Guards, Retention, RetentionMode, check, latest_date
+from archiver.retention import DateMaker, Guards, Retention, RetentionMode, RetentionWish, check, latest_date
 from archiver.sampler import ResourceSampler
 from archiver.sizes import format_bytes
-from backends.base import Backend, RunPlan
+from backends.base import Backend, PlatformProfile, RunPlan
 from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
 from scenarios.model import Phase, Scenario
 
@@ -66,13 +66,9 @@ class Observer(Protocol):
 class RunOptions:
     """What the user chose, besides scenario and platform."""
 
-    retention: Retention
+    retention: RetentionWish
     guards: Guards
     verify: str
-    session_kind: str
-    session_open: str
-    checksum: str
-    payload_signing: bool
     workers: int | None  # None: one per usable core, or half of them where the platform shares this host
     command_line: list[str]
     out_dir: Path
@@ -107,12 +103,12 @@ def execute(
     capabilities = backend.capabilities
     if options.retention.legal_hold and not capabilities.legal_hold:
         raise UsageError(f"--legal-hold: the {backend.name} backend does not offer it")
-    mode = options.retention.mode
-    if mode is not RetentionMode.NONE and mode.value not in capabilities.retention_modes:
-        raise UsageError(f"--retention-mode {mode.value}: the {backend.name} backend does not offer it")
     profile = backend.profile()
+    retention = backend.retention_for(options.retention)
+    if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
+        raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
     bytes_max = scenario.archived_max()[1]
-    check(options.retention, options.guards, bytes_max, backend.server_now)
+    check(retention, options.guards, bytes_max, backend.server_now)
     if hosted is not None:
         _check_space(hosted, bytes_max)
     run_id = new_run_id()
@@ -121,7 +117,7 @@ def execute(
     worker_count = options.workers or len(cores)
     if hosted is not None:
         _pin(hosted, cores)
-    location = backend.locate(RunPlan(run_id, options.retention))
+    location = backend.locate(RunPlan(run_id, retention))
     content_seed = secrets.randbits(62)
     record = RunRecord(
         id=run_id,
@@ -136,7 +132,7 @@ def execute(
         phases_planned=len(scenario.phases),
         backend=backend.name,
         platform=asdict(profile),
-        settings=_settings(options),
+        settings=_settings(options, retention, profile),
         host=machine.describe(),
         workers=worker_count,
         worker_cores=cores if shared_host else [],
@@ -158,9 +154,9 @@ def execute(
         bucket=location.bucket,
         bucket_created=location.bucket_created,
         prefix=location.prefix,
-        retention_mode=options.retention.mode.value,
+        retention_mode=retention.mode.value,
         latest_retain_until=None,
-        legal_hold=options.retention.legal_hold,
+        legal_hold=retention.legal_hold,
         objects_max=0,
         bytes_max=0,
     )
@@ -182,18 +178,19 @@ def execute(
         content_seed=content_seed,
         backend=backend.name,
         backend_setting=backend.worker_setting(),
-        retention=options.retention,
+        retention=retention,
         verify=options.verify if capabilities.stores_content else "none",
-        session_kind=options.session_kind,
-        session_open=options.session_open,
-        checksum=options.checksum,
-        payload_signing=options.payload_signing,
+        session_kind=profile.session_kind,
+        session_open=profile.session_open,
+        checksum=profile.checksum,
+        payload_signing=profile.payload_signing,
+        objects_per_transaction_max=profile.objects_per_transaction_max,
         op_log_dir=options.op_log_dir,
     )
     phases = _Phases(
-        backend, hosted, options, ledger, place, database, sampler,
+        backend, hosted, retention, options.guards, ledger, place, database, sampler,
         Coordinator(setting, workers, sampler, worker_count), ObjectNumbers(content_seed), observer, outcome,
-        lock_is_to_be_read=options.retention.locks and capabilities.stores_content,
+        lock_is_to_be_read=retention.locks and capabilities.stores_content,
     )  # fmt: skip
     sampler.start()
     try:
@@ -221,7 +218,8 @@ class _Phases:
 
     backend: Backend
     hosted: HostedStore | None
-    options: RunOptions
+    retention: Retention
+    guards: Guards
     ledger: Ledger
     place: Placement  # what every phase's record has in common
     database: RunDatabase
@@ -250,12 +248,11 @@ class _Phases:
         if reads and self.hosted is not None:
             caches.drop(self.hosted.data_files())
         objects_max, bytes_max = phase.archived_max()
-        options = self.options
         dates = row = None
         if objects_max and self.backend.capabilities.stores_content:
-            latest = latest_date(options.retention, options.guards, self.backend.server_now)
+            latest = latest_date(self.retention, self.guards, self.backend.server_now)
             if latest is not None:
-                dates = DateMaker(options.retention, latest)
+                dates = DateMaker(self.retention, latest)
             row = self.ledger.open_placement(
                 replace(
                     self.place,
@@ -289,12 +286,12 @@ class _Phases:
     def _read_lock(self, outcome: PhaseOutcome) -> None:
         """Read the first lock back: a run over locks that are not there, or not those asked for, is worth nothing."""
         self.lock_is_to_be_read = False
-        retention = self.options.retention
+        retention = self.retention
         earliest = latest = retention.retain_until
         if retention.retain_for_seconds is not None:
             first = outcome.started_at + self.backend.server_now - time.time() + retention.retain_for_seconds
             earliest, latest = first - DATE_TOLERANCE_SECONDS, first + outcome.seconds + DATE_TOLERANCE_SECONDS
-            promised = latest_date(retention, self.options.guards, self.backend.server_now)
+            promised = latest_date(retention, self.guards, self.backend.server_now)
             if promised is not None:  # COMPLIANCE dates never pass what the user accepted
                 earliest, latest = min(earliest, promised), min(latest, promised)
         problem = self.backend.lock_problem(outcome.archived[0][1], earliest, latest)
@@ -368,19 +365,21 @@ def _check_space(hosted: HostedStore, bytes_max: int) -> None:
         )
 
 
-def _settings(options: RunOptions) -> dict[str, Any]:
-    retention, guards = options.retention, options.guards
+def _settings(options: RunOptions, retention: Retention, profile: PlatformProfile) -> dict[str, Any]:
+    guards = options.guards
     return {
         "retention_mode": retention.mode.value,
         "retain_for_seconds": retention.retain_for_seconds,
         "retain_until": retention.retain_until,
         "legal_hold": retention.legal_hold,
+        "management_class": retention.management_class,
         "max_retain_seconds": guards.max_retain_seconds,
         "max_locked_bytes": guards.max_locked_bytes,
         "accept_locked_until": guards.accept_locked_until,
         "verify": options.verify,
-        "session_kind": options.session_kind,
-        "session_open": options.session_open,
-        "checksum": options.checksum,
-        "payload_signing": options.payload_signing,
+        "session_kind": profile.session_kind,
+        "session_open": profile.session_open,
+        "checksum": profile.checksum,
+        "payload_signing": profile.payload_signing,
+        "objects_per_transaction_max": profile.objects_per_transaction_max,
     }

@@ -69,7 +69,16 @@ class _PhaseRun:
         sizes = tuple(sorted({workload.object_bytes for workload in phase.workloads}))
         self.plane: DataPlane = backends.load(assignment.backend).in_worker(assignment.backend_setting)
         content = Content(assignment.run_id, assignment.content_seed, sizes[-1])
-        self.plane.set_phase(PhaseSetting(content, assignment.dates, assignment.verify, sizes))
+        self.plane.set_phase(
+            PhaseSetting(
+                content,
+                assignment.dates,
+                assignment.verify,
+                sizes,
+                clients=tuple(client.client for client in assignment.clients),
+                reads=tuple(client.numbers for client in assignment.clients if not isinstance(client.numbers, tuple)),
+            )
+        )
         self._clients = [_Client(self, client) for client in assignment.clients]
         self._op_log = OpLog(assignment.op_log) if assignment.op_log is not None else None
         self._tallies: dict[TallyKey, Tally] = {}
@@ -91,6 +100,7 @@ class _PhaseRun:
         tasks = [asyncio.create_task(client.run()) for client in clients]
         ticker = asyncio.create_task(self._tick(tasks))
         results = await asyncio.gather(*tasks, return_exceptions=True)
+        ended_ns = time.monotonic_ns()
         ticker.cancel()
         await asyncio.gather(ticker, return_exceptions=True)
         await self.plane.end_phase()
@@ -105,6 +115,7 @@ class _PhaseRun:
         return PhaseReport(
             self.stop.measured_from_ns,
             self.stop.measured_to_ns,
+            ended_ns,
             self.stop.settled,
             self._cpu,
             self._lateness,
@@ -164,7 +175,8 @@ class _Client:
         self._operations = [Operation[self._workload.operation.upper()]] * objects
         self._sizes = [self._workload.object_bytes] * objects
         self._taken = 0
-        self.record = Recorder(max(RECORDER_ROWS, 2 * (objects + 3)))
+        self._session_rows = 2 * objects + 3  # each object may have a transaction of its own
+        self.record = Recorder(max(RECORDER_ROWS, 2 * self._session_rows))
         self.gave_up: str | None = None
 
     async def run(self) -> None:
@@ -183,7 +195,7 @@ class _Client:
             if batch is None:
                 stop.ran_out(now_ns)
                 return
-            if self.record.room() < len(batch) + 3:
+            if self.record.room() < self._session_rows:
                 self._run.fold(self)
                 self.record.clear()
             objects = await self._session(batch, now_ns)
@@ -221,7 +233,7 @@ class _Client:
         rows_before = record.used
         if opened:
             await session.perform(batch, record)
-        rows = range(rows_before, record.used)
+        rows = [row for row in range(rows_before, record.used) if record.operation[row] >= Operation.ARCHIVE]
         good = sum(1 for row in rows if record.status[row] == Status.OK)
         size_bytes = sum(record.bytes[row] for row in rows)
         status = next((record.status[row] for row in range(first_row, record.used) if record.status[row]), Status.OK)

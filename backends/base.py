@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from archiver.content import Content
 from archiver.record import Operation, Recorder
-from archiver.retention import DateMaker, Retention
+from archiver.retention import DateMaker, Retention, RetentionWish
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SESSION_OPEN_KINDS = ("connect", "head-bucket", "lock-config")
 CHECKSUMS = ("crc32c", "crc64nvme", "md5", "none")
@@ -23,7 +27,7 @@ CHECKSUMS = ("crc32c", "crc64nvme", "md5", "none")
 class Capabilities:
     """What a backend offers; what it lacks is shown as not offered, never emulated."""
 
-    retention_modes: tuple[str, ...] = ()  # which of GOVERNANCE, COMPLIANCE can be asked for per object
+    retention_modes: tuple[str, ...] = ()  # which of GOVERNANCE, COMPLIANCE, CLASS there are; the first is the default
     legal_hold: bool = False  # a hold can be placed with the archive operation
     stores_content: bool = True  # False: archived bytes go nowhere, so nothing can be retrieved or verified
 
@@ -41,6 +45,11 @@ class PlatformProfile:
     durability: str  # what an acknowledgement means, or unknown
     server_clock_offset_seconds: float | None  # server minus client
     details: dict[str, Any] = field(default_factory=dict)
+    session_kind: str = "opened"  # opened: every session anew; kept: once per client
+    session_open: str = "none"  # what opening a session asks of the platform
+    checksum: str = "none"  # sent with an object, so that the platform can check it
+    payload_signing: bool = False
+    objects_per_transaction_max: int | None = None  # that are committed together; None: there are no transactions
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,8 @@ class PhaseSetting:
     dates: DateMaker | None
     verify: str  # all, sample, none
     object_sizes_bytes: tuple[int, ...]
+    clients: tuple[int, ...] = ()  # of this worker
+    reads: Sequence[NDArray[np.int64]] = ()  # numbers of the objects that they will retrieve
 
 
 @dataclass(slots=True)
@@ -120,6 +131,12 @@ class Backend(Protocol):
 
     def profile(self) -> PlatformProfile:
         """Ask the platform what it is. Raises PlatformError where it cannot be reached."""
+
+    def retention_for(self, wish: RetentionWish) -> Retention:
+        """What objects will in truth be locked with, by the user's wish and the platform's policy; after ``profile``.
+
+        Raises UsageError for a wish that cannot be met, SafetyRefused for a policy that would lock without end.
+        """
 
     def locate(self, plan: RunPlan) -> Location:
         """Where the run's objects will be; touches nothing, so that the ledger can know it first."""

@@ -10,6 +10,7 @@ import asyncio
 import time
 
 from archiver.record import Operation, Recorder
+from archiver.retention import Retention, RetentionMode, RetentionWish
 from backends.base import (
     Batch,
     Capabilities,
@@ -56,6 +57,9 @@ class NullBackend:
         return PlatformProfile(
             "null", self.name, (), None, tls=False, shares_host=False, durability="none", server_clock_offset_seconds=0
         )
+
+    def retention_for(self, wish: RetentionWish) -> Retention:
+        return wish.resolved(RetentionMode.GOVERNANCE)
 
     def locate(self, plan: RunPlan) -> Location:
         return Location(endpoint="null", region="", bucket="", bucket_created=False, prefix=plan.run_id)

@@ -26,17 +26,19 @@ def write_documents(
     facts: Mapping[str, str],
     doubts: Sequence[str] = (),
     shares_machine: bool = False,
+    more_tables: Sequence[Table] = (),
 ) -> list[Path]:
     """Write every document of a run into ``folder``, made if need be, and return their paths, report.md
     first.
 
     ``document`` is the run document of ``results.contract`` and becomes results.json. ``facts`` (label ->
     text) open the report in their order; ``doubts`` are sentences on what looks unstable and what to try;
-    ``shares_machine`` says that client and server ran on one host. Files of the same names are replaced,
-    others left alone. Raises ResultsError if there are no results, or if the folder cannot be written.
+    ``shares_machine`` says that client and server ran on one host; ``more_tables`` follow those of the run.
+    Files of the same names are replaced, others left alone. Raises ResultsError if there are no results, or
+    if the folder cannot be written.
     """
     results = [result_from_document(entry) for entry in document["results"]]
-    tables = build_tables(results)
+    tables = [*build_tables(results), *more_tables]
     caption = Caption(document["run"], document["platform"]["name"], shares_machine)
     figures = build_figures(results, caption)
     title = f"# {document['scenario']} on {document['platform']['name']}: run {document['run']}"

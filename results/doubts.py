@@ -23,6 +23,12 @@ def doubts(database: RunDatabase) -> list[str]:
     lock = run["lock_verified"]
     if lock not in (None, "verified"):
         found.append(f"the lock did not hold: {lock}")
+    details = run["platform"].get("details", {})
+    if details.get("retention_protected") is False:
+        found.append(
+            "the server is not retention-protected: whoever may delete archives can delete them before their date; "
+            "what is measured is no WORM store"
+        )
     if len(results) + len(database.results(drift_checks=True)) < run["phases_planned"]:
         done = len(results) + len(database.results(drift_checks=True))
         found.append(f"the run ended early: {done} of {run['phases_planned']} phases finished")

@@ -130,7 +130,7 @@ def _series(result: Result) -> tuple[str, int, int]:
     return result.operation, result.object_bytes, result.objects_per_session
 
 
-def _settings(result: Result) -> tuple[str, str, str, bool, str, bool, str]:
+def _settings(result: Result) -> tuple[str, str, str, bool, str, bool, str, int | None]:
     return (
         result.session_kind,
         result.session_open,
@@ -139,4 +139,5 @@ def _settings(result: Result) -> tuple[str, str, str, bool, str, bool, str]:
         result.retention_mode,
         result.legal_hold,
         result.verified,
+        result.objects_per_transaction,
     )

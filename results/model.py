@@ -72,11 +72,11 @@ class Result:
     repetition: int
     position: int  # order in which it was measured, from 1
     session_kind: str  # opened, kept
-    session_open: str  # connect, head-bucket, lock-config
+    session_open: str  # what opening asks: connect, head-bucket, lock-config, sign-on, none
     temperature: str | None  # cold, warm, unknown; None for archive
     checksum: str
     payload_signing: bool
-    retention_mode: str  # GOVERNANCE, COMPLIANCE, none
+    retention_mode: str  # GOVERNANCE, COMPLIANCE, CLASS, none
     legal_hold: bool
     verified: str  # all, sample, none
     sessions: int
@@ -107,4 +107,7 @@ class Result:
     unsteady: str | None  # why the rate was not steady while it was measured
     offered_per_second: float | None = None
     achieved_per_second: float | None = None
+    objects_per_transaction: int | None = None  # committed together; None: the protocol has no transactions
+    transaction_send_ms: Latency | None = None  # from its beginning to its vote
+    transaction_commit_ms: Latency | None = None  # from its vote to the answer
     first_errors: tuple[FirstError, ...] = field(default=())

@@ -175,7 +175,7 @@ def session_time_table(results: Sequence[Result]) -> Table:
 
 
 def latency_table(results: Sequence[Result]) -> Table:
-    """Service times of objects, session openings and closings for every cell, in milliseconds."""
+    """Service times of objects, session openings and closings, and transactions for every cell, in milliseconds."""
     rows = []
     for cell in _all_cells(results):
         for name, population in _POPULATIONS:
@@ -250,10 +250,42 @@ def error_table(results: Sequence[Result]) -> Table:
     )
 
 
+def beside_table(
+    results: Sequence[Result], others: Sequence[Result], names: tuple[str, str], runs: tuple[str, str]
+) -> Table:
+    """Objects/s of two runs for every cell that both measured; ``names`` head their columns, ``runs`` are their ids.
+
+    Raises ResultsError where they have no cell in common.
+    """
+    ours, theirs = ({cell.key: cell for cell in _all_cells(each)} for each in (results, others))
+    rows = []
+    for key in sorted(ours.keys() & theirs.keys()):
+        pair = (ours[key].objects_per_second, theirs[key].objects_per_second)
+        notes = (_rate_notes(ours[key], ""), _rate_notes(theirs[key], ""))
+        cells = [_number(rate, 2, note) for rate, note in zip(pair, notes, strict=True)]
+        rows.append((*_key_labels(key), *cells, _number(_ratio(*pair), 2)))
+    if not rows:
+        raise ResultsError(f"runs {runs[0]} and {runs[1]} have no cell in common to be put side by side")
+    heads = names if names[0] != names[1] else runs
+    return Table(
+        name="beside",
+        title=f"Side by side: {heads[0]} and {heads[1]}, objects/s",
+        columns=(
+            *_labels("operation", "object size", "objects/session", "clients"),
+            *(Column(head, "objects/s") for head in heads),
+            Column("ratio"),
+        ),
+        rows=tuple(rows),
+        caption=f"Cells that both runs measured: {runs[0]} and {runs[1]}. Ratio: {heads[0]} / {heads[1]}.",
+    )
+
+
 _POPULATIONS: tuple[tuple[str, Callable[[Result], Latency | None]], ...] = (
     ("object", lambda result: result.object_service_ms),
     ("session open", lambda result: result.session_open_ms),
     ("session close", lambda result: result.session_close_ms),
+    ("transaction send", lambda result: result.transaction_send_ms),
+    ("transaction commit", lambda result: result.transaction_commit_ms),
 )
 
 

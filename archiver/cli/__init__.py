@@ -12,7 +12,7 @@ import click
 import archiver
 from archiver.errors import ArchiverError
 
-COMMANDS = ("cleanup", "doctor", "report", "run", "scenarios", "serve")
+COMMANDS = ("cleanup", "doctor", "report", "run", "scenarios", "serve", "tsm-library")
 
 
 class _Group(click.Group):
@@ -24,7 +24,8 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"archiver.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"archiver.cli.{name}"), name)
         return command
 
     def invoke(self, ctx: click.Context) -> object:

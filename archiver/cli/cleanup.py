@@ -5,17 +5,20 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
+from archiver.cli.parameters import tsm_options
 from archiver.errors import PlatformError, UsageError
 from archiver.home import ledger_path
 from archiver.ledger import Ledger, Placement
-from archiver.platforms import open_backend
+from archiver.platforms import PlatformOptions, open_backend
 from archiver.retention import RetentionMode
 from archiver.sizes import format_bytes, format_instant
 from backends.base import Location, RemovalReport
 from backends.s3 import S3Options
+from backends.tsm import TsmOptions
 
 
 @click.command()
@@ -25,6 +28,7 @@ from backends.s3 import S3Options
 @click.option("--profile", help="AWS profile with the credentials  [default: AWS_PROFILE or the environment]")
 @click.option("--ca-bundle", help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE or the system's]")
 @click.option("--insecure", is_flag=True, help="Do not verify TLS certificates.")
+@tsm_options
 def cleanup(
     run: str,
     bypass_governance: bool,
@@ -32,8 +36,12 @@ def cleanup(
     profile: str | None,
     ca_bundle: str | None,
     insecure: bool,
+    tsm_library: str | None,
+    tsm_server: str | None,
+    tsm_node: str | None,
+    tsm_password_file: Path | None,
 ) -> None:
-    """Remove the objects of RUN that are no longer locked, and the bucket where the run made it.
+    """Remove the objects of RUN that are no longer locked, and the bucket or file space where the run made it.
 
     RUN is a run's id, or `latest`: the last one that left something. What to remove comes from the ledger; nothing
     else is touched. Says what remains, and until when.
@@ -55,26 +63,30 @@ def cleanup(
             click.echo(f"{run}: {message}")
             return
         raise UsageError(f"{run}: {message}; its id is the name of its folder")
-    options = S3Options(endpoints=(), profile=profile, ca_bundle=ca_bundle, insecure=insecure)
+    options = PlatformOptions(
+        S3Options(endpoints=(), profile=profile, ca_bundle=ca_bundle, insecure=insecure),
+        TsmOptions(library=tsm_library, server=tsm_server, node=tsm_node, password_file=tsm_password_file),
+    )
     report = _remove(placements, options, bypass_governance, release_holds)
-    if report.bucket_missing and any(_may_be_locked(place) for place in placements):
+    place = "file space" if placements[0].backend == "tsm" else "bucket"
+    if report.bucket_missing and any(map(_may_be_locked, placements)):
         raise PlatformError(
-            f"{run}: {placements[0].endpoint} has no bucket {placements[0].bucket}, yet objects of this run are locked "
-            "there; is another platform answering at that address? The ledger keeps its record"
+            f"{run}: {placements[0].endpoint} has no {place} {placements[0].bucket}, yet objects of this run are "
+            "locked there; is another platform answering at that address? The ledger keeps its record"
         )
-    bucket = ", and its bucket" if report.bucket_removed else ""
+    bucket = f", and its {place}" if report.bucket_removed else ""
     click.echo(f"{run}: removed {report.objects_removed:,} objects ({format_bytes(report.bytes_removed)}){bucket}")
     if not report.objects_left:
         ledger.mark_removed(run)
         return
-    click.echo(f"{run}: {report.objects_left:,} objects remain{_why(report)}")
+    click.echo(f"{run}: {report.objects_left:,} objects remain{_why(report, placements)}")
     for refusal in report.refusals[:3]:
         click.echo(f"  the platform says: {refusal}")
     sys.exit(1)
 
 
 def _remove(
-    placements: list[Placement], options: S3Options, bypass_governance: bool, release_holds: bool
+    placements: list[Placement], options: PlatformOptions, bypass_governance: bool, release_holds: bool
 ) -> RemovalReport:
     """One platform and one prefix hold all of a run."""
     place = placements[0]
@@ -82,7 +94,11 @@ def _remove(
     # The bypass header is only for what can be bypassed: a bucket without Object Lock refuses it (400).
     bypass = bypass_governance and any(p.retention_mode == RetentionMode.GOVERNANCE.value for p in placements)
     if place.platform is None and place.backend == "s3":
-        options = replace(options, endpoints=(place.endpoint,), region=place.region)
+        options = replace(options, s3=replace(options.s3, endpoints=(place.endpoint,), region=place.region))
+    if place.platform is None and place.backend == "tsm":
+        node, _, server = place.endpoint.removeprefix("tsm://").rpartition("@")
+        tsm = replace(options.tsm, server=options.tsm.server or server, node=options.tsm.node or node)
+        options = replace(options, tsm=tsm)
     with open_backend(place.backend, place.platform, options) as (backend, _):
         return backend.remove(location, bypass_governance=bypass, release_holds=release_holds)
 
@@ -94,10 +110,12 @@ def _may_be_locked(place: Placement) -> bool:
     return place.legal_hold or (place.latest_retain_until or 0.0) > time.time()
 
 
-def _why(report: RemovalReport) -> str:
+def _why(report: RemovalReport, placements: list[Placement]) -> str:
     reasons = []
     if report.locked_until is not None:
-        reasons.append(f"locked until {format_instant(report.locked_until)} (GOVERNANCE: --bypass-governance)")
+        by_class = all(place.retention_mode == RetentionMode.CLASS.value for place in placements)
+        remedy = "" if by_class else " (GOVERNANCE: --bypass-governance)"
+        reasons.append(f"locked until {format_instant(report.locked_until)}{remedy}")
     if report.on_hold:
         reasons.append("under legal hold (--release-holds)")
     return ": " + ", ".join(reasons) if reasons else ""

@@ -53,7 +53,10 @@ def facts(database: RunDatabase) -> dict[str, str]:
     run = database.run()
     settings, host, platform = run["settings"], run["host"], run["platform"]
     lock = "none"
-    if settings["retention_mode"] != "none":
+    if settings["retention_mode"] == "CLASS":
+        length = settings["retain_for_seconds"]
+        lock = f"management class {settings['management_class']}, {format_duration(length)}"
+    elif settings["retention_mode"] != "none":
         until = settings["retain_until"]
         how_long = (
             f"until {format_instant(until)}" if until else f"for {format_duration(settings['retain_for_seconds'])}"
@@ -74,7 +77,7 @@ def facts(database: RunDatabase) -> dict[str, str]:
         "durability": platform["durability"],
         "server clock": "unknown" if offset is None else f"{offset:+.1f} s against this machine",
         "lock": lock,
-        "session": f"{settings['session_kind']}, opening asks {settings['session_open']}",
+        "session": f"{settings['session_kind']}, opening asks {settings['session_open']}{_transactions(settings)}",
         "checks": f"checksum {settings['checksum']}, retrieved objects verified: {settings['verify']}",
         "client": f"{host['processor']}, {host['cores']} cores, {format_bytes(host['memory_bytes'])} memory, "
         f"kernel {host['kernel']}, Python {host['python']}, {run['workers']} worker(s)"
@@ -82,6 +85,11 @@ def facts(database: RunDatabase) -> dict[str, str]:
         "warm-up": f"{warm_up:,} objects before the measured times, in no rate",
         "command": " ".join(run["command_line"]),
     }
+
+
+def _transactions(settings: dict[str, Any]) -> str:
+    limit = settings.get("objects_per_transaction_max")
+    return "" if limit is None else f"; up to {limit:,} objects commit together"
 
 
 def print_run(database: RunDatabase) -> None:

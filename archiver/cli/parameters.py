@@ -1,13 +1,16 @@
-"""Parameter types, so that every command reads 64KiB, 30s and dates alike."""
+"""Parameter types and options that several commands share, so that all read 64KiB, 30s, dates and servers alike."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from archiver.sizes import parse_duration, parse_instant, parse_size
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class _Parsed(click.ParamType[Any]):
@@ -22,6 +25,24 @@ class _Parsed(click.ParamType[Any]):
             return self._parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def tsm_options(command: _Command) -> _Command:
+    """The options that say how a TSM server is reached."""
+    for option in (
+        click.option(
+            "--tsm-password-file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="TSM: file with the node's password, readable by its owner only.",
+        ),
+        click.option("--tsm-node", metavar="NAME", help="TSM: node to sign on as  [default: the option files']"),
+        click.option(
+            "--tsm-server", metavar="HOST:PORT|STANZA", help="TSM: a running server  [default: DSMI_CONFIG's, if set]"
+        ),
+        click.option("--tsm-library", metavar="PATH", help="TSM: client library, for example IBM's  [default: ours]"),
+    ):
+        command = option(command)
+    return command
 
 
 SIZE = _Parsed("size", parse_size)

@@ -11,12 +11,15 @@ from archiver.errors import ResultsError
 from archiver.home import runs_dir
 from results.database import RunDatabase
 from results.documents import write_documents
+from results.tables import Table, beside_table
+from results.text import render_text
 
 
 @click.command()
 @click.argument("run")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder  [default: report/ in the run's]")
-def report(run: str, out: Path | None) -> None:
+@click.option("--beside", metavar="OTHER_RUN", help="Also print and write a table of both runs side by side.")
+def report(run: str, out: Path | None, beside: str | None) -> None:
     """Write the report of RUN: report.md, results.json, tables as CSV, figures as SVG and PNG.
 
     RUN is a run's id, its folder, its database, or `latest`.
@@ -28,10 +31,26 @@ def report(run: str, out: Path | None) -> None:
     database = RunDatabase.open(find_run(run))
     data = document(database)
     folder = out if out is not None else database.path.parent / "report"
+    more_tables = [] if beside is None else [_beside(database, RunDatabase.open(find_run(beside)))]
     paths = write_documents(
-        folder, data, facts=facts(database), doubts=data["doubts"], shares_machine=data["shared_host"]
+        folder,
+        data,
+        facts=facts(database),
+        doubts=data["doubts"],
+        shares_machine=data["shared_host"],
+        more_tables=more_tables,
     )
+    for table in more_tables:
+        click.echo(render_text(table))
     click.echo(f"{paths[0]}: {len(paths)} files")
+
+
+def _beside(one: RunDatabase, other: RunDatabase) -> Table:
+    """Both runs' rates, under the names of their backends."""
+    first, second = one.run(), other.run()
+    return beside_table(
+        one.results(), other.results(), (first["backend"], second["backend"]), (first["id"], second["id"])
+    )
 
 
 def find_run(run: str) -> Path:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+import backends
 from archiver.cli.output import print_run, run_json
-from archiver.cli.parameters import DURATION, INSTANT, SIZE
+from archiver.cli.parameters import DURATION, INSTANT, SIZE, tsm_options
 from archiver.cli.progress import Progress
 from archiver.errors import UsageError
 from archiver.home import ledger_path, runs_dir
 from archiver.ledger import Ledger
-from archiver.platforms import PLATFORMS, open_backend
-from archiver.retention import Guards, Retention, RetentionMode, check, latest_date
+from archiver.platforms import PLATFORMS, PlatformOptions, open_backend
+from archiver.retention import Guards, Retention, RetentionMode, RetentionWish, check, latest_date
 from archiver.run import RunOptions, execute
-from archiver.sizes import format_bytes, format_instant
+from archiver.sizes import format_bytes, format_duration, format_instant
 from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
 from backends.s3 import S3Options
+from backends.tsm import TsmOptions
 from results.database import RunDatabase
 from scenarios.model import Scenario
 from scenarios.reader import read_scenario
@@ -48,7 +51,7 @@ from scenarios.reader import read_scenario
 )
 @click.option("--allow-large-sessions", is_flag=True, help="Allow sessions of more than 500 objects.")
 @click.option("--dry-run", is_flag=True, help="Print phases, objects, bytes and dates; touch nothing.")
-@click.option("--backend", default="s3", show_default=True, help="Protocol: s3, null, or an installed one.")
+@click.option("--backend", default="s3", show_default=True, help="Protocol: s3, tsm, null, or an installed one.")
 @click.option("--platform", type=click.Choice(PLATFORMS), help="Start this platform for the run  [default: embedded]")
 @click.option("--endpoint", "endpoints", multiple=True, metavar="URL", help="A running platform; repeat for several.")
 @click.option("--bucket", help="Use this bucket  [default: one of the run's own, with Object Lock]")
@@ -67,10 +70,10 @@ from scenarios.reader import read_scenario
 )
 @click.option(
     "--retention-mode",
-    type=click.Choice([mode.value for mode in RetentionMode]),
-    default="GOVERNANCE",
-    show_default=True,
-    help="Lock of every archived object.",
+    type=click.Choice(
+        [mode.value for mode in (RetentionMode.GOVERNANCE, RetentionMode.COMPLIANCE, RetentionMode.NONE)]
+    ),
+    help="Lock of every archived object  [default: GOVERNANCE; with tsm the management class decides]",
 )
 @click.option("--retain-for", type=DURATION, help="Lock each object this long  [default: 5m]")
 @click.option("--retain-until", type=INSTANT, help="Lock all objects until this date, with a time zone.")
@@ -95,6 +98,15 @@ from scenarios.reader import read_scenario
     help="What opening a session asks of the server.",
 )
 @click.option("--keep-sessions-open", is_flag=True, help="One connection per client instead of one per session.")
+@tsm_options
+@click.option("--management-class", metavar="NAME", help="TSM: archive under this class  [default: the node's default]")
+@click.option("--filespace", metavar="/NAME", help="TSM: use this file space  [default: one of the run's own]")
+@click.option(
+    "--objects-per-transaction",
+    type=click.IntRange(1, 65_000),
+    metavar="N",
+    help="TSM: commit after so many objects  [default: all of a session, as far as the server allows]",
+)
 @click.option("--workers", type=click.IntRange(1, 256), help="Worker processes  [default: one per core it may use]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
 @click.option(
@@ -107,8 +119,8 @@ from scenarios.reader import read_scenario
 def run(**given: Any) -> None:  # fmt: skip
     """Carry out SCENARIO on a platform and print what was measured.
 
-    SCENARIO is a built-in name (see `archiver scenarios list`) or a TOML file. Without --platform or --endpoint the
-    embedded store is started, measured and stopped.
+    SCENARIO is a built-in name (see `archiver scenarios list`) or a TOML file. Without --platform, --endpoint or
+    --tsm-server the embedded store is started, measured and stopped.
 
     \b
     Example:
@@ -127,36 +139,24 @@ def run(**given: Any) -> None:  # fmt: skip
         repetitions=given["repeat"],
         allow_large_sessions=given["allow_large_sessions"],
     )
+    _refuse_options_of_other_backends(given["backend"])
+    modes = backends.load(given["backend"]).capabilities.retention_modes
     options = _options(given)
+    retention = _expected_retention(options, RetentionMode(modes[0]) if modes else RetentionMode.NONE)
     if given["dry_run"]:
-        check(options.retention, options.guards, scenario.archived_max()[1], time.time())
+        check(retention, options.guards, scenario.archived_max()[1], time.time())
         _print_plan(scenario)
-        for line in _left_behind(scenario, options):
+        for line in _left_behind(scenario, retention, options.guards):
             click.echo(line)
         return
     if given["op_log"] is not None:
         _make_folder(given["op_log"])
-    s3_options = S3Options(
-        endpoints=given["endpoints"],
-        bucket=given["bucket"],
-        region=given["region"],
-        profile=given["profile"],
-        ca_bundle=given["ca_bundle"],
-        insecure=given["insecure"],
-        checksum=options.checksum,
-        payload_signing=options.payload_signing,
-        session_open=options.session_open,
-        keep_sessions_open=given["keep_sessions_open"],
-        connect_timeout_seconds=given["connect_timeout"],
-        read_timeout_seconds=given["read_timeout"],
-        retries=given["retries"],
-    )
     say = not given["quiet"]
     if say:
-        for line in _left_behind(scenario, options):
+        for line in _left_behind(scenario, retention, options.guards):
             click.echo(line, err=True)
     with (
-        open_backend(given["backend"], given["platform"], s3_options) as (backend, hosted),
+        open_backend(given["backend"], given["platform"], _platform_options(given)) as (backend, hosted),
         Progress(scenario, enabled=say) as progress,
     ):
         outcome = execute(scenario, backend, hosted, options, Ledger(ledger_path()), progress)
@@ -177,27 +177,84 @@ def run(**given: Any) -> None:  # fmt: skip
 def _options(given: dict[str, Any]) -> RunOptions:
     if given["retain_for"] is not None and given["retain_until"] is not None:
         raise UsageError("--retain-for and --retain-until both say how long; choose one of them")
-    mode = RetentionMode(given["retention_mode"])
-    retain_for = given["retain_for"] if given["retain_for"] is not None else 300.0
-    no_date = mode is RetentionMode.NONE
+    mode = given["retention_mode"]
     return RunOptions(
-        retention=Retention(
-            mode=mode,
-            retain_for_seconds=None if given["retain_until"] is not None or no_date else retain_for,
-            retain_until=None if no_date else given["retain_until"],
+        retention=RetentionWish(
+            mode=RetentionMode(mode) if mode is not None else None,
+            retain_for_seconds=given["retain_for"],
+            retain_until=given["retain_until"],
             legal_hold=given["legal_hold"],
         ),
         guards=Guards(given["max_retain"], given["max_locked_bytes"], given["accept_locked_until"]),
         verify=given["verify"],
-        session_kind="kept" if given["keep_sessions_open"] else "opened",
-        session_open=given["session_open"],
-        checksum=given["checksum"],
-        payload_signing=given["payload_signing"],
         workers=given["workers"],
         command_line=["archiver", *sys.argv[1:]],
         op_log_dir=given["op_log"],
         out_dir=given["out"] if given["out"] is not None else runs_dir(),
     )
+
+
+def _platform_options(given: dict[str, Any]) -> PlatformOptions:
+    return PlatformOptions(
+        S3Options(
+            endpoints=given["endpoints"],
+            bucket=given["bucket"],
+            region=given["region"],
+            profile=given["profile"],
+            ca_bundle=given["ca_bundle"],
+            insecure=given["insecure"],
+            checksum=given["checksum"],
+            payload_signing=given["payload_signing"],
+            session_open=given["session_open"],
+            keep_sessions_open=given["keep_sessions_open"],
+            connect_timeout_seconds=given["connect_timeout"],
+            read_timeout_seconds=given["read_timeout"],
+            retries=given["retries"],
+        ),
+        TsmOptions(
+            library=given["tsm_library"],
+            server=given["tsm_server"],
+            node=given["tsm_node"],
+            password_file=given["tsm_password_file"],
+            management_class=given["management_class"],
+            space=given["filespace"],
+            objects_per_transaction=given["objects_per_transaction"],
+        ),
+    )
+
+
+# Options that one protocol alone understands: what would be ignored is refused.
+_S3_ONLY = (
+    "endpoints", "bucket", "region", "profile", "ca_bundle", "insecure", "connect_timeout", "read_timeout", "retries",
+    "checksum", "payload_signing", "session_open", "keep_sessions_open",
+)  # fmt: skip
+_TSM_ONLY = (
+    "tsm_library", "tsm_server", "tsm_node", "tsm_password_file", "management_class", "filespace",
+    "objects_per_transaction",
+)  # fmt: skip
+_RETENTION = ("retention_mode", "retain_for", "retain_until", "accept_locked_until")
+
+
+def _refuse_options_of_other_backends(backend: str) -> None:
+    """Raise UsageError naming options that were given and that this backend does not have."""
+    if backend == "tsm":
+        dates = _given(_RETENTION)
+        if dates:
+            raise UsageError(
+                f"{', '.join(dates)}: with --backend tsm the server's management class decides whether and how long "
+                "objects are locked; choose one with --management-class"
+            )
+    foreign = _given(_S3_ONLY) if backend == "tsm" else _given(_TSM_ONLY)
+    if foreign:
+        whose = "s3" if backend == "tsm" else "tsm"
+        raise UsageError(f"{', '.join(foreign)}: only for --backend {whose}; this run's backend is {backend}")
+
+
+def _given(names: Sequence[str]) -> list[str]:
+    """Those options that stand on the command line, as they are written there."""
+    context = click.get_current_context()
+    options = {option.name: option.opts[0] for option in context.command.params}
+    return [options[name] for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
 
 def _print_plan(scenario: Scenario) -> None:
@@ -212,13 +269,22 @@ def _print_plan(scenario: Scenario) -> None:
         )
 
 
-def _left_behind(scenario: Scenario, options: RunOptions) -> Iterator[str]:
+def _expected_retention(options: RunOptions, default: RetentionMode) -> Retention:
+    """What objects will be locked with, as far as it is known before the platform was asked."""
+    if default is RetentionMode.CLASS:  # how long that is, only the platform can say; the guards let no more pass
+        return Retention(default, options.guards.max_retain_seconds)
+    return options.retention.resolved(default)
+
+
+def _left_behind(scenario: Scenario, retention: Retention, guards: Guards) -> Iterator[str]:
     """What this run would leave on the platform, and until when it would be locked."""
     objects, size_bytes = scenario.archived_max()
-    retention = options.retention
     yield f"archives at most {objects:,} objects, {format_bytes(size_bytes)}"
-    latest = latest_date(retention, options.guards, time.time())
-    if latest is not None:
+    latest = latest_date(retention, guards, time.time())
+    if retention.mode is RetentionMode.CLASS:
+        longest = format_duration(guards.max_retain_seconds)
+        yield f"locks them as long as the management class says, unless that is longer than --max-retain {longest}"
+    elif latest is not None:
         yield (
             f"locks them in mode {retention.mode.value}; a phase that starts now locks nothing beyond "
             f"{format_instant(latest)}"

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from archiver.errors import PlatformError, UsageError
-from archiver.retention import Retention
+from archiver.retention import Retention, RetentionMode, RetentionWish
 from backends.base import (
     CHECKSUMS,
     SESSION_OPEN_KINDS,
@@ -95,13 +95,18 @@ class S3Backend:
             server_clock_offset_seconds=offset,
             details={
                 "region": self._region,
-                "session_open": self.options.session_open,
-                "checksum": self.options.checksum,
-                "payload_signing": self.options.payload_signing,
                 "retries": self.options.retries,
                 "certificates_verified": not self.options.insecure,
             },
+            session_kind="kept" if self.options.keep_sessions_open else "opened",
+            session_open=self.options.session_open,
+            checksum=self.options.checksum,
+            payload_signing=self.options.payload_signing,
         )
+
+    def retention_for(self, wish: RetentionWish) -> Retention:
+        """The wish: every object is locked as asked for."""
+        return wish.resolved(RetentionMode.GOVERNANCE)
 
     @property
     def server_now(self) -> float:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-import psutil
-
 from archiver.errors import PlatformError, UsageError
+from backends.addresses import is_own_address
 from backends.s3.connection import Endpoint
 
 _RANGE = re.compile(r"\{(\d+)\.\.\.(\d+)\}")
@@ -57,9 +55,7 @@ def tls_context(ca_bundle: str | None, insecure: bool) -> ssl.SSLContext:
 
 def is_this_host(url: str) -> bool:
     """True where the endpoint is an address of this machine. Raises PlatformError for an unknown host."""
-    address = ip_address(resolve(url, None).address)
-    own = {entry.address.partition("%")[0] for entries in psutil.net_if_addrs().values() for entry in entries}
-    return address.is_loopback or str(address) in own
+    return is_own_address(resolve(url, None).address)
 
 
 def resolve(url: str, tls: ssl.SSLContext | None) -> Endpoint:

@@ -178,7 +178,7 @@ class S3Session:
             )
         else:
             operation, number = self._batch.operation[self._index], self._batch.number[self._index]
-            self._error(operation, _REASON[status], message, "", number)
+            self._error(operation, _REASON[status], message, "", number, outcome_unknown=True)
             self._row(operation, number, sent_ns, first_byte_ns or done_ns, done_ns, 0, status)
             self._index += 1
         self._finish()
@@ -261,11 +261,24 @@ class S3Session:
     def _reply_error(self, operation: Operation, reply: ReplyReader, name: str) -> None:
         code, message = reply.s3_error()
         assert self._record is not None
-        self._record.error(operation, f"{reply.status} {code}".strip(), message, reply.request_id, name)
+        # A refusal is an answer; a server in trouble, or an odd success, may have kept the object all the same.
+        unclear = not 300 <= reply.status < 500
+        reason = f"{reply.status} {code}".strip()
+        self._record.error(operation, reason, message, reply.request_id, name, outcome_unknown=unclear)
 
-    def _error(self, operation: Operation, reason: str, message: str, request_id: str, number: int) -> None:
+    def _error(
+        self,
+        operation: Operation,
+        reason: str,
+        message: str,
+        request_id: str,
+        number: int,
+        *,
+        outcome_unknown: bool = False,
+    ) -> None:
         assert self._record is not None
-        self._record.error(operation, reason, message, request_id, self._source.object_name(number))
+        name = self._source.object_name(number)
+        self._record.error(operation, reason, message, request_id, name, outcome_unknown=outcome_unknown)
 
     def _finish(self) -> None:
         if self._finished is not None and not self._finished.done():

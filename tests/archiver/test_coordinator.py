@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -50,6 +50,7 @@ def report_of(tallies: dict[tuple[int, bool], Tally], errors: Sequence[ErrorKind
 def ends(start_ns: int, from_interval: float, to_interval: float, **more: Any) -> PhaseReport:
     """A worker's last word, in intervals of its phase."""
     values: dict[str, Any] = {
+        "ended_ns": start_ns + int(to_interval * INTERVAL_NS),
         "settled": True,
         # An eighth of a core, and as long in wait for one, from the start until long after the measured time.
         "cpu": [CpuSample(start_ns, 1.0, 5.0), CpuSample(start_ns + 80 * 10**9, 11.0, 15.0)],
@@ -234,11 +235,13 @@ def test_a_client_that_ran_out_ends_the_window_at_the_last_whole_interval() -> N
 def test_shares_used_up_within_the_warm_up_show_the_whole_and_say_so() -> None:
     def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
         tell(report_of({(0, True): Tally(objects=10), (1, True): Tally(objects=10)}))
-        return [ends(start_ns, 2, 1.5)]
+        return [ends(start_ns, 2, 1.5), ends(start_ns, 2, 1.6, ended_ns=start_ns + int(1.75 * INTERVAL_NS))]
 
     (result,) = carry_out(phase(), script)[0].results
     assert (result.objects, result.warm_up_objects, result.settled) == (20, 0, False)
-    assert result.objects_per_second == pytest.approx(40.0)
+    # From the start to the end of the last client, and not to the end of the interval in which it ended.
+    assert result.seconds == pytest.approx(1.75 * INTERVAL_NS / 1e9)
+    assert result.objects_per_second == pytest.approx(20 / 0.4375)
 
 
 def test_one_client_is_measured_from_its_first_opening_to_its_last_closing() -> None:
@@ -257,7 +260,9 @@ def test_nothing_measured_is_a_rate_of_nothing(clients: int) -> None:
     def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
         tell(report_of({(0, True): Tally(errors=3)}))
         return [
-            PhaseReport(0, 0, False, [CpuSample(0, 0.0, 0.0)], Histogram(), "3 sessions in a row completed no object")
+            PhaseReport(
+                0, 0, 0, False, [CpuSample(0, 0.0, 0.0)], Histogram(), "3 sessions in a row completed no object"
+            )
         ]
 
     outcome, _, _ = carry_out(phase(clients=clients), script)
@@ -301,13 +306,15 @@ def test_archived_ranges_of_all_workers_are_joined() -> None:
 
 
 def test_errors_of_one_kind_are_one_with_the_first_quoted() -> None:
-    def error(operation: str, reason: str, count: int, message: str) -> ErrorKind:
-        return ErrorKind(operation, reason, count, message, "req-1", "object-1")
+    def error(operation: str, reason: str, count: int, message: str, unknown: int = 0) -> ErrorKind:
+        return ErrorKind(operation, reason, count, message, "req-1", "object-1", unknown)
 
     def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
         tell(report_of({}, [error("archive", "403 AccessDenied", 2, "first")]))
         tell(
-            report_of({}, [error("archive", "403 AccessDenied", 3, "second"), error("archive", "read timeout", 1, "")])
+            report_of(
+                {}, [error("archive", "403 AccessDenied", 3, "second"), error("archive", "read timeout", 1, "", 1)]
+            )
         )
         tell(report_of({}, [error("open", "connect failed", 4, "refused")]))
         return [ends(start_ns, 2, 10)]
@@ -320,6 +327,33 @@ def test_errors_of_one_kind_are_one_with_the_first_quoted() -> None:
     ]
     assert outcome.results[0].first_errors == tuple(outcome.errors)
     assert outcome.unknown_objects() == 1  # a refusal is an answer; after a timeout the object may be there
+
+
+def test_what_may_be_there_all_the_same_is_what_the_backend_says_whatever_the_reason_is_called() -> None:
+    def error(operation: str, reason: str, count: int, unknown: int) -> ErrorKind:
+        return ErrorKind(operation, reason, count, "", "", "", unknown)
+
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        tell(report_of({}, [error("archive", "-50 TCPIP_FAILURE", 7, 5), error("archive", "2 NO_MATCH", 3, 0)]))
+        tell(report_of({}, [error("archive", "-50 TCPIP_FAILURE", 2, 2), error("retrieve", "-50 X", 9, 9)]))
+        return [ends(start_ns, 2, 10)]
+
+    assert carry_out(phase(), script)[0].unknown_objects() == 7
+
+
+@pytest.mark.parametrize(
+    ("operation", "limit", "objects_per_session", "together"),
+    [("archive", None, 5, None), ("archive", 2, 5, 2), ("archive", 4096, 5, 5), ("retrieve", 4096, 5, None)],
+)
+def test_a_result_says_how_many_objects_were_committed_together(
+    operation: OperationName, limit: int | None, objects_per_session: int, together: int | None
+) -> None:
+    setting = replace(SETTING, objects_per_transaction_max=limit)
+    scripted = ScriptedWorkers(lambda *_: [])
+    coordinator = Coordinator(setting, cast(WorkerProcesses, scripted), cast(ResourceSampler, NoSampler()), 1)
+    outcome = coordinator.run_phase(phase(operation=operation), ObjectNumbers(7), None, lambda _: None, Fill(0, 0))
+    assert outcome.phase.workloads[0].objects_per_session == objects_per_session
+    assert outcome.results[0].objects_per_transaction == together
 
 
 @pytest.mark.parametrize(("operation", "temperature"), [("archive", None), ("retrieve", "unknown")])

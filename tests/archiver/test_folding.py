@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from archiver.assignment import INTERVAL_NS, Tally, TallyKey
 from archiver.folding import fold
-from archiver.record import Operation, Recorder, Status
+from archiver.record import TSM_ERROR, Operation, Recorder, Status
 from archiver.stopping import NO_END_NS
 
 START_NS = 1_000_000_000
 MS = 1_000_000
-ARCHIVE, RETRIEVE, OPEN, CLOSE, SESSION = (
-    Operation.ARCHIVE, Operation.RETRIEVE, Operation.OPEN, Operation.CLOSE, Operation.SESSION,
+ARCHIVE, RETRIEVE, OPEN, CLOSE, SESSION, TRANSACTION = (
+    Operation.ARCHIVE, Operation.RETRIEVE, Operation.OPEN, Operation.CLOSE, Operation.SESSION, Operation.TRANSACTION,
 )  # fmt: skip
 Tallies = dict[TallyKey, Tally]
 
@@ -78,7 +78,7 @@ def test_a_session_of_three_objects() -> None:
 
 
 @pytest.mark.parametrize("operation", [ARCHIVE, RETRIEVE])
-@pytest.mark.parametrize("status", [403, 503, *(s for s in Status if s is not Status.OK)])
+@pytest.mark.parametrize("status", [403, 503, TSM_ERROR + 11, *(s for s in Status if s is not Status.OK)])
 def test_a_failed_object_is_an_error_and_an_attempt_and_nothing_else(operation: Operation, status: int) -> None:
     """Fault F1: every PUT denied, and still 4 objects/s."""
     record = Recorder(8)
@@ -100,6 +100,7 @@ def test_a_failed_object_is_an_error_and_an_attempt_and_nothing_else(operation: 
         ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (SESSION, Status.INCOMPLETE)], 1),  # cut short between objects
         ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (CLOSE, Status.CONNECTION_LOST), (SESSION, Status.OK)], 1),
         ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (CLOSE, Status.OK), (SESSION, Status.OK)], 0),
+        ([(ARCHIVE, TSM_ERROR + 11), (ARCHIVE, TSM_ERROR + 11), (TRANSACTION, TSM_ERROR + 11)], 2),  # one each object
     ],
 )
 def test_a_failure_is_counted_once_where_it_happened(rows: list[tuple[Operation, int]], errors: int) -> None:
@@ -108,6 +109,30 @@ def test_a_failure_is_counted_once_where_it_happened(rows: list[tuple[Operation,
         write(record, operation, 10, status=status)
     tallies, _ = folded(record)
     assert whole(tallies).errors == errors
+
+
+def test_a_transactions_sending_and_its_commit_are_timed_apart_and_it_is_no_object() -> None:
+    record = Recorder(8)
+    for number in (1, 2):
+        write(record, ARCHIVE, 50, number=number, took_ms=40, size_bytes=100)
+    write(record, TRANSACTION, 50, took_ms=45, first_byte_ms=30, size_bytes=200)
+    tally = whole(folded(record)[0])
+    assert (tally.objects, tally.bytes, tally.attempts, tally.errors, tally.sessions) == (2, 200, 2, 0, 0)
+    assert tally.histograms["transaction_send"].total_ns == 30 * MS
+    assert tally.histograms["transaction_commit"].total_ns == 15 * MS
+
+
+def test_a_transaction_that_did_not_commit_has_no_commit_time() -> None:
+    record = Recorder(8)
+    write(record, TRANSACTION, 50, took_ms=45, first_byte_ms=30, status=TSM_ERROR + 248)
+    assert whole(folded(record)[0]).histograms == {}
+
+
+def test_refusals_are_the_platforms_own_codes() -> None:
+    record = Recorder(8)
+    for status in (Status.CONNECTION_LOST, 503, TSM_ERROR + 1):
+        write(record, ARCHIVE, 10, status=status)
+    assert whole(folded(record)[0]).refusals == 2
 
 
 def test_a_row_belongs_to_the_interval_in_which_it_ended() -> None:

@@ -9,10 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.errors import SafetyRefused, UsageError
-from archiver.retention import PHASE_SECONDS_MAX, DateMaker, Guards, Retention, RetentionMode, check, latest_date
+from archiver.retention import (
+    PHASE_SECONDS_MAX,
+    DateMaker,
+    Guards,
+    Retention,
+    RetentionMode,
+    RetentionWish,
+    check,
+    latest_date,
+)
 
 NOW = 1_800_000_000.25  # the server's clock
 G, C, NONE = RetentionMode.GOVERNANCE, RetentionMode.COMPLIANCE, RetentionMode.NONE
+CLASS = RetentionMode.CLASS
 
 
 def retain(mode: RetentionMode, seconds: float | None = 300.0, until: float | None = None) -> Retention:
@@ -45,6 +55,12 @@ def retain(mode: RetentionMode, seconds: float | None = 300.0, until: float | No
         (retain(NONE, None), {}, 10**15, None),  # nothing is locked
         (Retention(NONE, None, legal_hold=True), {}, 10**9, None),
         (Retention(NONE, None, legal_hold=True), {}, 41 * 10**9, "--max-locked-bytes"),  # a hold locks too
+        (retain(CLASS, 3600), {}, 10**9, None),
+        (retain(CLASS, 0), {}, 10**9, None),  # a class may lock for no time at all
+        (retain(CLASS, 86400), {}, 10**9, "--max-retain"),
+        (retain(CLASS, 86400), {}, 10**9, "--management-class"),
+        (retain(CLASS, 86400), {"max_retain_seconds": 86400}, 10**9, None),
+        (retain(CLASS, 300), {}, 41 * 10**9, "--max-locked-bytes"),
     ],
 )
 def test_the_guards(retention: Retention, guards: dict[str, Any], locked_bytes: int, refusal: str | None) -> None:
@@ -53,6 +69,21 @@ def test_the_guards(retention: Retention, guards: dict[str, Any], locked_bytes: 
     else:
         with pytest.raises(SafetyRefused, match=refusal):
             check(retention, Guards(**guards), locked_bytes, NOW)
+
+
+@pytest.mark.parametrize(
+    ("wish", "retention"),
+    [
+        (RetentionWish(), Retention(G, 300.0)),
+        (RetentionWish(C), Retention(C, 300.0)),
+        (RetentionWish(C, 60.0), Retention(C, 60.0)),
+        (RetentionWish(retain_until=NOW), Retention(G, None, NOW)),
+        (RetentionWish(NONE, 60.0, legal_hold=True), Retention(NONE, None, legal_hold=True)),
+        (RetentionWish(NONE, retain_until=NOW), Retention(NONE, None, None)),
+    ],
+)
+def test_what_is_not_wished_for_is_the_default(wish: RetentionWish, retention: Retention) -> None:
+    assert wish.resolved(G) == retention
 
 
 def test_a_guards_refusal_is_a_wrong_command() -> None:
@@ -68,6 +99,7 @@ def test_a_guards_refusal_is_a_wrong_command() -> None:
         (retain(G, 300), None, int(NOW + 300 + PHASE_SECONDS_MAX)),
         (retain(C, 300), NOW + 10**6, int(NOW + 300 + PHASE_SECONDS_MAX)),
         (retain(C, 300), NOW + 400, NOW + 400),  # never later than was agreed to
+        (retain(CLASS, 300), None, int(NOW + 300 + PHASE_SECONDS_MAX)),
         (retain(G, 300), NOW + 400, int(NOW + 300 + PHASE_SECONDS_MAX)),  # the consent is about COMPLIANCE
     ],
 )

@@ -135,7 +135,7 @@ def test_several_clients_use_up_their_shares_and_that_ends_the_window() -> None:
 
 
 def test_rows_beyond_what_a_recorder_holds_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "RECORDER_ROWS", 23)  # two sessions of 8 rows, and one row short of a third
+    monkeypatch.setattr(worker, "RECORDER_ROWS", 23)  # two sessions of 8 rows, and not all that a third might need
     channel = Channel()
     run_phase(assignment(rule=replace(RULE, sessions_min=200)), channel)
     assert (channel.total().sessions, channel.total().objects) == (201, 1005)
@@ -167,6 +167,47 @@ def test_everything_is_prepared_before_the_clock_starts(monkeypatch: pytest.Monk
     assert when_started == [1]
     assert prepared[0].content.run_id == "run-1"
     assert prepared[0].object_sizes_bytes == (200,)
+    assert prepared[0].clients == (0,)
+    assert prepared[0].reads == ()
+
+
+def test_a_backend_knows_before_the_start_what_will_be_retrieved(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[PhaseSetting] = []
+    monkeypatch.setattr(NullBackend, "set_phase", lambda self, setting: prepared.append(setting))
+    run_phase(assignment(operation="retrieve", numbers=np.array([5, 3, 9], dtype=np.int64)), Channel())
+    assert [reads.tolist() for reads in prepared[0].reads] == [[5, 3, 9]]
+
+
+def test_transactions_are_rows_of_their_own_and_no_objects(use: Callable[[type[NullSession]], None]) -> None:
+    class EachByItself(NullSession):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            for i in range(len(batch)):
+                one = slice(i, i + 1)
+                await super().perform(Batch(batch.operation[one], batch.number[one], batch.size_bytes[one]), record)
+                now_ns = time.monotonic_ns()
+                record.row(Operation.TRANSACTION, 0, now_ns, now_ns, now_ns, now_ns, batch.size_bytes[i])
+
+    use(EachByItself)
+    channel = Channel()
+    run_phase(assignment(), channel)
+    total = channel.total()
+    assert (total.sessions, total.objects, total.bytes, total.errors) == (11, 55, 55 * 200, 0)
+    assert total.histograms["transaction_commit"].count == 55
+
+
+def test_a_session_with_fewer_objects_than_its_batch_is_cut_short_whatever_else_it_recorded(
+    use: Callable[[type[NullSession]], None],
+) -> None:
+    class OneLess(NullSession):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            await super().perform(Batch(batch.operation[1:], batch.number[1:], batch.size_bytes[1:]), record)
+            now_ns = time.monotonic_ns()
+            record.row(Operation.TRANSACTION, 0, now_ns, now_ns, now_ns, now_ns, 0)
+
+    use(OneLess)
+    channel = Channel()
+    run_phase(assignment(), channel)
+    assert (channel.total().sessions, channel.total().objects, channel.total().errors) == (0, 44, 11)
 
 
 @pytest.mark.parametrize("clients", [1, 3])

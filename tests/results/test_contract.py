@@ -10,7 +10,7 @@ import pytest
 
 from archiver.errors import ResultsError
 from results.contract import Criterion, result_document, result_from_document, run_document
-from results.model import FirstError, Result
+from results.model import FirstError, Latency, Result
 
 MakeResult = Callable[..., Result]
 PROMISED = {
@@ -44,6 +44,7 @@ def test_every_promised_key_is_there(make_result: MakeResult) -> None:
     [
         {},
         {"server": None, "first_byte_ms": None, "session_open_ms": None, "limited_by": None},
+        {"objects_per_transaction": 25, "transaction_commit_ms": Latency(1, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0)},
         {"offered_per_second": 100.0, "achieved_per_second": 99.5, "operation": "retrieve"},
         {"errors": 2, "first_errors": (FirstError("archive", "403 AccessDenied", 2, "no", "id1", "o/1"),)},
     ],
@@ -62,6 +63,13 @@ def test_a_reader_ignores_fields_it_does_not_know(make_result: MakeResult) -> No
     document = result_document(make_result())
     document["server"]["temperature_celsius"] = 40
     assert result_from_document({**document, "added_later": 1, "added_ms": 2}) == make_result()
+
+
+def test_a_document_from_before_transactions_can_be_read(make_result: MakeResult) -> None:
+    document = result_document(make_result())
+    for name in ("objects_per_transaction", "transaction_send_ms", "transaction_commit_ms"):
+        del document[name]
+    assert result_from_document(document) == make_result()
 
 
 @pytest.mark.parametrize("key", ["operation", "objects_per_second", "client"])

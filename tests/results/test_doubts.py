@@ -63,6 +63,11 @@ def test_a_good_run_leaves_no_doubt(doubts_of: Doubts, make_result: MakeResult) 
         ({"platform": {"server_clock_offset_seconds": -60.0}}, "the server's clock differs by -60.0 s"),
         ({"platform": {"server_clock_offset_seconds": 2.0}}, None),
         ({"platform": {"server_clock_offset_seconds": None}}, None),
+        (
+            {"platform": {"server_clock_offset_seconds": None, "details": {"retention_protected": False}}},
+            "the server is not retention-protected",
+        ),
+        ({"platform": {"server_clock_offset_seconds": None, "details": {"retention_protected": True}}}, None),
     ],
 )
 def test_doubts_about_a_run(

@@ -14,6 +14,7 @@ from results.published import dr550
 from results.tables import (
     Cell,
     Table,
+    beside_table,
     build_tables,
     error_table,
     latency_table,
@@ -191,6 +192,44 @@ def test_latencies_of_repetitions_are_never_averaged(make_result: MakeResult) ->
         30, 3, 9, 12, 15, 600,
     ]  # fmt: skip
     assert {cells[4].text for cells in table.rows} == {"object", "session close"}
+
+
+def test_transactions_are_shown_where_there_were_any(make_result: MakeResult) -> None:
+    send, commit = (Latency(10, *[ms] * 7) for ms in (30.0, 12.0))
+    table = latency_table([make_result(transaction_send_ms=send, transaction_commit_ms=commit)])
+    assert row(table, "archive", "8KiB", "25", "1", "transaction send")["p50"].number == 30
+    assert row(table, "archive", "8KiB", "25", "1", "transaction commit")["p50"].number == 12
+
+
+def test_two_runs_stand_side_by_side_in_the_cells_that_both_measured(make_result: MakeResult) -> None:
+    ours = [
+        make_result(objects_per_session=1, objects_per_second=50.0),
+        make_result(objects_per_session=500, objects_per_second=9000.0, position=2),
+        make_result(objects_per_session=25, objects_per_second=1.0, position=3),
+    ]
+    theirs = [
+        make_result(objects_per_session=1, objects_per_second=100.0, errors=1),
+        make_result(objects_per_session=500, objects_per_second=300.0, position=2),
+        make_result("retrieve", objects_per_session=25, objects_per_second=1.0, position=3),
+    ]
+    table = beside_table(ours, theirs, ("tsm", "s3"), ("run-1", "run-2"))
+    assert [column.name for column in table.columns[4:]] == ["tsm", "s3", "ratio"]
+    assert [[cell.number for cell in cells[2:]] for cells in table.rows] == [
+        [1, 1, 50.0, 100.0, 0.5],
+        [500, 1, 9000.0, 300.0, 30.0],
+    ]
+    assert table.rows[0][5].notes
+    assert not table.rows[0][4].notes
+
+
+def test_two_runs_of_one_backend_are_told_apart_by_their_ids(make_result: MakeResult) -> None:
+    table = beside_table([make_result()], [make_result()], ("tsm", "tsm"), ("run-1", "run-2"))
+    assert [column.name for column in table.columns[4:]] == ["run-1", "run-2", "ratio"]
+
+
+def test_two_runs_without_a_cell_in_common_are_refused(make_result: MakeResult) -> None:
+    with pytest.raises(ResultsError, match="run-1 and run-2 have no cell in common"):
+        beside_table([make_result()], [make_result("retrieve")], ("tsm", "s3"), ("run-1", "run-2"))
 
 
 def test_resources_are_weighted_by_the_seconds_they_were_used(make_result: MakeResult) -> None:

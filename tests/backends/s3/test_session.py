@@ -57,6 +57,7 @@ DENIED_BODY = b"<Error><Code>AccessDenied</Code><Message>Access Denied by policy
 DENIED = (
     b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\nx-amz-request-id: R-9\r\n\r\n" % len(DENIED_BODY) + DENIED_BODY
 )
+REDIRECT = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://other:9000/\r\nContent-Length: 0\r\n\r\n"
 SLOW_DOWN_BODY = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
 SLOW_DOWN = (
     b"HTTP/1.1 503 Slow Down\r\nRetry-After: 1\r\nx-amz-request-id: R-8\r\nContent-Length: %d\r\n\r\n"
@@ -323,6 +324,24 @@ def test_f2_refused_requests_are_attempts_and_errors_and_nothing_is_repeated_in_
     assert (error.reason, error.count, error.message) == ("503 SlowDown", 2, "Reduce your request rate.")
 
 
+@pytest.mark.parametrize(
+    ("script", "unknown"),
+    [
+        (replies(DENIED), 0),
+        (replies(REDIRECT), 0),
+        (replies(SLOW_DOWN), 1),  # a server in trouble may have kept it
+        (replies(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"), 1),
+        ([read, close], 1),
+        ([read], 1),
+    ],
+    ids=["403", "307", "503", "202", "no answer", "silence"],
+)
+def test_an_archive_without_a_clear_answer_may_be_there(scripted: Scripted, script: list[Step], unknown: int) -> None:
+    record = record_of_sessions(data_plane(scripted(script).url, read_timeout_seconds=LATE), archives(1))
+    (error,) = record.errors.values()
+    assert (error.count, error.outcomes_unknown) == (1, unknown)
+
+
 @pytest.mark.parametrize("cut", [10, 100, SIZE])  # in the head, in the body, in its last block
 def test_f5_a_retrieve_lasts_from_its_first_byte_to_its_last(
     scripted: Scripted, monkeypatch: pytest.MonkeyPatch, cut: int
@@ -400,7 +419,6 @@ def test_a_wrong_length_is_found_whatever_verify_says(scripted: Scripted, verify
 HALF = content_reply(1)[: SIZE // 2]
 HEAD = content_reply(1)[:30]
 FLOOD = b"HTTP/1.1 200 OK\r\n" + b"X-Flood: flood\r\n" * 20_000
-REDIRECT = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://other:9000/\r\nContent-Length: 0\r\n\r\n"
 FAILURES: dict[str, tuple[list[Step], int, str]] = {
     "reset after the request": ([read, reset], Status.CONNECTION_LOST, "connection lost"),
     "reset mid head": ([read, send(HEAD), reset], Status.CONNECTION_LOST, "connection lost"),

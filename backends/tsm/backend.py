@@ -1,0 +1,300 @@
+"""TsmBackend: one server, its policy, and a file space on it.
+
+One idea: the server's management class decides how long an object stays, so what a run locks is asked of the class,
+told to the guards, and read back from the first object; no date is ever sent.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from archiver.errors import PlatformError, SafetyRefused, UsageError
+from archiver.retention import Retention, RetentionMode, RetentionWish
+from archiver.sizes import format_instant
+from backends.addresses import is_own_address
+from backends.base import Capabilities, Location, PlatformProfile, RemovalReport, RunPlan
+from backends.tsm.api import (
+    ApiSession,
+    ArchivedObject,
+    Library,
+    ManagementClass,
+    SignOn,
+    TsmError,
+    default_library_path,
+    seconds_of,
+)
+from backends.tsm.codes import Code
+from backends.tsm.configuration import read_password, session_options
+from backends.tsm.data_plane import TsmDataPlane
+from backends.tsm.removal import remove
+from backends.tsm.setting import WorkerSetting, high_level, low_level, object_name
+
+DAY_SECONDS = 86_400
+SPACE_LENGTH_MAX = 1024
+_SUMMER_TIME_SECONDS = 3600
+_ZONE_SECONDS = 900  # every time zone's distance from UTC is a multiple of this
+
+
+@dataclass(frozen=True, slots=True)
+class TsmOptions:
+    """What a user chooses of a TSM server. A password given here (the embedded store's) beats the file's."""
+
+    library: str | None = None  # None: ours
+    server: str | None = None  # HOST:PORT, or a stanza of dsm.sys; None: dsm.opt decides
+    node: str | None = None
+    password_file: Path | None = None
+    password: str | None = field(default=None, repr=False)
+    management_class: str | None = None  # None: the default class
+    space: str | None = None  # None: one of the run's own
+    objects_per_transaction: int | None = None  # None: as many as the server takes
+    configuration: Path | None = None  # folder of private option files; None: the user's
+    class_seconds: Mapping[str, float] | None = None  # exact lengths, where Archiver started the platform itself
+    platform_name: str | None = None  # known then, too
+    durability: str = "the answer to a transaction's vote"
+
+
+class TsmBackend:
+    """Speaks the TSM client API to one server."""
+
+    name = "tsm"
+    capabilities = Capabilities(
+        retention_modes=("CLASS",),
+        legal_hold=False,  # holds are placed on objects that are there already, not with the archiving
+        stores_content=True,
+    )
+
+    def __init__(self, options: TsmOptions) -> None:
+        self.options = options
+        if options.space is not None and not _is_space_name(options.space):
+            raise UsageError(f"--filespace {options.space}: write a name that begins with /, without wildcards")
+        self._password = options.password
+        if self._password is None and options.password_file is not None:
+            self._password = read_password(options.password_file)
+        if options.configuration is not None and not (options.node and self._password):
+            raise UsageError(f"{options.server}: to sign on there, --tsm-node and --tsm-password-file are needed, both")
+        self._library = Library(options.library or str(default_library_path()))
+        if self._library.missing:
+            raise PlatformError(
+                f"{self._library.path}: lacks {', '.join(self._library.missing)}; a client of version 8.2.1 has it"
+            )
+        self._session_options = session_options(options.server) if options.configuration is None else ""
+        self._sign_on = SignOn(self._library, options.node, self._password, self._session_options)
+        self._clock_offset_seconds = 0.0  # server minus client
+        self._zone_seconds = 0  # what the server's local time, in which the API has its dates, is ahead of UTC
+        self._endpoint = ""
+        self._space_is_there = False
+        self._limit = 1
+        self._protected = False
+        self._default_class = ""
+        self._classes: dict[str, ManagementClass] = {}
+        self._retention = Retention(RetentionMode.CLASS)
+        self._location: Location | None = None
+
+    def profile(self) -> PlatformProfile:
+        """Sign on, and ask the server for its name, clock, limits and policy. Raises PlatformError."""
+        with self._session("sign on") as session:
+            found = session.information()
+            offset = self._set_clock(found)
+            in_force = session.options()
+            self._classes = session.management_classes()
+            if self.options.space is not None:
+                self._space_is_there = session.has_space(self.options.space)
+        server = self.options.server or in_force.serverName.decode()
+        self._endpoint = f"tsm://{found.id.decode()}@{server}"
+        self._protected = bool(found.archiveRetentionProtection)
+        self._default_class = found.dfltMCName.decode()
+        self._limit = self._transaction_limit(found.maxObjPerTxn)
+        return PlatformProfile(
+            name=self.options.platform_name or found.adsmServerName.decode() or "unknown",
+            backend=self.name,
+            endpoints=(self._endpoint,),
+            version=f"{found.serverVer}.{found.serverRel}.{found.serverLev}.{found.serverSubLev}",
+            tls=False,
+            shares_host=_is_this_host(in_force.serverAddress.decode()),
+            durability=self.options.durability,
+            server_clock_offset_seconds=offset,
+            details={
+                "server_name": found.adsmServerName.decode(),
+                "server_type": found.serverType.decode(),
+                "retention_protected": self._protected,
+                "node": found.id.decode(),
+                "policy_domain": found.domainName.decode(),
+                "policy_set": found.policySetName.decode(),
+                "default_class": self._default_class,
+                "classes": [asdict(each) for each in self._classes.values()],
+                "server_objects_per_transaction_max": found.maxObjPerTxn,
+                "library": self._library.path,
+                "library_version": ".".join(map(str, self._library.version())),
+            },
+            session_open="sign-on",
+            objects_per_transaction_max=self._limit,
+        )
+
+    @property
+    def server_now(self) -> float:
+        """The server's clock, in epoch seconds, give or take the half second of its dates."""
+        return time.time() + self._clock_offset_seconds
+
+    def retention_for(self, wish: RetentionWish) -> Retention:
+        """What the management class says; a wish for anything else is refused, and so is a class without an end."""
+        if wish.mode not in (None, RetentionMode.CLASS) or wish.retain_for_seconds or wish.retain_until:
+            raise UsageError(
+                "--retention-mode, --retain-for, --retain-until: with the tsm backend the server's management class "
+                "decides whether and how long; choose one with --management-class"
+            )
+        name = (self.options.management_class or self._default_class).upper()
+        chosen = self._classes.get(name)
+        if chosen is None or not chosen.archives:
+            usable = ", ".join(each.name for each in self._classes.values() if each.archives)
+            wrong = "has no archive copy group" if chosen is not None else "is not in the node's policy"
+            raise UsageError(f"--management-class {name}: {wrong}; there are: {usable or 'none'}")
+        if chosen.by_event or chosen.retver_days is None:
+            why = "an event that this run does not send" if chosen.by_event else "ever, without limit"
+            raise SafetyRefused(
+                f"management class {name} would lock objects until {why}; no run may lock without an end, so choose "
+                "another with --management-class"
+            )
+        exact = (self.options.class_seconds or {}).get(name)
+        seconds = exact if exact is not None else float(chosen.retver_days * DAY_SECONDS)
+        return Retention(RetentionMode.CLASS, seconds, None, wish.legal_hold, name)
+
+    def locate(self, plan: RunPlan) -> Location:
+        """The run's file space and high-level name; touches nothing."""
+        self._retention = plan.retention
+        space = self.options.space or f"/archiver-{plan.run_id}"
+        self._location = Location(self._endpoint, "", space, not self._space_is_there, plan.run_id)
+        return self._location
+
+    def prepare(self) -> None:
+        """Register the file space, where the run has one of its own. Raises PlatformError."""
+        location = self._located()
+        if location.bucket_created:
+            with self._session(f"register file space {location.bucket}") as session:
+                session.register_space(location.bucket)
+
+    def lock_problem(self, number: int, earliest: float | None, latest: float | None) -> str | None:
+        """What is wrong with the lock of archived object ``number``, as the server reports it; None: nothing."""
+        location = self._located()
+        name = object_name(location.bucket, location.prefix, number)
+        with self._session(f"read the lock of {name}") as session:
+            found = list(session.archives(location.bucket, high_level(location.prefix, number), low_level(number)))
+        if not found:
+            return f"{name} was archived, but the server does not have it"
+        problem = self._problem(found[-1], earliest, latest)
+        return f"{name} was archived under a class, but {problem}" if problem else None
+
+    def _problem(self, found: ArchivedObject, earliest: float | None, latest: float | None) -> str | None:
+        if found.management_class != self._retention.management_class:
+            return f"its class is {found.management_class}, not {self._retention.management_class}"
+        if found.held != self._retention.legal_hold:
+            return "it is under a hold that nobody asked for" if found.held else "the hold asked for is not there"
+        if found.expires is None:
+            return "it has no date of expiry, so it would stay for good"
+        expires = found.expires - self._zone_seconds
+        if (self.options.class_seconds or {}).get(found.management_class) is None:
+            # The API tells lengths in whole days, rounded up, and dates in local time: summer time may begin before.
+            earliest = earliest - DAY_SECONDS if earliest is not None else None
+            latest = latest + _SUMMER_TIME_SECONDS if latest is not None else None
+        if earliest is not None and expires < earliest:
+            return (
+                f"it expires at {format_instant(expires)} already, not at {format_instant(earliest)} as its class says"
+            )
+        if latest is not None and expires > latest:
+            return f"it expires at {format_instant(expires)} only, later than the {format_instant(latest)} of its class"
+        return None
+
+    def worker_setting(self) -> WorkerSetting:
+        location = self._located()
+        assert self._retention.management_class is not None
+        return WorkerSetting(
+            library=self._library.path,
+            configuration=self.options.configuration,
+            options=self._session_options,
+            node=self.options.node,
+            password=self._password,
+            space=location.bucket,
+            prefix=location.prefix,
+            management_class=self._retention.management_class,
+            objects_per_transaction=self._limit,
+        )
+
+    @classmethod
+    def in_worker(cls, setting: WorkerSetting) -> TsmDataPlane:
+        return TsmDataPlane(setting)
+
+    def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
+        """Delete what the server lets go, then the run's own file space; nobody bypasses a class."""
+        with self._session(f"remove {location.bucket}/{location.prefix}") as session:
+            found = session.information()
+            self._set_clock(found)
+            return remove(session, found, location, self._zone_seconds, release_holds=release_holds)
+
+    def _located(self) -> Location:
+        assert self._location is not None, "locate() comes first"
+        return self._location
+
+    def _set_clock(self, found: Any) -> float:
+        """Take the server's clock and time zone from its local time; server minus client, in seconds."""
+        now = time.time()
+        local = (seconds_of(found.serverDate) or 0) + 0.5  # whole seconds: on average half a second old
+        self._zone_seconds = round((local - now) / _ZONE_SECONDS) * _ZONE_SECONDS
+        self._clock_offset_seconds = local - self._zone_seconds - now
+        return self._clock_offset_seconds
+
+    def _transaction_limit(self, server_max: int) -> int:
+        asked = self.options.objects_per_transaction
+        if asked is not None and asked > server_max:
+            raise UsageError(f"--objects-per-transaction {asked}: the server takes at most {server_max}")
+        return asked or server_max
+
+    @contextmanager
+    def _session(self, doing: str) -> Iterator[ApiSession]:
+        """A session for something that happens once per run, with errors that say what to do."""
+        where = self._endpoint or f"tsm://{self.options.server or ''}"
+        try:
+            self._library.set_up(self.options.configuration)
+            with self._sign_on.open() as session:
+                yield session
+        except TsmError as error:
+            remedy = _REMEDY.get(error.deciding_code) or (_UNREACHABLE if error.lost else None)
+            text = f"{where}: could not {doing}: {error}"
+            raise PlatformError(f"{text}; {remedy}" if remedy else text) from error
+
+
+_UNREACHABLE = "is the server running there? check --tsm-server, or the stanza in dsm.sys"
+_OPTION_FILES = "check dsm.opt and dsm.sys (DSMI_CONFIG, DSMI_DIR), or name the server: --tsm-server HOST:PORT"
+_REMEDY: dict[int, str] = {
+    Code.REJECT_NO_RESOURCES: "all sessions of the server are in use; try fewer clients, or raise its MAXSESSIONS",
+    Code.REJECT_VERIFIER_EXPIRED: "the node's password has expired; set another and put it into --tsm-password-file",
+    Code.REJECT_ID_UNKNOWN: "the server has no such node; check --tsm-node",
+    Code.CLIENT_NOT_ARCHRETPROT: "the server is retention-protected; its stanza in dsm.sys has to say "
+    "ENABLEARCHIVERETENTIONPROTECTION YES",
+    Code.AUTH_FAILURE: "node or password is wrong; check --tsm-node and --tsm-password-file",
+    Code.INVALID_OPT: _OPTION_FILES,
+    Code.NO_HOST_ADDR: _OPTION_FILES,
+    Code.NO_OPT_FILE: _OPTION_FILES,
+    Code.INVALID_SERVER: _OPTION_FILES,
+    Code.INVALID_KEYWORD: _OPTION_FILES,
+    Code.NO_SYS_OR_INCLEXCL: _OPTION_FILES,
+    Code.NO_PASS_FILE: "the stanza has PASSWORDACCESS GENERATE, and no password is stored",
+    Code.NO_NODE_REQD: "the stanza has PASSWORDACCESS GENERATE, so leave out --tsm-node and --tsm-password-file",
+    Code.WRONG_VERSION: "the library is too old for this",
+}
+
+
+def _is_space_name(name: str) -> bool:
+    return name.startswith("/") and 1 < len(name.encode()) <= SPACE_LENGTH_MAX and not set(name) & set("*?")
+
+
+def _is_this_host(host: str) -> bool:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):  # the library knows how to reach it, and we do not
+        return False
+    return any(is_own_address(str(entry[4][0]).partition("%")[0]) for entry in found)

@@ -1,0 +1,76 @@
+"""The TSM data plane of one worker: a thread for each of its clients, and the ids of the objects they will retrieve.
+
+One idea: a call of the API blocks, so every client has a thread of its own, made before the clock starts; the ids by
+which objects are retrieved are asked for before it, too, as an application has them in its index.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from archiver.errors import PlatformError
+from backends.base import PhaseSetting
+from backends.tsm.api import Library, SignOn, TsmError
+from backends.tsm.session import Client, Known, TsmSession
+from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level
+from backends.tsm.transfer import Transfer
+
+
+class TsmDataPlane:
+    """Sessions of one worker."""
+
+    def __init__(self, setting: WorkerSetting) -> None:
+        self._setting = setting
+        self._library = Library(setting.library)
+        self._library.set_up(setting.configuration)
+        self._sign_on = SignOn(self._library, setting.node, setting.password, setting.options)
+        self._known = _known.setdefault((setting.space, setting.prefix), {})
+        self._stopping = threading.Event()
+        self._clients: dict[int, Client] = {}
+
+    def set_phase(self, setting: PhaseSetting) -> None:
+        """Learn the ids of what will be retrieved, and make the clients' structures and threads."""
+        self._learn(int(number) for numbers in setting.reads for number in numbers)
+        for number in setting.clients:
+            thread = ThreadPoolExecutor(1, thread_name_prefix=f"tsm-client-{number}")
+            thread.submit(int).result()  # so that it runs before the first session opens
+            self._clients[number] = Client(
+                self._library,
+                self._setting,
+                self._sign_on,
+                Transfer(self._library, self._setting, setting.content, setting.verify),
+                self._known,
+                self._stopping,
+                thread,
+            )
+
+    def session(self, client: int) -> TsmSession:
+        """A new session of this client."""
+        return TsmSession(self._clients[client])
+
+    async def end_phase(self) -> None:
+        """Have every thread stop after the object it is at, and wait for it."""
+        self._stopping.set()
+        for client in self._clients.values():
+            await client.run(client.close)
+            client.thread.shutdown()
+        self._clients.clear()
+
+    def _learn(self, numbers: Iterable[int]) -> None:
+        """Ask for the groups of those objects whose ids are not known yet."""
+        groups = {number // OBJECTS_PER_GROUP: number for number in numbers if number not in self._known}
+        if not groups:
+            return
+        try:
+            with self._sign_on.open() as session:
+                for number in groups.values():
+                    for found in session.archives(self._setting.space, high_level(self._setting.prefix, number)):
+                        self._known[int(found.low_level[1:])] = Known(found.restore_order, found.id)
+        except TsmError as error:
+            raise PlatformError(f"the ids of what is to be retrieved cannot be had: {error}") from error
+
+
+# A worker process serves one phase after another, each with a plane of its own; ids stay what they are.
+_known: dict[tuple[str, str], dict[int, Known]] = {}

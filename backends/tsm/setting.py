@@ -1,0 +1,38 @@
+"""The setting of the TSM data plane: what travels from the coordinator to its workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+OBJECTS_PER_GROUP = 1000  # that share a high-level name, and are found by one query
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSetting:
+    """All that a worker needs to speak to the server. Travels to workers only; never stored or printed."""
+
+    library: str
+    configuration: Path | None  # folder of private option files
+    options: str
+    node: str | None
+    password: str | None = field(repr=False)
+    space: str
+    prefix: str
+    management_class: str | None  # None: the default class
+    objects_per_transaction: int
+
+
+def high_level(prefix: str, number: int) -> str:
+    """The high-level name of object ``number``."""
+    return f"/{prefix}/{number // OBJECTS_PER_GROUP:06d}"
+
+
+def low_level(number: int) -> str:
+    """The low-level name of object ``number``."""
+    return f"/{number:012d}"
+
+
+def object_name(space: str, prefix: str, number: int) -> str:
+    """The whole name of object ``number``, for messages."""
+    return space + high_level(prefix, number) + low_level(number)

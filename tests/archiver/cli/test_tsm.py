@@ -1,0 +1,285 @@
+"""`--backend tsm` as its users meet it: through the real command line, our library and the real embedded store."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from ctypes.util import find_library
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from archiver.op_log import SCHEMA
+from backends.embedded import process as embedded
+from backends.tsm import api
+from tests.archiver.cli.test_run import TINY, archiver, left_in
+
+pytestmark = pytest.mark.skipif(
+    not Path(api.__file__).with_name(api.FILE_NAME).exists(), reason="our TSM library was not built: no C compiler"
+)
+TSM = ("run", "dr550", *TINY, "--backend", "tsm")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
+    """A store that somebody else runs."""
+    with embedded.start(tmp_path / "store") as running:
+        yield running
+
+
+@pytest.fixture
+def password_file(store: embedded.StoreProcess, tmp_path: Path) -> Path:
+    path = tmp_path / "password"
+    path.touch(0o600)
+    path.write_text(f"{store.node_password}\n")
+    return path
+
+
+def reach(store: embedded.StoreProcess, password_file: Path) -> tuple[str, ...]:
+    """The options that reach a running store."""
+    server = f"{store.tsm_host}:{store.tsm_port}"
+    return ("--tsm-server", server, "--tsm-node", store.node, "--tsm-password-file", str(password_file))
+
+
+def document_of(*arguments: str) -> dict[str, Any]:
+    done = archiver(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_the_same_scenario_runs_through_tsm_on_the_same_store(home: Path) -> None:
+    document = document_of(*TSM)
+    assert (document["backend"], document["platform"]["name"]) == ("tsm", "embedded")
+    assert document["platform"]["details"]["retention_protected"] is True
+    assert document["lock_verified"] == "verified"
+    assert (document["settings"]["management_class"], document["settings"]["retain_for_seconds"]) == ("STANDARD", 300)
+    assert {r["operation"] for r in document["results"]} == {"archive", "retrieve"}
+    for result in document["results"]:
+        assert result["objects"] > 0
+        assert result["bytes"] == result["objects"] * 8192
+        assert result["attempts"] == result["objects"]
+        assert result["errors"] == result["refusals"] == 0
+        assert (result["retention_mode"], result["session_open"], result["checksum"]) == ("CLASS", "sign-on", "none")
+        transactions = result["transaction_commit_ms"]
+        if result["operation"] == "archive":
+            assert result["objects_per_transaction"] == 2
+            assert transactions["count"] == result["transaction_send_ms"]["count"] == result["objects"] / 2
+            # An object is done when its transaction is, so it takes at least as long as that transaction's commit.
+            assert result["object_service_ms"]["p50"] >= transactions["p50"] > 0
+        else:
+            assert (result["objects_per_transaction"], transactions) == (None, None)
+    (row, *_) = left_in(home)
+    assert (row["backend"], row["platform"], row["retention_mode"]) == ("tsm", "embedded", "CLASS")
+    assert row["endpoint"].startswith("tsm://ARCHIVER@127.0.0.1:")
+    assert (row["bucket"], row["prefix"]) == (f"/archiver-{document['run']}", document["run"])
+
+
+def test_transactions_of_one_object_are_their_own_experiment(home: Path) -> None:
+    document = document_of(*TSM, "--objects-per-transaction", "1")
+    for result in document["results"]:
+        if result["operation"] == "archive":
+            assert result["objects_per_transaction"] == 1
+            assert result["transaction_commit_ms"]["count"] == result["objects"]
+
+
+def test_transactions_are_in_the_report(home: Path, tmp_path: Path) -> None:
+    run = document_of(*TSM)["run"]
+    assert archiver("report", run, "--out", str(tmp_path / "report")).returncode == 0
+    report = (tmp_path / "report" / "report.md").read_text()
+    assert "transaction commit" in report
+    assert "transaction send" in report
+    assert "management class STANDARD, 5m" in report
+    assert "objects commit together" in report
+
+
+def test_cleanup_keeps_what_its_class_keeps_and_says_until_when(home: Path) -> None:
+    run = document_of(*TSM)["run"]
+    done = archiver("cleanup", run, "--bypass-governance")
+    assert done.returncode == 1
+    assert re.search(r"[\d,]+ objects remain: locked until \d{4}-", done.stdout)
+    assert "--bypass-governance" not in done.stdout  # it would not help
+    assert left_in(home)
+
+
+def test_cleanup_removes_what_has_expired_and_the_file_space(home: Path) -> None:
+    run = document_of(*TSM, "--management-class", "NONE")["run"]
+    removed = sum(row["objects"] for row in left_in(home))
+    done = archiver("cleanup", run)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"removed {removed:,} objects" in done.stdout
+    assert "and its file space" in done.stdout
+    assert not left_in(home)
+
+
+def test_a_running_server_is_reached_by_address_node_and_password_file(
+    home: Path, store: embedded.StoreProcess, password_file: Path
+) -> None:
+    # Somebody else's server tells whole days only, so five minutes are a day, and that is to be agreed to.
+    to_it = reach(store, password_file)
+    refused = archiver(*TSM, *to_it)
+    assert refused.returncode == 2
+    assert "management class STANDARD locks objects for 24h, longer than --max-retain 1h" in refused.stderr
+    run = document_of(*TSM, *to_it, "--management-class", "NONE")["run"]
+    left = left_in(home)
+    assert {row["endpoint"] for row in left} == {f"tsm://{store.node}@{store.tsm_host}:{store.tsm_port}"}
+    done = archiver("cleanup", run, "--tsm-password-file", str(password_file))  # where it was, the ledger knows
+    assert done.returncode == 0, done.stdout + done.stderr
+    password = str(store.node_password).encode()
+    for path in home.rglob("*"):
+        assert not path.is_file() or password not in path.read_bytes(), path
+
+
+def test_days_that_are_agreed_to_are_locked(home: Path, store: embedded.StoreProcess, password_file: Path) -> None:
+    document = document_of(*TSM, *reach(store, password_file), "--max-retain", "24h")
+    assert document["lock_verified"] == "verified"
+    assert document["settings"]["retain_for_seconds"] == 86_400
+
+
+def test_a_stanza_of_the_users_own_option_files_is_used(
+    home: Path, store: embedded.StoreProcess, password_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "dsm.opt").write_text("SErvername OTHER\n")
+    (tmp_path / "dsm.sys").write_text(
+        f"SErvername RET1\n TCPServeraddress {store.tsm_host}\n TCPPort {store.tsm_port}\n NODename {store.node}\n"
+    )
+    files = {"DSMI_DIR": str(tmp_path), "DSMI_CONFIG": str(tmp_path / "dsm.opt")}
+    done = archiver(
+        *TSM, "--tsm-server", "RET1", "--tsm-password-file", str(password_file), "--management-class", "NONE",
+        "--json", **files,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["platform"]["endpoints"] == [f"tsm://{store.node}@RET1"]
+    assert archiver("cleanup", "latest", "--tsm-password-file", str(password_file), **files).returncode == 0
+
+
+def test_a_file_space_of_the_users_is_left_where_it_was(
+    home: Path, store: embedded.StoreProcess, password_file: Path
+) -> None:
+    shared = (*TSM, *reach(store, password_file), "--management-class", "NONE", "--filespace", "/shared")
+    first, second = document_of(*shared), document_of(*shared)
+    assert (first["location"]["bucket_created"], second["location"]["bucket_created"]) == (True, False)
+    for document in (second, first):
+        done = archiver("cleanup", document["run"], "--tsm-password-file", str(password_file))
+        assert done.returncode == 0, done.stderr
+        assert ("and its file space" in done.stdout) == document["location"]["bucket_created"]
+
+
+def test_two_protocols_on_one_store_stand_side_by_side(home: Path) -> None:
+    through_tsm, through_s3 = document_of(*TSM), document_of("run", "dr550", *TINY)
+    done = archiver("report", through_tsm["run"], "--beside", through_s3["run"])
+    assert done.returncode == 0, done.stderr
+    assert "Side by side: tsm and s3, objects/s" in done.stdout
+    folder = home / "runs" / through_tsm["run"] / "report"
+    assert "Side by side" in (folder / "report.md").read_text()
+    header, *rows = (folder / "tables" / "beside.csv").read_text().splitlines()
+    assert header.startswith("operation,object size,objects/session,clients,tsm (objects/s),s3 (objects/s),ratio")
+    assert [row.split(",")[0] for row in rows] == ["archive", "retrieve"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--backend", "tsm", "--retain-for", "5m"], 2, "--retain-for: with --backend tsm .* --management-class"),
+        (["--backend", "tsm", "--retention-mode", "COMPLIANCE"], 2, "--retention-mode: .* --management-class"),
+        (["--backend", "tsm", "--retention-mode", "none"], 2, "--retention-mode: .* --management-class"),
+        (["--backend", "tsm", "--accept-locked-until", "2030-01-01T00:00:00Z"], 2, "--accept-locked-until: "),
+        (["--backend", "tsm", "--bucket", "b", "--checksum", "none"], 2, "--bucket, --checksum: only for --backend s3"),
+        (["--backend", "tsm", "--endpoint", "http://127.0.0.1:1"], 2, "--endpoint: only for --backend s3"),
+        (["--tsm-server", "h:1", "--filespace", "/f"], 2, "--tsm-server, --filespace: only for --backend tsm"),
+        (["--backend", "null", "--tsm-node", "n"], 2, "--tsm-node: only for --backend tsm; this run's backend is null"),
+        (["--backend", "tsm", "--platform", "embedded", "--tsm-server", "h:1"], 2, "choose one of them"),
+        (["--backend", "tsm", "--tsm-server", "127.0.0.1:1"], 2, "--tsm-node and --tsm-password-file are needed"),
+        (["--backend", "tsm", "--tsm-server", "a:b:c"], 2, "neither HOST:PORT, like archive.example:1500"),
+        (["--backend", "tsm", "--tsm-server", "NOSTANZA"], 3, "check dsm.opt and dsm.sys"),
+        (["--backend", "tsm", "--tsm-library", "/nowhere.so", "--tsm-server", "S"], 3, "--tsm-library /nowhere.so"),
+        (["--backend", "tsm", "--tsm-server", "S", "--tsm-password-file", "/nowhere"], 2, "/nowhere: cannot be read"),
+        (["--backend", "tsm", "--tsm-server", "S", "--filespace", "f"], 2, "begins with /"),
+        (["--backend", "tsm", "--objects-per-transaction", "0"], 2, "--objects-per-transaction"),
+        (["--backend", "tsm", "--dry-run", "--max-locked-bytes", "1MB"], 2, "--max-locked-bytes"),
+    ],
+)
+def test_bad_input_is_one_clear_message(home: Path, arguments: list[str], status: int, words: str) -> None:
+    done = archiver("run", "dr550", *arguments)
+    assert done.returncode == status, done.stderr
+    assert re.search(words, " ".join(done.stderr.split()))
+    assert "Traceback" not in done.stderr
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--management-class", "EVENT"], "no run may lock without an end"),
+        (["--management-class", "NOSUCH"], "there are: STANDARD"),
+        (["--max-retain", "1m"], "management class STANDARD locks objects for 5m, longer than --max-retain 60s"),
+        (["--legal-hold"], "--legal-hold: the tsm backend does not offer it"),
+        (["--objects-per-transaction", "5000"], "the server takes at most 4096"),
+    ],
+)
+def test_what_the_servers_policy_does_not_allow_is_refused_before_anything_is_archived(
+    home: Path, arguments: list[str], words: str
+) -> None:
+    done = archiver(*TSM, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert words in " ".join(done.stderr.split())
+    assert not (home / "runs").exists()
+    assert not left_in(home)
+
+
+def test_a_dry_run_says_who_decides_and_touches_nothing(home: Path) -> None:
+    done = archiver(*TSM, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "locks them as long as the management class says, unless that is longer than --max-retain 1h" in done.stdout
+    assert not home.exists()
+
+
+# The library.
+
+
+def test_the_library_is_where_the_command_says() -> None:
+    done = archiver("tsm-library")
+    assert (done.returncode, Path(done.stdout.strip()).name) == (0, "libApiTSM64.so")
+    assert Path(done.stdout.strip()).exists()
+
+
+def test_the_library_is_checked() -> None:
+    done = archiver("tsm-library", "--check")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1:] == ["exports 47 of 47 functions", "version 8.2.1.0"]
+
+
+def test_a_library_that_cannot_be_used_is_exit_status_3() -> None:
+    for path in ("/nowhere.so", find_library("c") or "libc.so.6"):
+        done = archiver("tsm-library", "--check", "--tsm-library", path)
+        assert done.returncode == 3
+        assert f"--tsm-library {path}" in done.stderr
+
+
+@pytest.mark.parametrize("how", [(), ("--workers", "2"), ("--objects-per-transaction", "3")])
+def test_reported_is_held_is_logged(
+    home: Path, tmp_path: Path, store: embedded.StoreProcess, password_file: Path, how: tuple[str, ...]
+) -> None:
+    log = tmp_path / "log"
+    document = document_of(
+        *TSM, *reach(store, password_file), "--management-class", "NONE", *how, "--op-log", str(log),
+        "--set", "objects_per_session=1,10", "--set", "clients=1,2", "--set", "stop.bytes_max=1MB",
+        "--set", "stop.client_bytes_max=500KB", "--set", "stop.warm_up_seconds=50ms",
+    )  # fmt: skip
+    rows = [row for file in sorted(log.iterdir()) for row in pq.read_table(file, schema=SCHEMA).to_pylist()]
+    archived = [row for row in rows if row["operation"] == "archive"]
+    transactions = [row for row in rows if row["operation"] == "transaction"]
+    keys = {row["key"] for row in archived}
+    left = sum(row["objects"] for row in left_in(home))
+    assert len(archived) == len(keys) == left
+    assert sum(row["size_bytes"] for row in transactions) == sum(row["size_bytes"] for row in archived) == left * 8192
+    assert {(row["done_ns"], row["client"]) for row in archived} == {(r["done_ns"], r["client"]) for r in transactions}
+    if how and how[0] == "--objects-per-transaction":
+        assert max(row["size_bytes"] for row in transactions) == 3 * 8192
+    assert all(row["due_ns"] <= row["sent_ns"] <= row["first_byte_ns"] <= row["done_ns"] for row in rows)
+    done = archiver("cleanup", document["run"], "--tsm-password-file", str(password_file))
+    assert f"removed {left:,} objects" in done.stdout  # that is how many the store had

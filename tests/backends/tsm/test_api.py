@@ -1,0 +1,196 @@
+"""The binding: which library is loaded, what its errors say, and what a server tells of itself through it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from ctypes.util import find_library
+from pathlib import Path
+
+import pytest
+from tsm_sessions import Server, archived, reached
+
+from archiver.errors import PlatformError
+from backends.embedded import process
+from backends.tsm import api, structures
+from backends.tsm.api import Library, SignOn, TsmError
+from backends.tsm.codes import Code
+
+
+@pytest.fixture(scope="module")
+def server(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    classes = ["LONG:retver=30d", "EVER:retver=nolimit", "CASE:retver=0,retinit=event,retmin=7d"]
+    folder = tmp_path_factory.mktemp("tsm") / "store"
+    with process.start(folder, management_classes=classes) as store, reached(store, shim) as server:
+        yield server
+
+
+@pytest.fixture
+def library(server: Server) -> Library:
+    library = Library(str(server.library))
+    library.set_up(server.configuration)
+    return library
+
+
+@pytest.fixture
+def sign_on(server: Server, library: Library) -> SignOn:
+    return SignOn(library, server.store.node, server.store.node_password, "")
+
+
+def test_our_library_has_every_function_and_is_as_new_as_its_header(shim: Path) -> None:
+    library = Library(str(shim))
+    assert (library.exports, library.missing) == (len(structures.PROTOTYPES), [])
+    assert library.exports == 47
+    assert library.version() == api.API_VERSION
+
+
+def test_a_library_that_was_not_built_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "FILE_NAME", "nowhere.so")
+    with pytest.raises(PlatformError, match=r"nowhere\.so.*install one \(gcc or clang\).*--tsm-library"):
+        api.default_library_path()
+
+
+def test_a_library_of_something_else_is_refused() -> None:
+    with pytest.raises(PlatformError, match="no library of the TSM API"):
+        Library(find_library("c") or "libc.so.6")
+
+
+def test_a_library_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.so").write_text("no library")
+    for name in ("text.so", "missing.so"):
+        with pytest.raises(PlatformError, match=f"--tsm-library {re.escape(str(tmp_path / name))}: cannot be loaded"):
+            Library(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "shown", "deciding", "lost"),
+    [
+        (137, 0, "dsmX: 137 AUTH_FAILURE: ", 137, False),
+        (2302, 248, "dsmX: 2302 CHECK_REASON_CODE, reason 248 ABORT_DELETE_NOT_ALLOWED: ", 248, False),
+        (-50, 0, "dsmX: -50 TCPIP_FAILURE: ", -50, True),
+        (31999, 0, "dsmX: 31999: the library has no text for this code", 31999, False),
+    ],
+)
+def test_an_error_has_number_name_text_and_reason(
+    shim: Path, code: int, reason: int, shown: str, deciding: int, lost: bool
+) -> None:
+    library = Library(str(shim))
+    with pytest.raises(TsmError) as raised:
+        library.check("dsmX", code, reason)
+    error = raised.value
+    assert str(error).startswith(shown)
+    assert (error.function, error.code, error.reason) == ("dsmX", code, reason)
+    assert (error.deciding_code, error.lost) == (deciding, lost)
+    assert error.text == library.message(deciding)
+
+
+def test_success_is_no_error(shim: Path) -> None:
+    Library(str(shim)).check("dsmX", Code.OK)
+
+
+def test_a_vote_that_succeeds_with_a_reason_is_no_success(shim: Path) -> None:
+    with pytest.raises(TsmError):
+        Library(str(shim)).check("dsmEndTxn", Code.OK, 11)
+
+
+@pytest.mark.parametrize(
+    ("node", "password", "code"),
+    [("ARCHIVER", "wrong", Code.AUTH_FAILURE), ("NOBODY", "wrong", Code.REJECT_ID_UNKNOWN)],
+)
+def test_a_sign_on_that_is_refused_raises_the_servers_code(
+    library: Library, node: str, password: str, code: int
+) -> None:
+    with pytest.raises(TsmError) as raised:
+        SignOn(library, node, password, "").open()
+    assert raised.value.code == code
+
+
+def test_a_sign_on_never_shows_its_password(library: Library) -> None:
+    assert "secret" not in repr(SignOn(library, "NODE", "secret", ""))
+
+
+def test_a_session_that_ended_is_no_session(sign_on: SignOn) -> None:
+    with sign_on.open() as session:
+        session.information()
+    with pytest.raises(TsmError) as raised:
+        session.information()
+    assert raised.value.code == Code.INVALID_DS_HANDLE
+
+
+def test_classes_are_told_as_the_policy_has_them(sign_on: SignOn) -> None:
+    with sign_on.open() as session:
+        found = session.management_classes()
+    assert {name: (one.retver_days, one.retmin_days, one.by_event) for name, one in found.items()} == {
+        "STANDARD": (1, 0, False),  # five minutes: the API tells whole days, rounded up
+        "SHORT": (1, 0, False),
+        "NONE": (0, 0, False),
+        "EVENT": (0, 1, True),
+        "LONG": (30, 0, False),
+        "EVER": (None, 0, False),
+        "CASE": (0, 7, True),
+    }
+    assert all(one.archives for one in found.values())
+
+
+def test_a_file_space_can_be_registered_twice_and_deleted_once(sign_on: SignOn) -> None:
+    with sign_on.open() as session:
+        assert not session.has_space("/twice")
+        session.register_space("/twice")
+        session.register_space("/twice")
+        assert session.has_space("/twice")
+        session.delete_space("/twice")
+        assert not session.has_space("/twice")
+        with pytest.raises(TsmError) as raised:
+            session.delete_space("/twice")
+        assert raised.value.code == Code.FSNAME_NOTFOUND
+
+
+def test_a_query_tells_of_each_object_and_patterns_choose(server: Server, sign_on: SignOn) -> None:
+    backend, location = server.prepared("run-query", management_class="LONG")
+    archived(backend, 1, 2, 1003)
+    with sign_on.open() as session:
+        found = list(session.archives(location.bucket, "/run-query/*"))
+        assert [one.low_level for one in session.archives(location.bucket, "/run-query/000001")] == [b"/000000001003"]
+        assert list(session.archives(location.bucket, "/other/*")) == []
+        session.information()  # the session is free again
+    assert [(one.high_level, one.low_level, one.size_bytes) for one in found] == [
+        (b"/run-query/000000", b"/000000000001", 8192),
+        (b"/run-query/000000", b"/000000000002", 8192),
+        (b"/run-query/000001", b"/000000001003", 8192),
+    ]
+    assert len({one.id for one in found}) == 3
+    assert [one.restore_order for one in found] == sorted({one.restore_order for one in found})
+    assert all(one.expires is not None and one.expires - one.archived == 30 * 86400 for one in found)
+    assert not any(one.held for one in found)
+
+
+def test_a_query_in_an_unknown_file_space_raises(sign_on: SignOn) -> None:
+    with sign_on.open() as session, pytest.raises(TsmError) as raised:
+        list(session.archives("/nowhere", "/x/*"))
+    assert raised.value.code == Code.FILE_SPACE_NOT_FOUND
+
+
+def test_a_deletion_before_expiry_is_refused_at_the_vote_and_deletes_nothing(server: Server, sign_on: SignOn) -> None:
+    kept, location = server.prepared("run-kept", space="/mixed")
+    archived(kept, 1)
+    expired, _ = server.prepared("run-expired", space="/mixed", management_class="NONE")
+    archived(expired, 2)
+    with sign_on.open() as session:
+        ids = [one.id for one in session.archives(location.bucket, "*")]
+        assert len(ids) == 2
+        with pytest.raises(TsmError) as raised:
+            session.delete(ids)
+        assert (raised.value.function, raised.value.deciding_code) == ("dsmEndTxn", Code.ABORT_DELETE_NOT_ALLOWED)
+        assert len(list(session.archives(location.bucket, "*"))) == 2
+        session.delete([one.id for one in session.archives(location.bucket, "/run-expired/*")])
+        assert [one.high_level for one in session.archives(location.bucket, "*")] == [b"/run-kept/000000"]
+
+
+def test_releasing_what_is_not_held_is_refused_and_leaves_the_session_usable(server: Server, sign_on: SignOn) -> None:
+    backend, location = server.prepared("run-free")
+    archived(backend, 1)
+    with sign_on.open() as session:
+        (found,) = session.archives(location.bucket, "*")
+        with pytest.raises(TsmError):
+            session.release([found.id])
+        assert len(list(session.archives(location.bucket, "*"))) == 1

@@ -1,0 +1,325 @@
+"""TsmBackend against a real store: what it tells before a run, what it locks, and what cleanup removes."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator
+from ctypes import POINTER, byref, c_uint16, cast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tsm_sessions import SIZE, Server, archived, reached
+
+import backends
+from archiver.errors import PlatformError, SafetyRefused, UsageError
+from archiver.retention import Retention, RetentionMode, RetentionWish
+from backends.base import Location, RunPlan
+from backends.embedded import process
+from backends.tsm import TsmBackend
+from backends.tsm import structures as abi
+from backends.tsm.api import ApiSession, halves
+
+DAY_SECONDS = 86_400
+
+
+@pytest.fixture(scope="module")
+def server(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    classes = ["LONG:retver=30d", "EVER:retver=nolimit"]
+    folder = tmp_path_factory.mktemp("tsm") / "store"
+    with process.start(folder, management_classes=classes) as store, reached(store, shim) as server:
+        yield server
+
+
+def remove(server: Server, location: Location, *, release_holds: bool = False) -> tuple[int, int, bool]:
+    """Objects removed, objects left, and whether the file space went; by another process, later."""
+    report = server.backend().remove(location, bypass_governance=True, release_holds=release_holds)
+    return report.objects_removed, report.objects_left, report.bucket_removed
+
+
+def ids_in(session: ApiSession, space: str) -> list[int]:
+    return [one.id for one in session.archives(space, "*")]
+
+
+def test_it_is_found_by_its_name() -> None:
+    assert backends.load("tsm") is TsmBackend
+
+
+def test_the_profile_is_what_the_server_says_of_itself(server: Server) -> None:
+    backend = server.backend()
+    profile = backend.profile()
+    store = server.store
+    assert (profile.name, profile.backend) == ("ARCHIVER", "tsm")
+    assert profile.endpoints == (f"tsm://{store.node}@{store.tsm_host}:{store.tsm_port}",)
+    assert profile.shares_host
+    assert profile.durability == "the answer to a transaction's vote"
+    assert (profile.session_kind, profile.session_open, profile.checksum) == ("opened", "sign-on", "none")
+    assert profile.objects_per_transaction_max == 4096
+    assert profile.server_clock_offset_seconds is not None
+    assert abs(profile.server_clock_offset_seconds) < 10
+    assert abs(backend.server_now - time.time()) < 10
+    assert profile.details["retention_protected"] is True
+    assert profile.details["default_class"] == "STANDARD"
+    assert profile.details["library"] == str(server.library)
+    assert profile.details["library_version"] == "8.2.1.0"
+    assert {one["name"] for one in profile.details["classes"]} >= {"STANDARD", "LONG", "EVER", "EVENT"}
+    assert str(store.node_password) not in repr(profile)
+
+
+@pytest.mark.parametrize(("asked", "limit"), [(None, 4096), (1, 1), (4096, 4096)])
+def test_a_transaction_has_what_is_asked_for_or_what_the_server_takes(
+    server: Server, asked: int | None, limit: int
+) -> None:
+    assert server.backend(objects_per_transaction=asked).profile().objects_per_transaction_max == limit
+
+
+def test_more_than_the_server_takes_is_refused(server: Server) -> None:
+    with pytest.raises(UsageError, match="--objects-per-transaction 4097: the server takes at most 4096"):
+        server.backend(objects_per_transaction=4097).profile()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"password": "wrong"}, "137 AUTH_FAILURE.*check --tsm-node and --tsm-password-file"),
+        ({"node": "NOBODY"}, "53 REJECT_ID_UNKNOWN.*check --tsm-node"),
+    ],
+)
+def test_who_cannot_sign_on_is_told_what_to_check(server: Server, change: dict[str, str], words: str) -> None:
+    with pytest.raises(PlatformError, match=words):
+        server.backend(**change).profile()
+
+
+def test_a_server_that_does_not_answer_is_named(shim: Path, tmp_path: Path) -> None:
+    with process.start(tmp_path / "store") as store, reached(store, shim) as server:
+        store.stop()
+        with pytest.raises(PlatformError, match=rf"tsm://127.0.0.1:{store.tsm_port}: .*check --tsm-server"):
+            server.backend().profile()
+
+
+@pytest.mark.parametrize("change", [{"node": None}, {"password": None}])
+def test_an_address_needs_node_and_password(server: Server, change: dict[str, None]) -> None:
+    with pytest.raises(UsageError, match="--tsm-node and --tsm-password-file are needed"):
+        server.backend(**change)
+
+
+@pytest.mark.parametrize("name", ["space", "", "/", "/with*", "/wh?t", "/" + "x" * 1024])
+def test_a_file_space_needs_a_proper_name(server: Server, name: str) -> None:
+    with pytest.raises(UsageError, match="--filespace"):
+        server.backend(space=name)
+
+
+# Retention.
+
+
+@pytest.mark.parametrize(
+    ("management_class", "exact", "retention"),
+    [
+        (None, True, Retention(RetentionMode.CLASS, 300.0, management_class="STANDARD")),
+        ("SHORT", True, Retention(RetentionMode.CLASS, 10.0, management_class="SHORT")),
+        ("short", True, Retention(RetentionMode.CLASS, 10.0, management_class="SHORT")),
+        ("NONE", True, Retention(RetentionMode.CLASS, 0.0, management_class="NONE")),
+        ("LONG", True, Retention(RetentionMode.CLASS, 30.0 * DAY_SECONDS, management_class="LONG")),
+        # Somebody else's server tells whole days only.
+        (None, False, Retention(RetentionMode.CLASS, 1.0 * DAY_SECONDS, management_class="STANDARD")),
+        ("LONG", False, Retention(RetentionMode.CLASS, 30.0 * DAY_SECONDS, management_class="LONG")),
+    ],
+)
+def test_the_class_decides_for_how_long(
+    server: Server, management_class: str | None, exact: bool, retention: Retention
+) -> None:
+    known = {} if exact else {"class_seconds": None}
+    backend = server.backend(management_class=management_class, **known)
+    backend.profile()
+    assert backend.retention_for(RetentionWish()) == retention
+    assert backend.retention_for(RetentionWish(RetentionMode.CLASS)) == retention
+
+
+@pytest.mark.parametrize("name", ["EVER", "EVENT"])
+def test_a_class_that_locks_without_end_is_refused(server: Server, name: str) -> None:
+    backend = server.backend(management_class=name)
+    backend.profile()
+    with pytest.raises(SafetyRefused, match=f"{name} would lock objects until .*--management-class"):
+        backend.retention_for(RetentionWish())
+
+
+def test_a_class_that_is_not_there_is_refused_with_those_that_are(server: Server) -> None:
+    backend = server.backend(management_class="NOSUCH")
+    backend.profile()
+    with pytest.raises(UsageError, match=r"NOSUCH: is not in the node's policy; there are: .*STANDARD"):
+        backend.retention_for(RetentionWish())
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        RetentionWish(RetentionMode.GOVERNANCE),
+        RetentionWish(RetentionMode.COMPLIANCE),
+        RetentionWish(RetentionMode.NONE),
+        RetentionWish(retain_for_seconds=60.0),
+        RetentionWish(retain_until=4e9),
+    ],
+)
+def test_no_wish_beats_the_class(server: Server, wish: RetentionWish) -> None:
+    backend = server.backend()
+    backend.profile()
+    with pytest.raises(UsageError, match="--management-class"):
+        backend.retention_for(wish)
+
+
+# The lock, read back.
+
+
+def test_a_lock_that_is_as_its_class_says_is_no_problem(server: Server) -> None:
+    backend, _ = server.prepared("run-lock")
+    before = backend.server_now
+    archived(backend, 1)
+    assert backend.lock_problem(1, before + 298, before + 400) is None
+
+
+@pytest.mark.parametrize(("earliest", "latest", "words"), [(400, 500, "already, not at"), (-100, 200, "later than")])
+def test_a_lock_of_another_length_is_told(server: Server, earliest: float, latest: float, words: str) -> None:
+    backend, _ = server.prepared(f"run-length-{earliest}")
+    now = backend.server_now
+    archived(backend, 1)
+    assert words in str(backend.lock_problem(1, now + earliest, now + latest))
+
+
+def test_where_only_days_are_known_a_class_may_end_within_its_last_day(server: Server) -> None:
+    backend, _ = server.prepared("run-days", class_seconds=None)
+    now = backend.server_now
+    archived(backend, 1)
+    assert backend.lock_problem(1, now + DAY_SECONDS, now + DAY_SECONDS + 10) is None  # five minutes, told as a day
+    assert backend.lock_problem(1, now + 2 * DAY_SECONDS, now + 3 * DAY_SECONDS) is not None
+
+
+def test_an_object_of_another_class_is_told(server: Server) -> None:
+    backend, location = server.prepared("run-class", management_class="LONG")
+    archived(backend, 1)
+    other = server.backend()
+    other.profile()
+    other.locate(RunPlan("run-class", Retention(RetentionMode.CLASS, 300.0, management_class="STANDARD")))
+    problem = other.lock_problem(1, None, None)
+    assert problem is not None
+    assert problem.startswith(f"{location.bucket}/run-class/000000/000000000001 was archived")
+    assert "its class is LONG, not STANDARD" in problem
+
+
+def test_an_object_that_is_not_there_is_told(server: Server) -> None:
+    backend, _ = server.prepared("run-missing")
+    assert "the server does not have it" in str(backend.lock_problem(1, None, None))
+
+
+def test_a_hold_that_nobody_asked_for_is_told(server: Server) -> None:
+    backend, location = server.prepared("run-held-lock")
+    archived(backend, 1)
+    hold_all(server, location)
+    assert "under a hold" in str(backend.lock_problem(1, None, None))
+
+
+def hold_all(server: Server, location: Location) -> None:
+    with server.backend()._session("hold") as session:
+        hold(session, ids_in(session, location.bucket))
+
+
+def hold(session: ApiSession, ids: list[int]) -> None:
+    """What ApiSession.release undoes."""
+    functions = session._functions
+    assert functions.dsmBeginTxn(session.handle) == 0
+    array = (abi.ObjID * len(ids))(*map(halves, ids))
+    objects = abi.dsmObjList_t(abi.dsmObjlistVersion, len(ids), cast(array, POINTER(abi.ObjID)))
+    asked = abi.dsmRetentionEventIn_t(abi.dsmRetentionEventInVersion, session.handle, abi.eventHoldObj, objects)
+    out = abi.dsmRetentionEventOut_t(abi.dsmRetentionEventOutVersion)
+    assert functions.dsmRetentionEvent(byref(asked), byref(out)) == 0
+    reason = c_uint16()
+    assert functions.dsmEndTxn(session.handle, abi.DSM_VOTE_COMMIT, byref(reason)) == 0
+
+
+# The place.
+
+
+def test_the_place_is_known_before_it_is_touched(server: Server) -> None:
+    backend = server.backend()
+    backend.profile()
+    location = backend.locate(RunPlan("run-place", backend.retention_for(RetentionWish())))
+    assert location == Location(backend._endpoint, "", "/archiver-run-place", True, "run-place")
+    with backend._session("look") as session:
+        assert not session.has_space("/archiver-run-place")
+        backend.prepare()
+        assert session.has_space("/archiver-run-place")
+
+
+def test_a_file_space_that_was_there_is_not_the_runs(server: Server) -> None:
+    _, first = server.prepared("run-first", space="/shared")
+    _, second = server.prepared("run-second", space="/shared")
+    assert (first.bucket_created, second.bucket_created) == (True, False)
+
+
+def test_a_workers_setting_can_travel_and_does_not_show_its_password(server: Server) -> None:
+    backend, _ = server.prepared("run-setting")
+    setting = backend.worker_setting()
+    assert pickle.loads(pickle.dumps(setting)) == setting
+    assert (setting.management_class, setting.objects_per_transaction) == ("STANDARD", 4096)
+    assert str(setting.password) not in repr(setting)
+
+
+# Cleanup.
+
+
+def test_nothing_is_removed_before_its_expiry(server: Server) -> None:
+    backend, location = server.prepared("run-unexpired")
+    now = backend.server_now
+    archived(backend, *range(10))
+    report = server.backend().remove(location, bypass_governance=True, release_holds=True)
+    assert (report.objects_removed, report.objects_left, report.bucket_removed) == (0, 10, False)
+    assert report.locked_until == pytest.approx(now + 300, abs=10)
+    assert not report.on_hold
+    assert report.refusals == []  # nothing was tried that could not succeed
+
+
+def test_what_has_expired_is_removed_with_the_runs_own_file_space(server: Server) -> None:
+    backend, location = server.prepared("run-expired", management_class="NONE")
+    archived(backend, *range(1500))
+    report = server.backend().remove(location, bypass_governance=False, release_holds=False)
+    assert (report.objects_removed, report.objects_left, report.bucket_removed) == (1500, 0, True)
+    assert report.bytes_removed == 1500 * SIZE
+    again = server.backend().remove(location, bypass_governance=False, release_holds=False)
+    assert again.bucket_missing
+
+
+def test_objects_of_others_stay_and_so_does_the_file_space_they_are_in(server: Server) -> None:
+    mine, location = server.prepared("run-mine", space="/both", management_class="NONE")
+    other, _ = server.prepared("run-other", space="/both", management_class="NONE")
+    archived(mine, 1, 2)
+    archived(other, 3)
+    assert location.bucket_created
+    assert remove(server, location) == (2, 0, False)
+    with server.backend()._session("look") as session:
+        assert len(ids_in(session, "/both")) == 1
+
+
+def test_a_run_whose_id_begins_another_runs_id_is_left_alone(server: Server) -> None:
+    short, location = server.prepared("run-1", space="/prefixes", management_class="NONE")
+    longer, _ = server.prepared("run-10", space="/prefixes", management_class="NONE")
+    archived(short, 1)
+    archived(longer, 1)
+    assert remove(server, location) == (1, 0, False)
+
+
+def test_held_objects_stay_until_their_holds_are_released(server: Server) -> None:
+    backend, location = server.prepared("run-hold", management_class="NONE")
+    archived(backend, 1, 2, 3)
+    hold_all(server, location)
+    report = server.backend().remove(location, bypass_governance=True, release_holds=False)
+    assert (report.objects_removed, report.objects_left, report.on_hold) == (0, 3, True)
+    assert remove(server, location, release_holds=True) == (3, 0, True)
+
+
+def test_a_place_that_another_server_does_not_know_is_missing(server: Server) -> None:
+    _, location = server.prepared("run-elsewhere")
+    report = server.backend().remove(
+        replace(location, bucket="/archiver-nowhere"), bypass_governance=False, release_holds=False
+    )
+    assert report.bucket_missing
+    assert (report.objects_removed, report.objects_left) == (0, 0)

@@ -1,0 +1,80 @@
+"""Where the library finds its server, and which files may hold a password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from archiver.errors import UsageError
+from backends.tsm.configuration import parse_server, private_configuration, read_password, session_options
+
+
+@pytest.mark.parametrize(
+    ("server", "found"),
+    [
+        ("archive.example:1500", ("archive.example", 1500)),
+        ("127.0.0.1:1", ("127.0.0.1", 1)),
+        ("[::1]:65535", ("::1", 65535)),
+        ("RET1", None),
+        ("my-stanza_2", None),
+    ],
+)
+def test_a_server_is_an_address_or_a_stanza(server: str, found: tuple[str, int] | None) -> None:
+    assert parse_server(server) == found
+
+
+@pytest.mark.parametrize("server", ["", "a:b:c", "host:", ":1500", "host:0", "host:65536", "two words", "x" * 65])
+def test_what_is_neither_is_refused(server: str) -> None:
+    with pytest.raises(UsageError, match="neither HOST:PORT"):
+        parse_server(server)
+
+
+def test_private_option_files_name_the_server_and_last_as_long_as_the_block() -> None:
+    with private_configuration("archive.example", 1500) as folder:
+        assert (folder / "dsm.opt").read_text() == "SErvername ARCHIVER\n"
+        lines = [line.split() for line in (folder / "dsm.sys").read_text().splitlines()]
+        assert ["TCPServeraddress", "archive.example"] in lines
+        assert ["TCPPort", "1500"] in lines
+        assert ["ENABLEARCHIVERETENTIONPROTECTION", "YES"] in lines
+        assert folder.stat().st_mode & 0o077 == 0
+    assert not folder.exists()
+
+
+def test_a_users_stanza_is_chosen_by_name_and_protected_servers_are_always_allowed() -> None:
+    assert session_options("RET1") == "-SErvername=RET1 -ENABLEARCHIVERETENTIONPROTECTION=yes"
+    assert session_options(None) == "-ENABLEARCHIVERETENTIONPROTECTION=yes"
+
+
+@pytest.mark.parametrize(
+    ("text", "password"), [("secret", "secret"), ("secret\r\nmore\n", "secret"), ("a b \n", "a b ")]
+)
+def test_a_password_is_the_first_line_of_a_file_of_ones_own(tmp_path: Path, text: str, password: str) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(text.encode())
+    path.chmod(0o600)
+    assert read_password(path) == password
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601])
+def test_a_password_that_others_can_get_at_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "password"
+    path.write_text("secret")
+    path.chmod(mode)
+    with pytest.raises(UsageError, match="chmod 600") as refused:
+        read_password(path)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"\nsecret", b"x" * 65, b"\xff\xfe"])
+def test_a_file_without_a_password_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(data)
+    path.chmod(0o600)
+    with pytest.raises(UsageError, match="--tsm-password-file"):
+        read_password(path)
+
+
+def test_a_password_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing-here: cannot be read"):
+        read_password(tmp_path / "nothing-here")

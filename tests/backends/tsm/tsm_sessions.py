@@ -1,0 +1,136 @@
+"""The data plane of one worker as tests use it: its setting, its sessions, and the rows they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from archiver.content import Content
+from archiver.record import Operation, Recorder
+from archiver.retention import Retention, RetentionWish
+from backends.base import Batch, Location, PhaseSetting, RunPlan
+from backends.embedded import policy
+from backends.embedded.process import StoreProcess
+from backends.tsm.backend import TsmBackend, TsmOptions
+from backends.tsm.configuration import private_configuration
+from backends.tsm.data_plane import TsmDataPlane
+from backends.tsm.setting import WorkerSetting
+
+RUN_ID = "20261121-run"
+SIZE = 8192
+CONTENT = Content(RUN_ID, 7, 1 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a Recorder."""
+
+    operation: int
+    status: int
+    number: int
+    bytes: int
+    due_ns: int
+    sent_ns: int
+    first_byte_ns: int
+    done_ns: int
+
+
+def rows_of(record: Recorder) -> list[Row]:
+    return [Row(*(getattr(record, name)[i] for name in Row.__slots__)) for i in range(record.used)]
+
+
+def of(operation: Operation, rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row.operation == operation]
+
+
+def archives(*numbers: int, size_bytes: int = SIZE) -> Batch:
+    return Batch([Operation.ARCHIVE] * len(numbers), numbers, [size_bytes] * len(numbers))
+
+
+def retrieves(*numbers: int, size_bytes: int = SIZE) -> Batch:
+    return Batch([Operation.RETRIEVE] * len(numbers), numbers, [size_bytes] * len(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A store process, and what is needed to reach its TSM door with a library."""
+
+    store: StoreProcess
+    library: Path
+    configuration: Path
+
+    def options(self, **changes: Any) -> TsmOptions:
+        values: dict[str, Any] = {
+            "library": str(self.library),
+            "server": f"{self.store.tsm_host}:{self.store.tsm_port}",
+            "node": self.store.node,
+            "password": self.store.node_password,
+            "configuration": self.configuration,
+            "class_seconds": {
+                name: float(each.retver_seconds)
+                for name, each in policy.load(self.store.data_dir).items()
+                if each.retver_seconds is not None
+            },
+        }
+        return TsmOptions(**{**values, **changes})
+
+    def backend(self, **changes: Any) -> TsmBackend:
+        return TsmBackend(self.options(**changes))
+
+    def prepared(self, run_id: str = RUN_ID, **changes: Any) -> tuple[TsmBackend, Location]:
+        """A backend that is ready for its first phase, and where its objects go."""
+        backend = self.backend(**changes)
+        backend.profile()
+        location = backend.locate(RunPlan(run_id, self.retention(backend)))
+        backend.prepare()
+        return backend, location
+
+    def retention(self, backend: TsmBackend) -> Retention:
+        return backend.retention_for(RetentionWish())
+
+
+@contextmanager
+def reached(store: StoreProcess, library: Path) -> Iterator[Server]:
+    with private_configuration(store.tsm_host, store.tsm_port) as configuration:
+        yield Server(store, library, configuration)
+
+
+def data_plane(
+    setting: WorkerSetting,
+    *,
+    reads: tuple[int, ...] = (),
+    clients: tuple[int, ...] = (0,),
+    verify: str = "all",
+    content: Content = CONTENT,
+) -> TsmDataPlane:
+    """A worker's data plane, ready for a phase."""
+    plane = TsmBackend.in_worker(setting)
+    plane.set_phase(PhaseSetting(content, None, verify, (SIZE,), clients, [reads] if reads else ()))  # type: ignore[list-item]
+    return plane
+
+
+def record_of_sessions(plane: TsmDataPlane, *batches: Batch) -> Recorder:
+    """The record of these sessions, one after another, by one client, as the engine carries them out."""
+    record = Recorder(20_000)
+
+    async def work() -> None:
+        for batch in batches:
+            session = plane.session(0)
+            if await session.open(record, 1):
+                await session.perform(batch, record)
+            await session.close(record)
+        await plane.end_phase()
+
+    uvloop.run(work())
+    return record
+
+
+def archived(backend: TsmBackend, *numbers: int) -> None:
+    """Archive these objects; all of them must have arrived."""
+    record = record_of_sessions(data_plane(backend.worker_setting()), archives(*numbers))
+    assert record.errors == {}
