@@ -1,9 +1,13 @@
 #!/bin/sh
-# The demo: Archiver's main job on the embedded store, from an empty folder, as a user would run it.
+# The demo: Archiver's main job on the embedded store, in both of its protocols, from an empty folder, as a user would
+# run it.
 set -eu
 cd "$ARCHIVER_HOME"
 PATH="$VENV_BIN:$PATH"
+archiver run dr550 --quick --backend tsm --management-class SHORT
+tsm=$(ls runs)
 archiver run dr550 --quick
-run=$(ls runs)
-archiver report "$run"
-archiver cleanup "$run" --bypass-governance
+s3=$(ls runs | tail -n 1)
+archiver report "$tsm" --beside "$s3"
+archiver cleanup "$tsm"
+archiver cleanup "$s3" --bypass-governance

@@ -9,7 +9,7 @@ from types import ModuleType
 import click
 
 from archiver import machine
-from benchmarks import ceilings, client_cost, memory, store
+from benchmarks import ceilings, client_cost, memory, store, tsm
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,6 +36,7 @@ def _register(name: str, module: ModuleType, help_text: str) -> None:
 _register("client-cost", client_cost, "Client CPU per object: Archiver against aiohttp, boto3 and wrk.")
 _register("ceilings", ceilings, "What one worker on one core can do at most.")
 _register("store", store, "The embedded store: archive rates, CPU per object, commits per sync.")
+_register("tsm", tsm, "TSM sessions on the embedded store: batching, CPU on both sides, clients in parallel.")
 _register("memory", memory, "Memory of a worker for 100,000 and for 1,000,000 objects.")
 
 if __name__ == "__main__":

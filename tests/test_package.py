@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,10 +15,9 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which the wheel was unpacked; the wheel itself was built from the sdist."""
-    folder = tmp_path_factory.mktemp("package")
-    tree = folder / "tree"
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is checked in, or would be."""
+    tree = tmp_path_factory.mktemp("source") / "tree"
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout")
@@ -25,6 +25,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             (tree / name).write_bytes((ROOT / name).read_bytes())
+    return tree
+
+
+@pytest.fixture(scope="module")
+def installed(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which the wheel was unpacked; the wheel itself was built from the sdist."""
+    folder = tmp_path_factory.mktemp("package")
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), str(tree)],
         check=True,
@@ -57,6 +64,41 @@ def test_the_wheel_holds_code_and_data_and_nothing_else(installed: Path) -> None
     assert top == {"archiver", "backends", "scenarios", "results"}
     for name in ("scenarios/dr550.toml", "results/reference/dr550.json", "results/schema.sql", "archiver/py.typed"):
         assert (installed / name).exists(), name
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_the_tsm_library_comes_with_the_wheel_and_needs_no_python(installed: Path, tmp_path: Path) -> None:
+    assert (installed / "backends/tsm/shim/include/dsmapitd.h").exists()
+    said = run(installed, tmp_path, "-m", "archiver", "tsm-library", "--check")
+    assert str(installed / "backends" / "tsm" / "libApiTSM64.so") in said
+    assert "exports 47 of 47 functions" in said
+    needed = subprocess.run(
+        ["nm", "-D", installed / "backends/tsm/libApiTSM64.so"], capture_output=True, text=True, check=True
+    )
+    assert " Py" not in needed.stdout
+
+
+def test_without_a_compiler_everything_else_is_installed(tree: Path, tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "dist"), str(tree)],
+        env={**os.environ, "CC": str(tmp_path / "no-such-compiler")},
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    assert not list((tmp_path / "site").rglob("*.so"))
+    done = subprocess.run(
+        [sys.executable, "-m", "archiver", "run", "dr550", "--quick", "--backend", "tsm"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site"), "ARCHIVER_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "C compiler" in done.stderr
 
 
 def test_the_quick_matrix_runs_from_an_empty_folder(installed: Path, tmp_path: Path) -> None:

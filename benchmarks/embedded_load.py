@@ -1,0 +1,240 @@
+"""What the embedded store's benchmarks share: a store, loads of archiving clients on it, and what both of them used.
+
+Archiver's own engine is the load, in this process. Store and clients are pinned to different cores. Server CPU is the
+store process's user and system time; client CPU is this process's, from the start instant to the last report.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import psutil
+
+from archiver import machine
+from archiver.assignment import Assignment, ClientAssignment, IntervalReport
+from archiver.retention import DateMaker, Retention
+from archiver.worker import run_phase
+from backends.embedded.process import StoreProcess
+from backends.s3 import S3Backend, S3Options
+from backends.s3.control import Credentials
+from scenarios.model import Phase, StopRule, Workload
+
+BUCKET = "benchmark"
+CONTENT_SEED = 1
+CLIENT_OBJECTS_MAX = 1_000_000  # object numbers set aside for each client of a load
+
+# Writes argv[2] times 1 MiB to the file argv[1] and prints how many seconds that and one fdatasync took.
+_WRITER = """
+import os, sys, time
+data, count = os.urandom(1 << 20), int(sys.argv[2])
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+begin = time.perf_counter()
+for _ in range(count):
+    os.write(file, data)
+os.fdatasync(file)
+print(time.perf_counter() - begin)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a load reaches the store: a backend and its worker setting."""
+
+    backend: str
+    setting: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """So many clients, for so long or until so many objects were archived."""
+
+    object_bytes: int
+    clients: int
+    objects_per_session: int
+    seconds: float
+    objects_max: int = CLIENT_OBJECTS_MAX
+
+
+class _Stopwatch:
+    """A channel that starts at once, and counts from there to the last report."""
+
+    def __init__(self) -> None:
+        self._begin_ns = 0
+        self._begin_cpu = 0.0
+        self.objects = 0
+        self.sessions = 0
+        self.errors = 0
+        self.seconds = 0.0
+        self.cpu_seconds = 0.0
+
+    def wait_for_start(self) -> int:
+        self._begin_ns, self._begin_cpu = time.monotonic_ns(), _own_cpu_seconds()
+        return self._begin_ns
+
+    def report(self, report: IntervalReport) -> None:
+        self.seconds = (time.monotonic_ns() - self._begin_ns) / 1e9
+        self.cpu_seconds = _own_cpu_seconds() - self._begin_cpu
+        self.objects += sum(tally.objects for tally in report.tallies.values())
+        self.sessions += sum(tally.sessions for tally in report.tallies.values())
+        self.errors += sum(tally.errors for tally in report.tallies.values())
+
+    def should_stop(self) -> bool:
+        return False
+
+
+_firsts = itertools.count(step=100 * CLIENT_OBJECTS_MAX)  # no two loads archive the same object
+
+
+def archive(store: StoreProcess, way: Way, load: Load) -> dict[str, float]:
+    """Archive in one way: rates, CPU on both sides, commits and syncs."""
+    first = next(_firsts)
+    per_client = load.objects_max // load.clients
+    per_session = min(per_client, load.objects_per_session)
+    workload = Workload("archive", "archive", load.object_bytes, per_session, load.clients)
+    stop = StopRule(0, 0.0, 1, 1, 1 << 60, load.seconds, load.seconds, 1 << 60, 1 << 60, 0.0)
+    clients = tuple(
+        ClientAssignment(client, 0, (first + client * per_client, first + (client + 1) * per_client))
+        for client in range(load.clients)
+    )
+    stopwatch = _Stopwatch()
+    before, server = store_statistics(store), _Server(store)
+    run_phase(
+        Assignment(
+            run_id="benchmark",
+            content_seed=CONTENT_SEED,
+            backend=way.backend,
+            backend_setting=way.setting,
+            phase=Phase("store", 1, 1, (workload,), stop),
+            clients=clients,
+            dates=DateMaker(Retention(), time.time() + 7200),
+            verify="none",
+        ),
+        stopwatch,
+    )
+    used, after = server.used(stopwatch.seconds), store_statistics(store)
+    assert stopwatch.objects, "the store archived nothing"
+    objects = after["objects_written"] - before["objects_written"]  # those under way at the end included
+    syncs = after["syncs"] - before["syncs"]
+    return {
+        "objects": stopwatch.objects,
+        "sessions": stopwatch.sessions,
+        "errors": stopwatch.errors,
+        "seconds": stopwatch.seconds,
+        "objects_per_second": stopwatch.objects / stopwatch.seconds,
+        "bytes_per_second": stopwatch.objects * load.object_bytes / stopwatch.seconds,
+        "server_cpu_microseconds_per_object": used["cpu_seconds"] / objects * 1e6,
+        "server_busiest_thread_percent": used["busiest_thread_percent"],
+        "disk_busy_percent": used["disk_busy_percent"],
+        "client_cpu_microseconds_per_object": stopwatch.cpu_seconds / stopwatch.objects * 1e6,
+        "objects_per_commit": objects / (after["commits"] - before["commits"]),
+        "objects_per_sync": objects / syncs,
+        "syncs_per_session": syncs / max(1, stopwatch.sessions),
+    }
+
+
+class _Server:
+    """What the store's process, its busiest thread and its disk have used since this was made."""
+
+    def __init__(self, store: StoreProcess) -> None:
+        self._process = psutil.Process(store.pid)
+        self._device = machine.block_device(store.data_dir)
+        self._before = self._now()
+
+    def _now(self) -> tuple[float, dict[int, float], float]:
+        cpu = self._process.cpu_times()
+        threads = {each.id: each.user_time + each.system_time for each in self._process.threads()}
+        disks = psutil.disk_io_counters(perdisk=True)
+        busy_ms = disks[self._device].busy_time if self._device in disks else 0
+        return cpu.user + cpu.system, threads, busy_ms / 1000
+
+    def used(self, seconds: float) -> dict[str, float]:
+        (cpu_before, threads_before, busy_before), (cpu, threads, busy) = self._before, self._now()
+        busiest = max(used - threads_before.get(thread, 0.0) for thread, used in threads.items())
+        return {
+            "cpu_seconds": cpu - cpu_before,
+            "busiest_thread_percent": busiest / seconds * 100,
+            "disk_busy_percent": (busy - busy_before) / seconds * 100,
+        }
+
+
+def write(path: Path, count: int) -> dict[str, float]:
+    """So many MiB by one writer."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WRITER, str(path), str(count)], check=True, capture_output=True, text=True
+    )
+    path.unlink()
+    seconds = float(done.stdout)
+    return {"seconds": seconds, "bytes_per_second": (count << 20) / seconds}
+
+
+@contextmanager
+def cores() -> Iterator[tuple[list[int], list[int]]]:
+    """The store's cores and the clients'; on the way out this process has its own back."""
+    usable = sorted(os.sched_getaffinity(0))
+    try:
+        yield usable[: max(1, len(usable) - 1)], usable[-1:]
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+def s3_way(store: StoreProcess, *, keep_sessions_open: bool) -> Way:
+    """Through the S3 door, into the benchmark's bucket."""
+    options = S3Options(
+        endpoints=(store.endpoint,),
+        credentials=Credentials(store.access_key, store.secret_key, None),
+        region="us-east-1",
+        session_open="connect",
+        keep_sessions_open=keep_sessions_open,
+    )
+    return Way("s3", S3Backend(options).setting_for(BUCKET, "b/", Retention()))
+
+
+def make_bucket(store: StoreProcess) -> None:
+    client = boto3.session.Session().client(
+        "s3",
+        endpoint_url=store.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=store.access_key,
+        aws_secret_access_key=store.secret_key,
+    )
+    client.create_bucket(Bucket=BUCKET, ObjectLockEnabledForBucket=True)
+    client.close()
+
+
+def store_statistics(store: StoreProcess) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{store.endpoint}/-/statistics") as answer:
+        document: dict[str, Any] = json.load(answer)
+    return document
+
+
+def median(rounds: Sequence[dict[str, Any]], name: str, key: str) -> float:
+    """Of one contender's value over the rounds."""
+    return float(statistics.median(each[name][key] for each in rounds))
+
+
+def median_ratio(rounds: Sequence[dict[str, Any]], name: str, to: str, key: str) -> float:
+    """Of one contender's value to another's, taken within each round."""
+    return float(statistics.median(each[name][key] / each[to][key] for each in rounds))
+
+
+def verdict(met: bool) -> str:
+    return "met" if met else "NOT MET"
+
+
+def _own_cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime

@@ -1,0 +1,236 @@
+"""TSM sessions on the embedded store: what batching buys, what it costs both sides, how it grows with clients.
+
+Sessions of our own library against the store's TSM door, every transaction durable before its vote is answered, beside
+S3 sessions of as many objects on the same store. A session opens, archives its objects and ends; with TSM they are one
+transaction. 1 MiB objects are measured beside one process that writes as many bytes to a file in the same folder, with
+one fdatasync at the end. Rounds are interleaved: every contender once, then again. Ratios are taken within a round;
+medians of the rounds are quoted. Client CPU is the whole engine's: its loop, binding and library together.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from archiver import machine
+from archiver.sizes import format_size
+from backends.embedded import process
+from backends.embedded.process import StoreProcess
+from backends.tsm.api import Library, SignOn, default_library_path
+from backends.tsm.configuration import private_configuration
+from backends.tsm.setting import WorkerSetting
+from benchmarks.embedded_load import (
+    Load,
+    Way,
+    archive,
+    cores,
+    make_bucket,
+    median,
+    median_ratio,
+    s3_way,
+    verdict,
+    write,
+)
+
+SESSIONS = (1, 10, 100, 500)  # objects
+PARALLEL_OBJECTS = 250
+CLIENTS = (1, 2, 4)
+SMALL_TRANSACTION_CLIENTS = 16
+SPACE = "/benchmark"
+
+GOALS = {
+    "tsm_to_s3_500_min": 15.0,
+    "server_cpu_microseconds_per_object_max": 45.0,
+    "client_cpu_microseconds_per_object_max": 25.0,
+    "share_of_writer_1MiB_min": 0.35,
+    "clients_to_one_min": 0.95,
+    "syncs_per_transaction_below": 1.0,  # group commit: with many clients, each with small transactions
+    "gain_of_clients_min": 1.2,  # or the server's busiest thread or disk is busy:
+    "busy_percent_min": 90.0,
+}
+
+
+def measure(*, small: bool) -> dict[str, Any]:
+    """Every load and round: rates, CPU of both sides, commits and syncs; ratios; which goals were met."""
+    rounds, seconds = (1, 0.3) if small else (5, 2.0)
+    large_objects = 16 if small else 1000
+    batches = {f"{count}": Load(8192, 1, count, seconds) for count in SESSIONS}
+    parallel_8kib = {f"{clients}": Load(8192, clients, PARALLEL_OBJECTS, seconds) for clients in CLIENTS}
+    parallel_1mib = {f"{each}": Load(1 << 20, each, PARALLEL_OBJECTS, 60.0, large_objects) for each in CLIENTS}
+    small_transactions = Load(8192, SMALL_TRANSACTION_CLIENTS, 1, seconds)
+    names = ("tsm", "s3", "8KiB", "small_transactions", "1MiB")
+    rounds_of: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    port = _free_port()  # of every store, one after another: option files are read once per process
+    with (
+        cores() as (store_cores, client_cores),
+        tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder,
+        private_configuration("127.0.0.1", port) as configuration,
+    ):
+        device = machine.block_device(Path(folder))
+        os.sched_setaffinity(0, store_cores)  # the store inherits them, threads and all
+        with process.start(Path(folder) / "small", tsm_port=port) as store:
+            os.sched_setaffinity(0, client_cores)
+            make_bucket(store)
+            tsm = _tsm_way(store, configuration)
+            s3 = s3_way(store, keep_sessions_open=False)
+            for _ in range(rounds):
+                both = {name: (archive(store, tsm, load), archive(store, s3, load)) for name, load in batches.items()}
+                rounds_of["tsm"].append({name: pair[0] for name, pair in both.items()})
+                rounds_of["s3"].append({name: pair[1] for name, pair in both.items()})
+                rounds_of["8KiB"].append({name: archive(store, tsm, load) for name, load in parallel_8kib.items()})
+                rounds_of["small_transactions"].append({"tsm": archive(store, tsm, small_transactions)})
+        for round_number in range(rounds):
+            results: dict[str, Any] = {}
+            # Each in a folder of its own and in turn first: what one leaves to the disk, the next would pay for.
+            order = ["writer", *parallel_1mib]
+            turn = round_number % len(order)
+            for name in order[turn:] + order[:turn]:
+                with tempfile.TemporaryDirectory(dir=folder) as once:
+                    os.sched_setaffinity(0, store_cores)
+                    if name == "writer":
+                        results[name] = write(Path(once) / "file", large_objects)
+                        continue
+                    with process.start(Path(once) / "store", tsm_port=port) as store:
+                        os.sched_setaffinity(0, client_cores)
+                        results[name] = archive(store, _tsm_way(store, configuration), parallel_1mib[name])
+            rounds_of["1MiB"].append({name: results[name] for name in (*parallel_1mib, "writer")})
+    return _judged({"rounds": rounds, "device": device, "objects_per_session": SESSIONS, **rounds_of})
+
+
+def _judged(document: dict[str, Any]) -> dict[str, Any]:
+    """The same with ratios, goals and which were met."""
+    pairs = [
+        {"tsm": tsm["500"], "s3": s3["500"]} for tsm, s3 in zip(document["tsm"], document["s3"], strict=True)
+    ]  # fmt: skip
+    to_s3 = median_ratio(pairs, "tsm", "s3", "objects_per_second")
+    server = median(document["tsm"], "500", "server_cpu_microseconds_per_object")
+    client = median(document["tsm"], "500", "client_cpu_microseconds_per_object")
+    share = median_ratio(document["1MiB"], "1", "writer", "bytes_per_second")
+    syncs = median(document["small_transactions"], "tsm", "syncs_per_session")
+    gains = {
+        size: {
+            f"{clients}": median_ratio(document[size], f"{clients}", "1", "bytes_per_second") for clients in CLIENTS[1:]
+        }
+        for size in ("8KiB", "1MiB")
+    }
+    busy = {
+        size: {
+            key: median(document[size], "1", key) for key in ("server_busiest_thread_percent", "disk_busy_percent")
+        }
+        for size in gains
+    }  # fmt: skip
+    return {
+        **document,
+        "tsm_to_s3_500": to_s3,
+        "server_cpu_microseconds_per_object": server,
+        "client_cpu_microseconds_per_object": client,
+        "share_of_writer_1MiB": share,
+        "syncs_per_transaction": syncs,
+        "clients_to_one": gains,
+        "busy_with_one_client": busy,
+        "goals": GOALS,
+        "goals_met": {
+            "tsm_to_s3_500_min": to_s3 >= GOALS["tsm_to_s3_500_min"],
+            "server_cpu_microseconds_per_object_max": server <= GOALS["server_cpu_microseconds_per_object_max"],
+            "client_cpu_microseconds_per_object_max": client <= GOALS["client_cpu_microseconds_per_object_max"],
+            "share_of_writer_1MiB_min": share >= GOALS["share_of_writer_1MiB_min"],
+            "clients_to_one_min": all(
+                ratio >= GOALS["clients_to_one_min"] for of_size in gains.values() for ratio in of_size.values()
+            ),
+            "syncs_per_transaction_below": syncs < GOALS["syncs_per_transaction_below"],
+            "gain_of_clients_min": all(
+                max(of_size.values()) >= GOALS["gain_of_clients_min"]
+                or max(busy[size].values()) >= GOALS["busy_percent_min"]
+                for size, of_size in gains.items()
+            ),
+        },
+    }
+
+
+def text(document: dict[str, Any]) -> str:
+    """The same as tables of medians."""
+    met = document["goals_met"]
+    lines = [
+        f"embedded store, archive 8KiB, one client, median of {document['rounds']} interleaved rounds,"
+        f" on {document['device'] or 'memory'}",
+        f"{'objects per session':>20}{'TSM objects/s':>15}{'S3 objects/s':>14}{'TSM/S3':>8}{'server CPU us':>15}"
+        f"{'client CPU us':>15}{'syncs/session':>15}",
+    ]
+    for name in map(str, SESSIONS):
+        tsm, s3 = (median(document[each], name, "objects_per_second") for each in ("tsm", "s3"))
+        rest = [
+            median(document["tsm"], name, key)
+            for key in (
+                "server_cpu_microseconds_per_object", "client_cpu_microseconds_per_object", "syncs_per_session",
+            )
+        ]  # fmt: skip
+        lines.append(
+            f"{name:>20}{tsm:>15.0f}{s3:>14.0f}{tsm / s3:>8.1f}{rest[0]:>15.0f}{rest[1]:>15.1f}{rest[2]:>15.2f}"
+        )
+    lines += [
+        f"TSM to S3 at 500: {document['tsm_to_s3_500']:.1f} (goal: at least {GOALS['tsm_to_s3_500_min']}:"
+        f" {verdict(met['tsm_to_s3_500_min'])})",
+        f"server CPU per object at 500: {document['server_cpu_microseconds_per_object']:.0f} us (goal: at most"
+        f" {GOALS['server_cpu_microseconds_per_object_max']:.0f}:"
+        f" {verdict(met['server_cpu_microseconds_per_object_max'])})",
+        f"client CPU per object at 500: {document['client_cpu_microseconds_per_object']:.1f} us (goal: at most"
+        f" {GOALS['client_cpu_microseconds_per_object_max']:.0f}:"
+        f" {verdict(met['client_cpu_microseconds_per_object_max'])})",
+        "",
+        f"{PARALLEL_OBJECTS} objects per session",
+        f"{'object':<8}{'clients':>9}{'objects/s':>12}{'MB/s':>9}{'to one':>8}{'syncs/session':>15}"
+        f"{'busiest thread':>16}{'disk busy':>11}",
+    ]
+    for size, object_bytes in (("8KiB", 8192), ("1MiB", 1 << 20)):
+        for name in document[size][0]:
+            rate = median(document[size], name, "bytes_per_second")
+            line = f"{format_size(object_bytes):<8}{name:>9}"
+            if name == "writer":
+                lines.append(f"{line}{'':>12}{rate / 1e6:>9.1f}")
+                continue
+            syncs, thread, disk = (
+                median(document[size], name, key)
+                for key in ("syncs_per_session", "server_busiest_thread_percent", "disk_busy_percent")
+            )
+            to_one = median_ratio(document[size], name, "1", "bytes_per_second")
+            line += f"{rate / object_bytes:>12.0f}{rate / 1e6:>9.1f}{to_one:>8.2f}"
+            lines.append(f"{line}{syncs:>15.2f}{thread:>15.0f}%{disk:>10.0f}%")
+    lines += [
+        f"1 MiB, one client, share of the writer's rate: {document['share_of_writer_1MiB']:.2f} (goal: at least"
+        f" {GOALS['share_of_writer_1MiB_min']}: {verdict(met['share_of_writer_1MiB_min'])})",
+        f"more clients against one: never below {GOALS['clients_to_one_min']}: {verdict(met['clients_to_one_min'])};"
+        f" gain of {GOALS['gain_of_clients_min']}, or one client keeps a thread or the disk of the server"
+        f" {GOALS['busy_percent_min']:.0f}% busy: {verdict(met['gain_of_clients_min'])}",
+        f"group commit, {SMALL_TRANSACTION_CLIENTS} clients, 8KiB, one object per session:"
+        f" {document['syncs_per_transaction']:.2f} syncs per transaction (goal: below"
+        f" {GOALS['syncs_per_transaction_below']}: {verdict(met['syncs_per_transaction_below'])})",
+    ]
+    return "\n".join(lines)
+
+
+def _tsm_way(store: StoreProcess, configuration: Path) -> Way:
+    """Through the TSM door, into a file space of the benchmark's."""
+    library = Library(str(default_library_path()))
+    library.set_up(configuration)
+    with SignOn(library, store.node, store.node_password, "").open() as session:
+        session.register_space(SPACE)
+    setting = WorkerSetting(
+        library=library.path,
+        configuration=configuration,
+        options="",
+        node=store.node,
+        password=store.node_password,
+        space=SPACE,
+        prefix="b",
+        management_class=None,
+        objects_per_transaction=4096,
+    )
+    return Way("tsm", setting)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])

@@ -1,0 +1,26 @@
+"""The TSM benchmark runs small, so that it does not rot. How fast anything is, is no matter for a test."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from benchmarks import tsm
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler, so no TSM library")
+def test_every_load_archives_without_errors_and_the_text_has_every_figure() -> None:
+    document = tsm.measure(small=True)
+    for name in ("tsm", "s3", "8KiB", "small_transactions", "1MiB"):
+        assert len(document[name]) == document["rounds"]
+        loads = [result for each in document[name] for load, result in each.items() if load != "writer"]
+        assert loads
+        assert all(result["objects"] > 0 and result["errors"] == 0 for result in loads), name
+    # Each session is one transaction, whatever it holds: two syncs at most, however many objects.
+    assert document["tsm"][0]["500"]["syncs_per_session"] <= 3
+    assert document["tsm"][0]["500"]["objects_per_commit"] >= 250
+    text = tsm.text(document)
+    for count in tsm.SESSIONS:
+        assert f"\n{count:>20}" in text
+    assert set(document["goals_met"]) <= set(tsm.GOALS)
