@@ -3,7 +3,6 @@
 #include <string.h>
 
 #define OBJATTR_OLDEST 2
-#define OBJATTR_EXTENDED_INFO 4 /* from this version on, objInfo may be longer when the caller says so */
 
 dsInt16_t check_attributes(const struct session *session, const dsmObjName *name, const ObjAttr *attributes,
                            const char *description, struct object_attributes *checked)

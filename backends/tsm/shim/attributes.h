@@ -8,6 +8,8 @@
 /* Of an OBJECT or UPDATE_OBJECT frame's body at most so much is not the object's own bytes. */
 #define OBJECT_BODY_MAX 8192
 
+#define OBJATTR_EXTENDED_INFO 4 /* from this version of ObjAttr on, objInfo may be longer when the caller says so */
+
 struct object_attributes {
     struct name_lengths lengths;
     const char *owner;

@@ -1,8 +1,9 @@
 /* Sending objects.
  *
  * One idea: an object costs no system call. Names and bytes of small objects gather in the session's buffer and go out
- * when it is full, when they have waited for long, or when the vote comes; the bytes of large ones go out from the caller's memory, without a copy. Before
- * anything goes out, one look tells whether the server has given the transaction up.
+ * when it is full, when they have waited for long, or when the vote comes; the bytes of large ones go out from the
+ * caller's memory, without a copy. Before anything goes out, one look tells whether the server has given the
+ * transaction up.
  */
 #include <stddef.h>
 #include <string.h>

@@ -1,8 +1,27 @@
 /* Changing the attributes of an archived object, in a transaction of its own. */
 #include "attributes.h"
+
+#include <string.h>
+
 #include "session.h"
 
 #define UPDATE_BITS (DSM_ARCHUPD_OWNER | DSM_ARCHUPD_OBJINFO | DSM_ARCHUPD_DESCR)
+
+/* What is not to be updated need not be filled in by the caller. */
+static ObjAttr chosen(const ObjAttr *attributes, dsUint32_t mask)
+{
+    ObjAttr chosen = {.stVersion = attributes->stVersion};
+    if (mask & DSM_ARCHUPD_OWNER) {
+        memcpy(chosen.owner, attributes->owner, sizeof chosen.owner);
+    }
+    if (mask & DSM_ARCHUPD_OBJINFO) {
+        chosen.sizeEstimate = attributes->sizeEstimate;
+        chosen.objInfoLength = attributes->objInfoLength;
+        chosen.objInfo = attributes->objInfo;
+        chosen.useExtObjInfo = attributes->stVersion >= OBJATTR_EXTENDED_INFO ? attributes->useExtObjInfo : bFalse;
+    }
+    return chosen;
+}
 
 /* `id` 0: the object archived last under the name. */
 static dsInt16_t update(struct session *session, dsmSendType type, const char *description, const dsmObjName *name,
@@ -20,7 +39,8 @@ static dsInt16_t update(struct session *session, dsmSendType type, const char *d
     if (mask == 0 || (mask & ~(dsUint32_t)UPDATE_BITS)) {
         return DSM_RC_INVALID_ACTION;
     }
-    code = check_attributes(session, name, attributes, description, &checked);
+    ObjAttr used = attributes ? chosen(attributes, mask) : (ObjAttr){0};
+    code = check_attributes(session, name, attributes ? &used : NULL, description, &checked);
     if (!code) {
         code = session_space(session, name->fs, checked.lengths.fs, &space);
     }

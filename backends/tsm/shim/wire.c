@@ -135,8 +135,8 @@ int16_t wire_fail(struct wire *wire, int16_t code)
     return wire->lost;
 }
 
-/* Whether a call that failed is to be made again, because a signal came. The system then counts the timeout from its
- * beginning; without a deadline of our own a program with a fast timer would wait for ever. *deadline_ms begins as 0. */
+/* Whether a call that failed is to be made again, because a signal came. The system then counts the timeout anew:
+ * without a deadline of our own, a program with a fast timer would wait for ever. *deadline_ms begins as 0. */
 static bool may_go_on(const struct wire *wire, int error, int64_t *deadline_ms)
 {
     if (error != EINTR) {

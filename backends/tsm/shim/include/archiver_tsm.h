@@ -988,8 +988,8 @@ typedef struct sendBufferDataOut_t {
  *   Get object   from dsmGetObj to dsmEndGetObj, in a get
  *
  * Each comment ends with the states it is legal in and with its codes (without DSM_RC_). Not repeated there, because
- * any call with a handle may give them: INVALID_DS_HANDLE, BAD_CALL_SEQUENCE, WRONG_VERSION_PARM,
- * TCPIP_FAILURE once the connection is lost, and NO_MEMORY. A call that fails leaves the state as it was. The
+ * any call with a handle may give them: INVALID_DS_HANDLE, BAD_CALL_SEQUENCE, WRONG_VERSION_PARM, INVALID_PARM for a
+ * structure that is NULL, TCPIP_FAILURE once the connection is lost, COMM_PROTOCOL_ERROR, and NO_MEMORY. A call that fails leaves the state as it was. The
  * handle is examined first, then the state, then the other arguments.
  */
 #if defined(__GNUC__)
@@ -1006,7 +1006,7 @@ extern void dsmQueryApiVersionEx(dsmApiVersionEx *apiVersionP);
 
 /* Prepares the process, once, before any session. mtFlag: DSM_MULTITHREAD allows several sessions at once. envSetUpP:
  * paths that replace DSMI_DIR, DSMI_CONFIG and DSMI_LOG; NULL or empty strings leave those in force.
- * Codes: OK, NO_OPT_FILE, INVALID_SERVER, NO_SYS_OR_INCLEXCL and the other codes of options. */
+ * Option files are read by dsmInitEx. Codes: OK, BAD_CALL_SEQUENCE, WRONG_VERSION_PARM, INVALID_PARM. */
 extern dsInt16_t dsmSetUp(dsBool_t mtFlag, envSetUp *envSetUpP);
 
 /* Reads the option files without a session. optstructP is filled whole: it has no version. Legal before dsmInitEx.
@@ -1049,11 +1049,11 @@ extern dsInt16_t dsmQuerySessInfo(dsUint32_t dsmHandle, ApiSessInfo *sessInfoP);
 extern dsInt16_t dsmQuerySessOptions(dsUint32_t dsmHandle, optStruct *optstructP);
 
 /* Session, or after REJECT_VERIFIER_EXPIRED. Passwords have at most DSM_MAX_VERIFIER_LENGTH characters.
- * Codes: OK, ABORT_BAD_VERIFIER, OLDPW_REQD, NEWPW_REQD, PASSWD_TOOLONG, NEED_ROOT. */
+ * Codes: OK, ABORT_BAD_VERIFIER, OLDPW_REQD, NEWPW_REQD, PASSWD_TOOLONG, NO_PASS_FILE, NEED_ROOT. */
 extern dsInt16_t dsmChangePW(dsUint32_t dsmHandle, char *oldPW, char *newPW);
 
 /* Writes to the server's log, the error log of the client, or both. Session. Codes: OK, STRING_TOO_LONG,
- * LOG_CANT_BE_OPENED. */
+ * LOG_CANT_BE_OPENED, LOG_NOT_SPECIFIED, LOG_ERROR_WRITING_TO_LOG. */
 extern dsInt16_t dsmLogEvent(dsUint32_t dsmHandle, logInfo *lopInfoP);
 
 /* The same with severity and application. The handle is an argument of its own, unlike in the other ...Ex functions. */
@@ -1093,7 +1093,7 @@ extern dsInt16_t dsmEndTxnEx(dsmEndTxnExIn_t *dsmEndTxnExInP, dsmEndTxnExOut_t *
 
 /* Binds a name to a management class for the send that follows, and fills mcBindKeyP. The binding outlives the
  * transaction. Session, Transaction. Codes: OK, TL_NOACG and TL_NOBCG (the class has no copy group for that kind),
- * TL_EXCLUDED (bound all the same), INVALID_OBJTYPE, INVALID_SENDTYPE, INVALID_PARM, NULL_OBJNAME. */
+ * TL_EXCLUDED (bound all the same), PS_INVALID_ARCHMC, INVALID_OBJTYPE, INVALID_SENDTYPE, INVALID_PARM, NULL_OBJNAME. */
 extern dsInt16_t dsmBindMC(dsUint32_t dsmHandle, dsmObjName *objNameP, dsmSendType sendType, mcBindKey *mcBindKeyP);
 
 /* Opens an object. sendBuff: sndArchiveData for an archive, it or its descr may be NULL. dataBlkPtr: the first bytes,
@@ -1151,13 +1151,13 @@ extern dsInt16_t dsmGroupHandler(dsmGroupHandlerIn_t *dsmGroupHandlerInP, dsmGro
 
 /* queryBuffer: the structure that belongs to the type, qryArchiveData, qryFSData, qryMCData and so on. hl, ll, descr
  * and fsName of qryFSData may have the wildcards * and ?. Session; then Query.
- * Codes: OK, FILE_SPACE_NOT_FOUND, INVALID_OBJTYPE, INVALID_OBJOWNER, INVALID_MCNAME, NO_POLICY_BLK. */
+ * Codes: OK, FILE_SPACE_NOT_FOUND, INVALID_OBJTYPE, INVALID_OBJOWNER, NO_POLICY_BLK. */
 extern dsInt16_t dsmBeginQuery(dsUint32_t dsmHandle, dsmQueryType queryType, dsmQueryBuff *queryBuffer);
 
 /* One answer into the response structure that bufferPtr points to, whose stVersion the caller has set.
  * Query. Codes: MORE_DATA: an answer of numBytes bytes; FINISHED with numBytes 0: there are no more (a caller should
  * also accept a last answer with FINISHED and numBytes above 0); ABORT_NO_MATCH from the first call: there was none;
- * BUFF_TOO_SMALL, NULL_DATABLKPTR, NULL_BUFPTR. */
+ * INVALID_MCNAME: no such class; BUFF_TOO_SMALL, NULL_DATABLKPTR, NULL_BUFPTR. */
 extern dsInt16_t dsmGetNextQObj(dsUint32_t dsmHandle, DataBlk *dataBlkPtr);
 
 /* Query, at the end or before it; then Session. Codes: OK. */

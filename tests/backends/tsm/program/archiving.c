@@ -75,6 +75,7 @@ static void test_estimates(void)
     EXPECT(DSM_RC_OK, dsmBeginTxn(handle));
     EXPECT(DSM_RC_OK, bind_name(handle, &name));
     EXPECT(DSM_RC_SENDDATA_WITH_ZERO_SIZE, dsmSendObj(handle, stArchive, NULL, &name, &attributes, &block));
+    EXPECT(0, block.numBytes);
     EXPECT(DSM_RC_OK, dsmSendObj(handle, stArchive, NULL, &name, &attributes, &none));
     EXPECT(DSM_RC_SENDDATA_WITH_ZERO_SIZE, dsmSendData(handle, &block));
     EXPECT(DSM_RC_OK, dsmSendData(handle, &none));
@@ -154,6 +155,8 @@ static void test_attributes(void)
     row = find_one(handle, "/attributes", "/one");
     EXPECT(0, strcmp(row.owner, "other"));
     EXPECT(0, strcmp(row.descr, "changed"));
+    memset(&attributes, CANARY, sizeof attributes); /* what does not change is not looked at */
+    attributes.stVersion = ObjAttrVersion;
     dsmUpdateObjExIn_t in = {.stVersion = dsmUpdateObjExInVersion, .dsmHandle = handle, .sendType = stArchive,
                              .descrP = "by id", .objNameP = &name, .objAttrPtr = &attributes,
                              .objUpdAct = DSM_ARCHUPD_DESCR, .archObjId = row.objId};

@@ -82,7 +82,11 @@ static void test_password_change(void)
     EXPECT(DSM_RC_ABORT_BAD_VERIFIER, dsmChangePW(handle, "not it", first));
     EXPECT(DSM_RC_OK, dsmChangePW(handle, old, first));
     EXPECT(DSM_RC_OK, sign_on_with(&again, NULL, "-se=GENERATE"));
-    EXPECT(DSM_RC_OK, dsmChangePW(again, first, old));
+    EXPECT(DSM_RC_NO_PASS_FILE, dsmChangePW(again, first, "two\nlines"));
+    EXPECT(DSM_RC_OK, dsmChangePW(again, first, "* no comment ")); /* kept to the letter */
+    EXPECT(DSM_RC_OK, dsmTerminate(again));
+    EXPECT(DSM_RC_OK, sign_on_with(&again, NULL, "-se=GENERATE"));
+    EXPECT(DSM_RC_OK, dsmChangePW(again, "* no comment ", old));
     EXPECT(DSM_RC_OK, dsmTerminate(again));
     EXPECT(DSM_RC_OK, sign_on_with(&again, NULL, "-se=GENERATE"));
     EXPECT(DSM_RC_OK, dsmTerminate(again));

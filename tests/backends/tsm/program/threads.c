@@ -1,10 +1,12 @@
 /* Sessions of several threads, none of which disturbs another. */
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "calls.h"
@@ -90,6 +92,32 @@ static void *try_to_sign_on(void *argument)
     return NULL;
 }
 
+static void ignore(int number)
+{
+    (void)number;
+}
+
+/* A hundred signals a second, each of which interrupts whatever waits. */
+static void have_signals(bool wanted)
+{
+    struct sigaction action = {.sa_handler = ignore};
+    struct itimerval timer = {{0, wanted ? 10000 : 0}, {0, wanted ? 10000 : 0}};
+    EXPECT(0, sigaction(SIGALRM, &action, NULL));
+    EXPECT(0, setitimer(ITIMER_REAL, &timer, NULL));
+}
+
+static void test_signals(void)
+{
+    dsUint32_t handle = open_session();
+    char *bytes = noise(9 * MEBIBYTE);
+    have_signals(true);
+    archive(handle, "/signals", "/x", NULL, bytes, 9 * MEBIBYTE, 3 * MEBIBYTE);
+    expect_content(handle, find_one(handle, "/signals", "/x").objId, bytes, 9 * MEBIBYTE, 2 * MEBIBYTE);
+    have_signals(false);
+    free(bytes);
+    EXPECT(DSM_RC_OK, dsmTerminate(handle));
+}
+
 static void test_silent_server(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -117,11 +145,15 @@ static void test_silent_server(void)
     /* And it does not wait for ever. */
     strcat(attempt.options, " -commtimeout=1");
     EXPECT(DSM_RC_TCPIP_FAILURE, sign_on_with(&handle, NULL, attempt.options));
+    have_signals(true); /* nor does it begin to wait anew with each signal */
+    EXPECT(DSM_RC_TCPIP_FAILURE, sign_on_with(&handle, NULL, attempt.options));
+    have_signals(false);
     close(listener);
 }
 
 void test_threads(void)
 {
     test_two_threads();
+    test_signals();
     test_silent_server();
 }

@@ -1,6 +1,9 @@
 /* Transactions: votes, their limits, and those that the server gives up. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "calls.h"
 
@@ -98,6 +101,45 @@ static void test_doomed_transactions(void)
     free(bytes);
 }
 
+static atomic_long seconds_ahead;
+
+/* The clock that the library sees, which a test can put forward. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int failed = (int)syscall(SYS_clock_gettime, clock, now);
+    now->tv_sec += seconds_ahead;
+    return failed;
+}
+
+/* Few bytes wait for more, but not for so long that the server takes their sender for dead. That it has got them shows
+ * in what it says of a transaction that is lost. */
+static void test_slow_sender(void)
+{
+    dsUint32_t handle = open_session(), other = open_session();
+    regFSData space = {.stVersion = regFSDataVersion, .fsName = "/slow"};
+    EXPECT(DSM_RC_OK, dsmRegisterFS(handle, &space));
+    EXPECT(DSM_RC_OK, dsmDeleteFS(other, "/slow", DSM_ARCHIVE_REP));
+    dsmObjName name = name_of("/x", "/x");
+    strcpy(name.fs, "/slow");
+    ObjAttr attributes = {.stVersion = ObjAttrVersion, .sizeEstimate = {0, 1}};
+    DataBlk block = block_of("x", 1);
+    ApiSessInfo info = {.stVersion = ApiSessInfoVersion};
+    EXPECT(DSM_RC_OK, dsmBeginTxn(handle));
+    EXPECT(DSM_RC_OK, bind_name(handle, &name));
+    EXPECT(DSM_RC_OK, dsmSendObj(handle, stArchive, NULL, &name, &attributes, &block));
+    dsInt16_t code = DSM_RC_OK;
+    for (unsigned i = 0; i < 1000 && code == DSM_RC_OK; i++) {
+        seconds_ahead += 10;
+        code = dsmSendData(handle, &block);
+        EXPECT(DSM_RC_OK, dsmQuerySessInfo(other, &info)); /* gives the server its turn */
+    }
+    EXPECT(DSM_RC_WILL_ABORT, code);
+    EXPECT(DSM_RC_OK, dsmEndSendObj(handle));
+    expect_refused(handle, DSM_RS_ABORT_FS_NOT_DEFINED);
+    EXPECT(DSM_RC_OK, dsmTerminate(handle));
+    EXPECT(DSM_RC_OK, dsmTerminate(other));
+}
+
 static void test_limits(void)
 {
     dsUint32_t handle = open_session();
@@ -173,6 +215,7 @@ void test_transactions(void)
 {
     test_votes();
     test_doomed_transactions();
+    test_slow_sender();
     test_limits();
     test_destinations();
 }
