@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import groupby
 from typing import Any
 
 from awscrt import checksums
@@ -18,7 +19,7 @@ from .archives import Archive, Archives, Space
 from .changes import Group
 from .digests import Buffer
 from .refusals import AlreadyHeld, NoSuchArchive, NoSuchSpace, NotOwner, WrongRetentionEvent
-from .segments import LargeTransaction, Location, RecordHeader
+from .segments import Location, RecordHeader
 
 
 class Event(IntEnum):
@@ -59,12 +60,12 @@ class Transaction:
     deletes: list[int] = field(default_factory=list)
     event: Event | None = None
     event_ids: Sequence[int] = ()
-    own_segment: LargeTransaction | None = None
+    is_written: bool = False  # to segments of its own
 
     @property
     def size(self) -> int:
         """Bytes that the group commit is to write."""
-        return 0 if self.own_segment is not None else sum(archive.size for archive in self.archives)
+        return 0 if self.is_written else sum(archive.size for archive in self.archives)
 
     def apply(self, group: Group) -> None:
         archives = group.catalogue.archives
@@ -72,7 +73,7 @@ class Transaction:
             space = archives.spaces.get(number)
             if space is None or space.node != self.node:
                 raise NoSuchSpace
-        if self.archives and self.own_segment is None:
+        if self.archives and not self.is_written:
             group.require_space()
         doomed = list(self._mine(archives, self.deletes))
         for row in doomed:
@@ -132,7 +133,9 @@ class Transaction:
                 None, 0, new.estimate, new.size, location.segment, location.offset, new.block_crcs, new.description,
                 new.info,
             ))  # fmt: skip
-        archives.add(rows, sum(len(new.record_key) for new in self.archives))
+        for _, part in groupby(zip(rows, self.archives, strict=True), key=lambda pair: pair[0].segment):
+            of_segment = list(part)
+            archives.add([row for row, _ in of_segment], sum(len(new.record_key) for _, new in of_segment))
         for number in {new.space for new in self.archives}:
             archives.put_space(archives.spaces[number]._replace(archived_ms=now_ms))
         group.count(len(rows), sum(row.size for row in rows))

@@ -218,6 +218,7 @@ class Catalogue(Queries):
             self.archives = Archives(self._connection, self._use)
             self._define(classes)
             self._load()
+            self._sequence = itertools.count(self.state.next_sequence)
         except sqlite3.DatabaseError as failed:
             raise Damaged(f"the catalogue {self._path} cannot be read: {failed}; restore it from a copy") from failed
 
@@ -263,7 +264,6 @@ class Catalogue(Queries):
             "SELECT store_id, commits, next_sequence, clock_ms FROM state"
         ).fetchone())  # fmt: skip
         self._store_id = self.state.store_id
-        self._sequence = itertools.count(self.state.next_sequence)
         self.buckets = {row[1]: _bucket(row) for row in execute(f"SELECT {_BUCKET_COLUMNS} FROM buckets ORDER BY name")}
         self.segments = {row[0]: SegmentUse(*row[1:]) for row in execute("SELECT * FROM segments")}
         self.empty_segments: set[int] = set()
@@ -317,12 +317,10 @@ class Catalogue(Queries):
 
         Sequence numbers that it took stay taken: bytes of it may have reached a segment.
         """
-        sequence = self._sequence
         self._new.clear()
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._load()
-        self._sequence = sequence
 
     # Changes; only between begin and commit.
 

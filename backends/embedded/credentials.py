@@ -7,15 +7,15 @@ are never printed.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from archiver.errors import StoreError, UsageError
+from archiver.errors import UsageError
 
-from .owner_file import write_for_owner
+from .owner_file import read_entries, write_for_owner
 
 FILE_NAME = "credentials.json"
 DEFAULT_NAME = "default"
@@ -55,22 +55,11 @@ def parse_request(text: str) -> tuple[str, frozenset[str]]:
 
 def load(folder: Path) -> dict[str, Credential]:
     """The credentials in a store's folder by name; none if there is no file yet. Raises StoreError."""
-    path = folder / FILE_NAME
-    try:
-        entries = json.loads(path.read_text("utf-8"))["credentials"]
-        return {
-            entry["name"]: Credential(
-                entry["name"], entry["access_key"], entry["secret_key"], frozenset(entry["without"])
-            )
-            for entry in entries
-        }
-    except FileNotFoundError:
-        return {}
-    except OSError as failed:
-        raise StoreError(f"{path} cannot be read: {failed.strerror}") from failed
-    except (ValueError, KeyError, TypeError):
-        # The parser's own message could quote a secret.
-        raise StoreError(f"{path} is not a credentials file; restore it, or delete it to get new credentials") from None
+
+    def credential(entry: Any) -> Credential:
+        return Credential(entry["name"], entry["access_key"], entry["secret_key"], frozenset(entry["without"]))
+
+    return {each.name: each for each in read_entries(folder / FILE_NAME, "credentials", credential)}
 
 
 def ensure(folder: Path, requests: Iterable[str] = ()) -> dict[str, Credential]:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from archiver.errors import StoreError, UsageError
+from archiver.errors import UsageError
 
-from .owner_file import write_for_owner
+from .owner_file import read_entries, write_for_owner
+from .refusals import WriteFailed
 
 FILE_NAME = "nodes.json"
 DEFAULT_NAME = "ARCHIVER"
@@ -70,9 +71,17 @@ class Nodes:
         return self._nodes.get(name.decode("ascii", "replace").upper())
 
     def change_key(self, name: str, salt: bytes, iterations: int, key: bytes) -> None:
-        """The node has a password of its own choice from now on; durable when this returns."""
+        """The node has a password of its own choice from now on; durable when this returns.
+
+        Raises WriteFailed, and then nothing has changed.
+        """
+        before = self._nodes[name]
         self._nodes[name] = Node(name, salt, iterations, key, None)
-        self._write()
+        try:
+            self._write()
+        except OSError as failed:
+            self._nodes[name] = before
+            raise WriteFailed(f"{self._folder / FILE_NAME} cannot be written: {failed}") from failed
 
     def _write(self) -> None:
         entries = [
@@ -105,23 +114,9 @@ def _invented(name: str) -> Node:
 
 def load(folder: Path) -> dict[str, Node]:
     """The nodes in a store's folder by name; none if there is no file yet. Raises StoreError."""
-    path = folder / FILE_NAME
-    try:
-        entries = json.loads(path.read_text("utf-8"))["nodes"]
-        return {
-            entry["name"]: Node(
-                entry["name"],
-                base64.b64decode(entry["salt"], validate=True),
-                int(entry["iterations"]),
-                base64.b64decode(entry["key"], validate=True),
-                entry["password"],
-            )
-            for entry in entries
-        }
-    except FileNotFoundError:
-        return {}
-    except OSError as failed:
-        raise StoreError(f"{path} cannot be read: {failed.strerror}") from failed
-    except (ValueError, KeyError, TypeError):
-        # The parser's own message could quote a password.
-        raise StoreError(f"{path} is not a file of nodes; restore it, or delete it to get new passwords") from None
+
+    def node(entry: Any) -> Node:
+        salt, key = (base64.b64decode(entry[field], validate=True) for field in ("salt", "key"))
+        return Node(entry["name"], salt, int(entry["iterations"]), key, entry["password"])
+
+    return {each.name: each for each in read_entries(folder / FILE_NAME, "nodes", node)}

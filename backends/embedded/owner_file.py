@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from archiver.errors import StoreError
 
 from .segments import sync_folder
+
+Entry = TypeVar("Entry")
+
+
+def read_entries(path: Path, list_name: str, entry_of: Callable[[Any], Entry]) -> list[Entry]:
+    """The entries of the document's one list; none if there is no file yet. Raises StoreError."""
+    try:
+        return [entry_of(each) for each in json.loads(path.read_text("utf-8"))[list_name]]
+    except FileNotFoundError:
+        return []
+    except OSError as failed:
+        raise StoreError(f"{path} cannot be read: {failed.strerror}") from failed
+    except (ValueError, KeyError, TypeError):
+        # The parser's own message could quote a secret.
+        raise StoreError(f"{path} is not a {list_name} file; restore it, or delete it to get new {list_name}") from None
 
 
 def write_for_owner(path: Path, document: dict[str, Any]) -> None:

@@ -17,7 +17,6 @@ later one than the catalogue's next proves that the catalogue has lost commits.
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
 import struct
@@ -137,10 +136,8 @@ class SegmentFile:
         """Fill `buffer` if memory holds all of those bytes; never waits for the disk."""
         try:
             return os.preadv(self.fd, [buffer], offset, os.RWF_NOWAIT) == len(buffer)
-        except OSError as refused:
-            if refused.errno in (errno.EAGAIN, errno.EOPNOTSUPP):
-                return False
-            raise
+        except OSError:
+            return False  # not in memory, or not readable at all, which `read` will say
 
     def read(self, buffer: bytearray, offset: int) -> None:
         """Fill `buffer`, waiting for the disk.

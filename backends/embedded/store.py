@@ -129,6 +129,7 @@ class Store:
         self._buckets = self._catalogue.buckets
         self._spaces = self._catalogue.archives.spaces
         self._held = self._catalogue.held()
+        self._committed = self._catalogue.state.commits
 
     # Reading.
 
@@ -257,7 +258,7 @@ class Store:
     def begin_large_transaction(self) -> LargeTransaction:
         """The same for a transaction, then given to `transact` or `abandon`. Blocks."""
         number, file = self._create_segment()
-        return LargeTransaction(number, file, self._catalogue.state.commits + 1)
+        return LargeTransaction(number, file, self._committed + 1)
 
     def take_sequence(self) -> int:
         """A number for an object of a large transaction; from any thread."""

@@ -6,8 +6,6 @@ buffer is used again as soon as nobody looks at its bytes any more.
 
 from __future__ import annotations
 
-import sys
-
 BUFFER_BYTES = 1 << 20  # more than the longest frame that is parsed in one piece, and room for more to come
 _KEPT_MAX = 48
 
@@ -21,11 +19,19 @@ class ReceiveBuffers:
     def take(self) -> bytearray:
         """A buffer that nobody uses; what it holds means nothing."""
         for buffer in self._kept:
-            # Held by the list, by the loop's name and by the call: no session is filling it, and no view of an object
-            # in it is left.
-            if sys.getrefcount(buffer) == 3:
+            if _is_free(buffer):
                 return buffer
         buffer = bytearray(BUFFER_BYTES)
         if len(self._kept) < _KEPT_MAX:
             self._kept.append(buffer)
         return buffer
+
+
+def _is_free(buffer: bytearray) -> bool:
+    """Whether no view is left of it, neither a session's that fills it nor an object's that lies in it."""
+    try:
+        buffer.append(0)  # what is looked at cannot change its length
+    except BufferError:
+        return False
+    buffer.pop()
+    return True

@@ -103,8 +103,7 @@ class TsmDoor:
     async def close(self) -> None:
         """Let votes under way finish, drop every session."""
         for session in list(self._sessions):
-            if not session.is_waiting_for_the_store:
-                session.drop()
+            session.finish()
         while self._work:
             await asyncio.gather(*self._work, return_exceptions=True)
         for session in list(self._sessions):

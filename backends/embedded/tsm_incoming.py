@@ -1,4 +1,4 @@
-"""A transaction as it arrives: objects collected in memory or, when they are large, in a segment of their own.
+"""A transaction as it arrives: objects collected in memory or, when they are large, in segments of their own.
 
 One idea: what fits goes to the writer with the vote and shares its sync with other sessions; what does not is
 written while it arrives, by a thread, with a bound on what waits for it. Either way nothing of it exists before
@@ -25,6 +25,11 @@ from .tsm_codes import TXN_LIMIT_EXCEEDED, reason
 OBJECTS_MAX = 4096  # in one transaction
 _WRITE_BYTES_MIN = 1 << 20  # going to a thread and back for less costs more than writing it
 _WAITING_BYTES_MAX = 8 << 20
+# Of objects, before the next one begins another segment. So once some of them are deleted, compaction never has more
+# than this to move, however large the last one is: while that lives, most of its segment does.
+_SEGMENT_BYTES_MAX = 64 << 20
+_KEPT_BYTES_MAX = 4 * LARGE_BYTES  # of buffers; more is mostly what lies between an object's bytes
+_PIECE_BYTES_MIN = 4096  # smaller ones are copied together: each by itself would cost more than it holds
 
 
 @dataclass(slots=True)
@@ -47,6 +52,7 @@ class Incoming:
         self._flow = flow
         self._object: NewArchive | None = None
         self._bytes = 0  # in memory
+        self._kept_bytes = 0  # of buffers that objects may lie in
         self._count = 0  # of objects, deletes and events
         self._spool: _Spool | None = None
         self._key_starts: dict[int, bytes] = {}
@@ -73,7 +79,7 @@ class Incoming:
         return start
 
     def data(self, view: memoryview) -> None:
-        """Bytes of the object; they are not copied, and stay the sender's to leave alone."""
+        """Bytes of the object; many at once are not copied, and stay the sender's to leave alone."""
         new = self._object
         if self.lost is not None or new is None:
             return
@@ -81,7 +87,12 @@ class Incoming:
         if self._spool is not None:
             self._spool.data(view)
             return
-        new.content.append(view)
+        if len(view) >= _PIECE_BYTES_MIN:
+            new.content.append(view)
+        elif new.content and isinstance(new.content[-1], bytearray):
+            new.content[-1] += view
+        else:
+            new.content.append(bytearray(view))
         self._bytes += len(view)
         if self._bytes > LARGE_BYTES:
             self._to_spool()
@@ -96,6 +107,12 @@ class Incoming:
             return
         new.block_crcs = _block_crcs(new)
 
+    def turned_over(self, buffer_bytes: int) -> None:
+        """The sender goes on in another buffer; the old one stays in memory if any object lies in it."""
+        self._kept_bytes += buffer_bytes
+        if self._kept_bytes > _KEPT_BYTES_MAX and self._spool is None and self.transaction.archives:
+            self._to_spool()
+
     def delete(self, number: int) -> None:
         if self._has_room(1):
             self.transaction.deletes.append(number)
@@ -107,7 +124,8 @@ class Incoming:
     async def commit(self) -> int:
         """0 once everything is durable, or the reason why nothing happened."""
         if self.lost is None and self._spool is not None:
-            self.transaction.own_segment = await self._spool.finish()
+            await self._spool.finish()
+            self.transaction.is_written = True
         if self.lost is not None:
             await self.abandon()
             return self.lost
@@ -177,7 +195,8 @@ class _Spool:
         self._jobs: list[tuple[str, NewArchive | Buffer | None]] = []
         self._waiting_bytes = 0
         self._paused = False
-        self._segment: LargeTransaction | None = None
+        self._segments: list[LargeTransaction] = []
+        self._segment_bytes = 0  # in the last of them
         self._object: NewArchive | None = None  # the thread's from here on
         self._crcs = BlockCrcs()
         self._more = asyncio.Event()
@@ -188,27 +207,35 @@ class _Spool:
         self._add("begin", new, 0)
 
     def data(self, piece: Buffer) -> None:
-        self._add("data", piece, len(piece))
+        last = self._jobs[-1][1] if self._jobs else None
+        if len(piece) >= _PIECE_BYTES_MIN:
+            self._add("data", piece, len(piece))
+        elif isinstance(last, bytearray):
+            last += piece
+            self._wait_for(len(piece))
+        else:
+            self._add("data", bytearray(piece), len(piece))
 
     def end(self) -> None:
         self._add("end", None, 0)
 
-    async def finish(self) -> LargeTransaction | None:
-        """The segment, written and synced; None if that failed."""
+    async def finish(self) -> None:
+        """Return when everything is written and synced, or the transaction lost."""
         self._ended = True
         self._more.set()
         await self._task
-        return self._segment
 
     async def abandon(self) -> None:
         self._jobs.clear()
         await self.finish()
-        if self._segment is not None:
-            await self._store.abandon(self._segment)
-            self._segment = None
+        while self._segments:
+            await self._store.abandon(self._segments.pop())
 
     def _add(self, what: str, value: NewArchive | Buffer | None, size_bytes: int) -> None:
         self._jobs.append((what, value))
+        self._wait_for(size_bytes)
+
+    def _wait_for(self, size_bytes: int) -> None:
         self._waiting_bytes += size_bytes
         if self._waiting_bytes > _WAITING_BYTES_MAX and not self._paused:
             self._paused = True
@@ -238,9 +265,6 @@ class _Spool:
 
     def _write(self, jobs: list[tuple[str, NewArchive | Buffer | None]], is_last: bool) -> int:
         """In the thread: carry out what waits; how many bytes that were."""
-        if self._segment is None:
-            self._segment = self._store.begin_large_transaction()
-        segment = self._segment
         pieces: list[Buffer] = []
         written = 0
         for what, value in jobs:
@@ -251,19 +275,33 @@ class _Spool:
                 pieces.append(value)
                 written += len(value)
                 continue
-            segment.write(pieces)
+            self._append(pieces)
             pieces = []
             if what == "begin":
                 assert isinstance(value, NewArchive)
                 self._object, self._crcs = value, BlockCrcs()
-                segment.begin(value.record_key)
+                self._segment_for_next().begin(value.record_key)
             else:
                 new = self._object
                 assert new is not None
                 new.block_crcs = self._crcs.all()
                 new.id = self._store.take_sequence()
-                new.location = segment.end(new.record_key, new.id, new.block_crcs)
-        segment.write(pieces)
-        if is_last:
-            segment.sync()
+                new.location = self._segments[-1].end(new.record_key, new.id, new.block_crcs)
+        self._append(pieces)
+        if is_last and self._segments:
+            self._segments[-1].sync()
         return written
+
+    def _append(self, pieces: list[Buffer]) -> None:
+        if pieces:
+            self._segments[-1].write(pieces)
+            self._segment_bytes += sum(map(len, pieces))
+
+    def _segment_for_next(self) -> LargeTransaction:
+        """The segment in which the next object begins."""
+        if not self._segments or self._segment_bytes > _SEGMENT_BYTES_MAX:
+            if self._segments:
+                self._segments[-1].sync()
+            self._segments.append(self._store.begin_large_transaction())
+            self._segment_bytes = 0
+        return self._segments[-1]

@@ -29,6 +29,7 @@ from .tsm_streams import Caller, StreamFailed
 
 _ROOM_BYTES_MIN = 64 << 10
 _WRITE_BYTES_MAX = 1 << 20
+_UNREAD_BYTES_MAX = 8 << 20  # more than any stream has under way
 
 # As dsmUpdateFS and dsmUpdateObj have them.
 _SPACE_TYPE, _SPACE_INFO, _SPACE_OCCUPANCY, _SPACE_CAPACITY = 0x02, 0x04, 0x20, 0x40
@@ -78,6 +79,7 @@ class TsmSession(asyncio.BufferedProtocol):
         self._nonces = b""
         self._incoming: Incoming | None = None
         self._busy = False  # waits for the store before it parses on
+        self._is_last = False  # what it waits for is the last that it does
         self._stream: asyncio.Task[None] | None = None
         self._stops_stream = False
         self._reading_paused = 0  # by how many reasons
@@ -119,11 +121,17 @@ class TsmSession(asyncio.BufferedProtocol):
 
     @property
     def is_waiting_for_the_store(self) -> bool:
-        return self._busy
+        return self._busy or (self._incoming is not None and self._reading_paused > 0)
 
     def drop(self) -> None:
         """End it without a word: its client is silent."""
         self._transport.abort()
+
+    def finish(self) -> None:
+        """End it, once what it waits for is done and answered."""
+        self._is_last = True
+        if not self._busy:
+            self._transport.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if len(self._buffer) - self._end < _ROOM_BYTES_MIN:
@@ -140,6 +148,8 @@ class TsmSession(asyncio.BufferedProtocol):
 
     def _turn_over(self) -> None:
         """Go on in a new buffer; the old one lives as long as objects lie in it."""
+        if self._incoming is not None:
+            self._incoming.turned_over(len(self._buffer))
         rest = self._view[self._start : self._end]
         buffer = self._door.buffers.take()
         buffer[: len(rest)] = rest
@@ -157,7 +167,11 @@ class TsmSession(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _send(self, data: Buffer) -> None:
+        if self._transport.is_closing():
+            return
         self._transport.write(data)
+        if self._transport.get_write_buffer_size() > _UNREAD_BYTES_MAX:
+            self.drop()  # its client asks and never listens
 
     def _refuse(self, code: int) -> None:
         """The last word."""
@@ -246,8 +260,7 @@ class TsmSession(asyncio.BufferedProtocol):
         return self._incoming
 
     def _say_lost(self, code: int) -> None:
-        if not self._transport.is_closing():
-            self._send(tsm_frames.will_abort(code))
+        self._send(tsm_frames.will_abort(code))
 
     def _wait_for(self, work: Awaitable[None]) -> None:
         """Parse no further until this is done."""
@@ -262,9 +275,10 @@ class TsmSession(asyncio.BufferedProtocol):
             finally:
                 self._busy = False
                 self.heard_at = self._loop.time()
+                if self._is_last:
+                    self._transport.close()
                 self._resume_reading()
-            if not self._transport.is_closing():
-                self._parse()
+            self._parse()
 
         self._door.spawn(wait())
 
@@ -314,7 +328,11 @@ class TsmSession(asyncio.BufferedProtocol):
             return
         mask = mac(node.key, "mask", about)
         key = bytes(left ^ right for left, right in zip(change.masked_key, mask, strict=True))
-        self._door.nodes.change_key(node.name, change.salt, change.iterations, key)
+        try:
+            self._door.nodes.change_key(node.name, change.salt, change.iterations, key)
+        except StoreError as failed:
+            self._send(tsm_frames.answer(tsm_codes.reason(failed)))
+            return
         self._send(tsm_frames.answer(0))
 
     # Requests with one answer.
@@ -460,7 +478,7 @@ class TsmSession(asyncio.BufferedProtocol):
         code = 0
         try:
             async for piece in pieces:
-                if self._stops_stream:
+                if self._stops_stream or self._transport.is_closing():
                     break
                 self._send(piece)
                 if not self._may_write.is_set():

@@ -6,6 +6,7 @@ and the end are the session's.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from .store import Store
 from .tsm_frames import ArchiveQuery, Kind, Wanted
 
 _ROWS_AT_ONCE = 100
+_LOOK_AT_ONCE = 500
 _SMALL_BYTES = 64 << 10  # objects up to here travel together
 _TOGETHER_BYTES = 256 << 10
 
@@ -47,7 +49,9 @@ async def archives(store: Store, caller: Caller, query: ArchiveQuery) -> AsyncIt
     indexes = {number: index for index, number in enumerate(classes)}
     rows: list[bytes] = []
     found = False
-    for archive in store.queries.archives.of_space(space.id, *_bounds(query.hl, query.ll)):
+    for looked_at, archive in enumerate(store.queries.archives.of_space(space.id, *_bounds(query.hl, query.ll)), 1):
+        if not looked_at % _LOOK_AT_ONCE:
+            await asyncio.sleep(0)  # others wait for this thread, too
         kept_by = classes[archive.class_id]
         if not _matches(query, archive, kept_by.expires_ms(archive.archived_ms, archive.event_ms), caller):
             continue
@@ -89,10 +93,15 @@ def matches(pattern: bytes, value: bytes) -> bool:
     if compiled is None:
         if len(_patterns) > 100:
             _patterns.clear()
-        # Runs of stars mean one: more of them would only make the search slow.
-        parts = re.split(rb"(\*+|\?)", pattern)
-        source = b"".join(b".*" if part[:1] == b"*" else b"." if part == b"?" else re.escape(part) for part in parts)
-        compiled = _patterns[pattern] = re.compile(source, re.DOTALL)
+        # What follows a star is taken where it first fits, for good: going back could only find less room for the
+        # rest, and with many stars would take for ever.
+        first, *others = (
+            b"".join(b"." if part == b"?" else re.escape(part) for part in re.split(rb"(\?)", literal))
+            for literal in re.split(rb"\*+", pattern)
+        )
+        middle = b"".join(b"(?>.*?" + each + b")" for each in others[:-1])
+        last = b".*" + others[-1] if others else b""
+        compiled = _patterns[pattern] = re.compile(first + middle + last, re.DOTALL)
     return compiled.fullmatch(value) is not None
 
 

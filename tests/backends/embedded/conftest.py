@@ -1,77 +1,21 @@
-"""A real store in a process of its own, started once, and boto3 clients for it."""
+"""Buckets of the embedded store that runs for all backends' tests, and cores and doors of a test's own."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 
-from backends.embedded import process
 from backends.embedded.changes import CreateBucket
-from backends.embedded.process import StoreProcess
 from backends.embedded.store import Store
 from tests.backends.embedded.core_calls import Disk
-
-# Names say what the credential lacks.
-CREDENTIALS = ("no-bypass:without=bypass", "no-retention:without=retention", "no-hold:without=hold",
-               "no-delete:without=delete", "reader:without=bypass,retention,hold,delete")  # fmt: skip
+from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.tsm_client import Client
 
 _numbers = itertools.count()
-
-
-def s3_client(store: StoreProcess, name: str = "default", **config: Any) -> Any:
-    """A boto3 client with one of the store's credentials, which reports every answer as it is."""
-    credential = store.credentials[name]
-    return boto3.client(
-        "s3",
-        endpoint_url=store.endpoint,
-        region_name="us-east-1",
-        aws_access_key_id=credential.access_key,
-        aws_secret_access_key=credential.secret_key,
-        config=Config(retries={"total_max_attempts": 1}, **config),
-    )
-
-
-@pytest.fixture
-def until() -> datetime:
-    """A retain-until date in five minutes, in whole seconds as clients send it."""
-    return datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=5)
-
-
-@pytest.fixture(scope="session")
-def connect() -> Callable[..., Any]:
-    """Makes a boto3 client for any store process."""
-    return s3_client
-
-
-@pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
-    with process.start(tmp_path_factory.mktemp("store"), credentials=CREDENTIALS) as running:
-        yield running
-        assert running.is_running(), running.log()
-
-
-@pytest.fixture(scope="session")
-def s3(store: StoreProcess) -> Any:
-    return s3_client(store)
-
-
-@pytest.fixture(scope="session")
-def as_credential(store: StoreProcess) -> Callable[[str], Any]:
-    clients: dict[str, Any] = {}
-
-    def client(name: str) -> Any:
-        if name not in clients:
-            clients[name] = s3_client(store, name)
-        return clients[name]
-
-    return client
 
 
 @pytest.fixture
@@ -121,3 +65,17 @@ async def core(data_dir: Path, disk: Disk, said: list[str]) -> AsyncIterator[Sto
     await opened.change(CreateBucket("b", object_lock=True))
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def door(data_dir: Path) -> Iterator[RunningDoor]:
+    """The TSM door of a store in this process."""
+    with RunningDoor(data_dir) as running:
+        yield running
+
+
+@pytest.fixture
+def tsm(door: RunningDoor) -> Iterator[Client]:
+    """A session of the store's own node, for all owners."""
+    with door.sign_on() as client:
+        yield client

@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 
 from archiver.errors import Damaged
-from backends.embedded import commits, compaction
+from backends.embedded import commits, compaction, tsm_incoming
+from backends.embedded.archive_changes import Event, NewArchive, Transaction
+from backends.embedded.archives import Archive, Space
 from backends.embedded.catalogue import Version
 from backends.embedded.changes import CreateBucket, Delete, DeleteBucket
 from backends.embedded.refusals import Locked, NoSuchKey
 from backends.embedded.rules import Lock, Mode, Retention
+from backends.embedded.segments import RecordHeader
 from backends.embedded.store import Store
+from backends.embedded.tsm_incoming import Flow, Incoming
 from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
 
 ROLL_BYTES = 4000
@@ -275,3 +279,144 @@ async def test_a_large_objects_segment_is_not_appended_to(data_dir: Path, monkey
     await store.put(put("small", b"small"))
     assert len(files(data_dir)) == 2
     store.close()
+
+
+# Archives, which lie in the same segments.
+
+
+async def archive(store: Store, contents: dict[str, bytes], *, large: bool = False) -> None:
+    """One transaction as the TSM door makes it; its objects may be deleted at once."""
+    space, _ = await store.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
+    names = {each.name: number for number, each in store.management_classes.items()}
+    incoming = Incoming(store, "N", b"", Flow(lambda: None, lambda: None, lambda code: None))
+    for name, content in contents.items():
+        incoming.begin(NewArchive(space.id, names["NONE"], 1, 0, b"", 0, b"/d", name.encode(), b"", b""))
+        incoming.data(memoryview(content))
+        incoming.end()
+    assert (incoming._spool is not None) is large
+    assert await incoming.commit() == 0
+
+
+def archives(store: Store) -> dict[str, Archive]:
+    found: dict[str, Archive] = {}
+    for space in store.spaces:
+        found |= {row.ll.decode(): row for row in store.queries.archives.of_space(space, (b"", b""), (b"\xff", b""))}
+    return found
+
+
+async def archived(store: Store) -> dict[str, bytes]:
+    return {name: bytes(await store.read(row, 0, row.size)) for name, row in archives(store).items()}
+
+
+def apart_from_place(rows: dict[str, Archive]) -> dict[str, Archive]:
+    return {name: row._replace(segment=0, offset=0) for name, row in rows.items()}
+
+
+async def test_archives_and_versions_are_moved_out_of_the_same_segments(
+    core: Store, data_dir: Path, tmp_path: Path
+) -> None:
+    contents: dict[str, bytes] = {}
+    kept: dict[str, bytes] = {}
+    for first in range(0, 48, 4):
+        more = {
+            f"{number:03d}": os.urandom(0 if number % 7 == 3 else OBJECT_BYTES) for number in range(first, first + 4)
+        }
+        await archive(core, more)
+        kept |= more
+        for key, content in more.items():
+            await core.put(put(key, content[::-1]))
+            contents[key] = content[::-1]
+    before, statistics = archives(core), core.statistics()
+    assert {row.segment for row in before.values()} & {version.segment for version in versions(core).values()}
+    sealed = files(data_dir)[:-1]
+    committed = core._catalogue.state.commits
+    held = [before[name].id for name in list(kept)[::8]]
+    await core.transact(Transaction("N", b"", event=Event.HOLD, event_ids=held))
+    before = archives(core)
+    gone = [name for name in kept if int(name) % 4]
+    await core.transact(Transaction("N", b"", deletes=[before[name].id for name in gone]))
+    await delete(core, contents, gone)
+    for name in gone:
+        del kept[name], before[name]
+    await until(core, lambda: not set(sealed) & set(files(data_dir)))
+    for name, row in archives(core).items():
+        if (row.segment, row.offset) != (
+            before[name].segment,
+            before[name].offset,
+        ):  # its record names the commit that moved it, as every record does its own
+            record = core._segments.file(row.segment).header_at(row.offset - RecordHeader.length(len("N/fs/d") + 6))
+            assert record is not None
+            assert record.key == b"N\0/fs\0/d\0" + name.encode()
+            assert record.commit > committed
+    after = core.statistics()
+    assert after.bytes_moved >= sum(map(len, kept.values()))
+    assert after.segment_bytes < statistics.segment_bytes / 2
+    assert (after.objects, after.bytes) == (2 * len(kept), 2 * sum(map(len, kept.values())))
+    shutil.copytree(data_dir, tmp_path / "copy")
+    reopened = Store.open(tmp_path / "copy")
+    for store in (core, reopened):
+        assert apart_from_place(archives(store)) == apart_from_place(before)
+        assert await archived(store) == kept
+        assert {key: await content_of(store, key) for key in contents} == contents
+        for number in held:
+            with pytest.raises(Locked):
+                await store.transact(Transaction("N", b"", deletes=[number]))
+    reopened.close()
+
+
+async def test_an_archive_that_moves_while_it_is_read_is_read_on(core: Store, data_dir: Path) -> None:
+    contents = {f"{number:03d}": os.urandom(OBJECT_BYTES) for number in range(48)}
+    for name, content in contents.items():
+        await archive(core, {name: content})
+    looked_up = archives(core)
+    under_way = core.read_blocks(looked_up["000"], 0, OBJECT_BYTES)
+    deletes = [row.id for name, row in looked_up.items() if int(name) % 4]
+    await core.transact(Transaction("N", b"", deletes=deletes))
+    sealed = {f"{row.segment:08d}.seg" for name, row in looked_up.items() if name < "040"}
+    await until(core, lambda: not sealed & set(files(data_dir)))
+    core._segments._open.clear()
+    assert b"".join([bytes(block) async for block in under_way]) == contents["000"]
+    assert bytes(await core.read(looked_up["004"], 0, OBJECT_BYTES)) == contents["004"]
+    with pytest.raises(NoSuchKey):
+        await core.read(looked_up["001"], 0, OBJECT_BYTES)
+
+
+async def test_a_damaged_archive_stays_where_it_is(core: Store, disk: Disk, data_dir: Path, said: list[str]) -> None:
+    for number in range(48):
+        await archive(core, {f"{number:03d}": os.urandom(OBJECT_BYTES)})
+    disk.free = 0
+    rows = archives(core)
+    await core.transact(Transaction("N", b"", deletes=[row.id for name, row in rows.items() if int(name) % 4]))
+    damaged = rows["004"]
+    path = data_dir / "segments" / f"{damaged.segment:08d}.seg"
+    data = bytearray(path.read_bytes())
+    data[damaged.offset + 10] ^= 1
+    path.write_bytes(data)
+    disk.free = PLENTY
+    others = {f"{row.segment:08d}.seg" for row in rows.values()} - {path.name, files(data_dir)[-1]}
+    await until(core, lambda: not others & set(files(data_dir)) and len(said) >= 2)
+    assert f"object '/d004' in {path}, byte {damaged.offset}, is damaged" in said[0]
+    assert archives(core)["004"] == damaged
+    with pytest.raises(Damaged, match="object '/d004' is damaged"):
+        await core.read(damaged, 0, damaged.size)
+
+
+@pytest.mark.parametrize("gone", [(0, 1, 2), (3,), (4, 5), (0, 3, 4), (1, 2, 3, 4)])
+async def test_what_is_moved_of_a_large_transaction_is_never_larger_than_a_segments_share(
+    core: Store, data_dir: Path, monkeypatch: pytest.MonkeyPatch, gone: tuple[int, ...]
+) -> None:
+    """An object is moved in one piece of memory: a huge one must never have to be."""
+    monkeypatch.setattr(tsm_incoming, "LARGE_BYTES", 1000)
+    monkeypatch.setattr(tsm_incoming, "_SEGMENT_BYTES_MAX", 2000)
+    sizes = (500, 1600, 30_000, 40_000, 1200, 1300)
+    contents = {f"{number}": os.urandom(size) for number, size in enumerate(sizes)}
+    await archive(core, contents, large=True)
+    before = archives(core)
+    await core.transact(Transaction("N", b"", deletes=[before[f"{number}"].id for number in gone]))
+    dead = {number: use for number, use in core._catalogue.segments.items() if use.live_record_bytes < use.dead_bytes}
+    for use in dead.values():
+        assert use.live_record_bytes < 2000 + 1600 + 500
+    await until(core, lambda: not core._catalogue.sparse_segments - {max(core._catalogue.segments)})
+    assert await archived(core) == {name: content for name, content in contents.items() if int(name) not in gone}
+    for name, row in archives(core).items():
+        assert row.size < 30_000 or row.segment == before[name].segment

@@ -989,8 +989,8 @@ typedef struct sendBufferDataOut_t {
  *
  * Each comment ends with the states it is legal in and with its codes (without DSM_RC_). Not repeated there, because
  * any call with a handle may give them: INVALID_DS_HANDLE, BAD_CALL_SEQUENCE, WRONG_VERSION_PARM, INVALID_PARM for a
- * structure that is NULL, TCPIP_FAILURE once the connection is lost, COMM_PROTOCOL_ERROR, and NO_MEMORY. A call that fails leaves the state as it was. The
- * handle is examined first, then the state, then the other arguments.
+ * structure that is NULL, TCPIP_FAILURE once the connection is lost, COMM_PROTOCOL_ERROR, and NO_MEMORY. A call that
+ * fails leaves the state as it was. The handle is examined first, then the state, then the other arguments.
  */
 #if defined(__GNUC__)
 #pragma GCC visibility push(default)
@@ -1093,7 +1093,8 @@ extern dsInt16_t dsmEndTxnEx(dsmEndTxnExIn_t *dsmEndTxnExInP, dsmEndTxnExOut_t *
 
 /* Binds a name to a management class for the send that follows, and fills mcBindKeyP. The binding outlives the
  * transaction. Session, Transaction. Codes: OK, TL_NOACG and TL_NOBCG (the class has no copy group for that kind),
- * TL_EXCLUDED (bound all the same), PS_INVALID_ARCHMC, INVALID_OBJTYPE, INVALID_SENDTYPE, INVALID_PARM, NULL_OBJNAME. */
+ * TL_EXCLUDED (bound all the same), PS_INVALID_ARCHMC, INVALID_OBJTYPE, INVALID_SENDTYPE, INVALID_PARM,
+ * NULL_OBJNAME. */
 extern dsInt16_t dsmBindMC(dsUint32_t dsmHandle, dsmObjName *objNameP, dsmSendType sendType, mcBindKey *mcBindKeyP);
 
 /* Opens an object. sendBuff: sndArchiveData for an archive, it or its descr may be NULL. dataBlkPtr: the first bytes,

@@ -1,0 +1,142 @@
+"""A store with its TSM door in a thread of the test's own process: time, disk and limits are what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import uvloop
+
+from backends.embedded import policy
+from backends.embedded.nodes import Nodes
+from backends.embedded.store import Store
+from backends.embedded.tsm_door import TsmDoor
+from backends.embedded.tsm_session import TsmSession
+from tests.backends.embedded.core_calls import Disk
+from tests.backends.embedded.tsm_client import Client
+
+START_SECONDS = 2_000_000_000
+_WAIT_SECONDS_MAX = 30
+
+Answer = TypeVar("Answer")
+
+
+class Clock:
+    """The host's clock and the time that passes, in one."""
+
+    def __init__(self) -> None:
+        self.seconds: float = START_SECONDS
+
+    @property
+    def now_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+
+class RunningDoor:
+    """Leaving the `with` block closes it and raises what nobody had handled in its loop."""
+
+    def __init__(
+        self, folder: Path, *, clock: Clock | None = None, nodes: Sequence[str] = ("OTHER",),
+        classes: Sequence[str] = (), **limits: float,
+    ) -> None:  # fmt: skip
+        self.clock = clock or Clock()
+        self.disk = Disk()
+        self.said: list[str] = []
+        self.faults: list[dict[str, Any]] = []
+        self._folder = folder
+        self._node_names = nodes
+        self._classes = classes
+        self._limits: dict[str, Any] = limits
+        self.store: Store
+        self.door: TsmDoor
+        self.nodes: Nodes
+
+    def __enter__(self) -> RunningDoor:
+        self.store = Store.open(
+            self._folder,
+            wall_seconds=lambda: self.clock.seconds,
+            elapsed_seconds=lambda: self.clock.seconds,
+            free_bytes=lambda: self.disk.free,
+            say=self.said.append,
+            management_classes=[policy.parse_request(each) for each in self._classes],
+        )
+        self.nodes = Nodes(self._folder, self._node_names)
+        self._loop = uvloop.new_event_loop()
+        self._loop.set_exception_handler(lambda _, context: self.faults.append(context))
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self._listener = self.call(self._listen())
+        self.host, self.port = self._listener.sockets[0].getsockname()
+        return self
+
+    async def _listen(self) -> asyncio.Server:
+        self.door = TsmDoor(self.store, self.nodes, self.said.append, **self._limits)
+        return await asyncio.get_running_loop().create_server(self.door.session, "127.0.0.1", 0)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.call(self._close())
+        gc.collect()  # a task that failed unnoticed says so when it goes
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self.store.close()
+        if kind is None:
+            assert self.faults == []
+
+    async def _close(self) -> None:
+        self._listener.close()
+        await self.door.close()
+        await self.sessions_are(0)
+
+    def call(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Have something done in the door's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_WAIT_SECONDS_MAX)
+
+    def do(self, work: Callable[[], Answer]) -> Answer:
+        async def done() -> Answer:
+            return work()
+
+        return self.call(done())
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let the loop run until it is so."""
+        async with asyncio.timeout(_WAIT_SECONDS_MAX):
+            while not condition():  # noqa: ASYNC110 - nobody tells when a session is cleared away
+                await asyncio.sleep(0)
+
+    async def sessions_are(self, count: int) -> None:
+        await self.until(lambda: len(self.door._sessions) == count and not self.door._work)
+
+    def settled(self, sessions: int) -> None:
+        """Wait until so many sessions are left and the others are cleared away."""
+        self.call(self.sessions_are(sessions))
+
+    @property
+    def session(self) -> TsmSession:
+        """The only one there is."""
+        (only,) = self.door._sessions
+        return only
+
+    def password(self, node: str = "ARCHIVER") -> str:
+        found = self.nodes.get(node.encode())
+        assert found is not None
+        assert found.password is not None
+        return found.password
+
+    def connect(self) -> Client:
+        return Client(self.host, self.port)
+
+    def sign_on(self, node: str = "ARCHIVER", owner: bytes = b"") -> Client:
+        client = self.connect()
+        client.sign_on(node.encode(), self.password(node), owner)
+        return client
+
+    def segments(self) -> list[Path]:
+        return sorted((self._folder / "segments").iterdir())

@@ -1,0 +1,107 @@
+"""The nodes of a store: their file, their names, and what is kept of a password."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.errors import StoreError, UsageError
+from backends.embedded import nodes
+from backends.embedded.nodes import Nodes
+from backends.embedded.refusals import WriteFailed
+
+SALT = bytes(range(16))
+
+
+def test_first_use_makes_nodes_that_only_the_stores_owner_can_read_of(tmp_path: Path) -> None:
+    made = Nodes(tmp_path, ["second"])
+    assert stat.S_IMODE((tmp_path / "nodes.json").stat().st_mode) == 0o600
+    default, second = made.get(b"ARCHIVER"), made.get(b"SECOND")
+    assert default is not None
+    assert second is not None
+    assert default.password is not None
+    assert len(default.password) == 40
+    assert default.password != second.password
+    assert default.key == nodes.key_of(default.password, default.salt, default.iterations)
+
+
+def test_later_uses_keep_them(tmp_path: Path) -> None:
+    Nodes(tmp_path, ["second"])
+    first = nodes.load(tmp_path)
+    Nodes(tmp_path)
+    Nodes(tmp_path, ["SECOND", "third"])
+    again = nodes.load(tmp_path)
+    assert again.pop("THIRD").password
+    assert again == first
+
+
+def test_names_have_no_case(tmp_path: Path) -> None:
+    made = Nodes(tmp_path, ["Mixed.Case-1"])
+    found = made.get(b"mIXED.cASE-1")
+    assert found is not None
+    assert found.name == "MIXED.CASE-1"
+    assert made.get("ärchiver".encode()) is None
+    assert made.get(b"") is None
+
+
+def test_a_node_that_chooses_its_password_is_known_by_the_key_alone(tmp_path: Path) -> None:
+    made = Nodes(tmp_path)
+    before = made.get(b"ARCHIVER")
+    assert before is not None
+    made.change_key("ARCHIVER", SALT, 7, b"k" * 32)
+    for there in (made.get(b"archiver"), nodes.load(tmp_path)["ARCHIVER"]):
+        assert there == nodes.Node("ARCHIVER", SALT, 7, b"k" * 32, None)
+    assert before.password not in (tmp_path / "nodes.json").read_text()
+    assert stat.S_IMODE((tmp_path / "nodes.json").stat().st_mode) == 0o600
+
+
+def test_a_change_that_cannot_be_written_has_not_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Nodes(tmp_path)
+    before = made.get(b"ARCHIVER")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(nodes, "write_for_owner", full)
+    with pytest.raises(WriteFailed, match=r"nodes\.json cannot be written: .*No space"):
+        made.change_key("ARCHIVER", SALT, 7, b"k" * 32)
+    assert made.get(b"ARCHIVER") == before == nodes.load(tmp_path)["ARCHIVER"]
+
+
+def test_neither_key_nor_password_is_ever_shown(tmp_path: Path) -> None:
+    made = Nodes(tmp_path).get(b"ARCHIVER")
+    assert made is not None
+    assert made.password is not None
+    assert made.password not in repr(made)
+    assert repr(made.key) not in repr(made)
+
+
+@pytest.mark.parametrize("text", ["", "two words", "a" * 65, "ä", "tab\t", "a/b"])
+def test_a_name_that_cannot_be_one_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="a name has 1 to 64 letters, digits"):
+        nodes.parse_name(text)
+
+
+@pytest.mark.parametrize(
+    "document", ['{"nodes": [{"name": "X", "password": "hush"', '{"nodes": [{"password": "hush"}]}', "[]"]
+)
+def test_a_damaged_file_is_named_and_its_content_is_not(tmp_path: Path, document: str) -> None:
+    (tmp_path / "nodes.json").write_text(document)
+    with pytest.raises(StoreError, match=r"nodes\.json is not a nodes file") as raised:
+        Nodes(tmp_path)
+    assert "hush" not in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+def test_a_key_that_is_no_text_of_bytes_is_damage(tmp_path: Path) -> None:
+    Nodes(tmp_path)
+    path = tmp_path / "nodes.json"
+    document = json.loads(path.read_text())
+    document["nodes"][0]["key"] = "!"
+    path.write_text(json.dumps(document))
+    with pytest.raises(StoreError, match="is not a nodes file"):
+        nodes.load(tmp_path)
