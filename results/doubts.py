@@ -5,14 +5,16 @@ One idea: each doubt is one sentence that says what looks wrong, by how much, an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from archiver.sizes import format_size
+from archiver.sizes import format_bytes, format_size
 from results.database import RunDatabase
 from results.model import Result
 
 DRIFT_PERCENT = 10.0
 CLOCK_SECONDS = 2.0
+WRITTEN_SHARE_MIN = 0.9  # of the bytes acknowledged, on the device by the end of their phases
 
 
 def doubts(database: RunDatabase) -> list[str]:
@@ -64,6 +66,7 @@ def doubts(database: RunDatabase) -> list[str]:
             f"{len(warm)} retrieve cells are not known to be cold ({' and '.join(words)}): they may have come from "
             "the server's memory"
         )
+    found += _from_memory(results)
     offset = run["platform"]["server_clock_offset_seconds"]
     if offset is not None and abs(offset) > CLOCK_SECONDS:
         found.append(f"the server's clock differs by {offset:+.1f} s; retention dates follow the server's")
@@ -72,6 +75,23 @@ def doubts(database: RunDatabase) -> list[str]:
         "mean nothing"
         for drift in drifts(database)
         if abs(drift.percent) > DRIFT_PERCENT
+    ]
+
+
+def _from_memory(results: Sequence[Result]) -> list[str]:
+    """Whether what was acknowledged had reached the device by then, as far as that can be seen."""
+    seen = [
+        (r.bytes, r.server.disk_write_bytes)
+        for r in results
+        if r.operation == "archive" and r.server is not None and r.server.disk_write_bytes is not None
+    ]
+    acknowledged, written = sum(size for size, _ in seen), sum(size for _, size in seen)
+    if written >= WRITTEN_SHARE_MIN * acknowledged:
+        return []
+    return [
+        f"acknowledged from memory: of {format_bytes(acknowledged)} archived, the device had written "
+        f"{format_bytes(written)} when their phases ended; a power failure would take the rest, and the rates do not "
+        "compare with those of a platform that syncs"
     ]
 
 

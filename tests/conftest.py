@@ -6,20 +6,21 @@ from pathlib import Path
 
 import pytest
 
-AWS_VARIABLES = (
+PLATFORM_VARIABLES = (
     "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",
     "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE",
+    "DSMI_DIR", "DSMI_CONFIG", "DSMI_LOG",
 )  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty ARCHIVER_HOME, and no AWS settings of whoever runs the tests."""
+    """An empty ARCHIVER_HOME, and no AWS or TSM settings of whoever runs the tests."""
     folder = tmp_path / "archiver-home"
     monkeypatch.setenv("ARCHIVER_HOME", str(folder))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-aws-config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-aws-credentials"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    for name in AWS_VARIABLES:
+    for name in PLATFORM_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return folder

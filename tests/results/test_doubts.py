@@ -11,7 +11,7 @@ import pytest
 
 from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
 from results.doubts import doubts
-from results.model import Result
+from results.model import Result, ServerUsage
 
 MakeResult = Callable[..., Result]
 Doubts = Callable[..., list[str]]
@@ -155,6 +155,17 @@ def test_a_first_cell_of_which_nothing_succeeded_has_no_drift(doubts_of: Doubts,
 
 def test_a_drift_checks_own_failures_are_not_of_the_matrix(doubts_of: Doubts, make_result: MakeResult) -> None:
     assert doubts_of(make_result(), drift_checks=(make_result(limited_by="client"),)) == []
+
+
+@pytest.mark.parametrize(("written", "doubted"), [(899_999, True), (900_000, False), (None, False)])
+def test_what_the_device_had_not_written_was_acknowledged_from_memory(
+    doubts_of: Doubts, make_result: MakeResult, written: int | None, doubted: bool
+) -> None:
+    server = ServerUsage(None, None, None, None, 0, written, None)
+    found = doubts_of(make_result(bytes=1_000_000, server=server), make_result("retrieve", server=server))
+    assert [doubt.partition(":")[0] for doubt in found] == (["acknowledged from memory"] if doubted else [])
+    if doubted:
+        assert "of 1.0 MB archived, the device had written 900.0 kB" in found[0]
 
 
 def test_the_gravest_doubt_comes_first(doubts_of: Doubts, make_result: MakeResult) -> None:
