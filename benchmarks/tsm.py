@@ -48,7 +48,7 @@ GOALS = {
     "share_of_writer_1MiB_min": 0.35,
     "clients_to_one_min": 0.95,
     "syncs_per_transaction_below": 1.0,  # group commit: with many clients, each with small transactions
-    "gain_of_clients_min": 1.2,  # or the server's busiest thread or disk is busy:
+    "gain_of_clients_min": 1.2,  # or the server's cores, busiest thread or disk are busy with one:
     "busy_percent_min": 90.0,
 }
 
@@ -118,7 +118,8 @@ def _judged(document: dict[str, Any]) -> dict[str, Any]:
     }
     busy = {
         size: {
-            key: median(document[size], "1", key) for key in ("server_busiest_thread_percent", "disk_busy_percent")
+            key: median(document[size], "1", key)
+            for key in ("server_cores_percent", "server_busiest_thread_percent", "disk_busy_percent")
         }
         for size in gains
     }  # fmt: skip
@@ -182,7 +183,7 @@ def text(document: dict[str, Any]) -> str:
         "",
         f"{PARALLEL_OBJECTS} objects per session",
         f"{'object':<8}{'clients':>9}{'objects/s':>12}{'MB/s':>9}{'to one':>8}{'syncs/session':>15}"
-        f"{'busiest thread':>16}{'disk busy':>11}",
+        f"{'server cores':>14}{'busiest thread':>16}{'disk busy':>11}",
     ]
     for size, object_bytes in (("8KiB", 8192), ("1MiB", 1 << 20)):
         for name in document[size][0]:
@@ -191,18 +192,20 @@ def text(document: dict[str, Any]) -> str:
             if name == "writer":
                 lines.append(f"{line}{'':>12}{rate / 1e6:>9.1f}")
                 continue
-            syncs, thread, disk = (
+            syncs, cores_busy, thread, disk = (
                 median(document[size], name, key)
-                for key in ("syncs_per_session", "server_busiest_thread_percent", "disk_busy_percent")
-            )
+                for key in (
+                    "syncs_per_session", "server_cores_percent", "server_busiest_thread_percent", "disk_busy_percent",
+                )
+            )  # fmt: skip
             to_one = median_ratio(document[size], name, "1", "bytes_per_second")
             line += f"{rate / object_bytes:>12.0f}{rate / 1e6:>9.1f}{to_one:>8.2f}"
-            lines.append(f"{line}{syncs:>15.2f}{thread:>15.0f}%{disk:>10.0f}%")
+            lines.append(f"{line}{syncs:>15.2f}{cores_busy:>13.0f}%{thread:>15.0f}%{disk:>10.0f}%")
     lines += [
         f"1 MiB, one client, share of the writer's rate: {document['share_of_writer_1MiB']:.2f} (goal: at least"
         f" {GOALS['share_of_writer_1MiB_min']}: {verdict(met['share_of_writer_1MiB_min'])})",
         f"more clients against one: never below {GOALS['clients_to_one_min']}: {verdict(met['clients_to_one_min'])};"
-        f" gain of {GOALS['gain_of_clients_min']}, or one client keeps a thread or the disk of the server"
+        f" gain of {GOALS['gain_of_clients_min']}, or one client keeps the server's cores, a thread or the disk"
         f" {GOALS['busy_percent_min']:.0f}% busy: {verdict(met['gain_of_clients_min'])}",
         f"group commit, {SMALL_TRANSACTION_CLIENTS} clients, 8KiB, one object per session:"
         f" {document['syncs_per_transaction']:.2f} syncs per transaction (goal: below"
