@@ -351,7 +351,7 @@ def test_a_dry_run_touches_nothing(home: Path) -> None:
 
 
 def test_ctrl_c_saves_what_finished_and_exits_130(home: Path) -> None:
-    slow = ("--set", "stop.seconds_min=400ms", "--set", "stop.seconds_max=400ms")
+    slow = ("--set", "stop.seconds_min=2s", "--set", "stop.seconds_max=2s")
     process = subprocess.Popen(
         [sys.executable, "-m", "archiver", "run", "dr550", *TINY, *slow, "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
