@@ -6,10 +6,10 @@ DEMO_VENV := .venv-demo
 DEMO_HOME := build/demo
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-long check format bench clean
+.PHONY: help demo test test-platforms test-long platforms check format bench clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(DEMO_VENV)/installed ## measure the quick DR550 matrix on the embedded store, print tables, write the report
 	rm -rf $(DEMO_HOME)
@@ -17,10 +17,16 @@ demo: $(DEMO_VENV)/installed ## measure the quick DR550 matrix on the embedded s
 	ARCHIVER_HOME=$(abspath $(DEMO_HOME)) VENV_BIN=$(abspath $(DEMO_VENV)/bin) sh demo.sh
 
 test: $(VENV)/installed ## run the tests (minutes)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long and not platforms"
+
+test-platforms: $(VENV)/installed ## run the tests against MinIO and versitygw
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m platforms
 
 test-long: $(VENV)/installed ## run the tests that take longer
 	$(BIN)/python -m pytest -q -m long
+
+platforms: $(VENV)/installed ## build MinIO and versitygw into the cache folder (minutes, once; needs Go)
+	$(BIN)/archiver platform install
 
 check: $(VENV)/installed ## format, lint, types
 	$(BIN)/ruff format --check .

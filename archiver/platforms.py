@@ -15,6 +15,7 @@ from pathlib import Path
 import backends
 from archiver.errors import UsageError
 from archiver.home import store_dir
+from archiver.rig import registry, servers
 from archiver.run import HostedStore
 from backends.base import Backend
 from backends.embedded import policy
@@ -24,7 +25,7 @@ from backends.s3.control import Credentials
 from backends.tsm import TsmBackend, TsmOptions
 from backends.tsm.configuration import parse_server, private_configuration
 
-PLATFORMS = ("embedded",)
+PLATFORMS = ("embedded", *servers.KINDS)
 EMBEDDED_DURABILITY = "fsync of data and catalogue before each acknowledgement"
 
 
@@ -89,6 +90,18 @@ def _open_s3(platform: str | None, options: S3Options) -> Iterator[tuple[Backend
     if endpoints:
         yield S3Backend(replace(options, endpoints=endpoints)), None
         return
+    if platform is not None and platform in servers.KINDS:
+        with servers.running(platform, registry.folder_of(platform)) as server:
+            hosted = replace(
+                options,
+                endpoints=(server.endpoint,),
+                credentials=Credentials(server.access.access_key, server.access.secret_key, None),
+                region="us-east-1",
+                platform_name=server.platform,
+                durability=servers.KINDS[platform].durability,
+            )
+            yield S3Backend(hosted), server
+        return
     with embedded.start(store_dir()) as store:
         hosted = replace(
             options,
@@ -103,6 +116,8 @@ def _open_s3(platform: str | None, options: S3Options) -> Iterator[tuple[Backend
 
 @contextmanager
 def _open_tsm(platform: str | None, options: TsmOptions) -> Iterator[tuple[Backend, HostedStore | None]]:
+    if platform in servers.KINDS:
+        raise UsageError(f"--platform {platform}: speaks S3 only; leave out --backend tsm")
     if platform is None and (options.server is not None or os.environ.get("DSMI_CONFIG")):
         address = parse_server(options.server) if options.server is not None else None
         if address is None:  # a stanza of the user's

@@ -19,6 +19,7 @@ from archiver.sizes import format_bytes, format_instant
 from backends.base import Location, RemovalReport
 from backends.s3 import S3Options
 from backends.tsm import TsmOptions
+from backends.tsm.configuration import parse_server
 
 
 @click.command()
@@ -77,6 +78,10 @@ def cleanup(
     bucket = f", and its {place}" if report.bucket_removed else ""
     click.echo(f"{run}: removed {report.objects_removed:,} objects ({format_bytes(report.bytes_removed)}){bucket}")
     if not report.objects_left:
+        if placements[0].bucket_created and not report.bucket_removed and not report.bucket_missing:
+            click.echo(
+                f"{run}: its {place} {placements[0].bucket} stays: something is in it that the run did not put there"
+            )
         ledger.mark_removed(run)
         return
     click.echo(f"{run}: {report.objects_left:,} objects remain{_why(report, placements)}")
@@ -97,7 +102,10 @@ def _remove(
         options = replace(options, s3=replace(options.s3, endpoints=(place.endpoint,), region=place.region))
     if place.platform is None and place.backend == "tsm":
         node, _, server = place.endpoint.removeprefix("tsm://").rpartition("@")
-        tsm = replace(options.tsm, server=options.tsm.server or server, node=options.tsm.node or node)
+        server = options.tsm.server or server
+        # A stanza with stored passwords has its own node and takes no other; it is told one only with a password.
+        names_node = options.tsm.password_file is not None or parse_server(server) is not None
+        tsm = replace(options.tsm, server=server, node=options.tsm.node or (node if names_node else None))
         options = replace(options, tsm=tsm)
     with open_backend(place.backend, place.platform, options) as (backend, _):
         return backend.remove(location, bypass_governance=bypass, release_holds=release_holds)

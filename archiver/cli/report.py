@@ -46,11 +46,11 @@ def report(run: str, out: Path | None, beside: str | None) -> None:
 
 
 def _beside(one: RunDatabase, other: RunDatabase) -> Table:
-    """Both runs' rates, under the names of their backends."""
+    """Both runs' rates, under the names of their backends, or of the runs where both have the same."""
     first, second = one.run(), other.run()
-    return beside_table(
-        one.results(), other.results(), (first["backend"], second["backend"]), (first["id"], second["id"])
-    )
+    ids = (first["id"], second["id"])
+    backends = (first["backend"], second["backend"])
+    return beside_table(one.results(), other.results(), backends if len(set(backends)) == 2 else ids, ids)
 
 
 def find_run(run: str) -> Path:

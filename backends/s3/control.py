@@ -141,25 +141,46 @@ class Control:
         report = RemovalReport()
         with self._translated(f"remove {location.bucket}/{location.prefix}"):
             try:
-                for page in self._versions(location):
-                    self._remove_page(location.bucket, page, report, bypass_governance, release_holds)
+                removed_before = -1
+                # A listing may pass over what moves up when its neighbours go, so it is asked for until nothing went.
+                while report.objects_removed > removed_before:
+                    removed_before, report.objects_left = report.objects_removed, 0
+                    for page in self._versions(location):
+                        self._remove_page(location.bucket, page, report, bypass_governance, release_holds)
                 if location.bucket_created and not report.objects_left:
-                    self._client.delete_bucket(Bucket=location.bucket)
-                    report.bucket_removed = True
+                    self._delete_bucket(location.bucket, report)
             except botocore.exceptions.ClientError as error:
                 if _code(error) != "NoSuchBucket":
                     raise
                 report.bucket_missing = True
         return report
 
+    def _delete_bucket(self, bucket: str, report: RemovalReport) -> None:
+        """Delete the run's own bucket, unless somebody else has put something into it."""
+        try:
+            self._client.delete_bucket(Bucket=bucket)
+            report.bucket_removed = True
+        except botocore.exceptions.ClientError as error:
+            if _code(error) != "BucketNotEmpty":
+                raise
+            report.refusals.append(f"BucketNotEmpty: bucket {bucket} stays")
+
     def _versions(self, location: Location) -> Iterator[list[dict[str, Any]]]:
         pages = self._client.get_paginator("list_object_versions").paginate(
             Bucket=location.bucket, Prefix=location.prefix
         )
+        before: set[tuple[str, str]] = set()
         for page in pages:
-            rows = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
-            if rows:
-                yield rows
+            rows = {
+                (row["Key"], row["VersionId"]): row
+                for kind in ("Versions", "DeleteMarkers")
+                for row in page.get(kind, [])
+            }
+            # versitygw begins a page with the last version of the one before.
+            new = [row for pair, row in rows.items() if pair not in before]
+            before = set(rows)
+            if new:
+                yield new
 
     def _remove_page(
         self,
