@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from archiver.sizes import format_bytes, format_size
 from results.database import RunDatabase
@@ -67,6 +68,7 @@ def doubts(database: RunDatabase) -> list[str]:
             "the server's memory"
         )
     found += _from_memory(results)
+    found += _smaller_transactions(results)
     offset = run["platform"]["server_clock_offset_seconds"]
     if offset is not None and abs(offset) > CLOCK_SECONDS:
         found.append(f"the server's clock differs by {offset:+.1f} s; retention dates follow the server's")
@@ -92,6 +94,27 @@ def _from_memory(results: Sequence[Result]) -> list[str]:
         f"acknowledged from memory: of {format_bytes(acknowledged)} archived, the device had written "
         f"{format_bytes(written)} when their phases ended; a power failure would take the rest, and the rates do not "
         "compare with those of a platform that syncs"
+    ]
+
+
+def _smaller_transactions(results: Sequence[Result]) -> list[str]:
+    """Whether the server let fewer objects into a transaction than its cell is labelled with."""
+    smaller = []
+    for r in results:
+        committed = r.transaction_commit_ms
+        if r.objects_per_transaction is None or committed is None or r.errors:
+            continue
+        per_session = ceil(r.objects_per_session / r.objects_per_transaction)
+        # What was committed around the window's edges belongs to sessions that are not counted.
+        if committed.count > per_session * (r.sessions + 2 * r.clients):
+            smaller.append((r, r.objects / committed.count))
+    if not smaller:
+        return []
+    first, mean = smaller[0]
+    return [
+        f"{len(smaller)} of {len(results)} cells were committed in smaller transactions than asked for ({_cell(first)} "
+        f"first: {mean:.0f} objects each, not {first.objects_per_transaction}), as the server would not take more; "
+        "compare them with cells of that many"
     ]
 
 

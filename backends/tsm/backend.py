@@ -32,6 +32,7 @@ from backends.tsm.api import (
 from backends.tsm.codes import Code
 from backends.tsm.configuration import read_password, session_options
 from backends.tsm.data_plane import TsmDataPlane
+from backends.tsm.interruptible import interruptible
 from backends.tsm.removal import remove
 from backends.tsm.setting import WorkerSetting, high_level, low_level, object_name
 
@@ -96,6 +97,7 @@ class TsmBackend:
         self._retention = Retention(RetentionMode.CLASS)
         self._location: Location | None = None
 
+    @interruptible
     def profile(self) -> PlatformProfile:
         """Sign on, and ask the server for its name, clock, limits and policy. Raises PlatformError."""
         with self._session("sign on") as session:
@@ -168,16 +170,19 @@ class TsmBackend:
         """The run's file space and high-level name; touches nothing."""
         self._retention = plan.retention
         space = self.options.space or f"/archiver-{plan.run_id}"
-        self._location = Location(self._endpoint, "", space, not self._space_is_there, plan.run_id)
+        # What the user named stays after clean-up, even where this run has to register it.
+        self._location = Location(self._endpoint, "", space, self.options.space is None, plan.run_id)
         return self._location
 
+    @interruptible
     def prepare(self) -> None:
-        """Register the file space, where the run has one of its own. Raises PlatformError."""
+        """Register the file space where it is not there yet. Raises PlatformError."""
         location = self._located()
-        if location.bucket_created:
+        if not self._space_is_there:
             with self._session(f"register file space {location.bucket}") as session:
                 session.register_space(location.bucket)
 
+    @interruptible
     def lock_problem(self, number: int, earliest: float | None, latest: float | None) -> str | None:
         """What is wrong with the lock of archived object ``number``, as the server reports it; None: nothing."""
         location = self._located()
@@ -228,12 +233,23 @@ class TsmBackend:
     def in_worker(cls, setting: WorkerSetting) -> TsmDataPlane:
         return TsmDataPlane(setting)
 
+    @interruptible
     def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
         """Delete what the server lets go, then the run's own file space; nobody bypasses a class."""
         with self._session(f"remove {location.bucket}/{location.prefix}") as session:
             found = session.information()
+            self._refuse_another_node(found.id.decode(), location)
             self._set_clock(found)
             return remove(session, found, location, self._zone_seconds, release_holds=release_holds)
+
+    def _refuse_another_node(self, node: str, location: Location) -> None:
+        """File spaces are a node's own: under one of the same name another node has other objects, or none."""
+        owner, _, server = location.endpoint.removeprefix("tsm://").rpartition("@")
+        if node != owner:
+            raise PlatformError(
+                f"{self.options.server or server}: signed on as node {node}, but what the run left belongs to node "
+                f"{owner}; name it with --tsm-node"
+            )
 
     def _located(self) -> Location:
         assert self._location is not None, "locate() comes first"

@@ -33,6 +33,9 @@ def remove(
             raise
         report.bucket_missing = True
         return report
+    if not objects and not session.has_space(location.bucket):  # not every library minds asking in a space unknown
+        report.bucket_missing = True
+        return report
     held = [one for one in objects if one.held]
     if release_holds and held:
         for chunk in _chunks(held, limit):

@@ -11,7 +11,7 @@ import pytest
 
 from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
 from results.doubts import doubts
-from results.model import Result, ServerUsage
+from results.model import Latency, Result, ServerUsage
 
 MakeResult = Callable[..., Result]
 Doubts = Callable[..., list[str]]
@@ -182,3 +182,14 @@ def test_the_gravest_doubt_comes_first(doubts_of: Doubts, make_result: MakeResul
     assert len(found) == len(words)
     for sentence, word in zip(found, words, strict=True):
         assert word in sentence
+
+
+def test_transactions_smaller_than_a_cell_says_are_told(doubts_of: Doubts, make_result: MakeResult) -> None:
+    def cell(committed: int) -> Result:  # 40 sessions of 25 objects
+        commits = Latency(committed, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+        return make_result(objects_per_transaction=10, transaction_commit_ms=commits)
+
+    assert doubts_of(cell(120)) == []
+    (told,) = doubts_of(cell(200))
+    assert "1 of 1 cells were committed in smaller transactions than asked for" in told
+    assert "5 objects each, not 10" in told

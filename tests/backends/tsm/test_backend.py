@@ -20,6 +20,7 @@ from backends.embedded import process
 from backends.tsm import TsmBackend
 from backends.tsm import structures as abi
 from backends.tsm.api import ApiSession, halves
+from backends.tsm.removal import remove as remove_from
 
 DAY_SECONDS = 86_400
 
@@ -250,10 +251,11 @@ def test_the_place_is_known_before_it_is_touched(server: Server) -> None:
         assert session.has_space("/archiver-run-place")
 
 
-def test_a_file_space_that_was_there_is_not_the_runs(server: Server) -> None:
-    _, first = server.prepared("run-first", space="/shared")
+def test_a_file_space_that_the_user_named_is_not_the_runs(server: Server) -> None:
+    _, first = server.prepared("run-first", space="/shared")  # which registers it
     _, second = server.prepared("run-second", space="/shared")
-    assert (first.bucket_created, second.bucket_created) == (True, False)
+    assert (first.bucket_created, second.bucket_created) == (False, False)
+    assert server.prepared("run-own")[1].bucket_created
 
 
 def test_a_workers_setting_can_travel_and_does_not_show_its_password(server: Server) -> None:
@@ -293,8 +295,7 @@ def test_objects_of_others_stay_and_so_does_the_file_space_they_are_in(server: S
     other, _ = server.prepared("run-other", space="/both", management_class="NONE")
     archived(mine, 1, 2)
     archived(other, 3)
-    assert location.bucket_created
-    assert remove(server, location) == (2, 0, False)
+    assert remove(server, replace(location, bucket_created=True)) == (2, 0, False)
     with server.backend()._session("look") as session:
         assert len(ids_in(session, "/both")) == 1
 
@@ -323,3 +324,24 @@ def test_a_place_that_another_server_does_not_know_is_missing(server: Server) ->
     )
     assert report.bucket_missing
     assert (report.objects_removed, report.objects_left) == (0, 0)
+
+
+def test_a_file_space_in_which_nothing_matches_is_missing_if_it_is_not_there(server: Server) -> None:
+    """A library may answer a query in an unknown file space with nothing instead of an error."""
+    _, location = server.prepared("run-nothing")
+    elsewhere = replace(location, bucket="/archiver-nowhere")
+    backend = server.backend()
+    with backend._session("remove") as session:
+        session.archives = lambda *_: iter(())  # type: ignore[method-assign]
+        report = remove_from(session, session.information(), elsewhere, 0, release_holds=False)
+        assert (report.bucket_missing, report.bucket_removed) == (True, False)
+        report = remove_from(session, session.information(), location, 0, release_holds=False)
+        assert (report.bucket_missing, report.bucket_removed) == (False, True)
+
+
+def test_what_another_node_has_is_not_touched(server: Server) -> None:
+    _, location = server.prepared("run-of-another")
+    others = replace(location, endpoint="tsm://SOMEBODY@127.0.0.1:1500")
+    with pytest.raises(PlatformError, match=r"signed on as node ARCHIVER, but .* belongs to node SOMEBODY.*--tsm-node"):
+        server.backend().remove(others, bypass_governance=False, release_holds=False)
+    assert remove(server, location) == (0, 0, True)  # it was still there
