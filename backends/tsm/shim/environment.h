@@ -17,4 +17,7 @@ struct environment {
 /* False when a path is longer than there is room for. */
 bool environment_read(struct environment *environment);
 
+/* Each at most PATH_SIZE bytes with its NUL, the log's name DSM_NAME_MAX + 1; "" leaves it to the variables. */
+void environment_set(const char *directory, const char *config, const char *log_directory, const char *log_name);
+
 #endif

@@ -26,6 +26,11 @@ TINY = (
 )  # fmt: skip
 
 
+def hear_ctrl_c() -> None:
+    """For a process that is to be interrupted: whoever started the tests in the background has had SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def archiver(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "archiver", *arguments],
@@ -354,7 +359,7 @@ def test_ctrl_c_saves_what_finished_and_exits_130(home: Path) -> None:
     slow = ("--set", "stop.seconds_min=2s", "--set", "stop.seconds_max=2s")
     process = subprocess.Popen(
         [sys.executable, "-m", "archiver", "run", "dr550", *TINY, *slow, "--json"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_ctrl_c,
     )  # fmt: skip
     _wait_for_a_result(home, process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group

@@ -19,7 +19,7 @@ import pytest
 from archiver.op_log import SCHEMA
 from backends.embedded import process as embedded
 from backends.tsm import api
-from tests.archiver.cli.test_run import TINY, archiver, left_in
+from tests.archiver.cli.test_run import TINY, archiver, hear_ctrl_c, left_in
 
 pytestmark = pytest.mark.skipif(
     not Path(api.__file__).with_name(api.FILE_NAME).exists(), reason="our TSM library was not built: no C compiler"
@@ -189,7 +189,7 @@ def test_ctrl_c_ends_a_run_whose_server_is_silent(home: Path, tmp_path: Path) ->
                 sys.executable, "-m", "archiver", *TSM, "--tsm-server", address, "--tsm-node", "N",
                 "--tsm-password-file", str(password_file),
             ],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
         )  # fmt: skip
         try:
             connection, _ = silent.accept()
@@ -199,6 +199,7 @@ def test_ctrl_c_ends_a_run_whose_server_is_silent(home: Path, tmp_path: Path) ->
                 _, stderr = process.communicate(timeout=60)
         finally:
             process.kill()
+            process.communicate()
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
 
