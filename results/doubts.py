@@ -63,9 +63,10 @@ def doubts(database: RunDatabase) -> list[str]:
     warm = [r for r in results if r.operation == "retrieve" and r.temperature != "cold"]
     if warm:
         words = sorted({str(r.temperature) for r in warm})
+        retrieves = sum(r.operation == "retrieve" for r in results)
         found.append(
-            f"{len(warm)} retrieve cells are not known to be cold ({' and '.join(words)}): they may have come from "
-            "the server's memory"
+            f"not known to be cold ({' and '.join(words)}): {len(warm)} of {retrieves} retrieve cells; what they "
+            "retrieved may have come from the server's memory"
         )
     found += _from_memory(results)
     found += _smaller_transactions(results)

@@ -46,11 +46,12 @@ def report(run: str, out: Path | None, beside: str | None) -> None:
 
 
 def _beside(one: RunDatabase, other: RunDatabase) -> Table:
-    """Both runs' rates, under the names of their backends, or of the runs where both have the same."""
+    """Both runs' rates, under the names of their platforms, or of their protocols where one platform has two."""
     first, second = one.run(), other.run()
-    ids = (first["id"], second["id"])
-    backends = (first["backend"], second["backend"])
-    return beside_table(one.results(), other.results(), backends if len(set(backends)) == 2 else ids, ids)
+    names = (first["platform"]["name"], second["platform"]["name"])
+    if names[0] == names[1]:
+        names = (first["backend"], second["backend"])
+    return beside_table(one.results(), other.results(), names, (first["id"], second["id"]))
 
 
 def find_run(run: str) -> Path:

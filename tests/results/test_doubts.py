@@ -92,8 +92,8 @@ def test_doubts_about_a_run(
             "1 of 2 cells were unsteady (archive 8KiB x 25 first: it slowed",
         ),
         ("archive", {"unsteady": None}, None),
-        ("retrieve", {"temperature": "warm"}, "1 retrieve cells are not known to be cold (warm)"),
-        ("retrieve", {"temperature": "unknown"}, "1 retrieve cells are not known to be cold (unknown)"),
+        ("retrieve", {"temperature": "warm"}, "not known to be cold (warm): 1 of 1 retrieve cells"),
+        ("retrieve", {"temperature": "unknown"}, "not known to be cold (unknown): 1 of 1 retrieve cells"),
         ("retrieve", {"temperature": "cold"}, None),
         ("archive", {"temperature": None}, None),
     ],
@@ -114,7 +114,7 @@ def test_cells_are_counted_and_the_first_is_named(doubts_of: Doubts, make_result
     )
     assert found[0].startswith("7 operations failed in 2 cells")
     assert found[1].startswith("2 of 3 cells were limited by the client (archive 1MiB x 100 first)")
-    assert found[2].startswith("2 retrieve cells are not known to be cold (unknown and warm)")
+    assert found[2].startswith("not known to be cold (unknown and warm): 2 of ")
     assert len(found) == 3
 
 
