@@ -6,8 +6,6 @@ messages are ours and say what to do.
 
 from __future__ import annotations
 
-from archiver.errors import Damaged
-
 from . import refusals
 from .refusals import Refusal
 
@@ -98,7 +96,3 @@ def of_refusal(refusal: Refusal, date_argument: str = "x-amz-object-lock-retain-
     if isinstance(refusal, refusals.NoSuchKey | refusals.IsDeleteMarker) and refusal.marker_id is not None:
         error.headers = {"x-amz-delete-marker": "true", "x-amz-version-id": refusal.marker_id}
     return error
-
-
-def of_damage(damage: Damaged) -> S3Error:
-    return S3Error("InternalError", str(damage))

@@ -29,7 +29,7 @@ from . import credentials, policy
 from .nodes import Nodes
 from .policy import ManagementClass
 from .s3_door import S3Door
-from .store import Statistics, Store
+from .store import Statistics, Store, say_to_stderr
 from .tsm_door import TsmDoor
 
 _DRAIN_SECONDS = 10.0
@@ -81,7 +81,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     store = Store.open(settings.data, management_classes=settings.management_classes)
     try:
-        tsm_door = TsmDoor(store, Nodes(settings.data, settings.nodes), _say)
+        tsm_door = TsmDoor(store, Nodes(settings.data, settings.nodes), say_to_stderr)
         door = S3Door(store, credentials.ensure(settings.data, settings.credentials))
         # Bodies are stored as they come: a Content-Encoding is the object's and is never undone.
         server = web.Server(door.handle, access_log=None, auto_decompress=False, read_bufsize=1 << 20, lingering_time=5)
@@ -124,10 +124,6 @@ async def _listen(
 
 def _port(listener: asyncio.Server) -> int:
     return int(listener.sockets[0].getsockname()[1])
-
-
-def _say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
 
 
 def is_loopback(host: str) -> bool:

@@ -107,7 +107,7 @@ class Store:
                 segments,
                 CommitMark(folder, catalogue.state.commits),
                 free_bytes or (lambda: commits.free_bytes(folder)),
-                say or _to_stderr,
+                say or say_to_stderr,
             )
         except OSError as failed:
             lock_file.close()
@@ -276,7 +276,8 @@ class Store:
         await asyncio.to_thread(self._segments.remove, content.number)
 
 
-def _to_stderr(words: str) -> None:
+def say_to_stderr(words: str) -> None:
+    """Tell the owner where nobody listens otherwise."""
     print(words, file=sys.stderr, flush=True)
 
 
