@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from archiver.errors import ResultsError
+
 
 def archiver_home() -> Path:
     """The folder of all state."""
@@ -23,6 +25,17 @@ def store_dir() -> Path:
 def runs_dir() -> Path:
     """One folder per run."""
     return archiver_home() / "runs"
+
+
+def find_run(run: str) -> Path:
+    """The path of a run named by id, folder, file, or `latest`. Raises ResultsError where there is no latest."""
+    if run == "latest":
+        folders = sorted(path for path in runs_dir().glob("*") if path.is_dir())
+        if not folders:
+            raise ResultsError(f"{runs_dir()}: there is no run yet; make one with: archiver run dr550 --quick")
+        return folders[-1]
+    given = Path(run)
+    return given if given.exists() else runs_dir() / run
 
 
 def ledger_path() -> Path:

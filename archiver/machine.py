@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,27 @@ def describe() -> dict[str, Any]:
     }
 
 
-def block_device(path: Path) -> str | None:
-    """The name of the block device that holds ``path``, as /proc/diskstats has it; None where there is none."""
+def disks_under(path: Path) -> tuple[str, ...]:
+    """The disks that hold ``path``, as /proc/diskstats names them: whole ones, below partitions, LVM and RAID."""
     number = os.stat(path).st_dev
-    link = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
-    return link.resolve().name if link.exists() else None
+    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    return tuple(sorted(_whole_disks(device.resolve()))) if device.exists() else ()
+
+
+def disk_roles(folders: Mapping[str, Path]) -> dict[str, str]:
+    """Device -> what is kept on it, for folders by role; a device that serves several has all their names."""
+    roles: dict[str, list[str]] = {}
+    for role, folder in folders.items():
+        for device in disks_under(folder):
+            roles.setdefault(device, []).append(role)
+    return {device: " and ".join(names) for device, names in roles.items()}
+
+
+def _whole_disks(device: Path) -> set[str]:
+    if (device / "partition").exists():
+        return _whole_disks(device.parent)
+    slaves = list((device / "slaves").glob("*"))
+    return {disk for slave in slaves for disk in _whole_disks(slave.resolve())} if slaves else {device.name}
 
 
 def _processor() -> str:

@@ -1,21 +1,24 @@
-"""``archiver platform``: install, start and stop real platforms on this machine."""
+"""``archiver platform``: install, start and stop platforms on this machine."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
+import archiver
 from archiver.errors import PlatformError, UsageError
 from archiver.rig import registry, servers
 from archiver.rig.programs import PROGRAMS, install
 
-_NAMES = sorted(PROGRAMS)
+_PROGRAMS = sorted(PROGRAMS)
+_NAMES = sorted([servers.EMBEDDED, *PROGRAMS])
 
 
 @click.group()
 def platform() -> None:
-    """Real platforms on this machine: MinIO and versitygw, at pinned versions.
+    """Platforms on this machine: the embedded store, and MinIO and versitygw at pinned versions.
 
     \b
     Example:
@@ -24,7 +27,7 @@ def platform() -> None:
 
 
 @platform.command("install")
-@click.argument("names", nargs=-1, type=click.Choice(_NAMES))
+@click.argument("names", nargs=-1, type=click.Choice(_PROGRAMS))
 def install_command(names: tuple[str, ...]) -> None:
     """Build NAMES (all without one) with the Go toolchain, into the cache folder; minutes, once.
 
@@ -32,7 +35,7 @@ def install_command(names: tuple[str, ...]) -> None:
     Example:
         archiver platform install versitygw
     """
-    for name in names or _NAMES:
+    for name in names or _PROGRAMS:
         click.echo(f"{name} {PROGRAMS[name].version}: {install(name)}")
 
 
@@ -41,29 +44,37 @@ def install_command(names: tuple[str, ...]) -> None:
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Its folder  [default: in the home]")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="On loopback  [default: a free one]")
 def start(name: str, data: Path | None, port: int) -> None:
-    """Start NAME on loopback, with throw-away credentials, until `archiver platform stop NAME`.
+    """Start NAME on loopback until `archiver platform stop NAME`.
 
-    Prints the environment to use; the credentials are kept in Archiver's home, readable by you only.
+    Its credentials are throw-away ones, those of the embedded store are that store's own. They are kept in Archiver's
+    home, readable by you only; `archiver platform environment NAME` prints them.
 
     \b
     Example:
         archiver platform start minio
     """
-    for known in registry.entries():
-        if known.server.name == name and known.is_up():
-            raise UsageError(f"{name} is up already on {known.server.endpoint}; stop it: archiver platform stop {name}")
+    known = registry.find(name)
+    if known is not None and known.is_up():
+        raise UsageError(f"{name} is up already on {known.server.endpoint}; stop it: archiver platform stop {name}")
     server = servers.start(name, (data if data is not None else registry.folder_of(name)).absolute(), port=port)
     registry.add(server)
     click.echo(f"{name} listens on {server.endpoint} (process {server.pid}), data in {server.folder}\n")
     click.echo(f'  use it    eval "$(archiver platform environment {name})"')
     click.echo(f"            archiver run dr550 --quick --endpoint {server.endpoint}")
+    if server.tsm is not None:
+        click.echo(
+            f"            TSM sessions: {server.tsm.host} port {server.tsm.port}, node {server.tsm.node}; its password"
+            f" is in {server.folder / 'nodes.json'}"
+        )
     click.echo(f"  stop it   archiver platform stop {name}")
 
 
 @platform.command()
 @click.argument("name", type=click.Choice(_NAMES))
 def environment(name: str) -> None:
-    """Print the variables with which any S3 client uses NAME, its credentials among them, for `eval`.
+    """Print the variables with which any client uses NAME, its credentials among them, for `eval`.
+
+    AWS_* for S3 clients; for TSM programs DSMI_DIR and DSMI_CONFIG, which name option files with address and node.
 
     \b
     Example:
@@ -75,6 +86,9 @@ def environment(name: str) -> None:
     server = entry.server
     click.echo(f"export AWS_ENDPOINT_URL={server.endpoint} AWS_DEFAULT_REGION=us-east-1")
     click.echo(f"export AWS_ACCESS_KEY_ID={server.access.access_key} AWS_SECRET_ACCESS_KEY={server.access.secret_key}")
+    if server.tsm is not None:
+        folder = registry.tsm_options_folder(name)
+        click.echo(f"export DSMI_DIR={shlex.quote(str(folder))} DSMI_CONFIG={shlex.quote(str(folder / 'dsm.opt'))}")
 
 
 @platform.command()
@@ -99,9 +113,20 @@ def list_command() -> None:
     Example:
         archiver platform list
     """
-    up = {each.server.name: each.server for each in registry.entries() if each.is_up()}
     for name in _NAMES:
-        program = PROGRAMS[name]
-        where = str(program.path) if program.path.exists() else "not installed: archiver platform install " + name
-        state = f"up on {up[name].endpoint}" if name in up else "not up"
-        click.echo(f"{name:<10} {program.version:<38} {state:<32} {where}")
+        if name == servers.EMBEDDED:
+            version, where = archiver.__version__, "built in"
+        else:
+            program = PROGRAMS[name]
+            version = program.version
+            where = str(program.path) if program.path.exists() else "not installed: archiver platform install " + name
+        click.echo(f"{name:<10} {version:<38} {_state(name):<32} {where}")
+
+
+def _state(name: str) -> str:
+    try:
+        known = registry.find(name)
+    except UsageError as damaged:
+        click.echo(f"archiver: {damaged}", err=True)
+        return "not known whether up"
+    return f"up on {known.server.endpoint}" if known is not None and known.is_up() else "not up"

@@ -9,8 +9,9 @@ import click
 
 from archiver.home import store_dir
 from archiver.sizes import format_bytes
-from backends.embedded import credentials, policy
+from backends.embedded import credentials, metrics, policy
 from backends.embedded import nodes as nodes_file
+from backends.embedded.placement import catalogue_folder
 from backends.embedded.server import Doors, Settings, is_loopback
 from backends.embedded.server import serve as run_store
 from backends.embedded.store import Statistics
@@ -21,6 +22,11 @@ from backends.embedded.store import Statistics
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the store; made if missing.  [default: store in $ARCHIVER_HOME]",
+)
+@click.option(
+    "--catalogue-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the catalogue, as on another disk; for a new store, which remembers it.  [default: --data]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -56,6 +62,7 @@ from backends.embedded.store import Statistics
 @click.option("--tls-key", type=click.Path(dir_okay=False, path_type=Path), help="PEM file of its private key.")
 def serve(
     data: Path | None,
+    catalogue_dir: Path | None,
     host: str,
     port: int,
     tsm_port: int,
@@ -77,6 +84,8 @@ def serve(
     (expires at once) and EVENT (until an event, at least 5 minutes); a class can be made stricter, never weaker.
     The store refuses writes when less than 256 MiB of
     the device are free, and says so when that begins and ends.
+    A store that was made with --catalogue-dir finds its catalogue again without it, and does not start where that is
+    missing; a catalogue cannot be moved.
     """
     folder = data if data is not None else store_dir()
     if not is_loopback(host):
@@ -97,11 +106,14 @@ def serve(
             " kept in reserve"
         )
         click.echo(f"  credentials   {folder / credentials.FILE_NAME}")
-        click.echo(f"  statistics    {endpoint}/-/statistics")
+        if (catalogue := catalogue_folder(folder)) != folder:
+            click.echo(f"  catalogue     {catalogue}")
+        click.echo(f"  statistics    {endpoint}/-/statistics; as Prometheus text {endpoint}{metrics.PATH}")
         click.echo(f"  use it        export AWS_ENDPOINT_URL={endpoint} AWS_DEFAULT_REGION=us-east-1")
         click.echo("                and AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY from the credentials file")
         click.echo(f"  TSM sessions  {doors.tsm_host} port {doors.tsm_port}, nodes in {folder / nodes_file.FILE_NAME}")
         sys.stdout.flush()
 
     classes = [policy.parse_request(each) for each in management_classes]
-    run_store(Settings(folder, host, port, tsm_port, requests, nodes, classes, tls_certificate, tls_key), ready)
+    settings = Settings(folder, host, port, tsm_port, requests, nodes, classes, tls_certificate, tls_key, catalogue_dir)
+    run_store(settings, ready)

@@ -6,17 +6,18 @@ The files hold throw-away credentials of loopback servers, and only their owner 
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
+import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import psutil
 
-from archiver.errors import UsageError
+from archiver.errors import PlatformError, UsageError
 from archiver.home import archiver_home
-from archiver.rig.servers import STOP_SECONDS_MAX, Access, Server
+from archiver.rig.servers import STOP_SECONDS_MAX, Server, TsmAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,58 +49,87 @@ class Entry:
                 process.kill()
             except psutil.NoSuchProcess:
                 pass  # it ended by itself meanwhile
+        shutil.rmtree(tsm_options_folder(self.server.name), ignore_errors=True)
         _path(self.server.name).unlink(missing_ok=True)
 
 
 def add(server: Server) -> Entry:
-    """Remember a server."""
-    entry = Entry(server, psutil.Process(server.pid).create_time())
-    path = _path(server.name)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        json.dump(
-            {
-                "name": server.name,
-                "endpoint": server.endpoint,
-                "pid": server.pid,
-                "folder": str(server.folder),
-                "access_key": server.access.access_key,
-                "secret_key": server.access.secret_key,
-                "began": entry.began,
-            },
-            file,
-        )
+    """Remember a server. Raises PlatformError where that cannot be, and then the server is stopped."""
+    try:
+        entry = Entry(server, psutil.Process(server.pid).create_time())
+    except psutil.NoSuchProcess as ended:
+        raise PlatformError(f"{server.name} ended right after it had started; see {server.folder / 'log'}") from ended
+    try:
+        _write(_path(server.name), msgspec.json.encode(entry, enc_hook=str))
+        if server.tsm is not None:
+            _write_tsm_options(tsm_options_folder(server.name), server.tsm)
+    except BaseException as failed:
+        with suppress(OSError):
+            entry.stop()
+        if isinstance(failed, OSError):
+            raise PlatformError(f"{server.name} was stopped again, since it cannot be remembered: {failed}") from failed
+        raise
     return entry
 
 
-def entries() -> Iterator[Entry]:
-    """Every server that is remembered, up or not."""
-    for path in sorted(_folder().glob("*.json")):
-        with path.open(encoding="utf-8") as file:
-            known = json.load(file)
-        server = Server(
-            known["name"],
-            known["endpoint"],
-            known["pid"],
-            Path(known["folder"]),
-            Access(known["access_key"], known["secret_key"]),
-        )
-        yield Entry(server, known["began"])
+def find(name: str) -> Entry | None:
+    """What is remembered of a platform, up or not. Raises UsageError where its file is damaged."""
+    path = _path(name)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Entry, dec_hook=lambda kind, text: kind(text))  # a Path
+    except FileNotFoundError:
+        return None
+    except OSError as failed:
+        raise UsageError(f"{path} cannot be read: {failed.strerror}; mend its rights, or remove it") from failed
+    except msgspec.MsgspecError as failed:
+        raise UsageError(
+            f"{path} does not say which {name} was started ({failed}); end that server by hand if it is up, and remove"
+            " the file"
+        ) from failed
 
 
 def entry(name: str) -> Entry:
     """The server of that name. Raises UsageError."""
-    for each in entries():
-        if each.server.name == name:
-            return each
-    raise UsageError(f"{name} was not started by `archiver platform start`; see: archiver platform list")
+    found = find(name)
+    if found is None:
+        raise UsageError(f"{name} was not started by `archiver platform start`; see: archiver platform list")
+    return found
 
 
 def folder_of(name: str) -> Path:
     """Where a platform keeps its data unless it is told otherwise."""
     return _folder() / name
+
+
+def tsm_options_folder(name: str) -> Path:
+    """Where the option files are with which any TSM program uses a server that is up."""
+    return _folder() / f"{name}-tsm"
+
+
+def _write_tsm_options(folder: Path, tsm: TsmAccess) -> None:
+    password = "" if tsm.password is None else f"  PASsword {tsm.password}\n"
+    _write(folder / "dsm.opt", b"SErvername ARCHIVER\n")
+    _write(
+        folder / "dsm.sys",
+        (
+            "SErvername ARCHIVER\n"
+            "  COMMMethod TCPip\n"
+            f"  TCPServeraddress {tsm.host}\n"
+            f"  TCPPort {tsm.port}\n"
+            f"  NODename {tsm.node}\n"
+            f"  PASSWORDAccess prompt\n{password}"
+            "  ENABLEARCHIVERETENTIONPROTECTION YES\n"
+        ).encode(),
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A file that only its owner can read, whatever rights one of that name had."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(content)
 
 
 def _path(name: str) -> Path:

@@ -20,10 +20,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+from urllib.error import HTTPError
 
 from archiver.errors import PlatformError
+from archiver.machine import disk_roles
 from archiver.rig.programs import find
+from backends.embedded import process as embedded
 
+EMBEDDED = "embedded"  # the platform that is no program of its own
 READY_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 20.0
 _POLL_SECONDS = 0.05
@@ -41,6 +45,16 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class TsmAccess:
+    """The TSM door of a server; `password` is None where its node has one of its own choice."""
+
+    host: str
+    port: int
+    node: str
+    password: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
     """A server that answers."""
 
@@ -49,6 +63,7 @@ class Server:
     pid: int
     folder: Path  # data, versions and log
     access: Access
+    tsm: TsmAccess | None = None
 
     @property
     def platform(self) -> str:
@@ -57,11 +72,15 @@ class Server:
     @property
     def data_dir(self) -> Path:
         """What holds its objects."""
-        return self.folder / "data"
+        return self.folder / ("segments" if self.name == EMBEDDED else "data")
 
     def data_files(self) -> list[Path]:
         """Every file that holds data; for dropping them from memory."""
         return [path for path in self.data_dir.rglob("*") if path.is_file()]
+
+    def disk_roles(self) -> dict[str, str]:
+        """What is kept on which disk: device -> role."""
+        return disk_roles({"object": self.data_dir})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +132,7 @@ class _VersityGateway(_Kind):
 
 KINDS: Mapping[str, _Kind] = {
     # Both were seen with strace at the pinned versions, at 8 KiB and at 1 MiB.
-    "minio": _Minio("/minio/health/ready", "fdatasync of each object before its acknowledgement, not of its folder"),
+    "minio": _Minio("/minio/health/cluster", "fdatasync of each object before its acknowledgement, not of its folder"),
     "versitygw": _VersityGateway(_HEALTH_PATH, "none: acknowledged from the system's memory"),
 }
 
@@ -133,6 +152,11 @@ def running(name: str, folder: Path, *, port: int = 0, tls: Path | None = None) 
 
 def start(name: str, folder: Path, *, port: int = 0) -> Server:
     """A server that stays until somebody stops it. Raises PlatformError in the server's own words."""
+    if name == EMBEDDED:
+        store = embedded.start_to_stay(folder, port=port)
+        access = Access(store.access_key, store.secret_key)
+        tsm = TsmAccess(store.tsm_host, store.tsm_port, store.node, store.node_password)
+        return Server(name, store.endpoint, store.pid, folder, access, tsm)
     return _start(name, folder, port, None, detached=True)[1]
 
 
@@ -223,6 +247,8 @@ def _wait_until_ready(process: subprocess.Popen[bytes], server: Server, health: 
             with opener.open(server.endpoint + health, timeout=5):
                 return
         except OSError as not_yet:
+            if isinstance(not_yet, HTTPError):
+                not_yet.close()  # it is an answer, too
             refused = not_yet
             time.sleep(_POLL_SECONDS)
     raise PlatformError(

@@ -25,11 +25,13 @@ from .policy import ManagementClass
 from .refusals import BadVersionId, IsDeleteMarker, NoSuchBucket, NoSuchKey, NoSuchVersion
 from .rules import DefaultRetention, Lock, Mode, Retention
 from .segments import Location, RecordHeader
+from .written import LogWatch, Written
 
 # The text that brings the catalogue from each layout to the next.
 _LAYOUTS = ("catalogue.sql", "archives.sql")
 FILE_NAME = "catalogue.db"
 NULL_ID = "null"
+CHECKPOINT_PAGES = 4000  # so many in the log are carried over into the catalogue's file
 
 # Ours are 32 hexadecimal digits. Any other text of that shape is well-formed and merely names no version.
 _VERSION_ID = re.compile(r"[0-9A-Za-z._]{32}")
@@ -208,27 +210,39 @@ class Catalogue(Queries):
 
     archives: Archives
 
-    def __init__(self, folder: Path, classes: Sequence[ManagementClass] = ()) -> None:
+    def __init__(self, folder: Path, classes: Sequence[ManagementClass] = (), *, store_id: str | None = None) -> None:
+        """`store_id`: whose catalogue it has to be, or to become; None takes what is there."""
+        self.folder = folder
+        self.written = Written()
         self._path = folder / FILE_NAME
         self._new: list[Version] = []  # added in this group, not yet in the table
         self.created = not self._path.exists()
         try:
             super().__init__(_connect(self._path), "")
-            self._prepare()
+            self._prepare(store_id)
             self.archives = Archives(self._connection, self._use)
             self._define(classes)
             self._load()
             self._sequence = itertools.count(self.state.next_sequence)
+            self._log = LogWatch(self._path, self.written)
         except sqlite3.DatabaseError as failed:
             raise Damaged(f"the catalogue {self._path} cannot be read: {failed}; restore it from a copy") from failed
 
-    def _prepare(self) -> None:
+    def close(self) -> None:
+        """Every reader is closed before."""
+        super().close()
+        self._log.close()
+
+    def _prepare(self, store_id: str | None) -> None:
         connection = self._connection
-        connection.execute("PRAGMA journal_mode = WAL")
+        if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+            raise StoreError(
+                f"{self.folder} cannot hold a catalogue: no shared memory for SQLite's log; use a local disk"
+            )
         connection.execute("PRAGMA synchronous = FULL")  # a commit is durable when it returns
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA temp_store = MEMORY")  # no file for what only a failing statement would need
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute("PRAGMA journal_size_limit = 67108864")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > len(_LAYOUTS):
@@ -236,8 +250,13 @@ class Catalogue(Queries):
                 f"the catalogue {self._path} has layout {version}, this program knows {len(_LAYOUTS)};"
                 " open it with the version of Archiver that made it"
             )
+        if store_id is not None and version:
+            (found,) = connection.execute("SELECT store_id FROM state").fetchone()
+            if found != store_id:
+                raise StoreError(f"{self._path} is the catalogue of another store; put back the one of this store")
         for layout, name in enumerate(_LAYOUTS[version:], version + 1):
-            first = f"INSERT INTO state VALUES (1, '{secrets.token_hex(8)}', 0, 1, 0);" if layout == 1 else ""
+            new_id = store_id or secrets.token_hex(8)
+            first = f"INSERT INTO state VALUES (1, '{new_id}', 0, 1, 0);" if layout == 1 else ""
             text = files(__package__).joinpath(name).read_text("utf-8")
             connection.executescript(f"BEGIN IMMEDIATE; {text} {first} PRAGMA user_version = {layout}; COMMIT;")
         faults = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
@@ -311,6 +330,10 @@ class Catalogue(Queries):
         )
         execute("COMMIT")
         self._changed_segments.clear()
+
+    def count_commit(self) -> None:
+        """After each: add to `written` what it wrote."""
+        self._log.committed()
 
     def rollback(self) -> None:
         """Forget the group.

@@ -43,15 +43,10 @@ class Commits:
     """What the writer did since the store opened."""
 
     commits: int = 0
-    segment_syncs: int = 0  # fdatasync of segments; each commit of the catalogue syncs its log once besides
     changes: int = 0
     objects: int = 0
     bytes: int = 0
     groups_failed: int = 0
-
-    @property
-    def syncs(self) -> int:
-        return self.commits + self.segment_syncs
 
 
 @dataclass(slots=True)
@@ -241,8 +236,10 @@ class Writer:
         except (OSError, sqlite3.Error) as failed:
             self.commits.groups_failed += 1
             catalogue.rollback()
-            return group, WriteFailed(f"{self._segments.folder.parent} cannot be written: {failed}")
+            folder = catalogue.folder if isinstance(failed, sqlite3.Error) else self._segments.folder.parent
+            return group, WriteFailed(f"{folder} cannot be written: {failed}")
         self._mark.write(catalogue.state.commits)
+        catalogue.count_commit()
         self.commits.commits += 1
         for number in emptied:
             self._segments.remove(number)
@@ -252,7 +249,8 @@ class Writer:
         """Raise StoreFull before the device is full: SQLite needs room even to delete."""
         free = self._free_bytes()
         if free < RESERVE_BYTES:
-            full = StoreFull(self._segments.folder.parent, free, RESERVE_BYTES)
+            fullest = min(self._segments.folder.parent, self._catalogue.folder, key=free_bytes)
+            full = StoreFull(fullest, free, RESERVE_BYTES)
             self._say_refused(full)
             raise full
 
@@ -288,14 +286,14 @@ class Writer:
         """Make the group's bytes durable. Where that fails, the segment's end stays and is written over."""
         for content, header in group.large:
             content.file.write([header], 0)
-            self._sync(content.file)
+            content.file.sync()
         if not group.buffers:
             return
         assert self._active is not None
         file = self._active[1]
         end = file.write(group.buffers, self._offset)
         try:
-            self._sync(file)
+            file.sync()
         except OSError:
             # After a failed sync the kernel may call pages clean that never reached the disk: trust none of
             # them.
@@ -303,10 +301,6 @@ class Writer:
             raise
         # From here on the end has moved, even if the catalogue's commit fails: its log may name these bytes.
         self._offset = end
-
-    def _sync(self, file: SegmentFile) -> None:
-        os.fdatasync(file.fd)
-        self.commits.segment_syncs += 1
 
     def _empty_segments(self) -> list[int]:
         """Take segments with nothing alive out of the catalogue; their files go once that is durable."""

@@ -1,4 +1,4 @@
-"""Files with secrets in a store's folder: whole, durable, and readable by their owner only."""
+"""Small files in a store's folder, some with secrets: whole, durable, and readable by their owner only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Start and stop the embedded store as a process of its own.
 
 One idea: the caller gets a store that is ready, or an error that says why not in the store's own words; and
-the store never outlives its owner, however that one ends.
+the store never outlives its owner, however that one ends, unless it was started to stay.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 from archiver.errors import PlatformError
 
@@ -25,27 +25,27 @@ from . import credentials as credential_file
 from . import nodes as node_file
 from .credentials import DEFAULT_NAME, Credential
 from .nodes import Node
+from .placement import catalogue_folder
 
 _PROGRAM = (sys.executable, "-m", "backends.embedded.server")
 _READY_SECONDS_MAX = 60.0  # a large catalogue is checked at start
 _STOP_SECONDS_MAX = 30.0
 _STDERR_TAIL_BYTES = 4096
+LOG_NAME = "log"  # in the folder of a store that stays
 
 
 @dataclass(slots=True)
-class StoreProcess:
-    """A running store. Leaving the `with` block stops it."""
+class RunningStore:
+    """A store that answers."""
 
     data_dir: Path
+    catalogue_dir: Path  # where the catalogue is; the data folder, unless it was put elsewhere
     endpoint: str
     tsm_host: str
     tsm_port: int
     pid: int
     credentials: dict[str, Credential]
     nodes: dict[str, Node]
-    _process: subprocess.Popen[bytes] = field(repr=False)
-    _lifeline: int = field(repr=False)  # the store ends when this end of the pipe closes
-    _stderr: IO[bytes] = field(repr=False)
 
     @property
     def access_key(self) -> str:
@@ -68,6 +68,15 @@ class StoreProcess:
     def data_files(self) -> list[Path]:
         """The segment files, which hold the objects' bytes; for dropping them from memory."""
         return sorted((self.data_dir / "segments").glob("*.seg"))
+
+
+@dataclass(slots=True)
+class StoreProcess(RunningStore):
+    """A running store of this process. Leaving the `with` block stops it."""
+
+    _process: subprocess.Popen[bytes] = field(repr=False)
+    _lifeline: int = field(repr=False)  # the store ends when this end of the pipe closes
+    _stderr: IO[bytes] = field(repr=False)
 
     def is_running(self) -> bool:
         return self._process.poll() is None
@@ -117,68 +126,96 @@ def start(
     management_classes: Sequence[str] = (),
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
+    catalogue_dir: Path | None = None,
     ready_seconds_max: float = _READY_SECONDS_MAX,
 ) -> StoreProcess:
     """Start a store on `data_dir` and wait until it answers. `credentials`: NAME[:without=...] each;
-    `management_classes`: NAME:retver=... each, beside the built-in ones.
+    `management_classes`: NAME:retver=... each, beside the built-in ones; `catalogue_dir`: see `placement`.
 
     Raises PlatformError with the store's own words if it does not start, for example because another process
     has it open, the port is taken or the disk is full.
     """
-    ready_read, ready_write = os.pipe()
     lifeline_read, lifeline_write = os.pipe()
-    command = [
-        *_PROGRAM, "--data", str(data_dir), "--host", host, "--port", str(port), "--tsm-port", str(tsm_port),
-        "--ready-fd", str(ready_write), "--exit-with-parent-fd", str(lifeline_read),
-    ]  # fmt: skip
+    options = ["--host", host, "--tsm-port", str(tsm_port), "--exit-with-parent-fd", str(lifeline_read)]
     for option, values in (
         ("--credential", credentials), ("--node", nodes), ("--management-class", management_classes)
     ):  # fmt: skip
         for value in values:
-            command += [option, value]
-    if tls_certificate is not None:
-        command += ["--tls-certificate", str(tls_certificate)]
-    if tls_key is not None:
-        command += ["--tls-key", str(tls_key)]
+            options += [option, value]
+    for option, path in (
+        ("--tls-certificate", tls_certificate), ("--tls-key", tls_key), ("--catalogue-dir", catalogue_dir)
+    ):  # fmt: skip
+        if path is not None:
+            options += [option, str(path)]
     stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
     try:
+        process, known = _launch(data_dir, port, options, stderr, ready_seconds_max, (lifeline_read,))
+    except BaseException:
+        os.close(lifeline_write)
+        stderr.close()
+        raise
+    finally:
+        os.close(lifeline_read)
+    return StoreProcess(**known, _process=process, _lifeline=lifeline_write, _stderr=stderr)
+
+
+def start_to_stay(data_dir: Path, *, port: int = 0) -> RunningStore:
+    """A store on loopback that stays until its process is told to end; what it says is in `log` in its folder.
+
+    Raises PlatformError, as `start` does.
+    """
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = (data_dir / LOG_NAME).open("a+b")
+    except OSError as failed:
+        raise PlatformError(f"{data_dir} cannot hold a store: {failed.strerror}") from failed
+    with log:
+        return RunningStore(**_launch(data_dir, port, (), log, _READY_SECONDS_MAX)[1])
+
+
+def _launch(
+    data_dir: Path,
+    port: int,
+    options: Sequence[str],
+    stderr: IO[bytes],
+    ready_seconds_max: float,
+    inherited: Sequence[int] = (),
+) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+    """A store's process that is ready, and what a RunningStore knows. Raises PlatformError, and then it has ended."""
+    said_before = os.fstat(stderr.fileno()).st_size
+    ready_read, ready_write = os.pipe()
+    try:
         process = subprocess.Popen(
-            command,
+            [*_PROGRAM, "--data", str(data_dir), "--port", str(port), "--ready-fd", str(ready_write), *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            pass_fds=(ready_write, lifeline_read),
+            pass_fds=(ready_write, *inherited),
             start_new_session=True,  # a Ctrl-C in the terminal is for the owner, who then stops the store
         )
     finally:
         os.close(ready_write)
-        os.close(lifeline_read)
     try:
         line = _read_line(ready_read, ready_seconds_max)
-    finally:
-        os.close(ready_read)
-    if line is None:
-        os.close(lifeline_write)
-        late = process.poll() is None and not _ended(process)
+        if line is None:
+            late = process.poll() is None and not _ended(process)
+            why = f"was not ready within {ready_seconds_max:.0f} s" if late else "did not start"
+            words = _tail(stderr, said_before).strip() or "it said nothing"
+            raise PlatformError(f"the embedded store in {data_dir} {why}: {words}")
+        known: dict[str, Any] = {
+            **json.loads(line),
+            "data_dir": data_dir,
+            "catalogue_dir": catalogue_folder(data_dir),
+            "credentials": credential_file.load(data_dir),
+            "nodes": node_file.load(data_dir),
+        }
+        return process, known
+    except BaseException:
         process.kill()
         process.wait()
-        with stderr:
-            words = _tail(stderr).strip()
-        why = f"was not ready within {ready_seconds_max:.0f} s" if late else "did not start"
-        raise PlatformError(f"the embedded store in {data_dir} {why}: {words or 'it said nothing'}")
-    ready = json.loads(line)
-    return StoreProcess(
-        data_dir=data_dir,
-        endpoint=ready["endpoint"],
-        tsm_host=ready["tsm_host"],
-        tsm_port=ready["tsm_port"],
-        pid=ready["pid"],
-        credentials=credential_file.load(data_dir),
-        nodes=node_file.load(data_dir),
-        _process=process,
-        _lifeline=lifeline_write,
-        _stderr=stderr,
-    )
+        raise
+    finally:
+        os.close(ready_read)
 
 
 def _read_line(descriptor: int, seconds_max: float) -> bytes | None:
@@ -203,7 +240,7 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
     return True
 
 
-def _tail(file: IO[bytes]) -> str:
+def _tail(file: IO[bytes], start: int = 0) -> str:
     """The end of what was written, without moving where the writer writes: the two share one position."""
-    size = os.fstat(file.fileno()).st_size
-    return os.pread(file.fileno(), _STDERR_TAIL_BYTES, max(0, size - _STDERR_TAIL_BYTES)).decode("utf-8", "replace")
+    start = max(start, os.fstat(file.fileno()).st_size - _STDERR_TAIL_BYTES)
+    return os.pread(file.fileno(), _STDERR_TAIL_BYTES, start).decode("utf-8", "replace")

@@ -21,7 +21,7 @@ _MARK_NAME = "last-commit"
 
 
 class CommitMark:
-    """The number of the last commit, in a file beside the catalogue.
+    """The number of the last commit, in a file of the data folder.
 
     It is written after each commit and never synced. So it outlives the process, however that ends; after a
     power failure it may be older than the catalogue, but never newer, unless the catalogue has lost commits.

@@ -19,6 +19,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from email.utils import formatdate
 from ipaddress import ip_address
@@ -27,7 +28,7 @@ from aiohttp import web
 
 from archiver.errors import Damaged, StoreError
 
-from . import s3_errors, s3_listings, s3_xml
+from . import metrics, s3_errors, s3_listings, s3_xml
 from .catalogue import Version
 from .changes import (
     CreateBucket,
@@ -53,6 +54,7 @@ from .s3_request import (
     META_PREFIX,
     MODE_HEADER,
     SUBRESOURCES,
+    UNKNOWN,
     UNTIL_HEADER,
     Call,
     byte_range,
@@ -69,6 +71,7 @@ from .store import Store
 
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _STATISTICS_PATH = "/-/statistics"  # no bucket can be called "-"
+_UNANSWERED = 499  # as proxies say it: the connection ended before the answer did
 
 
 Handler = Callable[[Call], Awaitable[web.StreamResponse]]
@@ -77,7 +80,9 @@ Handler = Callable[[Call], Awaitable[web.StreamResponse]]
 class S3Door:
     """Speaks S3 for one store. `handle` is the handler of an `aiohttp.web.Server`."""
 
-    def __init__(self, store: Store, credentials: Mapping[str, Credential]) -> None:
+    def __init__(self, store: Store, credentials: Mapping[str, Credential], tsm_requests: metrics.Requests) -> None:
+        """`tsm_requests`: what the other door counts, for the page that shows both."""
+        self._tsm_requests = tsm_requests
         self.requests: Counter[tuple[str, int]] = Counter()
         self._store = store
         self._verifier = Verifier(credentials, lambda: store.clock.now_ms() / 1000)
@@ -85,17 +90,17 @@ class S3Door:
         # Method, "service", "bucket" or "key", and subresource: the call's name and what carries it out.
         self._calls: dict[tuple[str, str, str], tuple[str, Handler]] = {
             ("GET", "service", ""): ("ListBuckets", self._list_buckets),
-            ("PUT", "bucket", ""): ("CreateBucket", self._create_bucket),
+            ("PUT", "bucket", ""): ("PutBucket", self._create_bucket),
             ("HEAD", "bucket", ""): ("HeadBucket", self._head_bucket),
             ("DELETE", "bucket", ""): ("DeleteBucket", self._delete_bucket),
-            ("GET", "bucket", ""): ("ListObjects", self._list_objects),
+            ("GET", "bucket", ""): ("ListObjectsV1", self._list_objects),
             ("GET", "bucket", "versions"): ("ListObjectVersions", self._list_versions),
             ("GET", "bucket", "location"): ("GetBucketLocation", self._get_location),
             ("GET", "bucket", "versioning"): ("GetBucketVersioning", self._get_versioning),
             ("PUT", "bucket", "versioning"): ("PutBucketVersioning", self._put_versioning),
-            ("GET", "bucket", "object-lock"): ("GetObjectLockConfiguration", self._get_lock_configuration),
-            ("PUT", "bucket", "object-lock"): ("PutObjectLockConfiguration", self._put_lock_configuration),
-            ("POST", "bucket", "delete"): ("DeleteObjects", self._delete_objects),
+            ("GET", "bucket", "object-lock"): ("GetBucketObjectLockConfig", self._get_lock_configuration),
+            ("PUT", "bucket", "object-lock"): ("PutBucketObjectLockConfig", self._put_lock_configuration),
+            ("POST", "bucket", "delete"): ("DeleteMultipleObjects", self._delete_objects),
             ("PUT", "key", ""): ("PutObject", self._put_object),
             ("GET", "key", ""): ("GetObject", self._get_object),
             ("HEAD", "key", ""): ("HeadObject", self._get_object),
@@ -107,12 +112,18 @@ class S3Door:
         }
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.raw_path == metrics.PATH and request.method == "GET":
+            return self._metrics()
         call = Call(request, next(self._request_ids))
+        status = _UNANSWERED
         try:
             response = await self._answer(call)
+            status = response.status
         except Exception as failed:  # noqa: BLE001 - every fault gets an answer, here and nowhere else
             response = self._error(call, failed)
-        self.requests[call.name, response.status] += 1
+            status = response.status
+        finally:
+            self.requests[call.name, status] += 1
         return response
 
     async def _answer(self, call: Call) -> web.StreamResponse:
@@ -152,6 +163,12 @@ class S3Door:
         call.name, handler = found
         return handler
 
+    def _name(self, call: Call) -> None:
+        """Find out what a call that was refused at the door was to be."""
+        raw_path, _, raw_query = call.request.raw_path.partition("?")
+        with suppress(S3Error):
+            self._find(call, raw_path, raw_query)
+
     def _check_before_body(self, call: Call) -> None:
         """What can be refused before a client that asked first sends its body."""
         if call.name == "PutObject":
@@ -187,6 +204,8 @@ class S3Door:
         return web.Response(status=status, body=body, headers=merged)
 
     def _error(self, call: Call, failed: Exception) -> web.Response:
+        if call.name == UNKNOWN:
+            self._name(call)
         if isinstance(failed, Refusal):
             in_document = call.name == "PutObjectRetention"
             failed = s3_errors.of_refusal(failed, "RetainUntilDate" if in_document else UNTIL_HEADER)
@@ -210,6 +229,11 @@ class S3Door:
             # The client may or may not send its body now: the connection can no longer be told apart from it.
             response.force_close()
         return response
+
+    def _metrics(self) -> web.Response:
+        """Counts only, so for anybody who reaches the door; it is not counted itself."""
+        page = metrics.page(self.requests, self._tsm_requests, self._store.written)
+        return web.Response(body=page.encode(), headers={"Server": "archiver", "Content-Type": metrics.CONTENT_TYPE})
 
     def _statistics(self, call: Call) -> web.Response:
         call.name = "Statistics"
@@ -454,7 +478,7 @@ class S3Door:
 
     async def _list_objects(self, call: Call) -> web.StreamResponse:
         is_v2 = call.query.get("list-type") == "2"
-        call.name = "ListObjectsV2" if is_v2 else "ListObjects"
+        call.name = "ListObjectsV2" if is_v2 else "ListObjectsV1"
         bucket = self._store.bucket(call.bucket)
         body = s3_listings.objects_document(self._store.queries, bucket, call.query, is_v2=is_v2)
         return self._respond(call, body=body)

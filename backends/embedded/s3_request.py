@@ -30,6 +30,7 @@ UNTIL_HEADER = "x-amz-object-lock-retain-until-date"
 HOLD_HEADER = "x-amz-object-lock-legal-hold"
 BYPASS_HEADER = "x-amz-bypass-governance-retention"
 META_PREFIX = "x-amz-meta-"
+UNKNOWN = "Unknown"  # the name of a call before it is found out
 
 # Every subresource of S3, offered or not: a call on one that is not offered must not be taken for a plain
 # one.
@@ -47,7 +48,7 @@ SUBRESOURCES = frozenset(
 
 
 class Call:
-    """One request, taken apart. `name` is what Amazon calls it."""
+    """One request, taken apart. `name` is what MinIO calls it, so that what they count can be compared."""
 
     __slots__ = ("bucket", "headers", "key", "name", "query", "request", "request_id", "signed")
 
@@ -55,7 +56,7 @@ class Call:
         self.request = request
         self.request_id = request_id
         self.headers = lower_headers(request.headers)
-        self.name = "Unknown"
+        self.name = UNKNOWN
         self.bucket = ""
         self.key = ""
         self.query: Mapping[str, str] = {}

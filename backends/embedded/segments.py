@@ -30,6 +30,7 @@ from archiver.errors import Damaged
 
 from .digests import BLOCK_BYTES, Buffer
 from .refusals import WriteFailed
+from .written import Written
 
 LARGE_BYTES = 8 << 20  # also the most bytes of one object that are ever held in memory
 
@@ -104,8 +105,9 @@ class SegmentFile:
     It closes when the last reader lets go of it, so a file may be deleted while it is read.
     """
 
-    def __init__(self, path: Path, flags: int) -> None:
+    def __init__(self, path: Path, flags: int, written: Written) -> None:
         self.path = path
+        self._written = written
         self.fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
         # Objects are read one by one: readahead would fill memory with neighbours that nobody asked for, and a cold
         # read measured after it would not be one.
@@ -117,16 +119,25 @@ class SegmentFile:
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> int:
         """Write all of it at `offset`, however often the system takes only a part. Returns the end."""
-        for first in range(0, len(buffers), _BUFFERS_MAX):
-            rest = list(buffers[first : first + _BUFFERS_MAX])
-            while rest:
-                written = os.pwritev(self.fd, rest, offset)
-                offset += written
-                while rest and written >= len(rest[0]):
-                    written -= len(rest.pop(0))
-                if written:
-                    rest[0] = memoryview(rest[0])[written:]
+        start = offset
+        try:
+            for first in range(0, len(buffers), _BUFFERS_MAX):
+                rest = list(buffers[first : first + _BUFFERS_MAX])
+                while rest:
+                    written = os.pwritev(self.fd, rest, offset)
+                    offset += written
+                    while rest and written >= len(rest[0]):
+                        written -= len(rest.pop(0))
+                    if written:
+                        rest[0] = memoryview(rest[0])[written:]
+        finally:
+            self._written.add(offset - start, 0)
         return offset
+
+    def sync(self) -> None:
+        """Make what was written durable. Raises OSError."""
+        os.fdatasync(self.fd)
+        self._written.add(0, 1)
 
     def header_at(self, offset: int) -> RecordHeader | None:
         """The record that begins there, or None if no whole, undamaged one does."""
@@ -160,6 +171,7 @@ class Segments:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.written = Written()
         folder.mkdir(mode=0o700, exist_ok=True)
         self._open: dict[int, SegmentFile] = {}
         self._next_number = itertools.count(max(self.numbers(), default=0) + 1)
@@ -176,7 +188,7 @@ class Segments:
         opened = self._open.get(number)
         if opened is None:
             try:
-                opened = SegmentFile(self.path(number), os.O_RDONLY)
+                opened = SegmentFile(self.path(number), os.O_RDONLY, self.written)
             except OSError as failed:
                 raise Damaged(f"segment {self.path(number)} cannot be opened: {failed.strerror}") from failed
             while len(self._open) >= 256:
@@ -189,13 +201,14 @@ class Segments:
     def create(self) -> tuple[int, SegmentFile]:
         """A new segment, whose name in the folder is already durable, and its number."""
         number = next(self._next_number)
-        created = SegmentFile(self.path(number), os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        created = SegmentFile(self.path(number), os.O_RDWR | os.O_CREAT | os.O_EXCL, self.written)
         sync_folder(self.folder)
+        self.written.add(0, 1)
         return number, created
 
     def reopen(self, number: int) -> SegmentFile:
         """A segment that is to be appended to again."""
-        return SegmentFile(self.path(number), os.O_RDWR)
+        return SegmentFile(self.path(number), os.O_RDWR, self.written)
 
     def remove(self, number: int) -> None:
         """Delete a segment in which nothing is alive; readers under way finish."""
@@ -228,7 +241,7 @@ class OwnSegment:
 
     def sync(self) -> None:
         try:
-            os.fdatasync(self.file.fd)
+            self.file.sync()
         except OSError as failed:
             raise WriteFailed(f"{self.file.path} cannot be written: {failed}") from failed
         self._synced = self._end

@@ -60,6 +60,7 @@ class Settings:
     management_classes: Sequence[ManagementClass] = ()
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    catalogue_dir: Path | None = None  # None: as the data folder remembers, else in it
 
 
 def serve(settings: Settings, on_ready: OnReady, *, exit_with_parent_descriptor: int | None = None) -> None:
@@ -79,10 +80,12 @@ async def _serve(
     exit_with_parent_descriptor: int | None,
 ) -> None:
     loop = asyncio.get_running_loop()
-    store = Store.open(settings.data, management_classes=settings.management_classes)
+    store = Store.open(
+        settings.data, catalogue_dir=settings.catalogue_dir, management_classes=settings.management_classes
+    )
     try:
         tsm_door = TsmDoor(store, Nodes(settings.data, settings.nodes), say_to_stderr)
-        door = S3Door(store, credentials.ensure(settings.data, settings.credentials))
+        door = S3Door(store, credentials.ensure(settings.data, settings.credentials), tsm_door.requests)
         # Bodies are stored as they come: a Content-Encoding is the object's and is never undone.
         server = web.Server(door.handle, access_log=None, auto_decompress=False, read_bufsize=1 << 20, lingering_time=5)
         listener = await _listen(server, settings.host, settings.port, "--port", tls)
@@ -162,6 +165,7 @@ def main() -> int:
     """For `backends.embedded.process`; people use `archiver serve`."""
     parser = argparse.ArgumentParser(prog="python -m backends.embedded.server", description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--catalogue-dir", type=Path)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--tsm-port", type=int, default=0)
@@ -194,6 +198,7 @@ def main() -> int:
             [policy.parse_request(each) for each in options.management_class],
             options.tls_certificate,
             options.tls_key,
+            options.catalogue_dir,
         )
         serve(settings, ready, exit_with_parent_descriptor=options.exit_with_parent_fd)
     except ArchiverError as failed:

@@ -13,13 +13,14 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from archiver.errors import ArchiverError, Damaged, StoreError
+from archiver.errors import Damaged, StoreError
 
-from . import commits, compliance_clock, recovery
+from . import commits, compliance_clock, placement, recovery
 from .archive_changes import DeleteSpace, RegisterSpace, Transaction
 from .archives import Archive, Space
 from .catalogue import Bucket, Catalogue, Version
@@ -31,6 +32,7 @@ from .policy import ManagementClass
 from .recovery import CommitMark
 from .refusals import NoSuchBucket, NoSuchKey, Refusal, WriteFailed
 from .segments import LargeContent, LargeTransaction, OwnSegment, SegmentFile, Segments, block_span
+from .written import Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Statistics:
     free_bytes: int
     reserve_bytes: int
     commits: int
-    syncs: int
+    syncs: int  # of both parts
     changes: int
     objects_written: int
     bytes_written: int
@@ -58,12 +60,12 @@ class Store:
     """One open store. Open it with `Store.open`; exactly one process may."""
 
     def __init__(
-        self, folder: Path, lock_file: IO[str], catalogue: Catalogue, clock: ComplianceClock,
+        self, folder: Path, locks: Sequence[IO[str]], catalogue: Catalogue, clock: ComplianceClock,
         segments: Segments, mark: CommitMark, free_bytes: Callable[[], int], say: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.folder = folder
         self.clock = clock
-        self._lock_file = lock_file
+        self._locks = locks
         self._catalogue = catalogue
         self._segments = segments
         self._mark = mark
@@ -78,6 +80,7 @@ class Store:
         cls,
         folder: Path,
         *,
+        catalogue_dir: Path | None = None,
         wall_seconds: Callable[[], float] = time.time,
         elapsed_seconds: Callable[[], float] = compliance_clock.elapsed_seconds,
         free_bytes: Callable[[], int] | None = None,
@@ -86,35 +89,41 @@ class Store:
     ) -> Store:
         """Open or create the store in `folder`. `say` is told, from any thread, what its owner should know.
 
-        Raises UsageError where a management class would become weaker, StoreError if the store is in use, Damaged if
-        it is not whole.
+        `catalogue_dir`: where a new store is to have its catalogue; it remembers that (see `placement`). Raises
+        UsageError where that is another place than it has, or a management class would become weaker, StoreError if
+        the store is in use, Damaged if it is not whole.
         """
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock_file = _lock(folder)
-        except OSError as failed:
-            raise StoreError(f"{folder} cannot hold a store: {failed.strerror}") from failed
-        try:
-            segments = Segments(folder / "segments")
-            catalogue = Catalogue(folder, management_classes)
-            recovery.reconcile(catalogue, segments, CommitMark.read(folder))
-            clock = ComplianceClock(catalogue.state.clock_ms, wall_seconds, elapsed_seconds)
-            return cls(
-                folder,
-                lock_file,
-                catalogue,
-                clock,
-                segments,
-                CommitMark(folder, catalogue.state.commits),
-                free_bytes or (lambda: commits.free_bytes(folder)),
-                say or say_to_stderr,
-            )
-        except OSError as failed:
-            lock_file.close()
-            raise StoreError(f"the store in {folder} cannot be opened: {failed}") from failed
-        except ArchiverError:
-            lock_file.close()
-            raise
+        with ExitStack() as undo:
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                locks = [undo.enter_context(_lock(folder, "store"))]
+            except OSError as failed:
+                raise StoreError(f"{folder} cannot hold a store: {failed.strerror}") from failed
+            try:
+                place = placement.find(folder, catalogue_dir)
+                if place.folder != folder:
+                    locks.append(undo.enter_context(_lock(place.made(), "catalogue")))
+                    place.take()
+                segments = Segments(folder / "segments")
+                catalogue = Catalogue(place.folder, management_classes, store_id=place.store_id)
+                undo.callback(catalogue.close)
+                place.confirm()
+                recovery.reconcile(catalogue, segments, CommitMark.read(folder))
+                clock = ComplianceClock(catalogue.state.clock_ms, wall_seconds, elapsed_seconds)
+                opened = cls(
+                    folder,
+                    locks,
+                    catalogue,
+                    clock,
+                    segments,
+                    CommitMark(folder, catalogue.state.commits),
+                    free_bytes or (lambda: min(map(commits.free_bytes, {folder, place.folder}))),
+                    say or say_to_stderr,
+                )
+            except OSError as failed:
+                raise StoreError(f"the store in {folder} cannot be opened: {failed}") from failed
+            undo.pop_all()
+            return opened
 
     def close(self) -> None:
         """Finish the writes under way and let go of the folder. Blocks."""
@@ -122,7 +131,8 @@ class Store:
         self.queries.close()
         self._catalogue.close()
         self._mark.close()
-        self._lock_file.close()
+        for lock_file in self._locks:
+            lock_file.close()
 
     def _publish(self) -> None:
         """After each commit: what readers on other threads see is replaced as a whole, never changed."""
@@ -202,6 +212,11 @@ class Store:
             )
         return memoryview(buffer)[start - first : start - first + length]
 
+    @property
+    def written(self) -> Mapping[str, Written]:
+        """Bytes and syncs since the store opened, by part."""
+        return {"catalogue": self._catalogue.written, "segments": self._segments.written}
+
     def statistics(self) -> Statistics:
         written = self._writer.commits
         held = self._held
@@ -214,7 +229,7 @@ class Store:
             free_bytes=self._free_bytes(),
             reserve_bytes=commits.RESERVE_BYTES,
             commits=written.commits,
-            syncs=written.syncs,
+            syncs=sum(part.syncs for part in self.written.values()),
             changes=written.changes,
             objects_written=written.objects,
             bytes_written=written.bytes,
@@ -281,7 +296,7 @@ def say_to_stderr(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-def _lock(folder: Path) -> IO[str]:
+def _lock(folder: Path, what: str) -> IO[str]:
     """Hold the folder for this process; the system lets go of it when the process ends, however it does."""
     lock_file = (folder / "lock").open("a+", encoding="ascii")
     try:
@@ -291,7 +306,7 @@ def _lock(folder: Path) -> IO[str]:
         holder = lock_file.read().strip() or "unknown"
         lock_file.close()
         raise StoreError(
-            f"the store in {folder} is already open (process {holder}); stop that one or use another --data folder"
+            f"the {what} in {folder} is already open (process {holder}); stop that one or use another folder"
         ) from None
     lock_file.truncate(0)
     lock_file.write(f"{os.getpid()}\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from . import policy
@@ -43,6 +44,7 @@ class TsmDoor:
         self.nodes = nodes
         self.say = say
         self.buffers = ReceiveBuffers()
+        self.requests: Counter[tuple[str, int]] = Counter()  # answers by operation and reason code
         self._sessions_max = sessions_max
         self._idle_seconds_max = idle_seconds_max
         self._silent_seconds_max = silent_seconds_max

@@ -48,6 +48,8 @@ class Incoming:
         self.transaction = Transaction(node, owner)
         self.lost: int | None = None  # why it cannot be committed any more
         self.in_object = False
+        # What came, whether or not it can be committed.
+        self.objects = self.deletes = self.events = 0
         self._store = store
         self._flow = flow
         self._object: NewArchive | None = None
@@ -60,6 +62,7 @@ class Incoming:
     def begin(self, new: NewArchive) -> None:
         """An object begins."""
         self.in_object = True
+        self.objects += 1
         self._object = new
         key_start = self._key_starts.get(new.space) or self._key_start(new.space)
         if not self._has_room(1):
@@ -114,10 +117,12 @@ class Incoming:
             self._to_spool()
 
     def delete(self, number: int) -> None:
+        self.deletes += 1
         if self._has_room(1):
             self.transaction.deletes.append(number)
 
     def event(self, event: Event, ids: Sequence[int]) -> None:
+        self.events += len(ids)
         if self._has_room(len(ids)):
             self.transaction.event, self.transaction.event_ids = event, ids
 

@@ -11,7 +11,9 @@ import asyncio
 import hmac
 import secrets
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Protocol, cast
 
 from archiver.errors import StoreError
@@ -42,6 +44,7 @@ class Door(Protocol):
     store: Store
     nodes: Nodes
     buffers: ReceiveBuffers
+    requests: Counter[tuple[str, int]]
 
     def joined(self, session: TsmSession) -> bool:
         """Whether there is room for it."""
@@ -65,6 +68,7 @@ class TsmSession(asyncio.BufferedProtocol):
     def __init__(self, door: Door) -> None:
         self._door = door
         self._store = door.store
+        self._requests = door.requests
         self._classes = list(door.store.management_classes)  # the numbers behind the indexes that clients are told
         self._loop = asyncio.get_running_loop()
         self.heard_at = self._loop.time()
@@ -106,6 +110,7 @@ class TsmSession(asyncio.BufferedProtocol):
             self._stream.cancel()
         incoming, self._incoming = self._incoming, None
         if incoming is not None and not self._busy:  # a vote under way takes its own back if it fails
+            self._count_transaction(incoming, tsm_codes.ABORT_BY_CLIENT)
             self._door.spawn(incoming.abandon())
 
     def pause_writing(self) -> None:
@@ -173,8 +178,29 @@ class TsmSession(asyncio.BufferedProtocol):
         if self._transport.get_write_buffer_size() > _UNREAD_BYTES_MAX:
             self.drop()  # its client asks and never listens
 
-    def _refuse(self, code: int) -> None:
-        """The last word."""
+    def _answer(self, kind: Kind, code: int, frame: Buffer) -> None:
+        """Answer a request of this kind; it counts now, so that its client finds it counted."""
+        self._count(kind, code)
+        self._send(frame)
+
+    def _count(self, kind: Kind, code: int, count: int = 1) -> None:
+        if count:
+            self._requests[_OPERATIONS[kind], code] += count
+
+    def _count_transaction(self, incoming: Incoming, code: int) -> None:
+        """What the transaction was to do is done or failed, object by object."""
+        self._count(Kind.OBJECT, code, incoming.objects)
+        self._count(Kind.DELETE, code, incoming.deletes)
+        self._count(Kind.EVENT, code, incoming.events)
+
+    def _refuse_malformed(self) -> None:
+        self._requests[_MALFORMED, tsm_codes.COMM_PROTOCOL_ERROR] += 1
+        self._refuse(tsm_codes.COMM_PROTOCOL_ERROR)
+
+    def _refuse(self, code: int, kind: Kind | None = None) -> None:
+        """The last word; `kind`: of the request that it answers."""
+        if kind is not None:
+            self._count(kind, code)
         self._expects = ()
         self._send(tsm_frames.refused(code))
         self._transport.close()
@@ -186,7 +212,7 @@ class TsmSession(asyncio.BufferedProtocol):
             while not self._busy and not self._transport.is_closing() and self._step():
                 pass
         except Malformed:
-            self._refuse(tsm_codes.COMM_PROTOCOL_ERROR)
+            self._refuse_malformed()
 
     def _step(self) -> bool:
         """Take the next frame, or what there is of an object's data; False where more has to come first."""
@@ -271,7 +297,7 @@ class TsmSession(asyncio.BufferedProtocol):
             try:
                 await work
             except Malformed:
-                self._refuse(tsm_codes.COMM_PROTOCOL_ERROR)
+                self._refuse_malformed()
             finally:
                 self._busy = False
                 self.heard_at = self._loop.time()
@@ -288,31 +314,32 @@ class TsmSession(asyncio.BufferedProtocol):
         hello = tsm_frames.parse_hello(body)
         if hello.version != tsm_frames.PROTOCOL_VERSION:
             is_older = hello.version < tsm_frames.PROTOCOL_VERSION
-            self._refuse(tsm_codes.REJECT_CLIENT_DOWNLEVEL if is_older else tsm_codes.REJECT_SERVER_DOWNLEVEL)
+            code = tsm_codes.REJECT_CLIENT_DOWNLEVEL if is_older else tsm_codes.REJECT_SERVER_DOWNLEVEL
+            self._refuse(code, Kind.HELLO)
             return
         node = self._door.nodes.get(hello.node)
         if node is None:
-            self._refuse(tsm_codes.REJECT_ID_UNKNOWN)
+            self._refuse(tsm_codes.REJECT_ID_UNKNOWN, Kind.HELLO)
             return
         if not hello.enables_protection:
-            self._refuse(tsm_codes.CLIENT_NOT_ARCHRETPROT)
+            self._refuse(tsm_codes.CLIENT_NOT_ARCHRETPROT, Kind.HELLO)
             return
         nonce = secrets.token_bytes(tsm_frames.NONCE_BYTES)
         self._hello, self._candidate = hello, node
         self._nonces = hello.nonce + nonce
         self._expects = (Kind.PROOF,)
-        self._send(tsm_frames.challenge(nonce, node.salt, node.iterations))
+        self._answer(Kind.HELLO, 0, tsm_frames.challenge(nonce, node.salt, node.iterations))
 
     def _on_proof(self, body: memoryview) -> None:
         assert self._hello is not None
         node, about = self._candidate, self._nonces + self._hello.node
         if not hmac.compare_digest(bytes(body), mac(node.key, "client", about)):
-            self._refuse(tsm_codes.AUTH_FAILURE)
+            self._refuse(tsm_codes.AUTH_FAILURE, Kind.PROOF)
             return
         self._node = node
         self._caller = Caller(node.name, self._hello.owner)
         self._expects = _READY
-        self._send(self._door.welcome(mac(node.key, "server", about)).encode())
+        self._answer(Kind.PROOF, 0, self._door.welcome(mac(node.key, "server", about)).encode())
 
     def _on_change_password(self, body: memoryview) -> None:
         assert self._node is not None
@@ -324,22 +351,25 @@ class TsmSession(asyncio.BufferedProtocol):
         node = self._door.nodes.get(self._hello.node) or self._node  # as it is now: another session may have changed it
         sealed = about + change.iterations.to_bytes(4, "little") + change.masked_key
         if not hmac.compare_digest(change.mac, mac(node.key, "change", sealed)):
-            self._send(tsm_frames.answer(tsm_codes.BAD_VERIFIER))
+            self._answer_code(Kind.CHANGE_PASSWORD, tsm_codes.BAD_VERIFIER)
             return
         mask = mac(node.key, "mask", about)
         key = bytes(left ^ right for left, right in zip(change.masked_key, mask, strict=True))
         try:
             self._door.nodes.change_key(node.name, change.salt, change.iterations, key)
         except StoreError as failed:
-            self._send(tsm_frames.answer(tsm_codes.reason(failed)))
+            self._answer_code(Kind.CHANGE_PASSWORD, tsm_codes.reason(failed))
             return
-        self._send(tsm_frames.answer(0))
+        self._answer_code(Kind.CHANGE_PASSWORD, 0)
 
     # Requests with one answer.
 
+    def _answer_code(self, kind: Kind, code: int, value: int = 0) -> None:
+        self._answer(kind, code, tsm_frames.answer(code, value))
+
     def _on_ping(self, body: memoryview) -> None:
         Fields(body).end()
-        self._send(tsm_frames.date(self._store.clock.now_ms()))
+        self._answer(Kind.PING, 0, tsm_frames.date(self._store.clock.now_ms()))
 
     def _on_log(self, body: memoryview) -> None:
         assert self._node is not None
@@ -349,11 +379,12 @@ class TsmSession(asyncio.BufferedProtocol):
         fields.end()
         printable = "".join(each if each.isprintable() else " " for each in message)
         self._door.say(f"node {self._node.name} reports (severity {severity}): {printable}")
-        self._send(tsm_frames.answer(0))
+        self._answer_code(Kind.LOG, 0)
 
     def _on_find_space(self, body: memoryview) -> None:
         space = find_space(self._store.spaces.values(), self._caller.node, tsm_frames.parse_name(body))
-        self._send(tsm_frames.answer(0, space.id) if space else tsm_frames.answer(tsm_codes.FS_NOT_REGISTERED))
+        code, value = (0, space.id) if space else (tsm_codes.FS_NOT_REGISTERED, 0)
+        self._answer_code(Kind.FIND_SPACE, code, value)
 
     def _on_register_space(self, body: memoryview) -> None:
         said = tsm_frames.parse_space(Fields(body))
@@ -361,11 +392,11 @@ class TsmSession(asyncio.BufferedProtocol):
             raise Malformed
         asked = Space(0, self._caller.node, said.name, said.type, said.occupancy, said.capacity, said.info, 0)
 
-        async def register() -> bytes:
+        async def register() -> tuple[int, int]:
             space, known = await self._store.register_space(asked)
-            return tsm_frames.answer(tsm_codes.FS_ALREADY_REGED if known else 0, space.id)
+            return tsm_codes.FS_ALREADY_REGED if known else 0, space.id
 
-        self._wait_for(self._answer_of(register))
+        self._wait_for(self._answer_with(Kind.REGISTER_SPACE, register))
 
     def _on_update_space(self, body: memoryview) -> None:
         fields = Fields(body)
@@ -379,20 +410,19 @@ class TsmSession(asyncio.BufferedProtocol):
             said.info if mask & _SPACE_INFO else None,
         )  # fmt: skip
 
-        async def update() -> bytes:
+        async def update() -> tuple[int, int]:
             await self._store.change(change)
-            return tsm_frames.answer(0)
+            return 0, 0
 
-        self._wait_for(self._answer_of(update, tsm_codes.FS_NOT_REGISTERED))
+        self._wait_for(self._answer_with(Kind.UPDATE_SPACE, update, tsm_codes.FS_NOT_REGISTERED))
 
     def _on_delete_space(self, body: memoryview) -> None:
         name = tsm_frames.parse_name(body)
 
-        async def delete() -> bytes:
-            left = await self._store.delete_space(DeleteSpace(self._caller.node, self._caller.owner, name))
-            return tsm_frames.answer(0, left)
+        async def delete() -> tuple[int, int]:
+            return 0, await self._store.delete_space(DeleteSpace(self._caller.node, self._caller.owner, name))
 
-        self._wait_for(self._answer_of(delete, tsm_codes.FSNAME_NOTFOUND))
+        self._wait_for(self._answer_with(Kind.DELETE_SPACE, delete, tsm_codes.FSNAME_NOTFOUND))
 
     def _on_update_object(self, body: memoryview) -> None:
         said = tsm_frames.parse_object_update(body)
@@ -404,20 +434,23 @@ class TsmSession(asyncio.BufferedProtocol):
             said.description if said.mask & _OBJECT_DESCRIPTION else None,
         )  # fmt: skip
 
-        async def update() -> bytes:
+        async def update() -> tuple[int, int]:
             await self._store.change(change)
-            return tsm_frames.answer(0)
+            return 0, 0
 
-        self._wait_for(self._answer_of(update))
+        self._wait_for(self._answer_with(Kind.UPDATE_OBJECT, update))
 
-    async def _answer_of(self, work: Callable[[], Awaitable[bytes]], no_space: int = tsm_codes.NO_MATCH) -> None:
-        """Send what `work` answers, or its refusal as a code; `no_space` is the one for a missing file space."""
+    async def _answer_with(
+        self, kind: Kind, work: Callable[[], Awaitable[tuple[int, int]]], no_space: int = tsm_codes.NO_MATCH
+    ) -> None:
+        """Answer code and value of `work`, or its refusal as a code; `no_space` is the one for a missing file space."""
         try:
-            answer = await work()
+            code, value = await work()
         except StoreError as refusal:
-            code = tsm_codes.reason(refusal)
-            answer = tsm_frames.answer(no_space if code == tsm_codes.NO_SPACE else code)
-        self._send(answer)
+            code, value = tsm_codes.reason(refusal), 0
+            if code == tsm_codes.NO_SPACE:
+                code = no_space
+        self._answer_code(kind, code, value)
 
     # Transactions.
 
@@ -447,9 +480,10 @@ class TsmSession(asyncio.BufferedProtocol):
                     reason = await incoming.commit()
                 else:
                     await incoming.abandon()
+                self._count_transaction(incoming, reason)
             self._incoming = None
             self._expects = _READY
-            self._send(tsm_frames.vote(reason))
+            self._answer(Kind.END_TRANSACTION, reason, tsm_frames.vote(reason))
 
         self._wait_for(end())
 
@@ -457,25 +491,29 @@ class TsmSession(asyncio.BufferedProtocol):
 
     def _on_query_archives(self, body: memoryview) -> None:
         query = tsm_frames.parse_archive_query(body)
-        self._begin_stream(tsm_streams.archives(self._store, self._caller, query))
+        self._begin_stream(tsm_streams.archives(self._store, self._caller, query), Kind.QUERY_ARCHIVES)
 
     def _on_query_spaces(self, body: memoryview) -> None:
-        self._begin_stream(tsm_streams.spaces(self._store, self._caller, tsm_frames.parse_name(body)))
+        pieces = tsm_streams.spaces(self._store, self._caller, tsm_frames.parse_name(body))
+        self._begin_stream(pieces, Kind.QUERY_SPACES)
 
     def _on_get(self, body: memoryview) -> None:
-        self._begin_stream(tsm_streams.objects(self._store, self._caller, tsm_frames.parse_get(body)))
+        wanted = tsm_frames.parse_get(body)
+        served = partial(self._count, Kind.GET)
+        self._begin_stream(tsm_streams.objects(self._store, self._caller, wanted, served), None)
 
     def _on_stop(self, body: memoryview) -> None:
         Fields(body).end()
         self._stops_stream = self._stream is not None
 
-    def _begin_stream(self, pieces: AsyncIterator[Buffer]) -> None:
+    def _begin_stream(self, pieces: AsyncIterator[Buffer], kind: Kind | None) -> None:
+        """`kind`: of the request that its end answers; None where that is counted object by object."""
         self._stops_stream = False
         self._expects = _IN_STREAM
-        self._stream = self._loop.create_task(self._run_stream(pieces))
+        self._stream = self._loop.create_task(self._run_stream(pieces, kind))
 
-    async def _run_stream(self, pieces: AsyncIterator[Buffer]) -> None:
-        code = 0
+    async def _run_stream(self, pieces: AsyncIterator[Buffer], kind: Kind | None) -> None:
+        code = tsm_codes.ABORT_BY_CLIENT  # where it does not come to its end
         try:
             async for piece in pieces:
                 if self._stops_stream or self._transport.is_closing():
@@ -484,8 +522,12 @@ class TsmSession(asyncio.BufferedProtocol):
                 if not self._may_write.is_set():
                     await self._may_write.wait()
                 self.heard_at = self._loop.time()
+            code = 0
         except StreamFailed as failed:
             code = failed.code
+        finally:
+            if kind is not None:
+                self._count(kind, code)
         self._stream = None
         self._expects = _READY
         self._send(tsm_frames.stream_end(code))
@@ -517,6 +559,9 @@ class TsmSession(asyncio.BufferedProtocol):
     }
 
 
+# Operations as they are counted. OBJECT, DELETE, EVENT and GET count objects, the others frames that were answered.
+_OPERATIONS = {kind: f"TSM {kind.name}" for kind in Kind}
+_MALFORMED = "TSM malformed"
 _IN_TRANSACTION = (Kind.OBJECT, Kind.DELETE, Kind.EVENT, Kind.END_TRANSACTION, Kind.PING, Kind.BYE)
 _IN_OBJECT = (Kind.DATA, Kind.END_TRANSACTION, Kind.BYE)
 _IN_STREAM = (Kind.STOP, Kind.PING, Kind.BYE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from archiver.errors import Damaged, StoreError
@@ -128,8 +128,10 @@ async def spaces(store: Store, caller: Caller, pattern: bytes) -> AsyncIterator[
         yield tsm_frames.rows_frame(Kind.SPACES, rows)
 
 
-async def objects(store: Store, caller: Caller, wanted: Sequence[Wanted]) -> AsyncIterator[Buffer]:
-    """The objects of a GET, small ones together."""
+async def objects(
+    store: Store, caller: Caller, wanted: Sequence[Wanted], served: Callable[[int], None]
+) -> AsyncIterator[Buffer]:
+    """The objects of a GET, small ones together. `served` is told of each with the code of its answer."""
     together: list[Buffer] = []
     size = 0
     for index, entry, archive in _found(store, caller, wanted):
@@ -138,7 +140,7 @@ async def objects(store: Store, caller: Caller, wanted: Sequence[Wanted]) -> Asy
             if together:
                 yield b"".join(together)
                 together, size = [], 0
-            async for piece in _large(store, index, entry, archive, length):
+            async for piece in _large(store, index, entry, archive, length, served):
                 yield piece
             continue
         content: Buffer = b""
@@ -147,6 +149,7 @@ async def objects(store: Store, caller: Caller, wanted: Sequence[Wanted]) -> Asy
                 content = await store.read(archive, entry.offset, length)
             except StoreError as failed:
                 code = tsm_codes.reason(failed) if isinstance(failed, Damaged) else tsm_codes.NO_MATCH
+        served(code)
         together += (tsm_frames.object_head(index, code, len(content), len(content)), content)
         size += len(content) + 32
         if size >= _TOGETHER_BYTES:
@@ -181,12 +184,17 @@ def _extent(entry: Wanted, archive: Archive | None) -> tuple[int, int]:
     return 0, entry.length or archive.size - entry.offset
 
 
-async def _large(store: Store, index: int, entry: Wanted, archive: Archive, length: int) -> AsyncIterator[Buffer]:
+async def _large(
+    store: Store, index: int, entry: Wanted, archive: Archive, length: int, served: Callable[[int], None]
+) -> AsyncIterator[Buffer]:
     yield tsm_frames.object_head(index, 0, length)
     try:
         async for block in store.read_blocks(archive, entry.offset, length):
             assert len(block) <= BLOCK_BYTES
             yield tsm_frames.frame_header(Kind.OBJECT_DATA, len(block))
             yield block
+        served(0)
     except StoreError as failed:
-        yield tsm_frames.object_failed(tsm_codes.reason(failed) if isinstance(failed, Damaged) else tsm_codes.NO_MATCH)
+        code = tsm_codes.reason(failed) if isinstance(failed, Damaged) else tsm_codes.NO_MATCH
+        served(code)
+        yield tsm_frames.object_failed(code)

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from archiver.errors import UsageError
+from archiver.errors import PlatformError, UsageError
 from archiver.rig import registry
-from archiver.rig.servers import Access, Server
+from archiver.rig.servers import Access, Server, TsmAccess
 
 SECRET = "not-to-be-shown"
 
@@ -28,14 +28,16 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         running.kill()
 
 
-def server(pid: int, name: str = "minio") -> Server:
-    return Server(name, "http://127.0.0.1:9000", pid, Path("/data"), Access("key", SECRET))
+def server(pid: int, tsm: TsmAccess | None = None) -> Server:
+    name = "minio" if tsm is None else "embedded"
+    return Server(name, "http://127.0.0.1:9000", pid, Path("/data"), Access("key", SECRET), tsm)
 
 
 def test_what_is_added_is_found_again_and_readable_by_its_owner_only(home: Path) -> None:
     with process() as running:
         registry.add(server(running.pid))
-        assert [each.server for each in registry.entries()] == [server(running.pid)]
+        assert registry.entry("minio").server == server(running.pid)
+        assert registry.find("versitygw") is None
         assert registry.entry("minio").is_up()
         (path,) = (home / "platforms").glob("*.json")
         assert path.stat().st_mode & 0o777 == 0o600
@@ -57,7 +59,7 @@ def test_stop_ends_the_server_and_forgets_it(home: Path) -> None:
     with process() as running:
         registry.add(server(running.pid)).stop()
         assert not psutil.pid_exists(running.pid)
-    assert list(registry.entries()) == []
+    assert registry.find("minio") is None
 
 
 def test_a_process_that_was_given_the_same_number_later_is_not_ended(home: Path) -> None:
@@ -70,7 +72,7 @@ def test_a_process_that_was_given_the_same_number_later_is_not_ended(home: Path)
         assert not entry.is_up()
         entry.stop()
         assert other.poll() is None
-    assert list(registry.entries()) == []
+    assert registry.find("minio") is None
 
 
 def test_a_server_that_ended_by_itself_is_not_up_and_can_be_stopped(home: Path) -> None:
@@ -81,7 +83,7 @@ def test_a_server_that_ended_by_itself_is_not_up_and_can_be_stopped(home: Path) 
         assert not entry.is_up()
     assert not entry.is_up()
     entry.stop()
-    assert list(registry.entries()) == []
+    assert registry.find("minio") is None
 
 
 def test_one_that_ignores_the_polite_signal_is_killed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,3 +102,71 @@ def test_one_that_was_never_started_is_said(home: Path) -> None:
     ):
         registry.entry("minio")
     assert not home.exists()
+
+
+@pytest.mark.parametrize("password", ["chosen-for-it", None])
+def test_any_tsm_program_finds_a_server_by_its_option_files_while_it_is_up(home: Path, password: str | None) -> None:
+    with process() as running:
+        entry = registry.add(server(running.pid, TsmAccess("127.0.0.1", 1500, "ARCHIVER", password)))
+        folder = registry.tsm_options_folder("embedded")
+        assert (folder / "dsm.opt").read_text() == "SErvername ARCHIVER\n"
+        options = (folder / "dsm.sys").read_text()
+        assert "TCPServeraddress 127.0.0.1\n  TCPPort 1500\n  NODename ARCHIVER\n" in options
+        assert ("chosen-for-it" in options, "None" in options) == (password is not None, False)
+        assert {path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())} == {0o700, 0o600}
+        assert registry.entry("embedded").server == entry.server
+        assert "chosen-for-it" not in repr(entry)
+        entry.stop()
+    assert list((home / "platforms").iterdir()) == []
+
+
+@pytest.mark.parametrize("in_the_way", ["platforms", "platforms/embedded.json/below", "platforms/embedded-tsm"])
+def test_a_server_that_cannot_be_remembered_is_stopped(home: Path, in_the_way: str) -> None:
+    path = home / in_the_way
+    path.parent.mkdir(parents=True)
+    path.touch()
+    with process() as running:
+        tsm = TsmAccess("127.0.0.1", 1500, "ARCHIVER", SECRET)
+        with pytest.raises(PlatformError, match="embedded was stopped again, since it cannot be remembered: ") as said:
+            registry.add(server(running.pid, tsm))
+        assert not psutil.pid_exists(running.pid)
+    assert str(home / "platforms") in str(said.value)
+    if in_the_way == "platforms/embedded-tsm":
+        assert registry.find("embedded") is None
+
+
+def test_a_server_that_ended_before_it_was_remembered_is_said(home: Path) -> None:
+    with process() as running:
+        running.kill()
+    with pytest.raises(PlatformError, match="minio ended right after it had started; see /data/log"):
+        registry.add(server(running.pid))
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "not JSON",
+        "[]",
+        "{}",
+        '{"began": 1.5}',
+        f'{{"began": "now", "server": {{"access": {{"secret_key": "{SECRET}"}}}}}}',
+        f'{{"name": "minio", "pid": 1, "secret_key": "{SECRET}"}}',
+    ],
+)
+def test_a_damaged_file_is_named_with_the_remedy(home: Path, text: str) -> None:
+    path = home / "platforms" / "minio.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"does not say which minio was started .* and remove the file") as damaged:
+        registry.entry("minio")
+    assert str(path) in str(damaged.value)
+    assert SECRET not in str(damaged.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(home: Path) -> None:
+    path = home / "platforms" / "minio.json"
+    path.mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"minio\.json cannot be read: Is a directory"):
+        registry.entry("minio")

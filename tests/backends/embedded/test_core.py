@@ -22,6 +22,7 @@ from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
 
 
 async def test_what_waits_together_is_committed_together(core: Store) -> None:
+    await core.put(put("first"))  # there is a segment from here on
     before = core.statistics()
     await asyncio.gather(*(core.put(put(f"{i}", b"%d" % i)) for i in range(200)))
     after = core.statistics()

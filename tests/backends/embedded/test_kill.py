@@ -175,18 +175,22 @@ async def read_everything(folder: Path, clients: list[Client]) -> tuple[dict[int
     return found, segments
 
 
+@pytest.mark.parametrize("place", ["with its data", "apart"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 11))])
 def test_kill_under_load_loses_nothing_acknowledged(
-    data_dir: Path, connect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, seed: int
+    data_dir: Path, connect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, seed: int, place: str
 ) -> None:
+    """Wherever the catalogue is; there are fewer rounds for the one that is apart, so that this stays short."""
+    rounds = ROUNDS if place == "with its data" or seed else ROUNDS // 4
     monkeypatch.setattr(process, "_PROGRAM", (sys.executable, "-c", SMALL_SEGMENTS))
     chance = random.Random(seed)
     clients = [Client(number, random.Random(f"{seed} {number}")) for number in range(CLIENTS)]
-    with process.start(data_dir) as store:
+    catalogue_dir = data_dir.with_name("catalogue") if place == "apart" else None
+    with process.start(data_dir, catalogue_dir=catalogue_dir) as store:
         connect(store).create_bucket(Bucket="b-1", ObjectLockEnabledForBucket=True)
     moved = 0
     before: dict[str, int] = {}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         store = process.start(data_dir)
         for client in clients:
             client.s3 = connect(store)
@@ -196,8 +200,9 @@ def test_kill_under_load_loses_nothing_acknowledged(
             client.settle(found[client.number])
         moved += sum(1 for version in before.keys() & after.keys() if before[version] != after[version])
         before = after
-    assert moved > ROUNDS / 2, "compaction was to be under way too"
-    assert sum(len(client.deleted) for client in clients) > ROUNDS
+    assert sum(len(client.deleted) for client in clients) > rounds
+    if rounds == ROUNDS:
+        assert moved > rounds / 2, "compaction was to be under way too"
 
 
 def _load_until_killed(store: process.StoreProcess, clients: list[Client], answers: int, seconds: float) -> None:

@@ -15,6 +15,7 @@ from archiver.errors import Damaged
 from backends.embedded import digests
 from backends.embedded.digests import BLOCK_BYTES, Digests, first_damaged_block
 from backends.embedded.segments import RecordHeader, SegmentFile, Segments, block_span
+from backends.embedded.written import Written
 
 numbers = st.integers(0, (1 << 64) - 1)
 
@@ -100,7 +101,7 @@ def test_writes_go_on_where_the_system_took_only_a_part(tmp_path: Path, monkeypa
         return system_write(descriptor, [first], offset)
 
     monkeypatch.setattr(os, "pwritev", seven_bytes_at_most)
-    file = SegmentFile(tmp_path / "segment", os.O_RDWR | os.O_CREAT)
+    file = SegmentFile(tmp_path / "segment", os.O_RDWR | os.O_CREAT, Written())
     assert file.write([b"0123456789", b"", b"abcdefghij" * 3], 3) == 43
     assert (tmp_path / "segment").read_bytes()[3:] == b"0123456789" + b"abcdefghij" * 3
 
