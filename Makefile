@@ -44,6 +44,7 @@ bench: $(VENV)/installed ## run the benchmarks that README.md quotes
 	$(BIN)/python -m benchmarks store
 	$(BIN)/python -m benchmarks memory
 	$(BIN)/python -m benchmarks tsm
+	$(BIN)/python -m benchmarks sampling
 
 clean: ## remove everything that the other targets made
 	rm -rf $(VENV) $(DEMO_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -8,6 +8,7 @@ archiver run dr550 --quick --backend tsm --management-class SHORT
 tsm=$(ls runs)
 archiver run dr550 --quick
 s3=$(ls runs | tail -n 1)
-archiver report "$tsm" --beside "$s3"
+archiver report "$tsm"
+archiver compare "$tsm" "$s3"
 archiver cleanup "$tsm"
 archiver cleanup "$s3" --bypass-governance

@@ -1,27 +1,122 @@
-"""Which resource limited a result, by rule.
+"""Which resource limited a result, by rule: what the DR550 study concluded by looking at its figures.
 
-One idea: a result that the client limited says so before anything is said of the server, because then the server was
-not measured. The thresholds are the whole rule.
+One idea: every resource is judged by a measure that can be trusted to say when it is full, and the one nearest to full
+limits. By the utilisation law a resource at share U bears at most 1/U times the load. A result that the client
+limited says so before anything is said of the server, because then the server was not measured. The thresholds are the
+whole rule.
 """
 
 from __future__ import annotations
 
-from results.model import ClientUsage, ServerUsage
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from results.model import ClientUsage, DiskUsage, ServerUsage, Utilisation
 
 CLIENT_BUSY_PERCENT = 85.0  # of the busiest worker's time: on a core, or ready to run but without one
 CLIENT_LATENESS_MS = 20.0  # 99th percentile: the event loop was starved
-SERVER_CPU_PERCENT = 90.0  # of one core: the embedded store has one event loop
+SATURATED_SHARE = 0.9
+# Busy time says that a disk had something to do, not that it could not do more. Only a queue shows that.
 DISK_BUSY_PERCENT = 90.0
+DISK_QUEUE_REQUESTS = 4.0
+STEAL_PERCENT = 5.0  # of the host's time: somebody else's machine was in the measurement
+OVERLAP_MIN = 0.7  # of the sampled time: else too much of what was counted belongs to warm-up or drain
 
 
-def limited_by(client: ClientUsage, server: ServerUsage | None) -> str | None:
-    """``client``, ``server cpu``, ``server disk``; None where nothing is near saturation: bound by latency."""
+class Verdict(NamedTuple):
+    """``limited_by`` is client, server cpu, server disk, network, host cpu (where client and server share it) or None:
+    bound by latency."""
+
+    limited_by: str | None
+    utilisations: tuple[Utilisation, ...]  # nearest to saturation first
+    confidence: str | None  # high, or medium or low and why; None where no server was seen
+
+
+def judge(client: ClientUsage, server: ServerUsage | None, *, shares_host: bool) -> Verdict:
+    """The verdict on one result. ``shares_host``: client and server run on one machine."""
+    busiest = Utilisation("client", "busiest worker", client.busiest_worker_percent / 100, True)
+    found = [busiest] if server is None else [busiest, *_cpu(server, shares_host), *_disks(server), *_links(server)]
+    found.sort(key=lambda each: -each.share)
+    limit = None
     if client.busiest_worker_percent >= CLIENT_BUSY_PERCENT or client.lateness_p99_ms >= CLIENT_LATENESS_MS:
-        return "client"
-    if server is None:
-        return None
-    if (server.cpu_percent or 0.0) >= SERVER_CPU_PERCENT:
-        return "server cpu"
-    if (server.disk_busy_percent or 0.0) >= DISK_BUSY_PERCENT:
+        limit = "client"
+    else:
+        full = next((each for each in found if each.decisive and each.share >= SATURATED_SHARE), None)
+        if full is not None:
+            limit = _kind(full.resource)
+    return Verdict(limit, tuple(found), None if server is None else _confidence(server, shares_host, found))
+
+
+def _cpu(server: ServerUsage, shares_host: bool) -> Iterator[Utilisation]:
+    """By total, busiest thread, busiest core and quota: a server of one thread is full at half of two cores."""
+    measures: list[tuple[str, float | None, bool]] = []
+    limit = server.cpu_limit_percent
+    if limit and server.cpu_percent is not None:
+        cores = limit / 100
+        measures.append(
+            (f"its processes, of {cores:g} core{'s' if cores != 1 else ''}", server.cpu_percent / limit, True)
+        )
+    threads = server.busiest_thread_percent
+    measures.append(("busiest thread", threads and threads / 100, True))
+    if server.host_cpu_percent is not None and not shares_host:
+        measures.append(("all cores", server.host_cpu_percent / 100, True))
+    # Work that wanders from thread to thread can fill a core though others are free; where threads are not seen,
+    # a full core is all there is to go by.
+    core = server.busiest_core_percent
+    measures.append(("busiest core", core and core / 100, threads is None))
+    if server.throttled_percent:
+        measures.append(("throttled by its quota", server.throttled_percent / 100, True))
+    known = [Utilisation("server cpu", by, share, decisive) for by, share, decisive in measures if share is not None]
+    # One resource, one line: the decisive measure that is nearest to full.
+    if known:
+        yield max(known, key=lambda each: (each.decisive, each.share))
+    if shares_host and server.host_cpu_percent is not None:
+        yield Utilisation("host cpu", "all cores, whoever uses them", server.host_cpu_percent / 100, True)
+
+
+def _disks(server: ServerUsage) -> Iterator[Utilisation]:
+    """By what each is said to sustain, else by its queue. Devices are judged one by one: the fullest decides."""
+    for disk in server.disks:
+        name = f"{disk.role} disk {disk.device}".strip()
+        if disk.share_of_speed is not None:
+            yield Utilisation(name, "share of its speed", disk.share_of_speed, True)
+        elif disk.busy_percent is not None:
+            yield Utilisation(name, _busy_words(disk), disk.busy_percent / 100, _is_full(disk))
+
+
+def _busy_words(disk: DiskUsage) -> str:
+    return "busy time" if disk.queue is None else f"busy time, queue {disk.queue:.1f}"
+
+
+def _is_full(disk: DiskUsage) -> bool:
+    return (disk.busy_percent or 0.0) >= DISK_BUSY_PERCENT and (disk.queue or 0.0) >= DISK_QUEUE_REQUESTS
+
+
+def _links(server: ServerUsage) -> Iterator[Utilisation]:
+    """By the busier direction's share of the rated speed."""
+    for link in server.links:
+        if link.speed_megabytes_per_second:
+            busier = max(link.receive_megabytes_per_second, link.send_megabytes_per_second)
+            yield Utilisation(
+                f"network {link.interface}", "share of its speed", busier / link.speed_megabytes_per_second, True
+            )
+
+
+def _kind(resource: str) -> str:
+    if " disk " in f" {resource}":
         return "server disk"
-    return None
+    return "network" if resource.startswith("network ") else resource
+
+
+def _confidence(server: ServerUsage, shares_host: bool, found: list[Utilisation]) -> str:
+    if server.overlap < OVERLAP_MIN:
+        return f"low: only {server.overlap:.0%} of the time between the samples was measured; measure longer"
+    if (server.steal_percent or 0.0) >= STEAL_PERCENT:
+        return f"low: {server.steal_percent:.0f}% of the host's time was stolen by others"
+    if not any(each.resource == "server cpu" for each in found):
+        return "low: the server's processor was not watched"
+    if shares_host:
+        return "medium: client and server share this host"
+    if any(each.share >= SATURATED_SHARE and not each.decisive for each in found):
+        return "medium: a disk was busy nearly all the time, which alone proves nothing"
+    return "high"

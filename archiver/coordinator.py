@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,13 @@ from archiver.assignment import (
     Tally,
     TallyKey,
 )
-from archiver.bottleneck import limited_by
+from archiver.bottleneck import judge
 from archiver.histogram import Histogram
 from archiver.processes import WorkerProcesses
 from archiver.record import ErrorKind
 from archiver.retention import DateMaker, Retention
 from archiver.sampler import ResourceSampler
+from archiver.server_usage import ServerView, Work, server_usage
 from archiver.steadiness import unsteady_because
 from results.database import HistogramRow, IntervalRow
 from results.model import ClientUsage, FirstError, Result, ServerUsage
@@ -55,6 +56,7 @@ class RunSetting:
     payload_signing: bool
     objects_per_transaction_max: int | None = None
     op_log_dir: Path | None = None
+    server: ServerView = field(default_factory=ServerView)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class PhaseOutcome:
     gave_up: str | None
     start_ns: int  # CLOCK_MONOTONIC
     end_ns: int
+    measured_from_ns: int
+    measured_to_ns: int
 
     def archived_objects(self) -> int:
         return sum(last - first + 1 for _, first, last in self.archived)
@@ -169,7 +173,6 @@ class Coordinator:
         self._sampler.take()
         window = merge.window(reports, start_ns)
         seconds = (window.to_ns - window.from_ns) / 1e9
-        usage = self._sampler.usage(window.from_ns, window.to_ns)
         outcome = PhaseOutcome(
             phase=phase,
             started_at=started_at,
@@ -183,10 +186,13 @@ class Coordinator:
             gave_up=next((report.gave_up for report in reports if report.gave_up), _nothing_to_do(assignments)),
             start_ns=start_ns,
             end_ns=end_ns,
+            measured_from_ns=window.from_ns,
+            measured_to_ns=window.to_ns,
         )
         totals = merge.totals(window)
-        objects_measured = sum(tally.objects for tally, _ in totals)
-        client = _client_usage(reports, window, objects_measured)
+        work = _work(phase, [tally for tally, _ in totals])
+        client = _client_usage(reports, window, work.objects)
+        usage = server_usage(self._sampler.timelines(), self._setting.server, work, window.from_ns, window.to_ns)
         if phase.clients == 1 and not totals[0][0].attempts and not outcome.errors and outcome.gave_up is None:
             outcome.gave_up = "no session was left to measure after the warm-up: too few objects of this size"
         for workload, (tally, outside) in zip(phase.workloads, totals, strict=True):
@@ -251,6 +257,7 @@ class Coordinator:
     ) -> Result:
         setting = self._setting
         histograms = tally.histograms
+        verdict = judge(client, usage, shares_host=setting.server.shares_host)
         archives = workload.operation == "archive"
         per_transaction = setting.objects_per_transaction_max if archives else None
 
@@ -297,13 +304,15 @@ class Coordinator:
             first_byte_ms=latency("first_byte"),
             server=usage,
             client=client,
-            limited_by=limited_by(client, usage),
+            limited_by=verdict.limited_by,
             settled=window.settled,
             unsteady=unsteady_because(counts),
             achieved_per_second=tally.objects / seconds if seconds else 0.0,
             objects_per_transaction=per_transaction and min(per_transaction, workload.objects_per_session),
             transaction_send_ms=latency("transaction_send"),
             transaction_commit_ms=latency("transaction_commit"),
+            utilisations=verdict.utilisations,
+            confidence=verdict.confidence,
         )
 
 
@@ -404,6 +413,14 @@ class _Merge:
 
     def archives_unknown(self) -> int:
         return sum(e.outcomes_unknown for e in self._errors.values() if e.operation == "archive")
+
+
+def _work(phase: Phase, tallies: Sequence[Tally]) -> Work:
+    """What was done in the measured time, over all workloads."""
+    moved = {"archive": 0, "retrieve": 0}
+    for workload, tally in zip(phase.workloads, tallies, strict=True):
+        moved[workload.operation] += tally.bytes
+    return Work(sum(tally.objects for tally in tallies), moved["archive"], moved["retrieve"])
 
 
 def _nothing_to_do(assignments: Sequence[Assignment]) -> str | None:

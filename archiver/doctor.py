@@ -39,7 +39,7 @@ class Ceiling:
 def ceilings(seconds: float) -> Iterator[Ceiling]:
     """Measure every ceiling for ``seconds`` each: one worker on one core, the null responder on another."""
     usable = sorted(os.sched_getaffinity(0))
-    sampler = ResourceSampler(None, None, watch_host=False)
+    sampler = ResourceSampler([])
     sampler.start()
     workers = WorkerProcesses(1, usable[-1:])
     try:

@@ -7,14 +7,17 @@ somebody else's, and is only ever spoken to.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from backends.minio import MinioBackend
 
 import backends
 from archiver.errors import UsageError
 from archiver.home import store_dir
+from archiver.machine import disk_roles
 from archiver.rig import registry, servers
 from archiver.run import HostedStore
 from backends.base import Backend
@@ -35,6 +38,8 @@ class PlatformOptions:
 
     s3: S3Options
     tsm: TsmOptions
+    metrics_token: str | None = field(default=None, repr=False)
+    catalogue_dir: Path | None = None  # of the embedded store; None: in its data folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,15 @@ class EmbeddedStore:
     def data_dir(self) -> Path:
         return self.process.data_dir
 
+    @property
+    def endpoint(self) -> str:
+        return self.process.endpoint
+
     def data_files(self) -> Sequence[Path]:
         return self.process.data_files()
+
+    def disk_roles(self) -> Mapping[str, str]:
+        return disk_roles({"object": self.process.data_dir, "catalogue": self.process.catalogue_dir})
 
 
 @contextmanager
@@ -69,11 +81,11 @@ def open_backend(
         raise UsageError(
             "--platform starts a platform; --endpoint and --tsm-server name one that runs already; choose one of them"
         )
-    if backend == "s3":
-        with _open_s3(platform, options.s3) as opened:
+    if backend in ("s3", "minio"):
+        with _open_s3(backend, platform, options) as opened:
             yield opened
     elif backend == "tsm":
-        with _open_tsm(platform, options.tsm) as opened:
+        with _open_tsm(platform, options) as opened:
             yield opened
     else:
         if platform is not None or options.s3.endpoints:
@@ -82,40 +94,47 @@ def open_backend(
 
 
 @contextmanager
-def _open_s3(platform: str | None, options: S3Options) -> Iterator[tuple[Backend, HostedStore | None]]:
-    endpoints = options.endpoints
+def _open_s3(
+    backend: str, platform: str | None, options: PlatformOptions
+) -> Iterator[tuple[Backend, HostedStore | None]]:
+    endpoints = options.s3.endpoints
     if platform is None and not endpoints:
         from_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         endpoints = (from_environment,) if from_environment else ()
     if endpoints:
-        yield S3Backend(replace(options, endpoints=endpoints)), None
+        given = replace(options.s3, endpoints=endpoints)
+        yield MinioBackend(given, options.metrics_token) if backend == "minio" else S3Backend(given), None
         return
-    if platform is not None and platform in servers.KINDS:
+    platform = platform or ("minio" if backend == "minio" else "embedded")
+    if backend == "minio" and platform != "minio":
+        raise UsageError(f"--backend minio --platform {platform}: {platform} is not MinIO; leave out --backend minio")
+    if platform in servers.KINDS:
         with servers.running(platform, registry.folder_of(platform)) as server:
-            hosted = replace(
-                options,
-                endpoints=(server.endpoint,),
-                credentials=Credentials(server.access.access_key, server.access.secret_key, None),
-                region="us-east-1",
-                platform_name=server.platform,
-                durability=servers.KINDS[platform].durability,
-            )
-            yield S3Backend(hosted), server
+            access = Credentials(server.access.access_key, server.access.secret_key, None)
+            hosted = _hosted(options.s3, server.endpoint, access, platform, servers.KINDS[platform].durability)
+            yield MinioBackend(hosted) if platform == "minio" else S3Backend(hosted), server
         return
-    with embedded.start(store_dir()) as store:
-        hosted = replace(
-            options,
-            endpoints=(store.endpoint,),
-            credentials=Credentials(store.access_key, store.secret_key, None),
-            region="us-east-1",
-            platform_name="embedded",
-            durability=EMBEDDED_DURABILITY,
-        )
+    with embedded.start(store_dir(), catalogue_dir=options.catalogue_dir) as store:
+        access = Credentials(store.access_key, store.secret_key, None)
+        hosted = _hosted(options.s3, store.endpoint, access, "embedded", EMBEDDED_DURABILITY)
         yield S3Backend(hosted), EmbeddedStore(store)
 
 
+def _hosted(options: S3Options, endpoint: str, access: Credentials, platform: str, durability: str) -> S3Options:
+    """The user's options for a platform that Archiver started."""
+    return replace(
+        options,
+        endpoints=(endpoint,),
+        credentials=access,
+        region="us-east-1",
+        platform_name=platform,
+        durability=durability,
+    )
+
+
 @contextmanager
-def _open_tsm(platform: str | None, options: TsmOptions) -> Iterator[tuple[Backend, HostedStore | None]]:
+def _open_tsm(platform: str | None, given: PlatformOptions) -> Iterator[tuple[Backend, HostedStore | None]]:
+    options = given.tsm
     if platform in servers.KINDS:
         raise UsageError(f"--platform {platform}: speaks S3 only; leave out --backend tsm")
     if platform is None and (options.server is not None or os.environ.get("DSMI_CONFIG")):
@@ -126,7 +145,10 @@ def _open_tsm(platform: str | None, options: TsmOptions) -> Iterator[tuple[Backe
         with private_configuration(*address) as configuration:
             yield TsmBackend(replace(options, configuration=configuration)), None
         return
-    with embedded.start(store_dir()) as store, private_configuration(store.tsm_host, store.tsm_port) as configuration:
+    with (
+        embedded.start(store_dir(), catalogue_dir=given.catalogue_dir) as store,
+        private_configuration(store.tsm_host, store.tsm_port) as configuration,
+    ):
         hosted = replace(
             options,
             server=f"{store.tsm_host}:{store.tsm_port}",

@@ -10,8 +10,8 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,8 +24,11 @@ from archiver.ledger import Ledger, Placement
 from archiver.processes import WorkerProcesses
 from archiver.retention import DateMaker, Guards, Retention, RetentionMode, RetentionWish, check, latest_date
 from archiver.sampler import ResourceSampler
+from archiver.server_usage import ServerView, read_bytes
 from archiver.sizes import format_bytes
-from backends.base import Backend, PlatformProfile, RunPlan
+from archiver.watch.choosing import Watched, WatchOptions, watch_sources
+from archiver.watch.source import Source
+from backends.base import Backend, Location, PlatformProfile, RunPlan
 from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
 from scenarios.model import Phase, Scenario
 
@@ -48,18 +51,36 @@ class HostedStore(Protocol):
     def data_dir(self) -> Path:
         """The folder that holds its data."""
 
+    @property
+    def endpoint(self) -> str:
+        """Its address."""
+
     def data_files(self) -> Sequence[Path]:
         """The files that hold objects."""
 
+    def disk_roles(self) -> Mapping[str, str]:
+        """What it keeps on which disk: device -> object, catalogue."""
+
 
 class Observer(Protocol):
-    """Who follows a run as it happens."""
+    """Who follows runs as they happen; several take turns."""
 
-    def phase_started(self, phase: Phase, done: int, planned: int) -> None: ...
+    def phase_started(self, phase: Phase, platform: str) -> None: ...
 
     def reported(self, report: IntervalReport) -> None: ...
 
     def phase_finished(self, outcome: PhaseOutcome) -> None: ...
+
+    def source_failed(self, problem: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What the user knows of the server's devices."""
+
+    disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
+    disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> bytes per second that it sustains
+    link_speed_bytes_per_second: float | None = None  # rated, each direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +94,8 @@ class RunOptions:
     command_line: list[str]
     out_dir: Path
     op_log_dir: Path | None
+    watch: WatchOptions
+    devices: Devices
 
 
 @dataclass(slots=True)
@@ -92,14 +115,68 @@ def new_run_id() -> str:
 
 def execute(
     scenario: Scenario,
-    backend: Backend,
-    hosted: HostedStore | None,
+    platforms: Sequence[tuple[Backend, HostedStore | None]],
     options: RunOptions,
     ledger: Ledger,
     observer: Observer,
-) -> RunOutcome:
-    """Carry out a scenario. Raises UsageError and PlatformError before anything is measured; afterwards what went
-    wrong is in the outcome, and what finished is in the database."""
+) -> list[RunOutcome]:
+    """Carry out a scenario on one platform, or on several in turn, cell by cell, so that whatever changes with time
+    meets all of them alike; each has a run of its own.
+
+    Raises UsageError and PlatformError before anything is measured; afterwards what went wrong is in the outcomes, and
+    what finished is in the databases. A platform that fails ends its own run only.
+    """
+    comparison = new_run_id() if len(platforms) > 1 else None
+    plans = [_plan(scenario, backend, hosted, options) for backend, hosted in platforms]
+    runs: list[_Run] = []
+    try:
+        for plan in plans:
+            runs.append(_begin(plan, comparison, ledger, observer))  # noqa: PERF401 - those that began are finished
+        for phase in scenario.phases:
+            for run in runs:
+                if run.outcome.failure is None:
+                    run.carry_out(phase)
+    except KeyboardInterrupt:
+        for run in runs:
+            run.outcome.interrupted = True
+        if not runs:
+            raise
+    except BaseException:
+        for run in runs:
+            run.outcome.failure = run.outcome.failure or "the runs beside it could not begin"
+        raise
+    finally:
+        for run in runs:
+            run.finish()
+    return [run.outcome for run in runs]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """One run, as far as it is known before anything is touched. Making it refuses all that can be refused."""
+
+    scenario: Scenario
+    backend: Backend
+    hosted: HostedStore | None
+    options: RunOptions
+    profile: PlatformProfile
+    retention: Retention
+    run_id: str
+    worker_cores: list[int]
+    sources: list[Source]
+    server: ServerView
+
+    @property
+    def workers(self) -> int:
+        return self.options.workers or len(self.worker_cores)
+
+    @property
+    def pinned_cores(self) -> list[int]:
+        """The cores that workers are kept on; none where they have the machine for themselves."""
+        return self.worker_cores if self.profile.shares_host else []
+
+
+def _plan(scenario: Scenario, backend: Backend, hosted: HostedStore | None, options: RunOptions) -> _Plan:
     capabilities = backend.capabilities
     if options.retention.legal_hold and not capabilities.legal_hold:
         raise UsageError(f"--legal-hold: the {backend.name} backend does not offer it")
@@ -111,41 +188,48 @@ def execute(
     check(retention, options.guards, bytes_max, backend.server_now)
     if hosted is not None:
         _check_space(hosted, bytes_max)
-    run_id = new_run_id()
-    shared_host = profile.shares_host
-    cores = _worker_cores(shared_host)
-    worker_count = options.workers or len(cores)
-    if hosted is not None:
-        _pin(hosted, cores)
-    location = backend.locate(RunPlan(run_id, retention))
-    content_seed = secrets.randbits(62)
-    record = RunRecord(
-        id=run_id,
-        started_at=time.time(),
-        command_line=options.command_line,
-        scenario=scenario.name,
-        scenario_title=scenario.title,
-        scenario_json=scenario.text,
-        sweep_order=scenario.order,
-        order_seed=scenario.order_seed,
-        repetitions=scenario.repetitions,
-        phases_planned=len(scenario.phases),
-        backend=backend.name,
-        platform=asdict(profile),
-        settings=_settings(options, retention, profile),
-        host=machine.describe(),
-        workers=worker_count,
-        worker_cores=cores if shared_host else [],
-        shared_host=shared_host,
-        location=asdict(location),
-        content_seed=content_seed,
-        content_kind=GENERATOR,
-        interval_ns=INTERVAL_NS,
+    cores = _worker_cores(profile.shares_host)
+    watched = Watched(
+        endpoints=(hosted.endpoint,) if hosted is not None else profile.endpoints if profile.protocol == "s3" else (),
+        is_minio=backend.name == "minio",
+        shares_host=profile.shares_host,
+        pid=hosted.pid if hosted is not None else None,
+        platform=hosted.platform if hosted is not None else None,
     )
-    database = RunDatabase.create(options.out_dir / run_id / FILE_NAME, record)
-    outcome = RunOutcome(run_id, database.path)
+    devices = options.devices
+    roles = hosted.disk_roles() if hosted is not None else {}
+    return _Plan(
+        scenario=scenario,
+        backend=backend,
+        hosted=hosted,
+        options=options,
+        profile=profile,
+        retention=retention,
+        run_id=new_run_id(),
+        worker_cores=cores,
+        sources=watch_sources(options.watch, watched),
+        server=ServerView(
+            shares_host=profile.shares_host,
+            client_cores=cores if profile.shares_host else (),
+            disk_roles={**roles, **devices.disk_roles},
+            disk_speeds=devices.disk_speeds,
+            link_speed_bytes_per_second=devices.link_speed_bytes_per_second,
+        ),
+    )
+
+
+def _begin(plan: _Plan, comparison: str | None, ledger: Ledger, observer: Observer) -> _Run:
+    """Prepare the platform, and everything that records what is done to it."""
+    backend, hosted, retention, options = plan.backend, plan.hosted, plan.retention, plan.options
+    if hosted is not None:
+        _pin(hosted, plan.worker_cores)
+    location = backend.locate(RunPlan(plan.run_id, retention))
+    content_seed = secrets.randbits(62)
+    database = RunDatabase.create(
+        options.out_dir / plan.run_id / FILE_NAME, _record(plan, location, content_seed, comparison)
+    )
     place = Placement(
-        run=run_id,
+        run=plan.run_id,
         phase="prepare",
         backend=backend.name,
         platform=hosted.platform if hosted is not None else None,
@@ -160,8 +244,9 @@ def execute(
         objects_max=0,
         bytes_max=0,
     )
+    stores_content = backend.capabilities.stores_content
     try:
-        if capabilities.stores_content:
+        if stores_content:
             # In the ledger before it is made, so that no bucket is ever left without a record.
             ledger.close_placement(ledger.open_placement(place), 0, 0)
         backend.prepare()
@@ -169,61 +254,71 @@ def execute(
         database.finish(time.time(), "fail")
         database.close()
         raise
-    sampler = ResourceSampler(
-        hosted.pid if hosted else None, hosted.data_dir if hosted else None, watch_host=shared_host
-    )
-    workers = WorkerProcesses(worker_count, cores if shared_host else [])
     setting = RunSetting(
-        run_id=run_id,
+        run_id=plan.run_id,
         content_seed=content_seed,
         backend=backend.name,
         backend_setting=backend.worker_setting(),
         retention=retention,
-        verify=options.verify if capabilities.stores_content else "none",
-        session_kind=profile.session_kind,
-        session_open=profile.session_open,
-        checksum=profile.checksum,
-        payload_signing=profile.payload_signing,
-        objects_per_transaction_max=profile.objects_per_transaction_max,
+        verify=options.verify if stores_content else "none",
+        session_kind=plan.profile.session_kind,
+        session_open=plan.profile.session_open,
+        checksum=plan.profile.checksum,
+        payload_signing=plan.profile.payload_signing,
+        objects_per_transaction_max=plan.profile.objects_per_transaction_max,
         op_log_dir=options.op_log_dir,
+        server=plan.server,
     )
-    phases = _Phases(
-        backend, hosted, retention, options.guards, ledger, place, database, sampler,
-        Coordinator(setting, workers, sampler, worker_count), ObjectNumbers(content_seed), observer, outcome,
-        lock_is_to_be_read=retention.locks and capabilities.stores_content,
+    sampler = ResourceSampler(plan.sources)
+    workers = WorkerProcesses(plan.workers, plan.pinned_cores)
+    run = _Run(
+        plan, ledger, place, database, sampler, workers, Coordinator(setting, workers, sampler, plan.workers),
+        ObjectNumbers(content_seed), observer, RunOutcome(plan.run_id, database.path),
+        lock_is_to_be_read=retention.locks and stores_content,
     )  # fmt: skip
     sampler.start()
-    try:
-        phases.run(scenario.phases)
-    except KeyboardInterrupt:
-        outcome.interrupted = True
-    except ArchiverError as error:
-        outcome.failure = str(error)
-    finally:
-        workers.close()
-        sampler.stop()
-        verdict = "interrupted" if outcome.interrupted else "fail" if outcome.failure else "none"
-        try:
-            database.add_samples(sampler.take_unstored())
-            database.finish(time.time(), verdict)
-        except ResultsError as error:  # a full disk: what was committed before stays
-            outcome.failure = outcome.failure or str(error)
-        database.close()
-    return outcome
+    run.tell_problems()
+    return run
+
+
+def _record(plan: _Plan, location: Location, content_seed: int, comparison: str | None) -> RunRecord:
+    scenario, options = plan.scenario, plan.options
+    return RunRecord(
+        id=plan.run_id,
+        started_at=time.time(),
+        command_line=options.command_line,
+        scenario=scenario.name,
+        scenario_title=scenario.title,
+        scenario_json=scenario.text,
+        sweep_order=scenario.order,
+        order_seed=scenario.order_seed,
+        repetitions=scenario.repetitions,
+        phases_planned=len(scenario.phases),
+        backend=plan.backend.name,
+        platform=asdict(plan.profile),
+        settings=_settings(plan),
+        host=machine.describe(),
+        workers=plan.workers,
+        worker_cores=plan.pinned_cores,
+        shared_host=plan.profile.shares_host,
+        location=asdict(location),
+        content_seed=content_seed,
+        content_kind=GENERATOR,
+        interval_ns=INTERVAL_NS,
+        comparison=comparison,
+    )
 
 
 @dataclass(slots=True)
-class _Phases:
-    """The phases of one run, one by one."""
+class _Run:
+    """One run under way: its phases, one by one."""
 
-    backend: Backend
-    hosted: HostedStore | None
-    retention: Retention
-    guards: Guards
+    plan: _Plan
     ledger: Ledger
     place: Placement  # what every phase's record has in common
     database: RunDatabase
     sampler: ResourceSampler
+    workers: WorkerProcesses
     coordinator: Coordinator
     numbers: ObjectNumbers
     observer: Observer
@@ -231,9 +326,10 @@ class _Phases:
     lock_is_to_be_read: bool
     archived_bytes: int = 0
 
-    def run(self, phases: Sequence[Phase]) -> None:
-        for done, phase in enumerate(phases):
-            self.observer.phase_started(phase, done, len(phases))
+    def carry_out(self, phase: Phase) -> None:
+        """One phase; what goes wrong ends this run, and is in its outcome."""
+        try:
+            self.observer.phase_started(phase, self.plan.profile.name)
             outcome = self._phase(phase)
             self._store(outcome)
             self.observer.phase_finished(outcome)
@@ -242,17 +338,39 @@ class _Phases:
             if outcome.gave_up is not None:
                 first = f": {outcome.errors[0].reason}: {outcome.errors[0].message}" if outcome.errors else ""
                 raise RunFailed(f"{phase.label}: {outcome.gave_up}{first}; the run ends here")
+        except ArchiverError as error:
+            self.outcome.failure = str(error)
+
+    def finish(self) -> None:
+        """End workers and sampling, and say in the database how the run ended."""
+        outcome = self.outcome
+        self.workers.close()
+        self.sampler.stop()
+        verdict = "interrupted" if outcome.interrupted else "fail" if outcome.failure else "none"
+        try:
+            self._store_samples()
+            self.database.finish(time.time(), verdict)
+        except ResultsError as error:  # a full disk: what was committed before stays
+            outcome.failure = outcome.failure or str(error)
+        self.database.close()
+
+    def tell_problems(self) -> None:
+        """Report each source of resource samples that cannot be read, once."""
+        for found in self.sampler.take_problems():
+            self.database.add_source_problem(found.source, found.at, found.problem)
+            self.observer.source_failed(found.problem)
 
     def _phase(self, phase: Phase) -> PhaseOutcome:
+        hosted, backend = self.plan.hosted, self.plan.backend
         reads = any(workload.operation == "retrieve" for workload in phase.workloads)
-        if reads and self.hosted is not None:
-            caches.drop(self.hosted.data_files())
+        if reads and hosted is not None:
+            caches.drop(hosted.data_files())
         objects_max, bytes_max = phase.archived_max()
         dates = row = None
-        if objects_max and self.backend.capabilities.stores_content:
-            latest = latest_date(self.retention, self.guards, self.backend.server_now)
+        if objects_max and backend.capabilities.stores_content:
+            latest = latest_date(self.plan.retention, self.plan.options.guards, backend.server_now)
             if latest is not None:
-                dates = DateMaker(self.retention, latest)
+                dates = DateMaker(self.plan.retention, latest)
             row = self.ledger.open_placement(
                 replace(
                     self.place,
@@ -263,7 +381,7 @@ class _Phases:
                 )
             )
         outcome = self.coordinator.run_phase(phase, self.numbers, dates, self.observer.reported, self._fill())
-        if reads and self.hosted is not None:
+        if reads and hosted is not None:
             self._judge_temperature(outcome)
         for object_bytes, first, last in outcome.archived:
             self.numbers.keep(object_bytes, [(first, last)])
@@ -279,29 +397,30 @@ class _Phases:
         return outcome
 
     def _fill(self) -> Fill:
-        files = self.hosted.data_files() if self.hosted is not None else None
+        hosted = self.plan.hosted
+        files = hosted.data_files() if hosted is not None else None
         store_bytes = None if files is None else sum(_size(path) for path in files)
         return Fill(store_bytes, self.archived_bytes)
 
     def _read_lock(self, outcome: PhaseOutcome) -> None:
         """Read the first lock back: a run over locks that are not there, or not those asked for, is worth nothing."""
         self.lock_is_to_be_read = False
-        retention = self.retention
+        retention, backend = self.plan.retention, self.plan.backend
         earliest = latest = retention.retain_until
         if retention.retain_for_seconds is not None:
-            first = outcome.started_at + self.backend.server_now - time.time() + retention.retain_for_seconds
+            first = outcome.started_at + backend.server_now - time.time() + retention.retain_for_seconds
             earliest, latest = first - DATE_TOLERANCE_SECONDS, first + outcome.seconds + DATE_TOLERANCE_SECONDS
-            promised = latest_date(retention, self.guards, self.backend.server_now)
+            promised = latest_date(retention, self.plan.options.guards, backend.server_now)
             if promised is not None:  # COMPLIANCE dates never pass what the user accepted
                 earliest, latest = min(earliest, promised), min(latest, promised)
-        problem = self.backend.lock_problem(outcome.archived[0][1], earliest, latest)
+        problem = backend.lock_problem(outcome.archived[0][1], earliest, latest)
         self.database.set_lock_verified(problem or "verified")
         if problem is not None:
             raise RunFailed(f"the platform did not keep the lock: {problem}")
 
     def _judge_temperature(self, outcome: PhaseOutcome) -> None:
         """Say whether what was retrieved came from a disk, by what its device read meanwhile."""
-        read = self.sampler.device_read_bytes(outcome.start_ns, outcome.end_ns)
+        read = read_bytes(self.sampler.timelines(), self.plan.server, outcome.start_ns, outcome.end_ns)
         served = sum(row.bytes for row in outcome.intervals)
         warmth = caches.temperature(read, served)
         outcome.results = [
@@ -320,6 +439,10 @@ class _Phases:
                 drift_check=phase.drift_check,
                 started_at=outcome.started_at,
                 seconds=outcome.seconds,
+                start_ns=outcome.start_ns,
+                end_ns=outcome.end_ns,
+                measured_from_ns=outcome.measured_from_ns,
+                measured_to_ns=outcome.measured_to_ns,
                 results=outcome.results,
                 intervals=outcome.intervals,
                 histograms=outcome.histograms,
@@ -327,7 +450,11 @@ class _Phases:
                 errors=outcome.errors,
             )
         )
+        self._store_samples()
+
+    def _store_samples(self) -> None:
         self.database.add_samples(self.sampler.take_unstored())
+        self.tell_problems()
 
 
 def _size(path: Path) -> int:
@@ -365,8 +492,8 @@ def _check_space(hosted: HostedStore, bytes_max: int) -> None:
         )
 
 
-def _settings(options: RunOptions, retention: Retention, profile: PlatformProfile) -> dict[str, Any]:
-    guards = options.guards
+def _settings(plan: _Plan) -> dict[str, Any]:
+    guards, retention, profile = plan.options.guards, plan.retention, plan.profile
     return {
         "retention_mode": retention.mode.value,
         "retain_for_seconds": retention.retain_for_seconds,
@@ -376,10 +503,14 @@ def _settings(options: RunOptions, retention: Retention, profile: PlatformProfil
         "max_retain_seconds": guards.max_retain_seconds,
         "max_locked_bytes": guards.max_locked_bytes,
         "accept_locked_until": guards.accept_locked_until,
-        "verify": options.verify,
+        "verify": plan.options.verify,
         "session_kind": profile.session_kind,
         "session_open": profile.session_open,
         "checksum": profile.checksum,
         "payload_signing": profile.payload_signing,
         "objects_per_transaction_max": profile.objects_per_transaction_max,
+        "watched": [source.name for source in plan.sources],
+        "disk_roles": dict(plan.server.disk_roles),
+        "disk_speeds": dict(plan.server.disk_speeds),
+        "link_speed_bytes_per_second": plan.server.link_speed_bytes_per_second,
     }

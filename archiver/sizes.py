@@ -17,6 +17,7 @@ _SIZE_UNITS = {
     "g": 1 << 30, "gib": 1 << 30, "gb": 10**9,
     "t": 1 << 40, "tib": 1 << 40, "tb": 10**12,
 }  # fmt: skip
+_BIT_RATE_UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 _DURATION_UNITS = {
     "ms": 0.001,
     "s": 1.0,
@@ -38,6 +39,16 @@ def parse_size(text: str) -> int:
     if size != int(size):
         raise ValueError(f"{text!r} is not a whole number of bytes")
     return int(size)
+
+
+def parse_link_speed(text: str) -> float:
+    """Bytes per second of ``10Gbit``, ``100Mbit`` (as links are rated) or ``100MB``. Raises ValueError."""
+    number, unit = _split(text, "a link's speed such as 10Gbit or 100MB (each per second)")
+    factor = _BIT_RATE_UNITS.get(unit.lower())
+    speed = float(number) * factor / 8 if factor else float(parse_size(text))
+    if not speed:
+        raise ValueError(f"{text!r}: a link has some speed")
+    return speed
 
 
 def parse_duration(text: str) -> float:

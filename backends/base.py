@@ -50,6 +50,7 @@ class PlatformProfile:
     checksum: str = "none"  # sent with an object, so that the platform can check it
     payload_signing: bool = False
     objects_per_transaction_max: int | None = None  # that are committed together; None: there are no transactions
+    protocol: str = "none"  # s3, tsm: runs of one protocol can be asked for the same things
 
 
 @dataclass(frozen=True, slots=True)

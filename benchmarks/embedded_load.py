@@ -153,14 +153,14 @@ class _Server:
     def __init__(self, store: StoreProcess) -> None:
         self._process = psutil.Process(store.pid)
         self._cores = os.sched_getaffinity(store.pid)
-        self._device = machine.block_device(store.data_dir)
+        self._devices = machine.disks_under(store.data_dir)
         self._before = self._now()
 
     def _now(self) -> tuple[float, dict[int, float], float, float]:
         cpu = self._process.cpu_times()
         threads = {each.id: each.user_time + each.system_time for each in self._process.threads()}
         disks = psutil.disk_io_counters(perdisk=True)
-        busy_ms = disks[self._device].busy_time if self._device in disks else 0
+        busy_ms = max((disks[device].busy_time for device in self._devices if device in disks), default=0)
         cores = psutil.cpu_times(percpu=True)
         # Whatever runs there counts: writing back what the store wrote, and its network traffic, are the kernel's.
         cores_busy = sum(sum(cores[core][:3]) + sum(cores[core][5:8]) for core in self._cores)

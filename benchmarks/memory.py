@@ -75,7 +75,7 @@ def _carry_out(objects: int) -> None:
     from archiver.sampler import ResourceSampler
     from scenarios.model import Phase, StopRule, Workload
 
-    sampler = ResourceSampler(None, None, watch_host=False)
+    sampler = ResourceSampler([])
     sampler.start()
     workers = WorkerProcesses(1, [])
     setting = RunSetting(

@@ -44,7 +44,7 @@ def measure(*, small: bool) -> dict[str, Any]:
     one_mib = {f"{clients}": Load(1 << 20, clients, OBJECTS_PER_SESSION, 60.0, large_objects) for clients in (1, 4)}
     large_rounds: list[dict[str, Any]] = []
     with cores() as (store_cores, client_cores), tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder:
-        device = machine.block_device(Path(folder))
+        device = ", ".join(machine.disks_under(Path(folder)))
         os.sched_setaffinity(0, store_cores)  # the store inherits them, threads and all
         with process.start(Path(folder) / "small") as store:
             os.sched_setaffinity(0, client_cores)

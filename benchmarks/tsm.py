@@ -69,7 +69,7 @@ def measure(*, small: bool) -> dict[str, Any]:
         tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder,
         private_configuration("127.0.0.1", port) as configuration,
     ):
-        device = machine.block_device(Path(folder))
+        device = ", ".join(machine.disks_under(Path(folder)))
         os.sched_setaffinity(0, store_cores)  # the store inherits them, threads and all
         with process.start(Path(folder) / "small", tsm_port=port) as store:
             os.sched_setaffinity(0, client_cores)

@@ -14,12 +14,21 @@ from typing import Any, Literal, TypeVar
 
 from archiver.errors import ResultsError
 from results.matrix import matrix_cells, parallel_cells
-from results.model import ClientUsage, FirstError, Latency, Result, ServerUsage
+from results.model import (
+    ClientUsage,
+    DiskUsage,
+    FirstError,
+    Latency,
+    LinkUsage,
+    Result,
+    ServerUsage,
+    Utilisation,
+)
 
 Verdict = Literal["pass", "fail", "none"]
 RUN_FACTS = ("run", "scenario", "backend", "platform", "hosts")
 
-_Value = TypeVar("_Value", Latency, ServerUsage, ClientUsage, FirstError, Result)
+_Value = TypeVar("_Value", Latency, ServerUsage, ClientUsage, FirstError, Result, DiskUsage, LinkUsage, Utilisation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +43,16 @@ class Criterion:
 
 def result_document(result: Result) -> dict[str, Any]:
     """One entry of ``results``; every key names its unit, and null is what was not measured."""
-    return {**asdict(result), "first_errors": [asdict(error) for error in result.first_errors]}
+    return asdict(result)
 
 
 def result_from_document(document: Mapping[str, Any]) -> Result:
     """The Result of such an entry. Raises ResultsError naming a key that is missing."""
     nested: dict[str, Any] = {
-        "server": _value(ServerUsage, document.get("server")),
+        "server": _server_usage(document.get("server")),
         "client": _value(ClientUsage, document.get("client")),
-        "first_errors": tuple(_value(FirstError, error) for error in document.get("first_errors", ())),
+        "utilisations": _values(Utilisation, document, "utilisations"),
+        "first_errors": _values(FirstError, document, "first_errors"),
     }
     for name in (field.name for field in fields(Result) if field.name.endswith("_ms")):
         nested[name] = _value(Latency, document.get(name))
@@ -97,6 +107,17 @@ def _cell_documents(results: Sequence[Result]) -> list[dict[str, Any]]:
         }
         for key, cell in sorted(cells.items())
     ]
+
+
+def _server_usage(document: Mapping[str, Any] | None) -> ServerUsage | None:
+    if document is None:
+        return None
+    nested = {"disks": _values(DiskUsage, document, "disks"), "links": _values(LinkUsage, document, "links")}
+    return _value(ServerUsage, {**document, **nested})
+
+
+def _values(kind: type[_Value], document: Mapping[str, Any], name: str) -> tuple[_Value | None, ...]:
+    return tuple(_value(kind, entry) for entry in document.get(name, ()))
 
 
 def _value(kind: type[_Value], document: Mapping[str, Any] | None) -> _Value | None:

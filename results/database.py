@@ -18,8 +18,9 @@ from typing import Any
 from archiver.errors import ResultsError
 from results.contract import result_document, result_from_document
 from results.model import FirstError, Result
+from results.resources import SampleRow, Timeline
 
-VERSION = 1
+VERSION = 2
 FILE_NAME = "run.db"
 
 
@@ -48,6 +49,7 @@ class RunRecord:
     content_seed: int
     content_kind: str
     interval_ns: int
+    comparison: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,10 @@ class PhaseRecord:
     drift_check: bool
     started_at: float
     seconds: float
+    start_ns: int
+    end_ns: int
+    measured_from_ns: int
+    measured_to_ns: int
     results: Sequence[Result]
     intervals: Sequence[IntervalRow]
     histograms: Sequence[HistogramRow]
@@ -95,16 +101,17 @@ class PhaseRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class SampleRow:
-    """One row of table sample."""
+class PhaseTimes:
+    """When a phase ran: ``started_at`` is epoch seconds, the others are on the run's clock."""
 
-    at: float
-    monotonic_ns: int
-    store_cpu_seconds: float | None
-    host_cpu_seconds: float
-    core_cpu_seconds: Sequence[float]
-    disk: dict[str, tuple[int, int, int]]
-    network: dict[str, tuple[int, int]]
+    position: int
+    label: str
+    started_at: float
+    seconds: float
+    start_ns: int
+    end_ns: int
+    measured_from_ns: int
+    measured_to_ns: int
 
 
 _JSON_COLUMNS = ("command_line", "platform", "settings", "host", "worker_cores", "location")
@@ -155,6 +162,11 @@ class RunDatabase:
                 raise ResultsError(f"{path} was written by a newer Archiver (version {version}); upgrade to read it")
             if version == 0:
                 raise ResultsError(f"{path} is no results database of Archiver")
+            if version < VERSION:
+                raise ResultsError(
+                    f"{path} was written before the first release (version {version}); read it with the Archiver that "
+                    "wrote it"
+                )
             connection.execute("SELECT id FROM run").fetchone()
         except sqlite3.Error as error:
             connection.close()
@@ -169,7 +181,7 @@ class RunDatabase:
         at = phase.position
         with self._transaction():
             self._db.execute(
-                "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     at,
                     phase.name,
@@ -178,6 +190,10 @@ class RunDatabase:
                     phase.drift_check,
                     phase.started_at,
                     phase.seconds,
+                    phase.start_ns,
+                    phase.end_ns,
+                    phase.measured_from_ns,
+                    phase.measured_to_ns,
                 ),
             )
             self._db.executemany(
@@ -198,22 +214,12 @@ class RunDatabase:
     def add_samples(self, samples: Iterable[SampleRow]) -> None:
         """Commit resource samples."""
         with self._transaction():
-            self._insert(
-                "sample",
-                7,
-                [
-                    (
-                        s.at,
-                        s.monotonic_ns,
-                        s.store_cpu_seconds,
-                        s.host_cpu_seconds,
-                        json.dumps(list(s.core_cpu_seconds)),
-                        json.dumps(s.disk),
-                        json.dumps(s.network),
-                    )
-                    for s in samples
-                ],
-            )
+            self._insert("sample", 4, [(s.source, s.at, s.monotonic_ns, json.dumps(s.reading)) for s in samples])
+
+    def add_source_problem(self, source: str, at: float, problem: str) -> None:
+        """Why a source of resource samples could not be read; the first reason stays."""
+        with self._transaction():
+            self._db.execute("INSERT OR IGNORE INTO source_problem VALUES (?, ?, ?)", (source, at, problem))
 
     def set_lock_verified(self, outcome: str) -> None:
         """What reading back the first lock showed."""
@@ -237,6 +243,47 @@ class RunDatabase:
             (drift_checks,),
         )
         return [result_from_document(json.loads(row["document"])) for row in rows]
+
+    def phases(self) -> list[PhaseTimes]:
+        """When each phase ran, in order."""
+        rows = self._db.execute(
+            "SELECT position, label, started_at, seconds, start_ns, end_ns, measured_from_ns, measured_to_ns "
+            "FROM phase ORDER BY position"
+        )
+        return [PhaseTimes(*row) for row in rows]
+
+    def timelines(self) -> dict[str, Timeline]:
+        """The resource samples of each source, in the order in which the sources first spoke."""
+        found: dict[str, Timeline] = {}
+        for row in self._db.execute("SELECT source, at, monotonic_ns, reading FROM sample ORDER BY monotonic_ns"):
+            sample = SampleRow(row["source"], row["at"], row["monotonic_ns"], json.loads(row["reading"]))
+            found.setdefault(sample.source, Timeline()).add(sample)
+        return found
+
+    def source_problems(self) -> list[tuple[str, float, str]]:
+        """(source, epoch seconds, problem) of every source that could not be read at some time."""
+        return [tuple(row) for row in self._db.execute("SELECT source, at, problem FROM source_problem ORDER BY at")]
+
+    def attempts(self) -> list[tuple[str, int, int]]:
+        """(operation, attempts at objects, sessions that ended well) of every part of every phase."""
+        rows = self._db.execute(
+            "SELECT operation, sum(attempts), sum(interval.sessions) FROM interval JOIN result "
+            "USING (position, workload) GROUP BY operation ORDER BY operation"
+        )
+        return [tuple(row) for row in rows]
+
+    def has_errors(self) -> bool:
+        """Whether anything failed."""
+        return self._db.execute("SELECT 1 FROM error LIMIT 1").fetchone() is not None
+
+    def histograms(self, operation: str, quantity: str) -> list[tuple[bytes, bytes]]:
+        """(indices, counts) of a quantity in every phase of an operation, as the table has them."""
+        rows = self._db.execute(
+            "SELECT indices, counts FROM histogram JOIN result USING (position, workload) "
+            "WHERE quantity = ? AND operation = ?",
+            (quantity, operation),
+        )
+        return [tuple(row) for row in rows]
 
     def archived(self, object_bytes: int) -> list[tuple[int, int]]:
         """Ranges (first, last) of the objects of one size that this run archived."""

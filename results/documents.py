@@ -1,7 +1,7 @@
 """A folder of documents of one run: report.md, results.json, tables/*.csv, figures/*.svg and *.png.
 
-One idea: everything follows from the run's one document, so a folder can be made again at any time and comes
-out the same, byte for byte. Nothing in it says when it was written or on which machine.
+One idea: everything follows from the run's database, so a folder can be made again at any time and comes out the same,
+byte for byte. Nothing in it says when it was written or on which machine.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from matplotlib.figure import Figure
 from archiver.errors import ResultsError
 from results.contract import json_text, result_from_document
 from results.figures import Caption, build_figures, png_bytes, svg_bytes
-from results.tables import Table, build_tables
+from results.resource_figures import RESOURCE_FIGURES, build_resource_figures
+from results.tables import SERVER_RESOURCES, Table, build_tables
 from results.text import escape_markdown, render_csv, render_markdown
+from results.watched import NOTHING_WATCHED, Watched
+
+ROWS_SHOWN_MAX = 100  # of the server's resources phase by phase: more are for programs, and the report links them
 
 
 def write_documents(
@@ -26,21 +30,21 @@ def write_documents(
     facts: Mapping[str, str],
     doubts: Sequence[str] = (),
     shares_machine: bool = False,
-    more_tables: Sequence[Table] = (),
+    watched: Watched = NOTHING_WATCHED,
 ) -> list[Path]:
     """Write every document of a run into ``folder``, made if need be, and return their paths, report.md
     first.
 
     ``document`` is the run document of ``results.contract`` and becomes results.json. ``facts`` (label ->
     text) open the report in their order; ``doubts`` are sentences on what looks unstable and what to try;
-    ``shares_machine`` says that client and server ran on one host; ``more_tables`` follow those of the run.
-    Files of the same names are replaced, others left alone. Raises ResultsError if there are no results, or
-    if the folder cannot be written.
+    ``shares_machine`` says that client and server ran on one host; ``watched`` is what was seen of the server
+    meanwhile. Files of the same names are replaced, others left alone. Raises ResultsError if there are no
+    results, or if the folder cannot be written.
     """
     results = [result_from_document(entry) for entry in document["results"]]
-    tables = [*build_tables(results), *more_tables]
+    tables = build_tables(results, watched)
     caption = Caption(document["run"], document["platform"]["name"], shares_machine)
-    figures = build_figures(results, caption)
+    figures = build_figures(results, caption) | build_resource_figures(watched, caption)
     title = f"# {document['scenario']} on {document['platform']['name']}: run {document['run']}"
     files = {
         "report.md": report_markdown(title, facts, doubts, tables, figures).encode(),
@@ -74,12 +78,17 @@ def report_markdown(
             if name not in shown and _belongs(name, table):
                 shown.add(name)
                 parts.append(f"[![{figure.get_suptitle()}](figures/{name}.svg)](figures/{name}.png)")
-        parts.append(render_markdown(table).rstrip("\n"))
-        parts.append(f"[The same as CSV](tables/{table.name}.csv)")
+        if table.name == SERVER_RESOURCES and len(table.rows) > ROWS_SHOWN_MAX:
+            link = f"[{len(table.rows):,} rows as CSV](tables/{table.name}.csv)"
+            parts += [f"### {table.title}", table.caption, link]
+        else:
+            parts += [render_markdown(table).rstrip("\n"), f"[The same as CSV](tables/{table.name}.csv)"]
     return "\n\n".join(parts) + "\n"
 
 
 def _belongs(figure: str, table: Table) -> bool:
+    if figure in RESOURCE_FIGURES:
+        return table.name == "resource-usage"
     return figure.endswith(table.name) or ("parallel" in figure and table.name.startswith("parallel"))
 
 

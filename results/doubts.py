@@ -5,16 +5,20 @@ One idea: each doubt is one sentence that says what looks wrong, by how much, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 
-from archiver.sizes import format_bytes, format_size
+from archiver.sizes import format_bytes, format_instant, format_size
 from results.database import RunDatabase
+from results.matrix import parallel_cells
 from results.model import Result
+from results.requests import request_differences
 
 DRIFT_PERCENT = 10.0
 CLOCK_SECONDS = 2.0
+FALLS_BELOW = 0.9  # of the best rate with fewer clients
+NO_GAIN_BELOW = 1.05
 WRITTEN_SHARE_MIN = 0.9  # of the bytes acknowledged, on the device by the end of their phases
 
 
@@ -47,6 +51,13 @@ def doubts(database: RunDatabase) -> list[str]:
             f"{len(client)} of {len(results)} cells were limited by the client ({_cell(client[0])} first): they say "
             "nothing of the platform; run the client on another machine or with more --workers"
         )
+    host = [r for r in results if r.limited_by == "host cpu"]
+    if host:
+        found.append(
+            f"{len(host)} of {len(results)} cells had every core of this machine busy ({_cell(host[0])} first), with "
+            "client, server and whatever else ran: they compare with nothing; find the load, or run the client "
+            "elsewhere"
+        )
     unsettled = [r for r in results if not r.settled]
     if unsettled:
         found.append(
@@ -69,6 +80,13 @@ def doubts(database: RunDatabase) -> list[str]:
             "retrieved may have come from the server's memory"
         )
     found += _from_memory(results)
+    found += _more_clients_less(results)
+    found += request_differences(database)
+    found += _unseen_disks(database)
+    found += [
+        f"{problem} (first at {format_instant(at)}); what it would have shown is missing where it did not answer"
+        for _, at, problem in database.source_problems()
+    ]
     found += _smaller_transactions(results)
     offset = run["platform"]["server_clock_offset_seconds"]
     if offset is not None and abs(offset) > CLOCK_SECONDS:
@@ -98,6 +116,45 @@ def _from_memory(results: Sequence[Result]) -> list[str]:
     ]
 
 
+def _unseen_disks(database: RunDatabase) -> list[str]:
+    """Disks that were named, by role or speed, but that no source showed."""
+    settings = database.run()["settings"]
+    named = {*settings.get("disk_roles", {}), *settings.get("disk_speeds", {})}
+    if not named:
+        return []
+    timelines = database.timelines().values()
+    seen = {disk for each in timelines if len(each) for disk in each.last("disk_busy_seconds", each.end_ns)}
+    return [
+        f"no source showed disk {disk}, at least at the end ({', '.join(sorted(seen)) or 'none'} "
+        f"{'were' if len(seen) > 1 else 'was'} seen); its figures are missing: check --disk-role and --disk-speed"
+        for disk in sorted(named - seen)
+    ]
+
+
+def _more_clients_less(results: Sequence[Result]) -> list[str]:
+    """Where more clients brought less, or nothing though no resource was near saturation."""
+    found = []
+    cells = parallel_cells(results) if results else {}
+    for key, cell in cells.items():
+        fewer = [other for other in cells if other[:3] == key[:3] and other.clients < key.clients]
+        if not fewer:
+            continue
+        best = max(fewer, key=lambda other: cells[other].objects_per_second)
+        gain = cell.objects_per_second / (cells[best].objects_per_second or math.inf)
+        rates = (
+            f"{_cell(cell.repetitions[0])}: {cells[best].objects_per_second:,.0f} objects/s with {best.clients} "
+            f"client{'s' if best.clients > 1 else ''}, {cell.objects_per_second:,.0f} with {key.clients}"
+        )
+        if gain < FALLS_BELOW:
+            found.append(f"throughput falls as clients are added ({rates}): past its best point the platform contends")
+        elif gain < NO_GAIN_BELOW and not any(result.limited_by for result in cell.repetitions):
+            found.append(
+                f"more clients bring nothing, and no resource that was watched is near saturation ({rates}): the "
+                "platform waits on something else, such as a lock, one writer, or a resource that is not watched"
+            )
+    return found
+
+
 def _smaller_transactions(results: Sequence[Result]) -> list[str]:
     """Whether the server let fewer objects into a transaction than its cell is labelled with."""
     smaller = []
@@ -105,7 +162,7 @@ def _smaller_transactions(results: Sequence[Result]) -> list[str]:
         committed = r.transaction_commit_ms
         if r.objects_per_transaction is None or committed is None or r.errors:
             continue
-        per_session = ceil(r.objects_per_session / r.objects_per_transaction)
+        per_session = math.ceil(r.objects_per_session / r.objects_per_transaction)
         # What was committed around the window's edges belongs to sessions that are not counted.
         if committed.count > per_session * (r.sessions + 2 * r.clients):
             smaller.append((r, r.objects / committed.count))

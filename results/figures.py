@@ -34,10 +34,10 @@ from results.published import NAME, dr550
 
 # Okabe and Ito's palette, told apart with any colour vision; yellow, too faint on white, gives way to black.
 # Markers tell the lines apart without colour, and are one more: an eighth line is no twin of the first.
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_GREY = "#666666"
-_STYLE: dict[Any, Any] = {
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+GREY = "#666666"
+STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that every machine draws the same
     "font.size": 9.5,
     "axes.spines.top": False,
@@ -99,18 +99,18 @@ def rate_figure(results: Sequence[Result], operation: str, quantity: Quantity, c
         for key in cells
         if (cell := dr550().cells.get(key[:3]))
     }
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 5.4))
         panels = figure.subplots(
             1, 2, sharex=True, sharey=True, width_ratios=(1.6, 1), squeeze=False, gridspec_kw={"wspace": 0.06}
         )[0]
         for axes, title, rates in ((panels[0], "measured", ours), (panels[1], f"published: {NAME}", theirs)):
             _draw_lines(axes, rates, columns(cells))
-            axes.set_title(title, loc="left", fontsize=10, color=_GREY)
+            axes.set_title(title, loc="left", fontsize=10, color=GREY)
             axes.set_xlabel("object size, KiB (log scale)")
         _scale_axes(panels[0], sizes(cells))
-        _label_y(panels[0], _AXES[quantity])
-        _legend(figure, panels[:1], "objects\nper session", upside_down=True)
+        label_y(panels[0], _AXES[quantity])
+        place_legend(figure, panels[:1], "objects\nper session", upside_down=True)
         unit = "objects/s" if quantity == "objects_per_second" else "MB/s"
         warmth = f", {temperature(cells.values())} data" if operation == "retrieve" else ""
         title = f"{operation.capitalize()}: {unit} by object size, one client{warmth}"
@@ -124,7 +124,7 @@ def parallel_figure(results: Sequence[Result], objects_per_session: int, caption
         key: cell for key, cell in parallel_cells(results).items() if key.objects_per_session == objects_per_session
     }
     operations = sorted({key.operation for key in cells})
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 6.4))
         panels = figure.subplots(
             2,
@@ -137,9 +137,9 @@ def parallel_figure(results: Sequence[Result], objects_per_session: int, caption
         )
         for column, operation in enumerate(operations):
             _draw_bars(panels[0][column], panels[1][column], cells, operation)
-        _label_y(panels[0][0], "MB per second, 10⁶ bytes")
-        _label_y(panels[1][0], "rate × one client's")
-        _legend(figure, panels.flat, "parallel\nclients")
+        label_y(panels[0][0], "MB per second, 10⁶ bytes")
+        label_y(panels[1][0], "rate × one client's")
+        place_legend(figure, panels.flat, "parallel\nclients")
         _frame(
             figure,
             f"Parallel clients: MB/s by object size, {objects_per_session} objects per session",
@@ -161,7 +161,7 @@ def png_bytes(figure: Figure) -> bytes:
 
 def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
     file = io.BytesIO()
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure.savefig(file, format=kind, dpi=144, metadata=metadata)
     return file.getvalue()
 
@@ -174,8 +174,8 @@ def _draw_lines(axes: Axes, rates: Mapping[CellKey, float], counts: Sequence[int
         axes.plot(
             [size / 1024 for size, _ in points],
             [rate for _, rate in points],
-            color=_COLOURS[index % len(_COLOURS)],
-            marker=_MARKERS[index % len(_MARKERS)],
+            color=COLOURS[index % len(COLOURS)],
+            marker=MARKERS[index % len(MARKERS)],
             markersize=5,
             linewidth=1.6,
             label=f"{count}",
@@ -189,11 +189,11 @@ def _scale_axes(axes: Axes, object_bytes: Sequence[int]) -> None:
     axes.set_xticks(kibibytes, [f"{size:g}" for size in kibibytes])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.yaxis.set_major_formatter(FuncFormatter(plain_number))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _label_y(axes: Axes, text: str) -> None:
+def label_y(axes: Axes, text: str) -> None:
     """At the edge of the figure, however long the tick labels are."""
     axes.set_ylabel(text)
     figure = axes.get_figure(root=True)
@@ -212,7 +212,7 @@ def _draw_bars(rates: Axes, gains: Axes, cells: Mapping[CellKey, MatrixCell], op
         shift = (index - (len(clients) - 1) / 2) * width
         style: dict[str, Any] = {
             "width": width * 0.92,
-            "color": _COLOURS[index % len(_COLOURS)],
+            "color": COLOURS[index % len(COLOURS)],
             "label": f"{number}",
         }
         places = [groups[key.object_bytes] + shift for key in bars]
@@ -235,19 +235,21 @@ def _draw_bars(rates: Axes, gains: Axes, cells: Mapping[CellKey, MatrixCell], op
                 markeredgecolor="black",
                 label="published",
             )
-    gains.axhline(1, color=_GREY, linewidth=0.8)
+    gains.axhline(1, color=GREY, linewidth=0.8)
     gains.set_xticks(list(groups.values()), [f"{size / 1024:g}" for size in groups])
     margin = max(0.6, (5 - len(groups)) / 2)  # few sizes: bars, not blocks
     gains.set_xlim(-margin, len(groups) - 1 + margin)
     gains.set_xlabel("object size, KiB")
     heading = f"{operation}, {temperature(chosen.values())} data" if operation == "retrieve" else operation
-    rates.set_title(heading, loc="left", fontsize=10, color=_GREY)
+    rates.set_title(heading, loc="left", fontsize=10, color=GREY)
     for axes in (rates, gains):
         axes.grid(visible=False, axis="x")
-        axes.yaxis.set_major_formatter(FuncFormatter(_plain))
+        axes.yaxis.set_major_formatter(FuncFormatter(plain_number))
 
 
-def _legend(figure: Figure, panels: Iterable[Axes], title: str, *, upside_down: bool = False) -> None:
+def place_legend(
+    figure: Figure, panels: Iterable[Axes], title: str | None, *, upside_down: bool = False, left: float = 0.875
+) -> None:
     """One legend for all panels, to the right of them; upside down where the last line lies highest."""
     entries = {
         label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
@@ -257,7 +259,7 @@ def _legend(figure: Figure, panels: Iterable[Axes], title: str, *, upside_down: 
         list(entries)[:: -1 if upside_down else 1],
         title=title,
         loc="center left",
-        bbox_to_anchor=(0.875, 0.55),
+        bbox_to_anchor=(left, 0.55),
         alignment="left",
         frameon=False,
     )
@@ -267,7 +269,6 @@ def _frame(figure: Figure, title: str, cells: Mapping[CellKey, MatrixCell], capt
     """Title above; beneath, what the picture stands on."""
     results = [result for cell in cells.values() for result in cell.repetitions]
     facts = [
-        f"Run {caption.run} on {caption.platform}",
         f"{sum(result.objects for result in results):,} objects in"
         f" {sum(result.sessions for result in results):,} sessions",
         f"retention {', '.join(sorted({result.retention_mode for result in results}))}",
@@ -275,22 +276,27 @@ def _frame(figure: Figure, title: str, cells: Mapping[CellKey, MatrixCell], capt
     retrieved = [cell for cell in cells.values() if cell.key.operation == "retrieve"]
     if retrieved:
         facts.append(f"retrieved data: {temperature(retrieved)}")
-    if caption.shares_machine:
-        facts.append("client and server share this machine: comparison, not capacity")
-    lines = textwrap.wrap("; ".join(facts) + ".", 150)
+    set_frame(figure, title, facts, caption)
+
+
+def set_frame(figure: Figure, title: str, facts: Sequence[str], caption: Caption, *, right: float = 0.87) -> None:
+    """Title above; beneath, of which run it is, these facts, and whether to take it for capacity."""
+    shared = ["client and server share this machine: comparison, not capacity"] if caption.shares_machine else []
+    said = "; ".join([f"Run {caption.run} on {caption.platform}", *facts, *shared])
+    lines = textwrap.wrap(f"{said}.", 150)
     height = figure.get_figheight()
-    figure.subplots_adjust(left=0.09, right=0.87, top=1 - 0.72 / height, bottom=(0.68 + 0.17 * len(lines)) / height)
+    figure.subplots_adjust(left=0.09, right=right, top=1 - 0.72 / height, bottom=(0.68 + 0.17 * len(lines)) / height)
     figure.suptitle(title, x=0.012, y=1 - 0.15 / height, horizontalalignment="left", fontsize=13, fontweight="bold")
     figure.text(
         0.012,
         0.1 / height,
         "\n".join(lines),
         fontsize=8,
-        color=_GREY,
+        color=GREY,
         verticalalignment="bottom",
         linespacing=1.4,
     )
 
 
-def _plain(value: float, _position: int | None) -> str:
+def plain_number(value: float, _position: int | None) -> str:
     return f"{value:,g}"

@@ -25,16 +25,66 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskUsage:
+    """One disk of the server during the measured time. Busy time alone proves nothing: a disk that takes many requests
+    at once (NVMe, RAID, virtual) is busy all the time long before it is full."""
+
+    device: str
+    role: str  # object, catalogue ...; "" where nobody said
+    busy_percent: float | None  # of the time at least one request was under way
+    read_bytes: float
+    write_bytes: float
+    queue: float | None  # requests waiting or being served, on average
+    await_ms: float | None  # mean time of a request, waiting included
+    share_of_speed: float | None  # of the bytes per second that it was said to sustain, 0-1
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUsage:
+    """One network interface of the server; MB are 10^6 bytes."""
+
+    interface: str
+    receive_megabytes_per_second: float
+    send_megabytes_per_second: float
+    speed_megabytes_per_second: float | None  # rated, each direction; None: not known
+
+
+@dataclass(frozen=True, slots=True)
 class ServerUsage:
     """The server's resources during the measured time; None where nothing could be sampled."""
 
     cpu_percent: float | None  # of the store's processes; 100 = one core busy
     host_cpu_percent: float | None  # of all cores of the host, 0-100
-    busiest_core_percent: float | None
-    disk_busy_percent: float | None  # the device that holds the store's data
-    disk_read_bytes: int | None
+    busiest_core_percent: float | None  # among the cores that the workers leave to the server
+    disk_busy_percent: float | None  # the busiest of the devices that hold the store's data
+    disk_read_bytes: int | None  # by these devices
     disk_write_bytes: int | None
-    network_megabytes_per_second: float | None  # both directions, all interfaces but loopback
+    network_megabytes_per_second: float | None  # both directions; over loopback only where the client is here, too
+    cpu_limit_percent: float | None = None  # what its processes may use at once: cores by affinity or quota, x 100
+    busiest_thread_percent: float | None = None  # of the time it had a core, or was ready to run but had none
+    iowait_percent: float | None = None  # of all cores
+    steal_percent: float | None = None
+    throttled_percent: float | None = None  # of the time its processes were kept waiting by their quota
+    resident_bytes: float | None = None  # the most seen
+    cpu_milliseconds_per_object: float | None = None  # of its processes; of the host where the client is elsewhere
+    write_amplification: float | None = None  # device bytes written per byte archived
+    cache_share: float | None = None  # of the bytes retrieved: what no device had to read
+    network_bytes_per_byte: float | None = None  # on the wire per byte archived or retrieved
+    store_written_bytes: dict[str, float] = field(default_factory=dict)  # by part, as the store counts them
+    store_syncs: dict[str, float] = field(default_factory=dict)
+    disks: tuple[DiskUsage, ...] = ()
+    links: tuple[LinkUsage, ...] = ()
+    overlap: float = 1.0  # share of the measured time in the time between the samples around it
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """How much of what one resource can bear was asked of it."""
+
+    resource: str  # client, server cpu, object disk vda, network eth0
+    by: str  # the measure: busiest thread, its processes of 2 cores, share of its speed, busy time ...
+    share: float  # 0-1 (a little more where the measure errs)
+    decisive: bool  # False: a measure that alone proves no saturation
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +152,7 @@ class Result:
     first_byte_ms: Latency | None
     server: ServerUsage | None
     client: ClientUsage
-    limited_by: str | None
+    limited_by: str | None  # client, server cpu, server disk, network, host cpu; None: nothing was near saturation
     settled: bool  # the stop rule's precision was reached before its limits
     unsteady: str | None  # why the rate was not steady while it was measured
     offered_per_second: float | None = None
@@ -110,4 +160,6 @@ class Result:
     objects_per_transaction: int | None = None  # committed together; None: the protocol has no transactions
     transaction_send_ms: Latency | None = None  # from its beginning to its vote
     transaction_commit_ms: Latency | None = None  # from its vote to the answer
+    utilisations: tuple[Utilisation, ...] = ()  # nearest to saturation first
+    confidence: str | None = None  # in limited_by: high, or medium or low and why; None where no server was seen
     first_errors: tuple[FirstError, ...] = field(default=())

@@ -30,6 +30,22 @@ class PublishedCell:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedResources:
+    """What the study concluded of the server's resources (its Figures 6, 7 and 8), in its words and numbers."""
+
+    server_cpu: str
+    conclusions: tuple[str, ...]  # the resource nearest to full first
+
+    @property
+    def of_disks(self) -> tuple[str, ...]:
+        return tuple(each for each in self.conclusions if "disks" in each)
+
+    @property
+    def of_network(self) -> tuple[str, ...]:
+        return tuple(each for each in self.conclusions if "Ethernet" in each)
+
+
+@dataclass(frozen=True, slots=True)
 class PublishedStudy:
     """The paper's numbers. ``cells`` is keyed by (operation, object bytes, objects per session)."""
 
@@ -38,6 +54,7 @@ class PublishedStudy:
     parallel_operation: str
     parallel_objects_per_session: int
     improvements: Mapping[tuple[int, int], float]  # (object bytes, clients) -> rate over that of one client
+    resources: PublishedResources
 
     def rates(self, operation: str, object_bytes: int) -> dict[int, float]:
         """Objects per second by objects per session; empty for a size that the paper did not measure."""
@@ -90,4 +107,7 @@ def dr550() -> PublishedStudy:
             for size, gains in parallel["improvement_over_one_client"].items()
             for clients, gain in gains.items()
         },
+        resources=PublishedResources(
+            data["resource_usage"]["server_cpu"], tuple(data["resource_usage"]["known_answer"])
+        ),
     )

@@ -1,5 +1,5 @@
 -- One run: everything measured, and everything needed to judge it and to make its objects again.
--- Versions (PRAGMA user_version): 1 first form.
+-- Versions (PRAGMA user_version): 1 first form; 2 samples by source, measured times of phases, comparisons.
 -- Times are epoch seconds (REAL) where a column says so; intervals count interval_ns from a phase's start.
 -- Secrets never enter this file.
 
@@ -27,6 +27,7 @@ CREATE TABLE run (
     content_seed    INTEGER NOT NULL,        -- with the run's id, all that is needed to make an object again
     content_kind    TEXT NOT NULL,           -- generator and layout of object content
     interval_ns     INTEGER NOT NULL,
+    comparison      TEXT,                    -- common to the runs whose cells were measured in turn; NULL: alone
     lock_verified   TEXT                     -- 'verified', or what was wrong with the first lock read back
 );
 
@@ -37,7 +38,11 @@ CREATE TABLE phase (
     repetition      INTEGER NOT NULL,
     drift_check     INTEGER NOT NULL,
     started_at      REAL NOT NULL,
-    seconds         REAL NOT NULL            -- start instant to the last worker's end
+    seconds         REAL NOT NULL,           -- start instant to the last worker's end
+    start_ns        INTEGER NOT NULL,        -- the same two instants on the run's clock
+    end_ns          INTEGER NOT NULL,
+    measured_from_ns INTEGER NOT NULL,       -- between these the rates were measured
+    measured_to_ns  INTEGER NOT NULL
 );
 
 CREATE TABLE result (
@@ -101,13 +106,17 @@ CREATE TABLE error (
     object_name TEXT NOT NULL
 );
 
--- Server resource usage, about once a second and at every phase's edges. Counters are since boot or process start.
+-- Server resource usage, about once a second and at every phase's edges, as each source told it.
 CREATE TABLE sample (
-    at                   REAL NOT NULL,      -- epoch seconds
-    monotonic_ns         INTEGER NOT NULL,   -- the run's clock
-    store_cpu_seconds    REAL,               -- of the store's processes; NULL: not on this host
-    host_cpu_seconds     REAL NOT NULL,      -- busy, all cores
-    core_cpu_seconds     TEXT NOT NULL,      -- JSON list, busy, per core
-    disk                 TEXT NOT NULL,      -- JSON: device -> [read bytes, written bytes, busy milliseconds]
-    network              TEXT NOT NULL       -- JSON: interface -> [received bytes, sent bytes]
+    source          TEXT NOT NULL,           -- local, pid:123, minio, prometheus:http://...
+    at              REAL NOT NULL,           -- epoch seconds
+    monotonic_ns    INTEGER NOT NULL,        -- the run's clock
+    reading         TEXT NOT NULL            -- JSON: quantity -> item -> value, names of results.resources
+);
+
+-- Sources that could not be read at some time: the first reason.
+CREATE TABLE source_problem (
+    source          TEXT PRIMARY KEY,
+    at              REAL NOT NULL,           -- epoch seconds
+    problem         TEXT NOT NULL
 );

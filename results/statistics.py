@@ -1,7 +1,8 @@
-"""Statistics over repetitions.
+"""Statistics over repetitions: of one rate, and of two rates measured in pairs.
 
 One idea: rates are ratios, so their spread is taken on the logarithm: an interval is then never negative, and reads
-as "within so many percent".
+as "within so many percent". Two platforms are compared pair by pair, so that what changed between one repetition and
+the next, and hit both, is in no difference.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean, median, stdev
+
+PAIRS_MIN = 3  # fewer leave one degree of freedom or none: an interval twelve standard errors wide, or no interval
+REPETITIONS_MAX = 1000  # beyond these nobody is told an exact number
 
 # Student's t, 97.5%, for 1, 2, ... degrees of freedom; beyond these, 1.96 + 2.5 / degrees is within 1%.
 _T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -25,9 +30,46 @@ class Estimate:
     repetitions: int
 
 
+@dataclass(frozen=True, slots=True)
+class PairedRatio:
+    """The geometric mean of the ratios of pairs; from PAIRS_MIN pairs on its 95% interval and two-sided p value."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    p: float | None  # of a difference this large, or larger, were there none
+    pairs: int
+    spread: float | None  # standard deviation of the logarithms; None for one pair
+
+
 def t_975(degrees: int) -> float:
-    """Student's t for a two-sided 95% interval with this many degrees of freedom (at least 1)."""
+    """Student's t for a two-sided 95% interval with this many degrees of freedom (at least 1).
+
+    Cheap enough to be asked after every session; ``t_quantile`` is exact.
+    """
     return _T_975[degrees - 1] if degrees <= len(_T_975) else 1.96 + 2.5 / degrees
+
+
+def t_two_sided(t: float, degrees: int) -> float:
+    """The probability of a Student's t at least as far from zero as ``t``, on either side.
+
+    Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.1: 1 - A(t|v) = I_x(v/2, 1/2), x = v / (v + t²).
+    """
+    if math.isinf(t):
+        return 0.0
+    return _incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t), t * t / (degrees + t * t))
+
+
+@cache
+def t_quantile(probability: float, degrees: int) -> float:
+    """The t that a Student's t stays below with this probability (above 0.5, below 1): ``t_two_sided`` inverted."""
+    outside = 2 * (1 - probability)
+    low, high = 0.0, 1.0
+    while t_two_sided(high, degrees) > outside:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:  # until no float lies between
+        low, high = (middle, high) if t_two_sided(middle, degrees) > outside else (low, middle)
+    return high
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -36,6 +78,96 @@ def estimate(values: Sequence[float]) -> Estimate:
     if len(values) < 2 or min(values) <= 0:
         return Estimate(middle, None, None, len(values))
     logs = [math.log(value) for value in values]
-    half_width = t_975(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    half_width = _half_width(stdev(logs), len(logs))
     centre = fmean(logs)
     return Estimate(middle, math.exp(centre - half_width), math.exp(centre + half_width), len(values))
+
+
+def paired_ratio(log_ratios: Sequence[float]) -> PairedRatio:
+    """The estimate of a ratio from the logarithms of its pairs (at least one): Student's t for paired observations.
+
+    Snedecor and Cochran, Statistical Methods, "Paired samples": t = mean / (s / sqrt(n)), n - 1 degrees of freedom.
+    """
+    pairs = len(log_ratios)
+    centre = fmean(log_ratios)
+    spread = stdev(log_ratios) if pairs > 1 else None
+    if spread is None or pairs < PAIRS_MIN:
+        return PairedRatio(math.exp(centre), None, None, None, pairs, spread)
+    half_width = _half_width(spread, pairs)
+    error = spread / math.sqrt(pairs)
+    t = abs(centre) / error if error else math.inf if centre else 0.0
+    low, high = math.exp(centre - half_width), math.exp(centre + half_width)
+    return PairedRatio(math.exp(centre), low, high, t_two_sided(t, pairs - 1), pairs, spread)
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p values, in the order given: of those below q, a share of at most q is false, on average.
+
+    Benjamini and Hochberg, "Controlling the False Discovery Rate", J. R. Statist. Soc. B 57 (1995), section 3.1; as
+    values: the i-th smallest of m becomes the least of m / j x p(j) over all j from i to m.
+    """
+    count = len(p_values)
+    adjusted = [1.0] * count
+    least = 1.0
+    falling = sorted(range(count), key=lambda index: -p_values[index])
+    for rank, index in zip(range(count, 0, -1), falling, strict=True):
+        least = min(least, p_values[index] * count / rank)
+        adjusted[index] = least
+    return adjusted
+
+
+def pairs_needed(spread: float, log_difference: float) -> int | None:
+    """With how many pairs of this spread a 95% interval around this difference (not 0) no longer reaches ratio 1.
+
+    The least n with t(n - 1) x spread / sqrt(n) < |difference|; None for more than REPETITIONS_MAX. It is the number
+    at which an estimate becomes that narrow, not one at which a test is sure to find the difference.
+    """
+
+    def resolves(pairs: int) -> bool:
+        return _half_width(spread, pairs) < abs(log_difference)
+
+    if not resolves(REPETITIONS_MAX):
+        return None
+    low, high = PAIRS_MIN - 1, REPETITIONS_MAX  # the half-width falls with every pair: halve the range
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if resolves(middle) else (middle, high)
+    return high
+
+
+def _half_width(spread: float, count: int) -> float:
+    """Of the 95% interval of a mean."""
+    return t_quantile(0.975, count - 1) * spread / math.sqrt(count)
+
+
+def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
+    """The regularised incomplete beta function I_x(a, b); ``rest`` is 1 - x, given since it may be tiny beside 1.
+
+    NIST Digital Library of Mathematical Functions, 8.17.22: a continued fraction that converges fast below
+    (a + 1) / (a + b + 2); above, 8.17.4: I_x(a, b) = 1 - I_(1-x)(b, a).
+    """
+    if not x or not rest:
+        return 0.0 if not x else 1.0
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(b, a, rest, x)
+    log_factor = a * math.log(x) + b * math.log(rest) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    return math.exp(log_factor) / a * _beta_fraction(a, b, x)
+
+
+def _beta_fraction(a: float, b: float, x: float) -> float:
+    """DLMF 8.17.22's continued fraction 1 / (1 + d1 / (1 + d2 / ...)), by Lentz's method (DLMF 3.10(iii))."""
+    tiny = 1e-300  # stands in for a denominator of zero
+    value = ratio_c = 1.0
+    ratio_d = 0.0
+    for step in range(1, 10_000):
+        m = step // 2
+        if step % 2:
+            d = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            d = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        ratio_d = 1 / (1 + d * ratio_d or tiny)
+        ratio_c = 1 + d / ratio_c or tiny
+        value *= ratio_c * ratio_d
+        if abs(ratio_c * ratio_d - 1) < 1e-15:
+            break
+    return 1 / value

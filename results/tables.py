@@ -8,8 +8,8 @@ Every table shows only what was measured, so that a quick run gives small tables
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import median
 
@@ -25,15 +25,22 @@ from results.matrix import (
     sizes,
     temperature,
 )
-from results.model import FirstError, Latency, Result
+from results.model import FirstError, Latency, Result, ServerUsage, Utilisation
 from results.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
+from results.requests import SHARE_IN_TIME
+from results.resources import QUANTITIES, Spread, Timeline
 from results.session_time import fit_session_time
+from results.watched import NOTHING_WATCHED, Watched
 
 OPERATIONS = ("archive", "retrieve")
 NOT_MEASURED = "–"
+SERVER_RESOURCES = "server-resources"  # the name of the long one
 
 _SETUP_AT_ZERO = "set-up held at 0: the free fit was negative"
 _TWO_POINTS = "two columns only: the line passes through both and leaves no residual"
+_BUSY_ONLY = "busy time proves no saturation: a device that takes many requests at once is busy long before it is full"
+_OTHERS_SHOWN = 3  # resources beside the one nearest to full
+_BEARS_MAX = 100  # times the load; nobody should be told more of what was hardly used
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,8 @@ class Table:
         return tuple(dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes))
 
 
-def build_tables(results: Sequence[Result]) -> list[Table]:
-    """Every table that these results can fill, in the order of the report.
+def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) -> list[Table]:
+    """Every table that these results, and what was watched of their server, can fill, in the order of the report.
 
     Raises ResultsError if there are no results, or results of one cell under different settings.
     """
@@ -86,6 +93,10 @@ def build_tables(results: Sequence[Result]) -> list[Table]:
         session_time_table(results),
         latency_table(results),
         resource_table(results),
+        limits_table(results),
+        per_object_table(results),
+        server_resources_table(watched),
+        requests_table(watched),
         error_table(results),
     ]
     return [table for table in tables if table.rows]
@@ -198,27 +209,125 @@ def latency_table(results: Sequence[Result]) -> Table:
 
 def resource_table(results: Sequence[Result]) -> Table:
     """What server and client spent per operation, size and clients: means over the seconds, bytes summed."""
-    cells = sorted(_all_cells(results), key=_without_columns)
-    rows = []
-    for (operation, size, clients), group in groupby(cells, key=_without_columns):
-        chosen = [result for cell in group for result in cell.repetitions]
-        labels = (Cell(operation), Cell(format_size(size)), _number(clients, 0))
-        rows.append((*labels, *_resource_cells(chosen)))
+    rows = [(*labels, *_resource_cells(chosen)) for labels, chosen in _groups(results)]
+    return _without_empty_columns(
+        Table(
+            name="resource-usage",
+            title="Resource usage",
+            columns=(
+                *_GROUP_LABELS,
+                *(Column(name, "%") for name, _ in _PERCENTAGES),
+                Column("disk read", "MB"),
+                Column("disk written", "MB"),
+                Column("network", "MB/s"),
+                Column("client CPU", "µs/object"),
+            ),
+            rows=tuple(rows),
+            caption="During the measured time, all objects per session together. 100% of server CPU is one core; a"
+            " thread is busy while it has a core, or could use one and has none; MB are 10^6 bytes. Disks are those"
+            " that hold the store's data, where it is known which they are; busy: the busiest of them, and all of them"
+            " added. Network: loopback where the client is on the server's machine, else every other interface, both"
+            " directions.",
+        )
+    )
+
+
+def limits_table(results: Sequence[Result]) -> Table:
+    """Which resource is nearest to full, how much more load the others bear, and how sure that is."""
     return Table(
-        name="resource-usage",
-        title="Resource usage",
+        name="limits",
+        title="What limits",
         columns=(
-            *_labels("operation", "object size", "clients"),
-            *(Column(name, "%") for name in ("server CPU", "host CPU", "busiest core", "disk busy")),
-            Column("disk read", "MB"),
-            Column("disk written", "MB"),
-            Column("network", "MB/s"),
-            Column("client CPU", "µs/object"),
+            *_GROUP_LABELS,
             Column("limited by", words=True),
+            Column("nearest to full", words=True),
+            Column("share", "%"),
+            Column("the next: the load each bears", words=True),
+            Column("confidence", words=True),
+        ),
+        rows=tuple((*labels, *_limit_cells(chosen)) for labels, chosen in _groups(results)),
+        caption="A result is limited by the resource that is nearest to full, by a measure that shows when it is full;"
+        " by the client before all others. Shares are means over the seconds; by the utilisation law what is used to a"
+        f" share U bears 1/U times the load, and at least that where U is only busy time. Published, {NAME}:"
+        f" {'; '.join(dr550().resources.conclusions)}.",
+    )
+
+
+def per_object_table(results: Sequence[Result]) -> Table:
+    """What the server spent on one object, or on one byte of one."""
+    return _without_empty_columns(
+        Table(
+            name="per-object",
+            title="Per object",
+            columns=(*_GROUP_LABELS, *(column for column, _ in _PER_OBJECT)),
+            rows=tuple(
+                (*labels, *(_number(value(chosen), _DECIMALS_PER_OBJECT) for _, value in _PER_OBJECT))
+                for labels, chosen in _groups(results)
+            ),
+            caption="During the measured time. Server CPU: of the store's processes, or of its host where only that was"
+            " watched. Device written: by all disks that hold the store's data, whatever else writes there included."
+            " From cache: what no device had to read of the bytes retrieved. Catalogue, segments, syncs: as the store"
+            " counts them.",
+        )
+    )
+
+
+def server_resources_table(watched: Watched) -> Table:
+    """Everything that every source said, per phase: long, for programs."""
+    rows: list[tuple[Cell, ...]] = []
+    for phase in watched.phases:
+        measured = phase.measured_from_ns, phase.measured_to_ns
+        for source, timeline in watched.timelines.items():
+            for quantity, item, spread in _spreads(timeline, *measured):
+                unit, factor = _unit_of(quantity)
+                labels = (Cell(phase.label), Cell(source), Cell(quantity), Cell(item), Cell(unit))
+                rows.append((_number(phase.position, 0), *labels, *(_number(value * factor, 3) for value in spread)))
+    return Table(
+        name=SERVER_RESOURCES,
+        title="Server resources, phase by phase",
+        columns=(
+            *_labels("position", "phase", "source", "quantity", "item", "unit"),
+            *(Column(name) for name in Spread._fields),
         ),
         rows=tuple(rows),
-        caption="During the measured time, all objects per session together. 100% of server CPU is one core;"
-        " MB are 10^6 bytes; the network is every interface but loopback.",
+        caption="During the measured time of each phase, from sample to sample: of a counter its rate. Of the threads"
+        " only the busiest.",
+    )
+
+
+def requests_table(watched: Watched) -> Table:
+    """What the server counted beside what the client sent, and the time to the first byte on both sides."""
+    return _without_empty_columns(
+        Table(
+            name="requests",
+            title="Requests: counted by the server, sent by the client",
+            columns=(
+                *_labels("operation"),
+                Column("counted"),
+                Column("sent"),
+                Column("difference"),
+                Column("verdict", words=True),
+                Column("first byte within", "ms"),
+                Column("server", "%"),
+                Column("client", "%"),
+            ),
+            rows=tuple(
+                (
+                    Cell(each.operation),
+                    _number(each.counted, 0),
+                    _number(each.sent, 0),
+                    _number(each.difference, 0),
+                    Cell(NOT_MEASURED if each.difference is None else "differ" if each.difference else "agree"),
+                    _number(_times(each.first_byte_seconds_max, 1000), 0),
+                    _number(_times(each.server_first_byte_share, 100), 2),
+                    _number(_times(each.client_first_byte_share, 100), 2),
+                )
+                for each in watched.requests
+            ),
+            caption="Of the whole run, warm-up, drain and what failed included. First byte: the least of the server's"
+            f" bounds within which it answered {SHARE_IN_TIME:.0%} of its requests, and the share of requests within it"
+            " as the server and as the client saw them, in the measured time.",
+        )
     )
 
 
@@ -247,36 +356,6 @@ def error_table(results: Sequence[Result]) -> Table:
             )
             for kind, error in first.items()
         ),
-    )
-
-
-def beside_table(
-    results: Sequence[Result], others: Sequence[Result], names: tuple[str, str], runs: tuple[str, str]
-) -> Table:
-    """Objects/s of two runs for every cell that both measured; ``names`` head their columns, ``runs`` are their ids.
-
-    Raises ResultsError where they have no cell in common.
-    """
-    ours, theirs = ({cell.key: cell for cell in _all_cells(each)} for each in (results, others))
-    rows = []
-    for key in sorted(ours.keys() & theirs.keys()):
-        pair = (ours[key].objects_per_second, theirs[key].objects_per_second)
-        notes = (_rate_notes(ours[key], ""), _rate_notes(theirs[key], ""))
-        cells = [_number(rate, 2, note) for rate, note in zip(pair, notes, strict=True)]
-        rows.append((*_key_labels(key), *cells, _number(_ratio(*pair), 2)))
-    if not rows:
-        raise ResultsError(f"runs {runs[0]} and {runs[1]} have no cell in common to be put side by side")
-    heads = names if names[0] != names[1] else runs
-    return Table(
-        name="beside",
-        title=f"Side by side: {heads[0]} and {heads[1]}, objects/s",
-        columns=(
-            *_labels("operation", "object size", "objects/session", "clients"),
-            *(Column(head, "objects/s") for head in heads),
-            Column("ratio"),
-        ),
-        rows=tuple(rows),
-        caption=f"Cells that both runs measured: {runs[0]} and {runs[1]}. Ratio: {heads[0]} / {heads[1]}.",
     )
 
 
@@ -351,13 +430,25 @@ def _latency_cells(latencies: Sequence[Latency]) -> tuple[Cell, ...]:
     )
 
 
-def _resource_cells(results: Sequence[Result]) -> tuple[Cell, ...]:
-    def sampled(name: str) -> list[tuple[float, float]]:
-        pairs = [(result.seconds, getattr(result.server, name, None)) for result in results]
-        return [(seconds, value) for seconds, value in pairs if value is not None]
+_GROUP_LABELS = (Column("operation", label=True), Column("object size", label=True), Column("clients", label=True))
 
-    def megabytes(name: str) -> float | None:
-        amounts = [amount for _, amount in sampled(name)]
+
+def _groups(results: Sequence[Result]) -> Iterator[tuple[tuple[Cell, ...], list[Result]]]:
+    """Labels and results per operation, size and clients, all objects per session and repetitions together."""
+    cells = sorted(_all_cells(results), key=_without_columns)
+    for (operation, size, clients), group in groupby(cells, key=_without_columns):
+        labels = (Cell(operation), Cell(format_size(size)), _number(clients, 0))
+        yield labels, [result for cell in group for result in cell.repetitions]
+
+
+def _resource_cells(results: Sequence[Result]) -> tuple[Cell, ...]:
+    watched = [(result.seconds, result.server) for result in results if result.server is not None]
+
+    def mean(of: Callable[[ServerUsage], float | None]) -> float | None:
+        return _weighted_mean([(seconds, value) for seconds, server in watched if (value := of(server)) is not None])
+
+    def megabytes(of: Callable[[ServerUsage], float | None]) -> float | None:
+        amounts = [amount for _, server in watched if (amount := of(server)) is not None]
         return sum(amounts) / 1e6 if amounts else None
 
     spent = [
@@ -365,23 +456,192 @@ def _resource_cells(results: Sequence[Result]) -> tuple[Cell, ...]:
         for result in results
         if result.client.cpu_microseconds_per_object is not None
     ]
-    percents = ("cpu_percent", "host_cpu_percent", "busiest_core_percent", "disk_busy_percent")
     return (
-        *(_number(_weighted_mean(sampled(name)), 0) for name in percents),
-        _number(megabytes("disk_read_bytes"), 1),
-        _number(megabytes("disk_write_bytes"), 1),
-        _number(_weighted_mean(sampled("network_megabytes_per_second")), 2),
+        *(_number(mean(of), 0) for _, of in _PERCENTAGES),
+        _number(megabytes(lambda server: server.disk_read_bytes), 1),
+        _number(megabytes(lambda server: server.disk_write_bytes), 1),
+        _number(mean(lambda server: server.network_megabytes_per_second), 2),
         _number(_weighted_mean(spent), 1),
-        Cell(_limits(results)),
     )
 
 
-def _limits(results: Sequence[Result]) -> str:
-    """``server cpu 5/7``: which limits were met, and in how many of the results."""
-    limits = Counter(result.limited_by for result in results if result.limited_by)
-    named = sorted(limits.items(), key=lambda item: (-item[1], item[0]))
-    shares = ("" if count == len(results) else f" {count}/{len(results)}" for _, count in named)
-    return ", ".join(name + share for (name, _), share in zip(named, shares, strict=True)) or NOT_MEASURED
+def _all_disks_busy(server: ServerUsage) -> float | None:
+    """The sum over the disks that hold the store's data; None where that is the busiest one's and no more."""
+    with_role = [disk for disk in server.disks if disk.role]
+    busy = [disk.busy_percent for disk in with_role or server.disks if disk.busy_percent is not None]
+    return sum(busy) if len(busy) > 1 else None
+
+
+_PERCENTAGES: tuple[tuple[str, Callable[[ServerUsage], float | None]], ...] = (
+    ("server CPU", lambda server: server.cpu_percent),
+    ("busiest thread", lambda server: server.busiest_thread_percent),
+    ("busiest core", lambda server: server.busiest_core_percent),
+    ("host CPU", lambda server: server.host_cpu_percent),
+    ("disk busy", lambda server: server.disk_busy_percent),
+    ("all disks busy", _all_disks_busy),
+)
+
+
+def _limit_cells(results: Sequence[Result]) -> tuple[Cell, ...]:
+    limited_by = Cell(_kinds(_limited_by(result) for result in results))
+    confidence = _confidence([result.confidence for result in results if result.confidence is not None])
+    used = _mean_utilisations(results)
+    if not used:
+        return limited_by, Cell(NOT_MEASURED), Cell(NOT_MEASURED), Cell(NOT_MEASURED), confidence
+    nearest, *others = used
+    return (
+        limited_by,
+        Cell(f"{nearest.resource}: {nearest.by}", None, () if nearest.decisive else (_BUSY_ONLY,)),
+        _number(nearest.share * 100, 0),
+        Cell("; ".join(map(_bears, others[:_OTHERS_SHOWN])) or NOT_MEASURED),
+        confidence,
+    )
+
+
+def _limited_by(result: Result) -> str:
+    if result.limited_by is None and result.server is None:
+        return "not known: the server was not watched"
+    return result.limited_by or "nothing: latency, add clients"
+
+
+def _kinds(words: Iterable[str]) -> str:
+    """``server cpu 5/7; client 2/7``: the most frequent first; no numbers where all are one."""
+    counts = Counter(words)
+    if len(counts) == 1:
+        return next(iter(counts))
+    named = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return "; ".join(f"{word} {count}/{counts.total()}" for word, count in named)
+
+
+def _confidence(words: Sequence[str]) -> Cell:
+    """The lowest of several (``low: why``) and how many are as low; its most frequent reason is a note."""
+    for level in ("low", "medium", "high"):
+        reasons = Counter(word.partition(": ")[2] for word in words if word.partition(":")[0] == level)
+        if reasons:
+            share = "" if reasons.total() == len(words) else f" {reasons.total()}/{len(words)}"
+            reason = reasons.most_common(1)[0][0]
+            return Cell(level + share, None, (reason,) if reason else ())
+    return Cell(NOT_MEASURED)
+
+
+def _mean_utilisations(results: Sequence[Result]) -> list[Utilisation]:
+    """Of each resource: the mean over the seconds, by the measure that most cells were judged by; fullest first."""
+    found: dict[str, list[tuple[float, Utilisation]]] = {}
+    for result in results:
+        for each in result.utilisations:
+            found.setdefault(each.resource, []).append((result.seconds, each))
+    means = []
+    for resource, each_cell in found.items():
+        # A disk's queue is told with its measure; it is every cell's own.
+        measures = Counter((each.by.partition(", queue")[0], each.decisive) for _, each in each_cell)
+        by, decisive = measures.most_common(1)[0][0]
+        share = _weighted_mean([(seconds, each.share) for seconds, each in each_cell])
+        means.append(Utilisation(resource, by, share or 0.0, decisive))
+    return sorted(means, key=lambda each: -each.share)
+
+
+def _bears(used: Utilisation) -> str:
+    """``network eth0 5%: 20×``, of its load; ``disk vda busy 10%: ≥10×`` where the measure proves no more."""
+    said = f"{used.resource} {'' if used.decisive else 'busy '}{used.share:.0%}"
+    if used.share <= 0:
+        return said
+    times = 1 / used.share
+    bears = f"over {_BEARS_MAX}×" if times > _BEARS_MAX else f"{times:.1f}×" if times < 10 else f"{times:.0f}×"
+    return f"{said}: {bears if used.decisive or times > _BEARS_MAX else '≥' + bears}"
+
+
+def _per_object(of: Callable[[ServerUsage], float | None]) -> Callable[[Sequence[Result]], float | None]:
+    """The mean of what is per object already."""
+    return lambda results: _weighted_mean(
+        [(r.objects, value) for r in results if r.server is not None and (value := of(r.server)) is not None]
+    )
+
+
+def _per_byte(of: Callable[[ServerUsage], float | None]) -> Callable[[Sequence[Result]], float | None]:
+    """The mean of what is per byte already."""
+    return lambda results: _weighted_mean(
+        [(r.bytes, value) for r in results if r.server is not None and (value := of(r.server)) is not None]
+    )
+
+
+def _total(
+    of: Callable[[ServerUsage], float | None], over: Callable[[Result], int]
+) -> Callable[[Sequence[Result]], float | None]:
+    """What was counted over all results, per object or byte of theirs. Only archiving: retrieving writes nothing."""
+
+    def quotient(results: Sequence[Result]) -> float | None:
+        counted = [
+            (value, over(r))
+            for r in results
+            if r.operation == "archive" and r.server is not None and (value := of(r.server)) is not None
+        ]
+        return _ratio(sum(value for value, _ in counted), sum(done for _, done in counted)) if counted else None
+
+    return quotient
+
+
+_DECIMALS_PER_OBJECT = 3
+_PER_OBJECT: tuple[tuple[Column, Callable[[Sequence[Result]], float | None]], ...] = (
+    (Column("server CPU", "ms/object"), _per_object(lambda server: server.cpu_milliseconds_per_object)),
+    (Column("device written", "bytes/byte"), _per_byte(lambda server: server.write_amplification)),
+    (Column("from cache", "share"), _per_byte(lambda server: server.cache_share)),
+    (Column("network", "bytes/byte"), _per_byte(lambda server: server.network_bytes_per_byte)),
+    (
+        Column("catalogue", "bytes/object"),
+        _total(lambda server: server.store_written_bytes.get("catalogue"), lambda result: result.objects),
+    ),
+    (
+        Column("segments", "bytes/byte"),
+        _total(lambda server: server.store_written_bytes.get("segments"), lambda result: result.bytes),
+    ),
+    (
+        Column("syncs", "per object"),
+        _total(lambda server: sum(server.store_syncs.values()) if server.store_syncs else None, lambda r: r.objects),
+    ),
+)
+
+
+def _spreads(timeline: Timeline, from_ns: int, to_ns: int) -> Iterator[tuple[str, str, Spread]]:
+    """(quantity, item, spread) of everything that a source knows of a time."""
+    for quantity in QUANTITIES:
+        items = timeline.spread(quantity, from_ns, to_ns)
+        if QUANTITIES[quantity].item == "thread" and items:
+            busiest = max(items, key=lambda item: items[item].mean)
+            items = {busiest: items[busiest]}
+        for item, spread in items.items():
+            # Operations and their bounds are many, and most of them stand still.
+            if spread.max or not QUANTITIES[quantity].begins_at_zero:
+                yield quantity, item, spread
+
+
+def _unit_of(quantity: str) -> tuple[str, float]:
+    """The unit in which people read a quantity (of a counter: its rate per second), and the factor to it."""
+    if quantity == "disk_request_seconds":
+        return "requests in the queue", 1
+    if quantity.endswith("_seconds"):
+        return "%", 100
+    if quantity.endswith("_bytes_per_second"):
+        return "MB/s", 1e-6
+    is_rate = QUANTITIES[quantity].counter
+    if quantity.endswith("_bytes"):
+        return "MB/s" if is_rate else "MB", 1e-6
+    return "per second" if is_rate else "cores" if quantity.endswith("_cores") else "count", 1
+
+
+def _without_empty_columns(table: Table) -> Table:
+    """Without the columns in which nothing was measured; without rows where that leaves labels only."""
+    kept = [
+        index
+        for index, column in enumerate(table.columns)
+        if column.label or any(row[index] != Cell(NOT_MEASURED) for row in table.rows)
+    ]
+    if all(table.columns[index].label for index in kept):
+        return replace(table, rows=())
+    return replace(
+        table,
+        columns=tuple(table.columns[index] for index in kept),
+        rows=tuple(tuple(row[index] for index in kept) for row in table.rows),
+    )
 
 
 def _rate_notes(cell: MatrixCell, warmth: str) -> tuple[str, ...]:
@@ -438,6 +698,10 @@ def _interval(cell: MatrixCell | None) -> Cell:
 
 def _ratio(value: float | None, base: float | None) -> float | None:
     return None if value is None or not base else value / base
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
 
 
 def _weighted_mean(pairs: Sequence[tuple[float, float]]) -> float | None:

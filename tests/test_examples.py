@@ -23,8 +23,9 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_help_examples_run_as_written(tmp_path: Path) -> None:
     # In an order in which a newcomer would try them: report and cleanup need a run.
     first = ["archiver run", "archiver report", "archiver cleanup"]
-    # Examples that need a platform's program run in tests/archiver/cli/test_platform.py, with a program in its place.
-    elsewhere = ["archiver serve", *(name for name in ALL if name.startswith("archiver platform"))]
+    # Examples that need a platform's program run in tests/archiver/cli/test_platform.py, with a program in its place;
+    # a comparison needs two runs, by their names: tests/archiver/cli/test_compare.py.
+    elsewhere = ["archiver serve", "archiver compare", *(name for name in ALL if name.startswith("archiver platform"))]
     rest = [name for name in ALL if name not in first and name not in elsewhere]
     for name in [*first, *rest]:
         done = run(example(name), tmp_path)

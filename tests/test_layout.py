@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "results": {"results"},
 }
 # The engine knows no command line, and results are not asked for what the engine already knows.
-ENGINE_RESULTS = {"results.database", "results.model", "results.statistics"}
+ENGINE_RESULTS = {"results.database", "results.model", "results.resources", "results.statistics"}
 
 
 def modules() -> Iterator[tuple[str, Path]]:
@@ -114,8 +114,8 @@ def test_top_level_holds_what_the_layout_names() -> None:
         pytest.skip("not a git checkout")
     top = {line.partition("/")[0] for line in tracked.stdout.splitlines()}
     assert top <= {
-        *PACKAGES, "tests", "benchmarks", ".ci", ".gitignore", "setup.cfg", "setup.py", "pyproject.toml", "MANIFEST.in",
-        "Makefile", "demo.sh", "README.md", "DESIGN.md", "CHANGELOG.md", "LICENSE",
+        *PACKAGES, "tests", "benchmarks", "docs", ".ci", ".gitignore", "setup.cfg", "setup.py", "pyproject.toml",
+        "MANIFEST.in", "Makefile", "demo.sh", "README.md", "DESIGN.md", "CHANGELOG.md", "LICENSE",
     }  # fmt: skip
 
 

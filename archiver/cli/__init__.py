@@ -12,7 +12,7 @@ import click
 import archiver
 from archiver.errors import ArchiverError
 
-COMMANDS = ("cleanup", "doctor", "platform", "report", "run", "scenarios", "serve", "tsm-library")
+COMMANDS = ("cleanup", "compare", "doctor", "platform", "report", "run", "scenarios", "serve", "tsm-library")
 
 
 class _Group(click.Group):

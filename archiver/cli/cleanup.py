@@ -98,7 +98,7 @@ def _remove(
     location = Location(place.endpoint, place.region, place.bucket, place.bucket_created, place.prefix)
     # The bypass header is only for what can be bypassed: a bucket without Object Lock refuses it (400).
     bypass = bypass_governance and any(p.retention_mode == RetentionMode.GOVERNANCE.value for p in placements)
-    if place.platform is None and place.backend == "s3":
+    if place.platform is None and place.backend in ("s3", "minio"):
         options = replace(options, s3=replace(options.s3, endpoints=(place.endpoint,), region=place.region))
     if place.platform is None and place.backend == "tsm":
         node, _, server = place.endpoint.removeprefix("tsm://").rpartition("@")

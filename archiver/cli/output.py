@@ -13,10 +13,12 @@ from archiver.sizes import format_bytes, format_duration, format_instant
 from results.contract import json_text, run_document
 from results.database import RunDatabase
 from results.doubts import doubts, drifts
-from results.tables import build_tables
+from results.requests import request_counts
+from results.tables import SERVER_RESOURCES, build_tables
 from results.text import render_text
+from results.watched import watched
 
-LONG_TABLE = "latency"  # one block per cell: in the report, not on a terminal
+LONG_TABLES = ("latency", SERVER_RESOURCES)  # in the report, not on a terminal
 
 
 def document(database: RunDatabase) -> dict[str, Any]:
@@ -38,6 +40,7 @@ def document(database: RunDatabase) -> dict[str, Any]:
         "order_seed": run["order_seed"],
         "drifts": [asdict(drift) for drift in drifts(database)],
         "doubts": doubts(database),
+        "requests": [each.document() for each in request_counts(database, database.timelines())],
     }
     results = database.results()
     failed = run["verdict"] in ("fail", "interrupted") or any(result.errors for result in results)
@@ -75,6 +78,7 @@ def facts(database: RunDatabase) -> dict[str, str]:
         "platform": f"{platform['name']} through {run['backend']}"
         + (f", {', '.join(platform['endpoints'])}" if platform["endpoints"] else ""),
         "durability": platform["durability"],
+        "watched": ", ".join(settings["watched"]) or "nothing: the platform is not on this machine",
         "server clock": "unknown" if offset is None else f"{offset:+.1f} s against this machine",
         "lock": lock,
         "session": f"{settings['session_kind']}, opening asks {settings['session_open']}{_transactions(settings)}",
@@ -100,10 +104,10 @@ def print_run(database: RunDatabase) -> None:
     results = database.results()
     if not results:
         click.echo("\nno phase finished, so there is nothing to show")
-        _print_left_behind(run["id"])
+        print_left_behind(run["id"])
         return
-    for table in build_tables(results):
-        if table.name == LONG_TABLE:
+    for table in build_tables(results, watched(database)):
+        if table.name in LONG_TABLES:
             continue
         click.echo()
         click.echo(render_text(table), nl=False)
@@ -114,11 +118,11 @@ def print_run(database: RunDatabase) -> None:
         click.echo(f"drift: {drift}")
     for doubt in doubts(database):
         click.echo(f"doubt: {doubt}")
-    _print_left_behind(run["id"])
+    print_left_behind(run["id"])
     click.echo(f"report: archiver report {run['id']}")
 
 
-def _print_left_behind(run_id: str) -> None:
+def print_left_behind(run_id: str) -> None:
     """What this run left on its platform, from the ledger."""
     ledger = Ledger(ledger_path())
     placements = ledger.placements(run_id)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from archiver.sizes import parse_duration, parse_instant, parse_size
+from archiver.sizes import parse_duration, parse_instant, parse_link_speed, parse_size
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -46,5 +46,6 @@ def tsm_options(command: _Command) -> _Command:
 
 
 SIZE = _Parsed("size", parse_size)
+LINK_SPEED = _Parsed("speed", parse_link_speed)
 DURATION = _Parsed("duration", parse_duration)
 INSTANT = _Parsed("date", lambda text: parse_instant(text).timestamp())

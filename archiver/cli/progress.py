@@ -18,8 +18,10 @@ from scenarios.model import Phase, Scenario
 class Progress:
     """Phase, objects per second so far, time left."""
 
-    def __init__(self, scenario: Scenario, *, enabled: bool) -> None:
+    def __init__(self, scenario: Scenario, platforms: int, *, enabled: bool) -> None:
         console = Console(stderr=True)
+        self._console = console
+        self._platforms = platforms
         self._live = enabled and sys.stderr.isatty()
         self._bar = RichProgress(
             TextColumn("{task.description:<42}"),
@@ -33,7 +35,7 @@ class Progress:
             transient=True,
             disable=not self._live,
         )
-        self._task = self._bar.add_task(scenario.title, total=len(scenario.phases), rate="")
+        self._task = self._bar.add_task(scenario.title, total=len(scenario.phases) * platforms, rate="")
         self._objects = 0
         self._since = time.monotonic()
 
@@ -46,10 +48,11 @@ class Progress:
     ) -> None:
         self._bar.stop()
 
-    def phase_started(self, phase: Phase, done: int, planned: int) -> None:
+    def phase_started(self, phase: Phase, platform: str) -> None:
         self._objects = 0
         self._since = time.monotonic()
-        self._bar.update(self._task, completed=done, description=phase.label, rate="")
+        label = phase.label if self._platforms == 1 else f"{platform}: {phase.label}"
+        self._bar.update(self._task, description=label, rate="")
 
     def reported(self, report: IntervalReport) -> None:
         self._objects += sum(tally.objects for tally in report.tallies.values())
@@ -59,3 +62,6 @@ class Progress:
 
     def phase_finished(self, outcome: PhaseOutcome) -> None:
         self._bar.advance(self._task)
+
+    def source_failed(self, problem: str) -> None:
+        self._console.print(f"archiver: {problem}", style="yellow", soft_wrap=True, highlight=False, markup=False)

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 import backends
-from archiver.cli.output import print_run, run_json
-from archiver.cli.parameters import DURATION, INSTANT, SIZE, tsm_options
+from archiver.cli.compare import comparison_of
+from archiver.cli.compare import show as show_comparison
+from archiver.cli.output import print_left_behind, print_run, run_json
+from archiver.cli.parameters import DURATION, INSTANT, LINK_SPEED, SIZE, tsm_options
 from archiver.cli.progress import Progress
 from archiver.errors import UsageError
 from archiver.home import ledger_path, runs_dir
 from archiver.ledger import Ledger
 from archiver.platforms import PLATFORMS, PlatformOptions, open_backend
 from archiver.retention import Guards, Retention, RetentionMode, RetentionWish, check, latest_date
-from archiver.run import RunOptions, execute
-from archiver.sizes import format_bytes, format_duration, format_instant
+from archiver.run import Devices, RunOptions, execute
+from archiver.sizes import format_bytes, format_duration, format_instant, parse_size
+from archiver.watch.choosing import KINDS, WatchOptions
 from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
+from backends.minio import read_token
 from backends.s3 import S3Options
 from backends.tsm import TsmOptions
 from results.database import RunDatabase
 from scenarios.model import Scenario
 from scenarios.reader import read_scenario
+
+_Value = TypeVar("_Value")
+_EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 
 
 @click.command()
@@ -51,8 +60,14 @@ from scenarios.reader import read_scenario
 )
 @click.option("--allow-large-sessions", is_flag=True, help="Allow sessions of more than 500 objects.")
 @click.option("--dry-run", is_flag=True, help="Print phases, objects, bytes and dates; touch nothing.")
-@click.option("--backend", default="s3", show_default=True, help="Protocol: s3, tsm, null, or an installed one.")
-@click.option("--platform", type=click.Choice(PLATFORMS), help="Start this platform for the run  [default: embedded]")
+@click.option("--backend", default="s3", show_default=True, help="s3, minio, tsm, null, or an installed one.")
+@click.option(
+    "--platform",
+    "platforms",
+    multiple=True,
+    type=click.Choice(PLATFORMS),
+    help="Start this platform for the run; repeat to compare several, cell by cell  [default: embedded]",
+)
 @click.option("--endpoint", "endpoints", multiple=True, metavar="URL", help="A running platform; repeat for several.")
 @click.option("--bucket", help="Use this bucket  [default: one of the run's own, with Object Lock]")
 @click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
@@ -107,6 +122,43 @@ from scenarios.reader import read_scenario
     metavar="N",
     help="TSM: commit after so many objects  [default: all of a session, as far as the server allows]",
 )
+@click.option(
+    "--watch",
+    "sources",
+    multiple=True,
+    metavar="SOURCE",
+    help=f"Also sample the server's resources from {KINDS}; what runs on this machine is watched anyway.",
+)
+@click.option(
+    "--metric-names",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file of the names that prometheus sources use  [default: node_exporter's]",
+)
+@click.option(
+    "--metrics-token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with the bearer token for metrics: MinIO's where one is asked, else that of prometheus sources.",
+)
+@click.option(
+    "--disk-role",
+    "disk_roles",
+    multiple=True,
+    metavar="DEVICE=ROLE",
+    help="What a disk of the server holds: object, catalogue ...; repeat for several.",
+)
+@click.option(
+    "--disk-speed",
+    "disk_speeds",
+    multiple=True,
+    metavar="DEVICE=SIZE",
+    help="Bytes per second that a disk of the server sustains, for example vda=450MB; repeat for several.",
+)
+@click.option("--link-speed", type=LINK_SPEED, help="Rated speed of the server's link  [default: the interface's]")
+@click.option(
+    "--catalogue-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The embedded store's catalogue here, for example on a disk of its own.",
+)
 @click.option("--workers", type=click.IntRange(1, 256), help="Worker processes  [default: one per core it may use]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
 @click.option(
@@ -120,7 +172,8 @@ def run(**given: Any) -> None:  # fmt: skip
     """Carry out SCENARIO on a platform and print what was measured.
 
     SCENARIO is a built-in name (see `archiver scenarios list`) or a TOML file. Without --platform, --endpoint or
-    --tsm-server the embedded store is started, measured and stopped.
+    --tsm-server the embedded store is started, measured and stopped. Several --platform are measured in turn, cell by
+    cell, and compared; with --repeat 3 or more there are verdicts.
 
     \b
     Example:
@@ -155,23 +208,36 @@ def run(**given: Any) -> None:  # fmt: skip
     if say:
         for line in _left_behind(scenario, retention, options.guards):
             click.echo(line, err=True)
-    with (
-        open_backend(given["backend"], given["platform"], _platform_options(given)) as (backend, hosted),
-        Progress(scenario, enabled=say) as progress,
-    ):
-        outcome = execute(scenario, backend, hosted, options, Ledger(ledger_path()), progress)
-    database = RunDatabase.open(outcome.database)
-    if given["as_json"]:
-        click.echo(run_json(database), nl=False)
+    chosen: Sequence[str | None] = given["platforms"] or (None,)
+    if len(set(chosen)) < len(chosen):
+        raise UsageError("--platform: the same one twice; repetitions are --repeat")
+    given_platform = _platform_options(given)
+    with ExitStack() as stack:
+        opened = [stack.enter_context(open_backend(given["backend"], each, given_platform)) for each in chosen]
+        if given["catalogue_dir"] and not any(hosted and hosted.platform == "embedded" for _, hosted in opened):
+            raise UsageError("--catalogue-dir: only the embedded store has one, and it is not measured here")
+        progress = stack.enter_context(Progress(scenario, len(chosen), enabled=say))
+        outcomes = execute(scenario, opened, options, Ledger(ledger_path()), progress)
+    databases = [RunDatabase.open(outcome.database) for outcome in outcomes]
+    if len(databases) > 1:
+        if given["as_json"] or say:
+            show_comparison(comparison_of(databases), as_json=given["as_json"])
+        if say and not given["as_json"]:
+            for outcome in outcomes:
+                print_left_behind(outcome.run_id)
+    elif given["as_json"]:
+        click.echo(run_json(databases[0]), nl=False)
     elif say:
-        print_run(database)
-    if outcome.failure:
-        click.echo(f"archiver: {outcome.failure}", err=True)
-    if outcome.interrupted:
-        click.echo(f"archiver: interrupted; what finished is in {outcome.database}", err=True)
+        print_run(databases[0])
+    for outcome in outcomes:
+        if outcome.failure:
+            click.echo(f"archiver: {outcome.failure}", err=True)
+        if outcome.interrupted:
+            click.echo(f"archiver: interrupted; what finished is in {outcome.database}", err=True)
+    if any(outcome.interrupted for outcome in outcomes):
         sys.exit(130)
-    failed = any(result.errors for result in database.results())
-    sys.exit(1 if outcome.failure or failed else 0)
+    failed = any(result.errors for database in databases for result in database.results())
+    sys.exit(1 if failed or any(outcome.failure for outcome in outcomes) else 0)
 
 
 def _options(given: dict[str, Any]) -> RunOptions:
@@ -191,7 +257,38 @@ def _options(given: dict[str, Any]) -> RunOptions:
         command_line=["archiver", *sys.argv[1:]],
         op_log_dir=given["op_log"],
         out_dir=given["out"] if given["out"] is not None else runs_dir(),
+        watch=WatchOptions(
+            sources=given["sources"],
+            metric_names=given["metric_names"],
+            metrics_token=_metrics_token(given),
+            ca_bundle=given["ca_bundle"] or os.environ.get("AWS_CA_BUNDLE"),
+            insecure=given["insecure"],
+        ),
+        devices=Devices(
+            disk_roles=_by_device("--disk-role", given["disk_roles"], str),
+            disk_speeds=_by_device("--disk-speed", given["disk_speeds"], parse_size),
+            link_speed_bytes_per_second=given["link_speed"],
+        ),
     )
+
+
+def _metrics_token(given: dict[str, Any]) -> str | None:
+    path = given["metrics_token_file"]
+    return None if path is None else read_token(path)
+
+
+def _by_device(option: str, pairs: Sequence[str], read: Callable[[str], _Value]) -> dict[str, _Value]:
+    """DEVICE=VALUE pairs. Raises UsageError naming the pair that is none."""
+    found = {}
+    for pair in pairs:
+        device, equals, value = pair.partition("=")
+        if not (device and equals and value):
+            raise UsageError(f"{option} {pair}: write DEVICE=VALUE, for example vda={_EXAMPLES[option]}")
+        try:
+            found[device.removeprefix("/dev/")] = read(value)
+        except ValueError as wrong:
+            raise UsageError(f"{option} {pair}: {wrong}") from wrong
+    return found
 
 
 def _platform_options(given: dict[str, Any]) -> PlatformOptions:
@@ -220,6 +317,8 @@ def _platform_options(given: dict[str, Any]) -> PlatformOptions:
             space=given["filespace"],
             objects_per_transaction=given["objects_per_transaction"],
         ),
+        metrics_token=_metrics_token(given),
+        catalogue_dir=given["catalogue_dir"],
     )
 
 

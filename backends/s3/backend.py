@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import dataclass
 
-from archiver.errors import PlatformError, UsageError
+from archiver.errors import PlatformError, SafetyRefused, UsageError
 from archiver.retention import Retention, RetentionMode, RetentionWish
 from backends.base import (
     CHECKSUMS,
@@ -102,6 +102,7 @@ class S3Backend:
             session_open=self.options.session_open,
             checksum=self.options.checksum,
             payload_signing=self.options.payload_signing,
+            protocol="s3",
         )
 
     def retention_for(self, wish: RetentionWish) -> Retention:
@@ -126,7 +127,14 @@ class S3Backend:
         location = self._located()
         if location.bucket_created:
             self._control.create_bucket(location.bucket)
-        if not self._control.bucket_has_object_lock(location.bucket) and self._retention.locks:
+        lock = self._control.lock_of_bucket(location.bucket)
+        if lock.default_retention is not None and not self._retention.locks:
+            raise SafetyRefused(
+                f"{location.endpoint}: bucket {location.bucket} locks whatever is put there by itself "
+                f"({lock.default_retention}), which no guard of this run limits; name a bucket without default "
+                "retention, or let the run lock its objects with --retention-mode"
+            )
+        if not lock.enabled and self._retention.locks:
             raise PlatformError(
                 f"{location.endpoint}: bucket {location.bucket} has no Object Lock, so nothing in it would be "
                 "protected; name a bucket made with Object Lock, leave --bucket out, or run with --retention-mode none"

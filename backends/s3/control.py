@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import boto3
 import botocore.exceptions
@@ -38,6 +38,13 @@ class Credentials:
 
     def __repr__(self) -> str:
         return f"Credentials({self.access_key})"
+
+
+class BucketLock(NamedTuple):
+    """A bucket's own lock: what it puts on objects that ask for none."""
+
+    enabled: bool
+    default_retention: str | None  # "GOVERNANCE, 30 days"
 
 
 class Control:
@@ -110,7 +117,7 @@ class Control:
                 **({"CreateBucketConfiguration": location} if location else {}),
             )
 
-    def bucket_has_object_lock(self, bucket: str) -> bool:
+    def lock_of_bucket(self, bucket: str) -> BucketLock:
         """Read back, not believed. Raises PlatformError for a bucket that is not there."""
         with self._translated(f"read the lock configuration of bucket {bucket}"):
             try:
@@ -121,9 +128,14 @@ class Control:
                     "InvalidRequest",
                     "NotImplemented",
                 ):
-                    return False
+                    return BucketLock(False, None)
                 raise
-        return bool(reply.get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled")
+        configuration = reply.get("ObjectLockConfiguration", {})
+        default = configuration.get("Rule", {}).get("DefaultRetention", {})
+        length = f"{default['Years']} years" if "Years" in default else f"{default.get('Days')} days"
+        return BucketLock(
+            configuration.get("ObjectLockEnabled") == "Enabled", f"{default['Mode']}, {length}" if default else None
+        )
 
     def lock_of(self, bucket: str, key: str) -> tuple[str | None, float | None, bool]:
         """Mode, retain-until (epoch seconds) and legal hold that the platform reports for an object."""
@@ -275,11 +287,16 @@ def lock_problem(
     """
     mode, until, on_hold = lock
     if retention.legal_hold and not on_hold:
-        return "the legal hold asked for is not there"
+        return "the legal hold asked for is not there, or this credential may not see it (s3:GetObjectLegalHold)"
     if retention.mode is RetentionMode.NONE:
         return None
     if mode != retention.mode.value:
-        return f"its mode is {mode or 'none'}, not {retention.mode.value}"
+        if mode is None:
+            return (
+                f"the platform reports no mode, not {retention.mode.value}; either it dropped the lock, or this "
+                "credential may not see it (s3:GetObjectRetention)"
+            )
+        return f"its mode is {mode}, not {retention.mode.value}"
     if until is None:
         return "its retain-until date is missing, so nothing protects it"
     if earliest is not None and until < earliest:
@@ -304,7 +321,7 @@ _REMEDY: dict[str, str] = {
     "SignatureDoesNotMatch": "the secret key is wrong; check AWS_SECRET_ACCESS_KEY or --profile",
     "RequestTimeTooSkewed": "this machine's clock differs too much from the server's; set it right",
     "NoSuchBucket": "the bucket does not exist; check --bucket, or leave it out for a bucket of the run's own",
-    "AccessDenied": "the credential may not do this; see README.md for the rights a run needs",
+    "AccessDenied": "the credential may not do this; docs/measuring-your-own-platform.md has the rights it needs",
     "PermanentRedirect": "the bucket is in another region; name it with --region, and its endpoint with --endpoint",
     "AuthorizationHeaderMalformed": "the platform is in another region; name it with --region",
     "BucketAlreadyExists": "another owner has a bucket of that name; run again",

@@ -135,6 +135,7 @@ class TsmBackend:
                 "library_version": ".".join(map(str, self._library.version())),
             },
             session_open="sign-on",
+            protocol="tsm",
             objects_per_transaction_max=self._limit,
         )
 

@@ -1,37 +1,172 @@
-"""Which resource limited a result: the client first, because then the server was not measured."""
+"""Which resource limited a result: the paper's own conclusion, and the traps of each measure."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from importlib.resources import files
+
 import pytest
 
-from archiver.bottleneck import limited_by
-from results.model import ClientUsage, ServerUsage
+from archiver.bottleneck import Verdict, judge
+from results.model import ClientUsage, DiskUsage, LinkUsage, ServerUsage
+
+IDLE = ClientUsage(10.0, 10.0, 10.0, 1.0)
 
 
-def server(cpu: float | None, disk: float | None) -> ServerUsage:
-    return ServerUsage(cpu, 50.0, 99.0, disk, 0, 0, 1.0)
+def disk(
+    busy: float, *, queue: float | None = 0.1, role: str = "object", speed_share: float | None = None
+) -> DiskUsage:
+    return DiskUsage("vda", role, busy, 0.0, 1e6, queue, 1.0, speed_share)
+
+
+def server(
+    cpu: float | None = 10.0,
+    *,
+    limit: float | None = 200.0,
+    thread: float | None = 5.0,
+    core: float | None = 20.0,
+    whole: float | None = 15.0,
+    disks: tuple[DiskUsage, ...] = (),
+    links: tuple[LinkUsage, ...] = (),
+    overlap: float = 0.9,
+) -> ServerUsage:
+    empty = ServerUsage(cpu, whole, core, None, 0, 0, None)
+    return replace(
+        empty, cpu_limit_percent=limit, busiest_thread_percent=thread, disks=disks, links=links, overlap=overlap
+    )
+
+
+def verdict(usage: ServerUsage | None, client: ClientUsage = IDLE, *, shares_host: bool = False) -> Verdict:
+    return judge(client, usage, shares_host=shares_host)
+
+
+def test_the_papers_own_figures_give_the_papers_own_conclusion() -> None:
+    study = json.loads(files("results").joinpath("reference/dr550.json").read_text())["resource_usage"]
+    used, of = (
+        float(word) for word in study["known_answer"][1].split(" MB/s")[0].removeprefix("Ethernet ").split(" of ")
+    )
+    objects = study["per_hdisk_busy_percent_below"] - 1
+    database = study["database_disks_busy_percent_total_of_3"]
+    found = verdict(
+        server(
+            95.0,  # "near saturation", one processor
+            limit=100.0, thread=None, core=95.0, whole=95.0,
+            links=(LinkUsage("ethernet", used, 1.0, of),),
+            disks=(
+                *(replace(disk(objects), device=f"hdisk{n}") for n in range(8)),
+                *(replace(disk(database / 3, role="catalogue"), device=f"db{n}") for n in range(3)),
+            ),
+        )
+    )  # fmt: skip
+    assert found.limited_by == "server cpu"
+    assert found.confidence == "high"
+    shares = {each.resource: each.share for each in found.utilisations}
+    assert list(shares)[:2] == ["server cpu", "network ethernet"]
+    assert shares["network ethernet"] == pytest.approx(0.5292)
+    assert max(share for name, share in shares.items() if name.startswith("object disk")) == pytest.approx(0.31)
+    assert sum(share for name, share in shares.items() if name.startswith("catalogue disk")) == pytest.approx(0.022)
 
 
 @pytest.mark.parametrize(
-    ("busiest_worker", "lateness_ms", "server_usage", "limit"),
+    ("busiest_worker", "lateness_ms", "limit"),
+    [(84.9, 19.9, "server cpu"), (85, 0, "client"), (0, 20, "client")],
+)
+def test_the_client_comes_first_because_then_the_server_was_not_measured(
+    busiest_worker: float, lateness_ms: float, limit: str
+) -> None:
+    busy = server(200.0)
+    assert verdict(busy, ClientUsage(10.0, busiest_worker, 10.0, lateness_ms)).limited_by == limit
+
+
+def test_a_client_that_limits_needs_no_server_to_be_seen() -> None:
+    found = verdict(None, ClientUsage(110.0, 100.0, 10.0, 0.0))
+    assert (found.limited_by, found.confidence) == ("client", None)
+    assert verdict(None).limited_by is None
+
+
+def test_nothing_near_saturation_is_latency() -> None:
+    found = verdict(server(disks=(disk(30),), links=(LinkUsage("eth0", 5, 5, 125),)))
+    assert (found.limited_by, found.confidence) == (None, "high")
+    assert [each.resource for each in found.utilisations] == ["object disk vda", "server cpu", "client", "network eth0"]
+
+
+@pytest.mark.parametrize(
+    ("usage", "share", "by"),
     [
-        (10, 1, None, None),
-        (10, 1, server(10, 10), None),  # bound by latency
-        (84.9, 19.9, server(89.9, 89.9), None),
-        (85, 0, None, "client"),
-        (85, 0, server(100, 100), "client"),
-        (0, 20, server(100, 100), "client"),  # the event loop was starved
-        (10, 1, server(90, 100), "server cpu"),
-        (10, 1, server(89, 90), "server disk"),
-        (10, 1, server(None, 90), "server disk"),
-        (10, 1, server(None, None), None),
+        (server(190.0), 0.95, "its processes, of 2 cores"),
+        (server(95.0, limit=100.0), 0.95, "its processes, of 1 core"),
+        (server(48.0, limit=50.0), 0.96, "its processes, of 0.5 cores"),  # a quota of half a core
+        (server(99.0, thread=97.0, core=60.0), 0.97, "busiest thread"),  # one thread, wandering over two cores
+        (server(None, limit=None, thread=None, core=99.0, whole=52.0), 0.99, "busiest core"),  # all there is to see
+        (server(None, limit=None, thread=None, core=95.0, whole=95.0), 0.95, "all cores"),
     ],
 )
-def test_what_limited_a_result(
-    busiest_worker: float, lateness_ms: float, server_usage: ServerUsage | None, limit: str | None
+def test_a_processor_is_full_by_whichever_measure_shows_it(usage: ServerUsage, share: float, by: str) -> None:
+    found = verdict(usage)
+    assert found.limited_by == "server cpu"
+    (cpu,) = [each for each in found.utilisations if each.resource == "server cpu"]
+    assert (cpu.share, cpu.by, cpu.decisive) == (pytest.approx(share), by, True)
+
+
+def test_a_full_core_is_no_full_server_where_its_threads_are_seen_not_to_be() -> None:
+    assert verdict(server(100.0, thread=30.0, core=99.0)).limited_by is None
+
+
+def test_a_full_host_that_client_and_server_share_is_not_a_full_server() -> None:
+    assert verdict(server(20.0, whole=100.0), shares_host=True).limited_by == "host cpu"
+    assert verdict(server(195.0, whole=96.0), shares_host=True).limited_by == "server cpu"
+    assert verdict(server(20.0, whole=100.0), shares_host=False).limited_by == "server cpu"
+
+
+def test_a_quota_that_holds_the_server_back_shows() -> None:
+    held = replace(server(30.0, limit=400.0), throttled_percent=92.0)
+    assert verdict(held).limited_by == "server cpu"
+
+
+@pytest.mark.parametrize(
+    ("usage", "limit"),
+    [
+        (disk(100, queue=1.0), None),  # one writer that waits for each write: latency, not a full disk
+        (disk(100, queue=3.9), None),
+        (disk(100, queue=4.0), "server disk"),
+        (disk(89, queue=30.0), None),
+        (disk(100, queue=None), None),  # busy time alone is never decisive
+        (disk(100, queue=40.0, speed_share=0.5), None),  # its known speed knows better
+        (disk(20, queue=0.1, speed_share=0.93), "server disk"),
+    ],
+)
+def test_a_disk_is_full_by_its_queue_or_its_known_speed_never_by_busy_time_alone(
+    usage: DiskUsage, limit: str | None
 ) -> None:
-    assert limited_by(ClientUsage(10.0, busiest_worker, 10.0, lateness_ms), server_usage) == limit
+    assert verdict(server(disks=(usage,))).limited_by == limit
 
 
-def test_one_busy_worker_limits_however_idle_the_others_are() -> None:
-    assert limited_by(ClientUsage(110.0, 100.0, 10.0, 0.0), None) == "client"
+def test_the_fullest_disk_decides_not_their_mean() -> None:
+    full = replace(disk(100, queue=9.0, role=""), device="sdh")
+    found = verdict(server(disks=(disk(5), disk(5), full)))
+    assert found.limited_by == "server disk"
+    assert found.utilisations[0].resource == "disk sdh"
+
+
+def test_a_link_is_full_in_its_busier_direction() -> None:
+    assert verdict(server(links=(LinkUsage("eth0", 3.0, 115.0, 125.0),))).limited_by == "network"
+    assert verdict(server(links=(LinkUsage("eth0", 65.0, 65.0, 125.0),))).limited_by is None
+    assert verdict(server(links=(LinkUsage("eth0", 900.0, 900.0, None),))).limited_by is None  # its speed is not known
+
+
+@pytest.mark.parametrize(
+    ("usage", "shares_host", "confidence"),
+    [
+        (server(), False, "high"),
+        (server(), True, "medium: client and server share this host"),
+        (server(disks=(disk(99, queue=1.0),)), False, "medium: a disk was busy nearly all the time"),
+        (server(overlap=0.69), False, "low: only 69%"),
+        (replace(server(), steal_percent=7.0), False, "low: 7% of the host's time was stolen"),
+        (server(None, limit=None, thread=None, core=None, whole=None), False, "low: the server's processor"),
+    ],
+)
+def test_how_sure_the_verdict_is(usage: ServerUsage, shares_host: bool, confidence: str) -> None:
+    found = verdict(usage, shares_host=shares_host).confidence
+    assert found is not None
+    assert found.startswith(confidence)

@@ -78,17 +78,11 @@ class ScriptedWorkers:
         return self.script(assignments, start(), on_report)
 
 
-class NoSampler:
-    def take(self) -> None: ...
-
-    def usage(self, from_ns: int, to_ns: int) -> None: ...
-
-
 def carry_out(
     one: Phase, script: Script, *, workers: int = 2, numbers: ObjectNumbers | None = None
 ) -> tuple[PhaseOutcome, list[IntervalReport], list[Assignment]]:
     scripted, seen = ScriptedWorkers(script), list[IntervalReport]()
-    coordinator = Coordinator(SETTING, cast(WorkerProcesses, scripted), cast(ResourceSampler, NoSampler()), workers)
+    coordinator = Coordinator(SETTING, cast(WorkerProcesses, scripted), ResourceSampler([]), workers)
     outcome = coordinator.run_phase(one, numbers or ObjectNumbers(7), None, seen.append, Fill(123, 45))
     return outcome, seen, scripted.assignments
 
@@ -350,7 +344,7 @@ def test_a_result_says_how_many_objects_were_committed_together(
 ) -> None:
     setting = replace(SETTING, objects_per_transaction_max=limit)
     scripted = ScriptedWorkers(lambda *_: [])
-    coordinator = Coordinator(setting, cast(WorkerProcesses, scripted), cast(ResourceSampler, NoSampler()), 1)
+    coordinator = Coordinator(setting, cast(WorkerProcesses, scripted), ResourceSampler([]), 1)
     outcome = coordinator.run_phase(phase(operation=operation), ObjectNumbers(7), None, lambda _: None, Fill(0, 0))
     assert outcome.phase.workloads[0].objects_per_session == objects_per_session
     assert outcome.results[0].objects_per_transaction == together

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 
 def small(name: str) -> dict[str, Any]:
     done = subprocess.run(
@@ -44,3 +46,12 @@ def test_ceilings_are_measured_for_engine_and_wire() -> None:
     found = {(c["limit"], c["operation"], c["object_bytes"]): c for c in small("ceilings")["ceilings"]}
     assert len(found) == 8
     assert all(c["errors"] == 0 and c["objects_per_second"] > 0 for c in found.values())
+
+
+def test_sampling_measures_the_host_and_a_process_of_many_threads() -> None:
+    document = small("sampling")
+    assert {"host", "process"} <= set(document["medians"])
+    assert document["values_per_read"]["process"] > document["threads_of_process"]
+    assert all(milliseconds > 0 for rounds in document["milliseconds"].values() for milliseconds in rounds)
+    together = document["medians"]["host"] + document["medians"]["process"]
+    assert document["percent_of_core"] * 10 == pytest.approx(together)

@@ -1,14 +1,19 @@
-"""Synthetic results: the published matrix at another speed, so that every table and figure can be seen."""
+"""Synthetic results: the published matrix at another speed, so that every table and figure can be seen; and a run's
+database with samples of its server, second by second."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from results.model import ClientUsage, Latency, Result, ServerUsage
+from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
+from results.model import ClientUsage, DiskUsage, Latency, Result, ServerUsage, Utilisation
 from results.published import dr550
+from results.resources import SampleRow
+from tests.results.watched_run import RECORD
 
 MakeResult = Callable[..., Result]
 
@@ -66,11 +71,30 @@ def make_result() -> MakeResult:
             "object_service_ms": _latency(objects, object_ms),
             "object_response_ms": _latency(objects, object_ms),
             "first_byte_ms": _latency(objects, object_ms * 0.8),
-            "server": ServerUsage(88.0, 31.0, 92.0, 40.0, 0, objects * object_bytes, 0.02),
+            "server": ServerUsage(
+                cpu_percent=88.0,
+                host_cpu_percent=31.0,
+                busiest_core_percent=92.0,
+                disk_busy_percent=40.0,
+                disk_read_bytes=0,
+                disk_write_bytes=objects * object_bytes,
+                network_megabytes_per_second=0.02,
+                cpu_limit_percent=100.0,
+                busiest_thread_percent=91.0,
+                cpu_milliseconds_per_object=0.88 * object_ms,
+                write_amplification=1.0 if operation == "archive" else None,
+                disks=(DiskUsage("vda", "object", 40.0, 0.0, objects * object_bytes, 0.5, 1.0, None),),
+            ),
             "client": ClientUsage(12.0, 1.0, 39.5, 0.2),
             "limited_by": "server cpu",
             "settled": True,
             "unsteady": None,
+            "utilisations": (
+                Utilisation("server cpu", "busiest thread", 0.91, True),
+                Utilisation("object disk vda", "busy time, queue 0.5", 0.40, False),
+                Utilisation("client", "busiest worker", 0.25, True),
+            ),
+            "confidence": "high",
         }
         return Result(**{**values, **overrides})
 
@@ -102,6 +126,28 @@ def full_run(make_result: MakeResult) -> list[Result]:
                 )
             )
     return results
+
+
+MakeRun = Callable[..., RunDatabase]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Iterator[MakeRun]:
+    """A run's database with these phases and samples; columns of its own row can be overridden."""
+    made: list[RunDatabase] = []
+
+    def make(phases: Sequence[PhaseRecord] = (), samples: Sequence[SampleRow] = (), **record: Any) -> RunDatabase:
+        path = tmp_path / "made" / str(len(made)) / FILE_NAME
+        database = RunDatabase.create(path, RunRecord(**{**RECORD, **record}))
+        made.append(database)
+        for phase in phases:
+            database.add_phase(phase)
+        database.add_samples(samples)
+        return database
+
+    yield make
+    for database in made:
+        database.close()
 
 
 def _latency(count: int, typical_ms: float) -> Latency:

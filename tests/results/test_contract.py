@@ -10,7 +10,7 @@ import pytest
 
 from archiver.errors import ResultsError
 from results.contract import Criterion, result_document, result_from_document, run_document
-from results.model import FirstError, Latency, Result
+from results.model import DiskUsage, FirstError, Latency, LinkUsage, Result, ServerUsage, Utilisation
 
 MakeResult = Callable[..., Result]
 PROMISED = {
@@ -36,6 +36,8 @@ def test_every_promised_key_is_there(make_result: MakeResult) -> None:
     for population in [name for name in PROMISED if name.endswith("_ms")]:
         assert document[population].keys() >= {"mean", "p50", "p70", "p90", "p99", "p99_9", "max"}
     assert document["server"].keys() >= {"cpu_percent", "disk_busy_percent", "network_megabytes_per_second"}
+    assert document["server"].keys() >= {"cpu_milliseconds_per_object", "write_amplification", "cache_share"}
+    assert document["utilisations"][0].keys() == {"resource", "by", "share", "decisive"}
     assert document["client"].keys() >= {"cpu_percent", "cpu_microseconds_per_object", "lateness_p99_ms"}
 
 
@@ -46,6 +48,27 @@ def test_every_promised_key_is_there(make_result: MakeResult) -> None:
         {"server": None, "first_byte_ms": None, "session_open_ms": None, "limited_by": None},
         {"objects_per_transaction": 25, "transaction_commit_ms": Latency(1, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0)},
         {"offered_per_second": 100.0, "achieved_per_second": 99.5, "operation": "retrieve"},
+        {
+            "server": ServerUsage(
+                50.0,
+                25.0,
+                80.0,
+                31.0,
+                0,
+                10,
+                4.5,
+                store_written_bytes={"catalogue": 10.0},
+                store_syncs={"segments": 2.0},
+                disks=(
+                    DiskUsage("vda", "catalogue", 31.0, 0.0, 10.0, 0.5, 1.5, None),
+                    DiskUsage("vdb", "", None, 0.0, 0.0, None, None, None),
+                ),
+                links=(LinkUsage("eth0", 1.5, 3.0, 1250.0),),
+                overlap=0.75,
+            )
+        },
+        {"utilisations": (Utilisation("network eth0", "share of its speed", 0.5, True),), "confidence": "low: why"},
+        {"utilisations": (), "confidence": None},
         {"errors": 2, "first_errors": (FirstError("archive", "403 AccessDenied", 2, "no", "id1", "o/1"),)},
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,11 +17,12 @@ from results.database import (
     HistogramRow,
     IntervalRow,
     PhaseRecord,
+    PhaseTimes,
     RunDatabase,
     RunRecord,
-    SampleRow,
 )
 from results.model import FirstError, Result
+from results.resources import SampleRow
 
 MakeResult = Callable[..., Result]
 RECORD = RunRecord(
@@ -65,14 +66,18 @@ def phase(position: int, *results: Result, drift_check: bool = False, **more: An
         **more,
     }
     return PhaseRecord(
-        position,
-        "archive",
-        "archive 8KiB x 25, 1 client",
-        1,
-        drift_check,
-        1_800_000_001.0,
-        3.5,
-        list(results),
+        position=position,
+        name="archive",
+        label="archive 8KiB x 25, 1 client",
+        repetition=1,
+        drift_check=drift_check,
+        started_at=1_800_000_001.0,
+        seconds=3.5,
+        start_ns=position * 10**10,
+        end_ns=position * 10**10 + 3_500_000_000,
+        measured_from_ns=position * 10**10 + 500_000_000,
+        measured_to_ns=position * 10**10 + 3_000_000_000,
+        results=list(results),
         **values,
     )
 
@@ -116,6 +121,7 @@ def test_a_finished_phase_is_on_disk_while_the_run_goes_on(database: RunDatabase
     reader.close()
     assert rows(database.path) == {
         "run": 1, "phase": 1, "result": 1, "interval": 1, "histogram": 1, "object_range": 1, "error": 1, "sample": 0,
+        "source_problem": 0,
     }  # fmt: skip
 
 
@@ -153,10 +159,41 @@ def test_what_was_archived_is_known_by_size(database: RunDatabase, make_result: 
     assert database.archived(1) == []
 
 
-def test_resource_samples_are_kept(database: RunDatabase) -> None:
-    sample = SampleRow(1.5, 10**12, None, 3.5, [1.0, 2.5], {"vda": (1, 2, 3)}, {"eth0": (4, 5)})
-    database.add_samples([sample, replace(sample, at=2.5)])
-    assert rows(database.path)["sample"] == 2
+def test_it_is_known_when_each_phase_ran(database: RunDatabase, make_result: MakeResult) -> None:
+    for position in (2, 1):
+        database.add_phase(phase(position, make_result(position=position)))
+    first, second = database.phases()
+    assert first == PhaseTimes(
+        1, "archive 8KiB x 25, 1 client", 1_800_000_001.0, 3.5,
+        10_000_000_000, 13_500_000_000, 10_500_000_000, 13_000_000_000,
+    )  # fmt: skip
+    assert (second.position, second.start_ns) == (2, 20_000_000_000)
+
+
+def test_resource_samples_come_back_by_source_in_order(database: RunDatabase) -> None:
+    host = [
+        SampleRow("local", 1.5 + second, second * 10**9, {"cpu_user_seconds": {"0": 1.5 * second, "1": 0.1}})
+        for second in range(4)
+    ]
+    minio = SampleRow("minio", 2.0, 5 * 10**8, {"requests": {"PutObject": 7}, "process_cpu_seconds": {"": 0.25}})
+    database.add_samples(host[2:])
+    database.add_samples([minio, *host[:2]])
+    timelines = database.timelines()
+    assert list(timelines) == ["local", "minio"]
+    assert [len(timeline) for timeline in timelines.values()] == [4, 1]
+    assert timelines["local"].used("cpu_user_seconds", 0, 3 * 10**9) == {"0": 4.5, "1": 0.0}
+    assert timelines["minio"].last("requests", 10**9) == {"PutObject": 7}
+    assert timelines["minio"].last("process_cpu_seconds", 10**9) == {"": 0.25}
+
+
+def test_the_first_problem_of_a_source_stays(database: RunDatabase) -> None:
+    database.add_source_problem("minio", 2.5, "minio: it did not answer")
+    database.add_source_problem("local", 1.5, "local: /proc is not there")
+    database.add_source_problem("minio", 3.5, "minio: refused")
+    assert database.source_problems() == [
+        ("local", 1.5, "local: /proc is not there"),
+        ("minio", 2.5, "minio: it did not answer"),
+    ]
 
 
 @pytest.mark.parametrize("folder", ["plain", "50% #1?", "with space", "ünïcode"])
@@ -210,6 +247,13 @@ def newer(path: Path) -> None:
     connection.close()
 
 
+def older(path: Path) -> None:
+    RunDatabase.create(path, RECORD).close()
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {VERSION - 1}")
+    connection.close()
+
+
 def damaged(path: Path) -> None:
     path.write_bytes(b"not a database " * 100)
 
@@ -222,6 +266,7 @@ def damaged(path: Path) -> None:
         (foreign, "is no results database of Archiver"),
         (foreign_with_a_version, "not a readable results database: no such table: run"),
         (newer, rf"was written by a newer Archiver \(version {VERSION + 1}\); upgrade to read it"),
+        (older, r"was written before the first release \(version 1\); read it with the Archiver that wrote it"),
         (damaged, "not a readable results database: file is not a database"),
     ],
 )

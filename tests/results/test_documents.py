@@ -12,10 +12,14 @@ import pytest
 
 from archiver.errors import ResultsError
 from results.contract import result_from_document, run_document
-from results.documents import write_documents
+from results.database import RunDatabase
+from results.documents import ROWS_SHOWN_MAX, write_documents
 from results.model import Result
+from results.watched import watched
+from tests.results.watched_run import phase_record, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]
+MakeRun = Callable[..., RunDatabase]
 FACTS = {"Command": "archiver run dr550 | tee log", "Objects locked until": "2026-11-21T18:05:00Z"}
 DOUBTS = ["archive drifted by 7%: repeat on a quiet machine"]
 
@@ -41,7 +45,7 @@ def test_the_same_document_gives_the_same_bytes(tmp_path: Path, full_run: list[R
         assert paths[0] == tmp_path / name / "report.md"
     one = contents(tmp_path / "one")
     assert one == contents(tmp_path / "two")
-    assert len(one) == len(paths) == 2 + 9 + 5 * 2
+    assert len(one) == len(paths) == 2 + 11 + 5 * 2
     assert not any(str(tmp_path).encode() in content for content in one.values())
 
 
@@ -63,6 +67,38 @@ def test_a_report_opens_with_facts_and_doubts_and_its_links_lead_somewhere(
     assert set(links) == linked
     figure, table = report.index("figure-4-"), report.index("### Retrieve: MB/s")
     assert report.index("### Retrieve: objects/s") < figure < table
+
+
+def test_what_was_watched_is_in_the_report(tmp_path: Path, make_run: MakeRun, make_result: MakeResult) -> None:
+    database = make_run(two_phases(make_result(), make_result("retrieve", position=2)), ten_seconds())
+    for name in ("one", "two"):
+        seen = watched(database)
+        write_documents(tmp_path / name, document(database.results()), facts={}, watched=seen)
+    one = contents(tmp_path / "one")
+    assert one == contents(tmp_path / "two")
+    assert {"tables/server-resources.csv", "tables/requests.csv", "figures/figure-6-server-cpu.svg"} <= one.keys()
+    report = one["report.md"].decode()
+    assert set(re.findall(r"\]\(([^)]+)\)", report)) == {name for name in one if "/" in name}
+    places = [
+        report.index(text)
+        for text in ("figure-6-server-cpu.svg", "figure-7-disk", "figure-8-", "### Resource usage", "### What limits")
+    ]
+    assert places == sorted(places)
+    assert "| 1 | archive 8192 x 25 | local | cpu_user_seconds | 0 | % |" in report
+
+
+def test_a_long_table_of_the_servers_resources_is_linked_only(
+    tmp_path: Path, make_run: MakeRun, make_result: MakeResult
+) -> None:
+    phases = [phase_record(n, make_result(position=n), 1 + 0.5 * n, 1.5 + 0.5 * n) for n in range(1, 13)]
+    database = make_run(phases, ten_seconds())
+    write_documents(tmp_path, document(database.results()), facts={}, watched=watched(database))
+    lines = (tmp_path / "tables" / "server-resources.csv").read_text().splitlines()
+    assert len(lines) > ROWS_SHOWN_MAX
+    report = (tmp_path / "report.md").read_text()
+    assert f"[{len(lines) - 1:,} rows as CSV](tables/server-resources.csv)" in report
+    assert "cpu_user_seconds" not in report
+    assert "### Server resources, phase by phase\n\nDuring the measured time of each phase" in report
 
 
 def test_results_json_is_the_run_document(tmp_path: Path, make_result: MakeResult) -> None:

@@ -12,8 +12,10 @@ import pytest
 from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
 from results.doubts import doubts
 from results.model import Latency, Result, ServerUsage
+from tests.results.watched_run import phase_record, sample
 
 MakeResult = Callable[..., Result]
+MakeRun = Callable[..., RunDatabase]
 Doubts = Callable[..., list[str]]
 RECORD = RunRecord(
     id="run-1", started_at=1.0, command_line=[], scenario="s", scenario_title="S", scenario_json="{}",
@@ -37,9 +39,10 @@ def doubts_of(tmp_path: Path) -> Iterator[Doubts]:
         for position, result in enumerate([*results, *drift_checks], 1):
             database.add_phase(
                 PhaseRecord(
-                    position, result.phase, "label", 1, position > len(results), 1.0, 1.0, [result], [], [], [], []
+                    position, result.phase, "label", 1, position > len(results), 1.0, 1.0, 0, 1, 0, 1, [result], [], [],
+                    [], [],
                 )
-            )
+            )  # fmt: skip
         if lock is not None:
             database.set_lock_verified(lock)
         return doubts(database)
@@ -83,6 +86,7 @@ def test_doubts_about_a_run(
     [
         ("archive", {"errors": 3}, "3 operations failed in 1 cells; they count in no rate"),
         ("archive", {"limited_by": "client"}, "1 of 2 cells were limited by the client (archive 8KiB x 25 first)"),
+        ("archive", {"limited_by": "host cpu"}, "1 of 2 cells had every core of this machine busy (archive 8KiB x 25"),
         ("archive", {"limited_by": "server disk"}, None),
         ("archive", {"limited_by": None}, None),
         ("archive", {"settled": False}, "1 of 2 cells ended before their session time was known"),
@@ -139,7 +143,7 @@ def test_a_drift_check_is_compared_with_the_same_cell_of_the_same_sweep_and_repe
 ) -> None:
     others = (
         make_result(objects_per_second=1.0, phase="archive-parallel"),
-        make_result(objects_per_second=1.0, clients=2),
+        make_result(objects_per_second=400.0, clients=2),
         make_result(objects_per_second=1.0, repetition=2),
         make_result(objects_per_second=1.0, objects_per_session=1),
         make_result("retrieve", objects_per_second=1.0),
@@ -193,3 +197,65 @@ def test_transactions_smaller_than_a_cell_says_are_told(doubts_of: Doubts, make_
     (told,) = doubts_of(cell(200))
     assert "1 of 1 cells were committed in smaller transactions than asked for" in told
     assert "5 objects each, not 10" in told
+
+
+@pytest.mark.parametrize(
+    ("with_two", "limited_by", "doubt"),
+    [
+        (
+            449.0,
+            "server cpu",
+            "throughput falls as clients are added (archive 8KiB x 25: 500 objects/s with 1 client, 449",
+        ),
+        (524.0, None, "more clients bring nothing, and no resource that was watched is near saturation (archive 8KiB"),
+        (524.0, "server cpu", None),
+        (526.0, None, None),
+    ],
+)
+def test_more_clients_that_bring_nothing_are_told(
+    doubts_of: Doubts, make_result: MakeResult, with_two: float, limited_by: str | None, doubt: str | None
+) -> None:
+    found = doubts_of(
+        make_result(objects_per_second=500.0),
+        make_result(objects_per_second=with_two, clients=2, limited_by=limited_by, position=2),
+    )
+    assert len(found) == (doubt is not None)
+    assert all(sentence.startswith(str(doubt)) for sentence in found)
+
+
+def test_a_source_that_could_not_be_read_is_told(make_run: MakeRun, make_result: MakeResult) -> None:
+    database = make_run([phase_record(1, make_result(), 0, 2)], phases_planned=1, settings={})
+    database.add_source_problem("minio", 1_800_000_000.0, "minio: 403; give a token")
+    (doubt,) = doubts(database)
+    assert doubt.startswith("minio: 403; give a token (first at 2027-01-15T08:00:00Z)")
+
+
+def test_a_rate_is_compared_with_the_best_of_fewer_clients(doubts_of: Doubts, make_result: MakeResult) -> None:
+    cells = [
+        make_result(phase="parallel", clients=clients, objects_per_second=rate, position=clients)
+        for clients, rate in ((1, 100), (2, 200), (4, 150))
+    ]
+    (found,) = doubts_of(*cells)
+    assert "200 objects/s with 2 clients, 150 with 4" in found
+
+
+def test_a_disk_that_nobody_saw_is_told(make_run: MakeRun, make_result: MakeResult) -> None:
+    samples = [sample("local", second, disk_busy_seconds={"vda": 0.0}) for second in (0, 2)]
+    settings = {"disk_roles": {"vda": "object"}, "disk_speeds": {"sdz": 1e8}}
+    found = doubts(make_run([phase_record(1, make_result(), 0, 2)], samples, phases_planned=1, settings=settings))
+    assert [each.partition(";")[0] for each in found] == [
+        "no source showed disk sdz, at least at the end (vda was seen)"
+    ]
+
+
+def test_a_server_that_counted_otherwise_is_told(make_run: MakeRun, make_result: MakeResult) -> None:
+    samples = [
+        sample("minio", 0, requests={"PutObject": 5}, disk_busy_seconds={"vda": 0.0}),
+        sample("minio", 2, requests={"PutObject": 5 + make_result().objects + 3}, disk_busy_seconds={"vda": 0.0}),
+        sample("minio", 6, requests={"PutObject": 5 + make_result().objects + 3}, disk_busy_seconds={"vda": 0.0}),
+    ]
+    found = doubts(make_run([phase_record(1, make_result(), 0, 2)], samples, phases_planned=1))
+    assert [each.partition(" that")[0] for each in found] == [
+        "the server counted 1,003 PutObject, 3 more than the 1,000",
+        "the server counted 0 HeadBucket, 40 fewer than the 40",  # of its sessions
+    ]

@@ -71,3 +71,12 @@ def test_parallel_gains_exist_only_where_the_paper_quotes_them(
     operation: str, kibibytes: int, count: int, clients: int, gain: float | None
 ) -> None:
     assert dr550().improvement(operation, kibibytes * KIB, count, clients) == gain
+
+
+def test_what_the_study_concluded_of_the_servers_resources_is_told_in_its_words() -> None:
+    resources = dr550().resources
+    assert resources.conclusions[0] == "processor first"
+    assert "near saturation" in resources.server_cpu
+    assert resources.of_network == ("Ethernet 52.92 of 100 MB/s = 53%",)
+    assert len(resources.of_disks) == 2
+    assert "2.2%" in resources.of_disks[1]

@@ -1,4 +1,4 @@
-"""Estimates over repetitions."""
+"""Estimates over repetitions, and of ratios measured in pairs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import random
 
 import pytest
 
-from results.statistics import estimate, t_975
+from results.statistics import (
+    benjamini_hochberg,
+    estimate,
+    paired_ratio,
+    pairs_needed,
+    t_975,
+    t_quantile,
+    t_two_sided,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,3 +55,116 @@ def test_the_interval_holds_the_truth_in_about_95_of_100_experiments() -> None:
         assert found.high is not None
         held += found.low <= 700 <= found.high
     assert 1860 <= held <= 1940
+
+
+@pytest.mark.parametrize(
+    ("probability", "degrees", "t"),  # Student's t as printed in tables
+    [
+        (0.975, 1, 12.7062), (0.975, 2, 4.30265), (0.975, 4, 2.77645), (0.975, 9, 2.26216), (0.975, 11, 2.20099),
+        (0.975, 30, 2.04227), (0.975, 120, 1.97993), (0.95, 10, 1.81246), (0.995, 5, 4.03214), (0.9995, 3, 12.9240),
+    ],
+)  # fmt: skip
+def test_t_quantiles_are_those_of_the_tables(probability: float, degrees: int, t: float) -> None:
+    assert t_quantile(probability, degrees) == pytest.approx(t, rel=3e-6)
+    assert t_two_sided(t, degrees) == pytest.approx(2 * (1 - probability), rel=2e-5)
+
+
+@pytest.mark.parametrize("t", [0.01, 0.5, 1.0, 3.0, 50.0])
+def test_t_probabilities_follow_the_closed_forms_of_few_degrees(t: float) -> None:
+    assert t_two_sided(t, 1) == pytest.approx(1 - 2 / math.pi * math.atan(t), rel=1e-11)
+    assert t_two_sided(t, 2) == pytest.approx(1 - t / math.sqrt(2 + t * t), rel=1e-11)
+    assert t_two_sided(t, 4) == pytest.approx(
+        1 - t / math.sqrt(4 + t * t) * (1 + 2 / (4 + t * t)), rel=1e-9
+    )  # A&S 26.7.4
+
+
+def test_t_probabilities_hold_at_both_ends_and_nearly_are_the_normal_ones_for_many_degrees() -> None:
+    assert t_two_sided(0.0, 4) == 1.0
+    assert t_two_sided(math.inf, 4) == 0.0
+    assert t_two_sided(1e4, 4) == pytest.approx(12 / 1e16, rel=1e-6)  # the tail: 12 / t^4
+    assert t_two_sided(1.959964, 10**6) == pytest.approx(0.05, rel=1e-4)
+
+
+def test_paired_ratio_is_the_paired_t_test_of_the_logarithms() -> None:
+    """Student's sleep data (1908): t = 4.0621 with 9 degrees of freedom, p = 0.002833, 95% from 0.7001 to 2.4599."""
+    found = paired_ratio([1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4])
+    assert found.low is not None
+    assert found.high is not None
+    assert math.log(found.ratio) == pytest.approx(1.58)
+    assert (math.log(found.low), math.log(found.high)) == pytest.approx((0.7001142, 2.4598858), abs=1e-7)
+    assert (found.p, found.pairs) == (pytest.approx(0.00283289, abs=1e-8), 10)
+
+
+def test_fewer_than_three_pairs_give_a_ratio_and_nothing_that_would_judge_it() -> None:
+    two = paired_ratio([math.log(1.2), math.log(1.3)])
+    assert (two.ratio, two.low, two.high, two.p) == (pytest.approx(math.sqrt(1.2 * 1.3)), None, None, None)
+    assert two.spread is not None
+    assert paired_ratio([0.5]).spread is None
+
+
+def test_pairs_without_any_spread_are_sure() -> None:
+    assert paired_ratio([0.25, 0.25, 0.25]).p == 0.0
+    assert paired_ratio([0.0, 0.0, 0.0]).p == 1.0
+
+
+def test_benjamini_and_hochbergs_own_example_comes_out() -> None:
+    """Fifteen p values of their paper, section 4: at 5% four are rejected, where Bonferroni rejects three."""
+    p_values = [
+        0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344,
+        0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0000,
+    ]  # fmt: skip
+    adjusted = benjamini_hochberg(p_values)
+    assert sum(each <= 0.05 for each in adjusted) == 4
+    assert adjusted[3] == pytest.approx(0.0095 * 15 / 4)
+    assert adjusted[5] == adjusted[6] == pytest.approx(0.0298 * 15 / 7)  # the larger p carries its neighbour along
+    shuffled = random.Random(3).sample(range(15), 15)
+    assert benjamini_hochberg([p_values[index] for index in shuffled]) == [adjusted[index] for index in shuffled]
+    assert benjamini_hochberg([]) == []
+
+
+@pytest.mark.parametrize(("spread", "difference"), [(0.03, 0.18), (0.05, 0.05), (0.2, -0.05), (0.5, 0.05)])
+def test_pairs_needed_is_the_first_number_whose_interval_excludes_one(spread: float, difference: float) -> None:
+    widths = {pairs: t_quantile(0.975, pairs - 1) * spread / math.sqrt(pairs) for pairs in range(3, 500)}
+    assert pairs_needed(spread, difference) == next(n for n, width in widths.items() if width < abs(difference))
+
+
+def test_pairs_needed_has_bounds() -> None:
+    assert pairs_needed(0.0, 0.1) == 3
+    assert pairs_needed(1.0, 0.01) is None
+
+
+def test_the_paired_interval_holds_the_truth_in_about_95_of_100_experiments() -> None:
+    """Drift of 30% from pair to pair hits both sides and costs nothing."""
+    generator = random.Random(11)
+    held = 0
+    for _ in range(2000):
+        logs = []
+        for _ in range(5):
+            drift = generator.gauss(0, 0.3)
+            ours = drift + generator.gauss(0, 0.05)
+            theirs = drift + math.log(1.43) + generator.gauss(0, 0.05)
+            logs.append(theirs - ours)
+        found = paired_ratio(logs)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 1.43 <= found.high
+    assert 1860 <= held <= 1940
+
+
+def test_where_nothing_differs_few_matrices_show_a_difference() -> None:
+    """112 cells, 5 pairs of 3% noise each, 100 times: without adjustment nearly every matrix would have false ones."""
+    generator = random.Random(12)
+    matrices = unadjusted = false = 0
+    for _ in range(100):
+        p_values = []
+        for _ in range(112):
+            found = paired_ratio([generator.gauss(0, 0.03) for _ in range(5)])
+            assert found.p is not None
+            p_values.append(found.p)
+        unadjusted += min(p_values) < 0.05
+        shown = sum(adjusted < 0.05 for adjusted in benjamini_hochberg(p_values))
+        matrices += shown > 0
+        false += shown
+    assert unadjusted >= 95
+    assert matrices <= 10  # 5 expected
+    assert false <= 0.001 * 100 * 112

@@ -8,23 +8,31 @@ from dataclasses import replace
 import pytest
 
 from archiver.errors import ResultsError
+from results.database import RunDatabase
 from results.matrix import CLIENT_LIMITED, ERRORS, UNSETTLED
-from results.model import FirstError, Latency, Result, ServerUsage
+from results.model import ClientUsage, DiskUsage, FirstError, Latency, Result, ServerUsage, Utilisation
 from results.published import dr550
+from results.requests import RequestCount
 from results.tables import (
     Cell,
     Table,
-    beside_table,
     build_tables,
     error_table,
     latency_table,
+    limits_table,
     parallel_tables,
+    per_object_table,
     rate_table,
+    requests_table,
     resource_table,
+    server_resources_table,
     session_time_table,
 )
+from results.watched import Watched, watched
+from tests.results.watched_run import sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]
+MakeRun = Callable[..., RunDatabase]
 
 
 def row(table: Table, *labels: str) -> dict[str, Cell]:
@@ -45,6 +53,8 @@ def test_a_full_run_fills_every_table(full_run: list[Result]) -> None:
         "session-time",
         "latency",
         "resource-usage",
+        "limits",
+        "per-object",
     ]
 
 
@@ -201,39 +211,8 @@ def test_transactions_are_shown_where_there_were_any(make_result: MakeResult) ->
     assert row(table, "archive", "8KiB", "25", "1", "transaction commit")["p50"].number == 12
 
 
-def test_two_runs_stand_side_by_side_in_the_cells_that_both_measured(make_result: MakeResult) -> None:
-    ours = [
-        make_result(objects_per_session=1, objects_per_second=50.0),
-        make_result(objects_per_session=500, objects_per_second=9000.0, position=2),
-        make_result(objects_per_session=25, objects_per_second=1.0, position=3),
-    ]
-    theirs = [
-        make_result(objects_per_session=1, objects_per_second=100.0, errors=1),
-        make_result(objects_per_session=500, objects_per_second=300.0, position=2),
-        make_result("retrieve", objects_per_session=25, objects_per_second=1.0, position=3),
-    ]
-    table = beside_table(ours, theirs, ("tsm", "s3"), ("run-1", "run-2"))
-    assert [column.name for column in table.columns[4:]] == ["tsm", "s3", "ratio"]
-    assert [[cell.number for cell in cells[2:]] for cells in table.rows] == [
-        [1, 1, 50.0, 100.0, 0.5],
-        [500, 1, 9000.0, 300.0, 30.0],
-    ]
-    assert table.rows[0][5].notes
-    assert not table.rows[0][4].notes
-
-
-def test_two_runs_of_one_backend_are_told_apart_by_their_ids(make_result: MakeResult) -> None:
-    table = beside_table([make_result()], [make_result()], ("tsm", "tsm"), ("run-1", "run-2"))
-    assert [column.name for column in table.columns[4:]] == ["run-1", "run-2", "ratio"]
-
-
-def test_two_runs_without_a_cell_in_common_are_refused(make_result: MakeResult) -> None:
-    with pytest.raises(ResultsError, match="run-1 and run-2 have no cell in common"):
-        beside_table([make_result()], [make_result("retrieve")], ("tsm", "s3"), ("run-1", "run-2"))
-
-
 def test_resources_are_weighted_by_the_seconds_they_were_used(make_result: MakeResult) -> None:
-    busy = ServerUsage(100.0, 50.0, 100.0, None, 0, 3_000_000, 8.0)
+    busy = ServerUsage(100.0, 50.0, 100.0, None, 0, 3_000_000, 8.0, busiest_thread_percent=80.0)
     idle = ServerUsage(10.0, 5.0, 10.0, None, None, 1_000_000, 2.0)
     results = [
         make_result(objects_per_session=25, seconds=1.0, server=busy),
@@ -243,10 +222,203 @@ def test_resources_are_weighted_by_the_seconds_they_were_used(make_result: MakeR
     ]
     cells = row(resource_table(results), "archive", "8KiB", "1")
     assert cells["server CPU"].number == pytest.approx((100 + 9 * 10) / 10)
-    assert cells["disk busy"].text == "–"
+    assert cells["busiest thread"].number == 80
     assert (cells["disk read"].number, cells["disk written"].number) == (0, 4)
     assert cells["network"].number == pytest.approx((8 + 9 * 2) / 10)
-    assert cells["limited by"].text == "server cpu 2/4, client 1/4"
+
+
+def test_columns_of_which_nothing_was_measured_are_left_out(make_result: MakeResult) -> None:
+    unseen = make_result(server=None)
+    table = resource_table([unseen])
+    assert [column.name for column in table.columns] == ["operation", "object size", "clients", "client CPU"]
+    cpu = ServerUsage(50.0, None, None, None, None, None, None)
+    table = resource_table([unseen, make_result("retrieve", server=cpu, position=2)])
+    assert [column.name for column in table.columns[3:]] == ["server CPU", "client CPU"]
+    assert row(table, "archive", "8KiB", "1")["server CPU"].text == "–"
+    nothing = make_result(server=None, client=ClientUsage(0.0, 0.0, None, 0.0))
+    assert not resource_table([nothing]).rows
+    assert not per_object_table([unseen]).rows
+
+
+def test_the_busiest_disk_stands_beside_the_sum_of_all(make_result: MakeResult) -> None:
+    def disk(name: str, role: str, busy: float | None) -> DiskUsage:
+        return DiskUsage(name, role, busy, 0.0, 0.0, None, None, None)
+
+    disks = (disk("sda", "object", 31.0), disk("sdb", "object", 30.0), disk("sdc", "", 99.0))
+    server = ServerUsage(None, None, None, 31.0, None, None, None, disks=disks)
+    cells = row(resource_table([make_result(server=server)]), "archive", "8KiB", "1")
+    assert (cells["disk busy"].number, cells["all disks busy"].number) == (31, 61)  # sdc holds none of its data
+    alone = replace(server, disks=disks[:1])
+    assert "all disks busy" not in row(resource_table([make_result(server=alone)]), "archive", "8KiB", "1")
+
+
+def test_what_limits_is_said_with_the_next_resources_and_what_they_bear(make_result: MakeResult) -> None:
+    used = (
+        Utilisation("server cpu", "busiest thread", 0.95, True),
+        Utilisation("object disk vda", "busy time, queue 0.5", 0.31, False),
+        Utilisation("network eth0", "share of its speed", 0.053, True),
+        Utilisation("client", "busiest worker", 0.004, True),
+        Utilisation("disk vdb", "busy time, queue 0.0", 0.0, False),
+    )
+    table = limits_table([make_result(utilisations=used, limited_by="server cpu", confidence="high")])
+    cells = row(table, "archive", "8KiB", "1")
+    assert cells["limited by"].text == "server cpu"
+    assert cells["nearest to full"] == Cell("server cpu: busiest thread")
+    assert cells["share"] == Cell("95", 95.0)
+    assert cells["the next: the load each bears"].text == (
+        "object disk vda busy 31%: ≥3.2×; network eth0 5%: 19×; client 0%: over 100×"
+    )
+    assert cells["confidence"] == Cell("high")
+    assert "processor first; Ethernet 52.92 of 100 MB/s = 53%" in table.caption
+
+
+def test_a_disk_that_was_only_busy_is_marked_as_no_proof(make_result: MakeResult) -> None:
+    used = (Utilisation("object disk vda", "busy time, queue 0.9", 0.98, False),)
+    cells = row(limits_table([make_result(utilisations=used, limited_by=None)]), "archive", "8KiB", "1")
+    assert cells["limited by"].text == "nothing: latency, add clients"
+    assert cells["nearest to full"].text == "object disk vda: busy time"
+    assert "proves no saturation" in cells["nearest to full"].notes[0]
+
+
+def test_cells_that_differ_are_counted_and_their_shares_weighted(make_result: MakeResult) -> None:
+    def cell(position: int, seconds: float, share: float, by: str, **more: object) -> Result:
+        used = (Utilisation("server cpu", by, share, True), Utilisation("client", "busiest worker", 0.5, True))
+        return make_result(objects_per_session=position, position=position, seconds=seconds, utilisations=used, **more)
+
+    table = limits_table(
+        [
+            cell(1, 1.0, 0.2, "all cores", limited_by=None, confidence="low: 7% was stolen"),
+            cell(2, 3.0, 1.0, "busiest thread", limited_by="server cpu", confidence="medium: client and server share"),
+            cell(10, 4.0, 1.0, "busiest thread", limited_by="server cpu", confidence="low: 7% was stolen"),
+        ]
+    )
+    cells = row(table, "archive", "8KiB", "1")
+    assert cells["limited by"].text == "server cpu 2/3; nothing: latency, add clients 1/3"
+    assert cells["nearest to full"].text == "server cpu: busiest thread"
+    assert cells["share"].number == pytest.approx((1 * 20 + 7 * 100) / 8)
+    assert cells["confidence"] == Cell("low 2/3", None, ("7% was stolen",))
+
+
+def test_a_server_that_was_not_watched_may_have_been_limited_by_anything(make_result: MakeResult) -> None:
+    client = (Utilisation("client", "busiest worker", 0.5, True),)
+    unseen = make_result(server=None, limited_by=None, utilisations=client, confidence=None)
+    cells = row(limits_table([unseen]), "archive", "8KiB", "1")
+    assert cells["limited by"].text == "not known: the server was not watched"
+    assert cells["nearest to full"].text == "client: busiest worker"
+    assert cells["the next: the load each bears"].text == cells["confidence"].text == "–"
+    of_old = limits_table([make_result(utilisations=(), confidence=None)])
+    assert row(of_old, "archive", "8KiB", "1")["share"].text == "–"
+
+
+def test_costs_per_object_are_those_of_all_objects_together(make_result: MakeResult) -> None:
+    def server(**values: object) -> ServerUsage:
+        return replace(ServerUsage(*[None] * 7), **values)
+
+    few = server(
+        cpu_milliseconds_per_object=3.0, write_amplification=4.0, network_bytes_per_byte=1.5,
+        store_written_bytes={"catalogue": 100.0, "segments": 2000.0}, store_syncs={"catalogue": 10.0, "segments": 10.0},
+    )  # fmt: skip
+    many = server(
+        cpu_milliseconds_per_object=1.0, write_amplification=2.0, network_bytes_per_byte=1.1,
+        store_written_bytes={"catalogue": 200.0, "segments": 3100.0}, store_syncs={"catalogue": 10.0, "segments": 0.0},
+    )  # fmt: skip
+    results = [
+        make_result(objects_per_session=1, objects=10, bytes=1000, server=few),
+        make_result(objects_per_session=25, objects=30, bytes=4000, server=many, position=2),
+        make_result(
+            "retrieve",
+            objects=30,
+            bytes=3000,
+            server=server(cache_share=0.25, store_syncs={"catalogue": 1}),
+            position=3,
+        ),
+    ]
+    table = per_object_table(results)
+    archive = row(table, "archive", "8KiB", "1")
+    assert archive["server CPU"].number == pytest.approx((10 * 3 + 30 * 1) / 40)
+    assert archive["device written"].number == pytest.approx((1000 * 4 + 4000 * 2) / 5000)
+    assert archive["network"].number == pytest.approx((1000 * 1.5 + 4000 * 1.1) / 5000)
+    assert archive["catalogue"].number == pytest.approx(300 / 40)
+    assert archive["segments"].number == pytest.approx(5100 / 5000)
+    assert archive["syncs"].number == pytest.approx(30 / 40)
+    retrieve = row(table, "retrieve", "8KiB", "1")
+    assert (retrieve["from cache"].number, retrieve["syncs"].text) == (0.25, "–")
+
+
+@pytest.fixture
+def server_resources(make_run: MakeRun, make_result: MakeResult) -> Table:
+    phases = two_phases(make_result(), make_result("retrieve", position=2))
+    memory = [sample("local", second, memory_used_bytes=5e6 * second) for second in range(11)]
+    merged = {each.monotonic_ns: each for each in memory}
+    samples = [
+        replace(each, reading={**each.reading, **merged[each.monotonic_ns].reading}) if each.source == "local" else each
+        for each in ten_seconds()
+    ]
+    return server_resources_table(watched(make_run(phases, samples)))
+
+
+@pytest.mark.parametrize(
+    ("position", "source", "quantity", "item", "unit", "mean"),
+    [
+        ("1", "local", "cpu_user_seconds", "0", "%", 80),
+        ("2", "local", "cpu_user_seconds", "0", "%", 40),
+        ("1", "local", "disk_busy_seconds", "vda", "%", 50),
+        ("1", "local", "disk_request_seconds", "vda", "requests in the queue", 1.5),
+        ("1", "local", "network_receive_bytes", "eth0", "MB/s", 4),
+        ("2", "local", "network_speed_bytes_per_second", "eth0", "MB/s", 10),
+        ("1", "local", "memory_used_bytes", "", "MB", 12.5),
+        ("1", "pid:7", "process_cpu_limit_cores", "", "cores", 1),
+        ("2", "pid:7", "thread_cpu_seconds", "7/7", "%", 30),
+        ("2", "minio", "requests", "GetObject", "per second", 250),
+    ],
+)
+def test_everything_that_every_source_said_is_there_phase_by_phase(
+    server_resources: Table, position: str, source: str, quantity: str, item: str, unit: str, mean: float
+) -> None:
+    (found,) = [
+        cells
+        for cells in server_resources.rows
+        if [cell.text for cell in cells[:1] + cells[2:5]] == [position, source, quantity, item]
+    ]
+    assert found[5].text == unit
+    assert found[6].number == pytest.approx(mean)
+
+
+def test_only_the_busiest_thread_and_what_moved_is_there(server_resources: Table) -> None:
+    assert {cells[4].text for cells in server_resources.rows if cells[3].text.startswith("thread")} == {"7/7"}
+    asked = {(cells[0].text, cells[4].text) for cells in server_resources.rows if cells[3].text == "requests"}
+    assert asked == {("1", "PutObject"), ("2", "GetObject")}
+
+
+def test_mean_p95_and_maximum_are_told_apart(make_run: MakeRun, make_result: MakeResult) -> None:
+    (phase, _) = two_phases(make_result(), make_result())
+    used = [0, 0, 10, 30, 60, 60]
+    samples = [sample("local", second, disk_write_bytes={"vda": 1e6 * used[second]}) for second in range(6)]
+    (cells,) = server_resources_table(watched(make_run([phase], samples))).rows
+    assert [round(cell.number or 0, 6) for cell in cells[6:]] == [20, 30, 30]
+
+
+def test_counts_of_both_sides_stand_side_by_side() -> None:
+    table = requests_table(
+        Watched(
+            requests=(
+                RequestCount("PutObject", 1000, 1000, 0.05, 0.999, 0.9),
+                RequestCount("GetObject", 1003, 1000, 0.05, 1.0, 1.0),
+                RequestCount("HeadObject", 1, None),
+            )
+        )
+    )
+    put, get, head = (row(table, name) for name in ("PutObject", "GetObject", "HeadObject"))
+    assert [put[name].text for name in ("counted", "sent", "difference", "verdict")] == ["1,000", "1,000", "0", "agree"]
+    assert [put[name].text for name in ("first byte within", "server", "client")] == ["50", "99.90", "90.00"]
+    assert [get[name].text for name in ("difference", "verdict")] == ["3", "differ"]
+    assert [head[name].text for name in ("sent", "difference", "verdict", "server")] == ["–", "–", "–", "–"]
+
+
+def test_tables_of_the_server_follow_from_what_was_watched(make_run: MakeRun, make_result: MakeResult) -> None:
+    database = make_run(two_phases(make_result(), make_result("retrieve", position=2)), ten_seconds())
+    names = [table.name for table in build_tables(database.results(), watched(database))]
+    assert names[-5:] == ["resource-usage", "limits", "per-object", "server-resources", "requests"]
 
 
 def test_errors_show_the_first_of_each_kind_and_count_all(make_result: MakeResult) -> None:

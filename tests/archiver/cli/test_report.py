@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +19,24 @@ def test_a_report_can_be_made_again_with_the_same_bytes(home: Path, tmp_path: Pa
     names = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
     assert Path("report.md") in names
     assert Path("figures/figure-1-archive-objects-per-second.png") in names
+    assert Path("figures/figure-6-server-cpu.png") in names
+    assert Path("tables/server-resources.csv") in names
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+
+
+def test_what_the_server_counted_is_shown_beside_what_was_sent(home: Path, tmp_path: Path) -> None:
+    ran = archiver("run", "dr550", *TINY)
+    assert ran.returncode == 0, ran.stderr
+    for title in ("Resource usage", "What limits", "Per object", "Requests: counted by the server, sent by the client"):
+        assert ran.stdout.count(f"\n{title}\n") == 1
+    for title in ("Service times", "Server resources, phase by phase"):  # long: in the report
+        assert f"\n{title}\n" not in ran.stdout
+    assert archiver("report", "latest", "--out", str(tmp_path)).returncode == 0
+    requests = json.loads((tmp_path / "results.json").read_text())["requests"]
+    sent = {each["operation"]: each["sent"] for each in requests if each["sent"]}
+    assert {"PutObject", "GetObject", "HeadBucket"} <= sent.keys()
+    assert {each["operation"]: each["counted"] for each in requests if each["sent"]} == sent
 
 
 def test_module_and_script_are_the_same_command() -> None:

@@ -268,7 +268,7 @@ def test_a_platform_that_accepts_locks_and_keeps_none_is_found_out(home: Path) -
         server.shutdown()
     assert done.returncode == 1
     assert "did not keep the lock" in done.stderr
-    assert "its mode is none, not GOVERNANCE" in done.stderr
+    assert "the platform reports no mode, not GOVERNANCE" in done.stderr
     document = json.loads(done.stdout)
     assert document["lock_verified"] != "verified"
     assert document["doubts"][0].startswith("the lock did not hold")
@@ -336,6 +336,32 @@ def test_a_bucket_without_object_lock_is_refused_unless_nothing_is_to_be_locked(
     assert refused.returncode == 3
     assert "has no Object Lock" in refused.stderr
     assert archiver(*to_plain, "--retention-mode", "none", "--quiet", **keys_of(store)).returncode == 0
+
+
+def test_a_bucket_that_locks_by_itself_is_refused_where_nothing_is_to_be_locked(
+    home: Path, store: embedded.StoreProcess
+) -> None:
+    client = s3(store)
+    client.create_bucket(Bucket="locking", ObjectLockEnabledForBucket=True)
+    client.put_object_lock_configuration(
+        Bucket="locking",
+        ObjectLockConfiguration={
+            "ObjectLockEnabled": "Enabled",
+            "Rule": {"DefaultRetention": {"Mode": "COMPLIANCE", "Years": 7}},
+        },
+    )
+    to_locking = ("run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "locking")
+    refused = archiver(*to_locking, "--retention-mode", "none", **keys_of(store))
+    assert refused.returncode == 2
+    assert "COMPLIANCE, 7 years" in refused.stderr
+    assert client.list_object_versions(Bucket="locking").get("Versions", []) == []
+    # A lock of the run's own goes before the bucket's, so its guards hold.
+    assert archiver(*to_locking, "--quiet", **keys_of(store)).returncode == 0
+    (mode,) = {
+        client.get_object_retention(Bucket="locking", Key=each["Key"])["Retention"]["Mode"]
+        for each in client.list_object_versions(Bucket="locking")["Versions"][:5]
+    }
+    assert mode == "GOVERNANCE"
 
 
 def test_no_secret_reaches_database_ledger_or_output(home: Path, store: embedded.StoreProcess) -> None:

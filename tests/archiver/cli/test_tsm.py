@@ -216,18 +216,6 @@ def test_a_file_space_of_the_users_is_left_where_it_was(
         assert "file space" not in done.stdout
 
 
-def test_two_protocols_on_one_store_stand_side_by_side(home: Path) -> None:
-    through_tsm, through_s3 = document_of(*TSM), document_of("run", "dr550", *TINY)
-    done = archiver("report", through_tsm["run"], "--beside", through_s3["run"])
-    assert done.returncode == 0, done.stderr
-    assert "Side by side: tsm and s3, objects/s" in done.stdout
-    folder = home / "runs" / through_tsm["run"] / "report"
-    assert "Side by side" in (folder / "report.md").read_text()
-    header, *rows = (folder / "tables" / "beside.csv").read_text().splitlines()
-    assert header.startswith("operation,object size,objects/session,clients,tsm (objects/s),s3 (objects/s),ratio")
-    assert [row.split(",")[0] for row in rows] == ["archive", "retrieve"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [

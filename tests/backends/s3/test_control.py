@@ -32,7 +32,7 @@ GOVERNANCE_HELD = Retention(RetentionMode.GOVERNANCE, 300.0, legal_hold=True)
         (GOVERNANCE, "GOVERNANCE", NOW + 400, False, None),  # the latest date asked for
         (GOVERNANCE, "GOVERNANCE", NOW + 1, False, None),
         (GOVERNANCE, "GOVERNANCE", NOW + 300, True, None),  # held by somebody else: not ours to judge
-        (GOVERNANCE, None, None, False, "its mode is none, not GOVERNANCE"),
+        (GOVERNANCE, None, None, False, "the platform reports no mode, not GOVERNANCE"),
         (GOVERNANCE, "COMPLIANCE", NOW + 300, False, "its mode is COMPLIANCE, not GOVERNANCE"),
         (COMPLIANCE, "GOVERNANCE", NOW + 300, False, "its mode is GOVERNANCE, not COMPLIANCE"),
         (GOVERNANCE, "GOVERNANCE", None, False, "its retain-until date is missing, so nothing protects it"),
@@ -49,7 +49,7 @@ GOVERNANCE_HELD = Retention(RetentionMode.GOVERNANCE, 300.0, legal_hold=True)
         (HELD, None, None, False, "the legal hold asked for is not there"),
         (GOVERNANCE_HELD, "GOVERNANCE", NOW + 300, True, None),
         (GOVERNANCE_HELD, "GOVERNANCE", NOW + 300, False, "the legal hold asked for is not there"),
-        (GOVERNANCE_HELD, None, None, True, "its mode is none, not GOVERNANCE"),
+        (GOVERNANCE_HELD, None, None, True, "the platform reports no mode, not GOVERNANCE"),
     ],
 )
 def test_what_is_wrong_with_a_lock(
@@ -78,7 +78,7 @@ def client_error(code: str, message: str, request_id: str | None = "R-1") -> bot
         ("SignatureDoesNotMatch", "Bad signature.", "check AWS_SECRET_ACCESS_KEY or --profile"),
         ("RequestTimeTooSkewed", "Too skewed.", "clock differs too much from the server's; set it right"),
         ("NoSuchBucket", "No such bucket.", "check --bucket, or leave it out"),
-        ("AccessDenied", "Access Denied", "see README.md for the rights a run needs"),
+        ("AccessDenied", "Access Denied", "docs/measuring-your-own-platform.md has the rights it needs"),
         ("PermanentRedirect", "Use the endpoint.", "in another region; name it with --region"),
         ("AuthorizationHeaderMalformed", "Expecting eu-west-1.", "in another region; name it with --region"),
         ("BucketAlreadyExists", "Taken.", "run again"),
@@ -156,7 +156,7 @@ XHTML = b"<html><body><p>Sign in</p></body></html>"  # well-formed, so that it p
 CALLS: dict[str, Callable[[Control], object]] = {
     "list buckets": lambda platform: platform.server_header_and_clock(),
     "create bucket": lambda platform: platform.create_bucket("bucket-1"),
-    "read the lock configuration": lambda platform: platform.bucket_has_object_lock("bucket-1"),
+    "read the lock configuration": lambda platform: platform.lock_of_bucket("bucket-1"),
     "read the lock of": lambda platform: platform.lock_of("bucket-1", "run/1"),
 }
 

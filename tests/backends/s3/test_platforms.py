@@ -8,7 +8,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,40 @@ def test_objects_counted_by_the_server_are_those_reported_and_cleanup_removes_th
     assert "and its bucket" in bypassed.stdout
     assert bucket not in [each["Name"] for each in real.client_of(server).list_buckets()["Buckets"]]
     assert left_in(home) == []
+
+
+def test_every_request_that_versitygw_logs_is_one_that_we_count(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str
+) -> None:
+    log = tmp_path / "access.log"
+    monkeypatch.setenv("VGW_ACCESS_LOG", str(log))
+    with real.real_server("versitygw", tmp_path / "server") as server:
+        done = archiver(
+            "run", scenario, "--endpoint", server.endpoint, "--order", "paper", **real.environment_of(server)
+        )
+    assert done.returncode == 0, done.stderr
+    (path,) = home.glob("runs/*/run.db")
+    with closing(sqlite3.connect(path)) as database:
+        sent = dict(database.execute("SELECT workload, sum(attempts) FROM interval GROUP BY workload"))
+    logged = Counter(word for line in log.read_text().splitlines() for word in line.split() if word.startswith("s3_"))
+    assert (logged["s3_PutObject"], logged["s3_GetObject"]) == (sent["archive"], sent["retrieve"])
+
+
+def test_minio_counts_every_request_that_we_count(server: Server, scenario: str) -> None:
+    if server.name != "minio":
+        pytest.skip("versitygw has no counters to read; its access log is compared above")
+    keys = real.environment_of(server)
+    done = archiver(
+        "run", scenario, "--backend", "minio", "--endpoint", server.endpoint, "--order", "paper", "--json", **keys
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    counts = {each["operation"]: each for each in document["requests"]}
+    assert {"PutObject", "GetObject"} <= counts.keys()
+    assert all(each["difference"] == 0 for each in counts.values() if each["sent"] is not None)
+    assert counts["PutObject"]["counted"] > 2 * LISTING_PAGE
+    assert document["platform"]["details"]["drives_online"] == 1
+    assert document["results"][0]["server"]["cpu_percent"] > 0
 
 
 @pytest.mark.parametrize("name", real.NAMES)

@@ -1,0 +1,225 @@
+"""What the server used during a phase, from what its sources said.
+
+One idea: sources overlap (the host, the store's processes, the store's own counts), and each fact is taken from the one
+that knows it best. What nobody said stays None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from results.model import DiskUsage, LinkUsage, ServerUsage
+from results.resources import QUANTITIES, Timeline
+
+_BUSY = ("cpu_user_seconds", "cpu_system_seconds")
+_ALL = (*_BUSY, "cpu_iowait_seconds", "cpu_steal_seconds", "cpu_idle_seconds")
+LOOPBACK = "lo"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """What is known of the server before it is watched."""
+
+    shares_host: bool = False  # with the client
+    client_cores: Sequence[int] = ()  # that workers are pinned to; empty: to none
+    disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
+    disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> bytes per second that it sustains
+    link_speed_bytes_per_second: float | None = None  # rated; None: as the interface says
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What was done meanwhile, good operations only."""
+
+    objects: int
+    archived_bytes: int
+    retrieved_bytes: int
+
+
+def server_usage(
+    timelines: Mapping[str, Timeline], view: ServerView, work: Work, from_ns: int, to_ns: int
+) -> ServerUsage | None:
+    """What was used between two instants; None where no source covers them."""
+    covering = [timeline for timeline in timelines.values() if timeline.covers(from_ns, to_ns)]
+    if not covering:
+        return None
+    span = _Span(covering, from_ns, to_ns)
+    disks = span.disks(view)
+    known = any(disk.role for disk in disks)
+    data_disks = [disk for disk in disks if disk.role or not known]
+    read = sum(disk.read_bytes for disk in data_disks) if data_disks else None
+    written = sum(disk.write_bytes for disk in data_disks) if data_disks else None
+    links = span.links(view)
+    moved = sum(link.receive_megabytes_per_second + link.send_megabytes_per_second for link in links) if links else None
+    processes = span.total("process_cpu_seconds")
+    busy, everything = span.cores(_BUSY), span.cores(_ALL)
+    own = processes if processes is not None or view.shares_host else sum(busy.values()) if busy else None
+    worked_bytes = work.archived_bytes + work.retrieved_bytes
+    return ServerUsage(
+        cpu_percent=span.percent(processes),
+        host_cpu_percent=_percent(sum(busy.values()), sum(everything.values())),
+        busiest_core_percent=_busiest_core(busy, everything, view),
+        disk_busy_percent=max((d.busy_percent for d in data_disks if d.busy_percent is not None), default=None),
+        disk_read_bytes=None if read is None else round(read),
+        disk_write_bytes=None if written is None else round(written),
+        network_megabytes_per_second=moved,
+        cpu_limit_percent=_scaled(span.gauge("process_cpu_limit_cores", max), 100),
+        busiest_thread_percent=span.percent(span.busiest_thread()),
+        iowait_percent=_percent(sum(span.cores(("cpu_iowait_seconds",)).values()), sum(everything.values())),
+        steal_percent=_percent(sum(span.cores(("cpu_steal_seconds",)).values()), sum(everything.values())),
+        throttled_percent=span.percent(span.total("process_throttled_seconds")),
+        resident_bytes=span.gauge("process_resident_bytes", max),
+        cpu_milliseconds_per_object=_ratio(_scaled(own, 1000), work.objects),
+        write_amplification=_ratio(written, work.archived_bytes),
+        cache_share=_cache_share(read, work.retrieved_bytes),
+        network_bytes_per_byte=_ratio(_scaled(moved, 1e6 * span.seconds), worked_bytes),
+        store_written_bytes=span.used("store_written_bytes"),
+        store_syncs=span.used("store_syncs"),
+        disks=tuple(disks),
+        links=tuple(links),
+        overlap=min(timeline.overlap(from_ns, to_ns) for timeline in covering),
+    )
+
+
+def read_bytes(timelines: Mapping[str, Timeline], view: ServerView, from_ns: int, to_ns: int) -> int | None:
+    """Bytes that the devices under the store's data read; None where they are not known or were not watched."""
+    if not view.disk_roles:
+        return None
+    usage = server_usage(timelines, view, Work(0, 0, 0), from_ns, to_ns)
+    return usage.disk_read_bytes if usage is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Several sources over one time. An item of a source is told from another source's by the source's place."""
+
+    timelines: Sequence[Timeline]
+    from_ns: int
+    to_ns: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.to_ns - self.from_ns) / 1e9
+
+    def used(self, quantity: str) -> dict[str, float]:
+        """By item, of the first source that knows the quantity."""
+        return next(iter(self._each(quantity)), {})
+
+    def total(self, quantity: str) -> float | None:
+        grown = self.used(quantity)
+        return sum(grown.values()) if grown else None
+
+    def busiest_thread(self) -> float | None:
+        """Seconds in which the busiest thread had a core, or was ready to run but had none."""
+        waited = self.used("thread_wait_seconds")
+        busy = (ran + waited.get(thread, 0.0) for thread, ran in self.used("thread_cpu_seconds").items())
+        return max(busy, default=None)
+
+    def percent(self, seconds: float | None) -> float | None:
+        return None if seconds is None else seconds / self.seconds * 100
+
+    def gauge(self, quantity: str, fold: Callable[[list[float]], float]) -> float | None:
+        """Of the first source that knows it, over time, its items summed."""
+        assert not QUANTITIES[quantity].counter
+        for timeline in self.timelines:
+            steps = timeline.series(quantity, self.from_ns, self.to_ns)
+            values = [sum(step.values.values()) for step in steps if step.values]
+            if values:
+                return fold(values)
+        return None
+
+    def cores(self, quantities: Sequence[str]) -> dict[str, float]:
+        """Seconds of each core of each host in these states, summed."""
+        seconds: dict[str, float] = {}
+        for quantity in quantities:
+            for place, grown in enumerate(self._each(quantity)):
+                for core, value in grown.items():
+                    seconds[_named(core, place)] = seconds.get(_named(core, place), 0.0) + value
+        return seconds
+
+    def disks(self, view: ServerView) -> list[DiskUsage]:
+        found = []
+        for place, timeline in enumerate(
+            t for t in self.timelines if t.used("disk_busy_seconds", self.from_ns, self.to_ns)
+        ):
+            by = {
+                quantity: timeline.used(quantity, self.from_ns, self.to_ns)
+                for quantity in QUANTITIES
+                if quantity.startswith("disk_")
+            }
+            for device, busy in by["disk_busy_seconds"].items():
+                moved = by["disk_read_bytes"].get(device, 0.0) + by["disk_write_bytes"].get(device, 0.0)
+                requests = by["disk_reads"].get(device, 0.0) + by["disk_writes"].get(device, 0.0)
+                waited = by["disk_request_seconds"].get(device)
+                found.append(
+                    DiskUsage(
+                        device=_named(device, place),
+                        role=view.disk_roles.get(device, ""),
+                        busy_percent=min(100.0, busy / self.seconds * 100),
+                        read_bytes=by["disk_read_bytes"].get(device, 0.0),
+                        write_bytes=by["disk_write_bytes"].get(device, 0.0),
+                        queue=None if waited is None else waited / self.seconds,
+                        await_ms=_ratio(_scaled(waited, 1000), requests),
+                        share_of_speed=_ratio(moved / self.seconds, view.disk_speeds.get(device, 0.0)),
+                    )
+                )
+        return found
+
+    def links(self, view: ServerView) -> list[LinkUsage]:
+        """Loopback where client and server share the host, every other interface where they do not."""
+        found = []
+        for place, timeline in enumerate(
+            t for t in self.timelines if t.used("network_send_bytes", self.from_ns, self.to_ns)
+        ):
+            sent = timeline.used("network_send_bytes", self.from_ns, self.to_ns)
+            received = timeline.used("network_receive_bytes", self.from_ns, self.to_ns)
+            speeds = timeline.last("network_speed_bytes_per_second", self.to_ns)
+            for interface in sent:
+                if (interface == LOOPBACK) is not view.shares_host:
+                    continue
+                speed = view.link_speed_bytes_per_second or speeds.get(interface)
+                # What loopback sends it also receives: one direction is all that travels.
+                found.append(
+                    LinkUsage(
+                        interface=_named(interface, place),
+                        receive_megabytes_per_second=0.0
+                        if interface == LOOPBACK
+                        else received.get(interface, 0.0) / self.seconds / 1e6,
+                        send_megabytes_per_second=sent[interface] / self.seconds / 1e6,
+                        speed_megabytes_per_second=_scaled(speed, 1e-6),
+                    )
+                )
+        return found
+
+    def _each(self, quantity: str) -> list[dict[str, float]]:
+        """Of every source that knows it."""
+        every = (timeline.used(quantity, self.from_ns, self.to_ns) for timeline in self.timelines)
+        return [grown for grown in every if grown]
+
+
+def _named(item: str, place: int) -> str:
+    """The first source's items keep their names; those of others say which host they are of."""
+    return item if place == 0 else f"{item} of host {place + 1}"
+
+
+def _busiest_core(busy: Mapping[str, float], everything: Mapping[str, float], view: ServerView) -> float | None:
+    theirs = {str(core) for core in view.client_cores} if view.shares_host else set()
+    servers = busy.keys() - theirs or busy.keys()
+    return max((_percent(busy[core], everything[core]) or 0.0 for core in servers), default=None)
+
+
+def _cache_share(read: float | None, retrieved: int) -> float | None:
+    return None if read is None or not retrieved else max(0.0, 1 - read / retrieved)
+
+
+def _percent(part: float, whole: float) -> float | None:
+    return min(100.0, part / whole * 100) if whole else None
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _ratio(value: float | None, base: float) -> float | None:
+    return None if value is None or not base else value / base

@@ -1,0 +1,103 @@
+"""Which sources of server resource usage a run has: those the user names, and those that go without saying.
+
+One idea: what runs on this host is watched without asking. A source that would show the wrong machine is refused: the
+client's processor, taken for the server's, is worse than no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from archiver.errors import UsageError
+from archiver.watch.embedded import EmbeddedSource
+from archiver.watch.host import HostSource
+from archiver.watch.minio import MinioSource
+from archiver.watch.process import ProcessSource
+from archiver.watch.prometheus import PrometheusSource
+from archiver.watch.source import Source
+
+KINDS = "local, pid:N, name:PROGRAM, prometheus:URL or minio"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """What the user chose."""
+
+    sources: tuple[str, ...] = ()  # beside those that go without saying
+    metric_names: Path | None = None  # of prometheus sources; None: node_exporter's
+    metrics_token: str | None = field(default=None, repr=False)
+    ca_bundle: str | None = None  # for metrics over TLS, as for objects
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The platform, as far as watching it is concerned."""
+
+    endpoints: tuple[str, ...]  # of its S3 door; none where it has no such door
+    is_minio: bool
+    shares_host: bool
+    pid: int | None  # of the server that Archiver started
+    platform: str | None  # its name
+
+
+def watch_sources(options: WatchOptions, watched: Watched) -> list[Source]:
+    """Every source, each once. Raises UsageError for a word that names none, or that would show another machine."""
+    _refuse_what_would_be_ignored(options, watched)
+    found: dict[str, Source] = {}
+    for source in [*_without_asking(options, watched), *(_named(word, options, watched) for word in options.sources)]:
+        found.setdefault(source.name, source)
+    return list(found.values())
+
+
+def _refuse_what_would_be_ignored(options: WatchOptions, watched: Watched) -> None:
+    pages = [word for word in options.sources if word.startswith("prometheus:")]
+    if options.metric_names is not None and not pages:
+        raise UsageError(f"--metric-names {options.metric_names}: there is no --watch prometheus:URL to use it for")
+    if options.metrics_token is not None and not pages and not _asks_minio(options, watched):
+        raise UsageError("--metrics-token-file: neither a MinIO nor a --watch prometheus:URL is asked for metrics")
+
+
+def _asks_minio(options: WatchOptions, watched: Watched) -> bool:
+    return watched.is_minio or "minio" in options.sources
+
+
+def _without_asking(options: WatchOptions, watched: Watched) -> Iterator[Source]:
+    if watched.shares_host:
+        yield HostSource()
+    if watched.pid is not None:
+        yield ProcessSource.of_pid(watched.pid)
+    if watched.platform == "embedded":
+        yield EmbeddedSource(watched.endpoints[0])
+    if watched.is_minio:
+        yield _named("minio", options, watched)
+
+
+def _named(word: str, options: WatchOptions, watched: Watched) -> Source:
+    kind, _, value = word.partition(":")
+    if kind in ("local", "pid", "name") and not watched.shares_host:
+        raise UsageError(
+            f"--watch {word}: the platform is not on this machine, so this would show the "
+            "client's resources as the server's; watch it with --watch prometheus:URL"
+        )
+    if word == "local":
+        return HostSource()
+    if kind == "pid" and value.isdigit():
+        return ProcessSource.of_pid(int(value))
+    if kind == "name" and value:
+        return ProcessSource.of_name(value)
+    if kind == "prometheus" and value:
+        # A MinIO's token is nobody else's.
+        token = None if _asks_minio(options, watched) else options.metrics_token
+        return PrometheusSource(
+            value, options.metric_names, token, ca_bundle=options.ca_bundle, insecure=options.insecure
+        )
+    if word == "minio":
+        if not watched.endpoints:
+            raise UsageError("--watch minio: there is no S3 endpoint in this run")
+        return MinioSource(
+            watched.endpoints, options.metrics_token, ca_bundle=options.ca_bundle, insecure=options.insecure
+        )
+    raise UsageError(f"--watch {word}: is none of {KINDS}")

@@ -1,0 +1,117 @@
+"""The host that this process runs on: its cores, memory, disks and network interfaces, from psutil.
+
+One idea: every byte has one item. Partitions, mapped devices and arrays are left out, because what they move is counted
+on the disks below them; and what is no counter of the kernel's to rely on is made one here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import psutil
+
+from archiver.watch.source import Source, WatchError
+from results.resources import Reading
+
+READS_PER_SPEED = 10  # a link's speed hardly changes, and asking every driver costs as much as all the rest
+
+_NO_DEVICE = re.compile(r"(loop|ram|zram|fd|sr)\d+")
+_ABOVE_DEVICES = re.compile(r"(dm-|md_?|bcache)\w+")
+# sda1 of sda; nvme0n1p1 of nvme0n1; nvme0c1n1, a path to nvme0n1.
+_PARTS = (re.compile(r"(.*\D)\d+"), re.compile(r"(.*\d)p\d+"), re.compile(r"(nvme\d+)c\d+(n\d+)"))
+
+
+class HostSource(Source):
+    """This host."""
+
+    name = "local"
+
+    def __init__(self) -> None:
+        self._reads = 0
+        self._cpu: dict[str, dict[str, float]] = {}
+        self._speeds: dict[str, float] = {}
+
+    def read(self) -> Reading:
+        try:
+            reading = {**self._cpu_seconds(), **_memory(), **_disks(), **self._networks()}
+        except OSError as failed:
+            raise WatchError(
+                f"local: this host's counters cannot be read ({failed}); mend that, or do not watch it"
+            ) from failed
+        self._reads += 1
+        return reading
+
+    def _cpu_seconds(self) -> dict[str, dict[str, float]]:
+        """Per core. The kernel's user and nice include the time of guests already.
+
+        None falls, though the kernel's do: "iowait [...] value may decrease" and idle with it (proc.rst), and a
+        counter that fell would be taken for one that began anew.
+        """
+        for core, times in enumerate(psutil.cpu_times(percpu=True)):
+            for quantity, seconds in (
+                ("cpu_user_seconds", times.user + times.nice),
+                ("cpu_system_seconds", times.system + times.irq + times.softirq),
+                ("cpu_iowait_seconds", times.iowait),
+                ("cpu_steal_seconds", times.steal),
+                ("cpu_idle_seconds", times.idle),
+            ):
+                cores = self._cpu.setdefault(quantity, {})
+                cores[str(core)] = max(seconds, cores.get(str(core), 0.0))
+        return {quantity: dict(cores) for quantity, cores in self._cpu.items()}
+
+    def _networks(self) -> dict[str, dict[str, float]]:
+        networks = psutil.net_io_counters(pernic=True, nowrap=False) or {}
+        if self._reads % READS_PER_SPEED == 0:
+            # In Mbit/s; 0 where it is not known.
+            self._speeds = {
+                name: link.speed * 1e6 / 8 for name, link in psutil.net_if_stats().items() if link.speed > 0
+            }
+        return {
+            "network_receive_bytes": {name: network.bytes_recv for name, network in networks.items()},
+            "network_send_bytes": {name: network.bytes_sent for name, network in networks.items()},
+            "network_speed_bytes_per_second": {name: speed for name, speed in self._speeds.items() if name in networks},
+        }
+
+
+def _memory() -> dict[str, dict[str, float]]:
+    memory = psutil.virtual_memory()
+    return {
+        "memory_used_bytes": {"": memory.total - memory.available},
+        "memory_total_bytes": {"": memory.total},
+    }
+
+
+def _disks() -> dict[str, dict[str, float]]:
+    try:
+        # As the kernel has them: whoever takes differences knows what a counter that fell means.
+        listed: Mapping[str, Any] = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
+    except (NotImplementedError, PermissionError):  # some containers show no disks
+        listed = {}
+    disks = {name: disk for name, disk in listed.items() if _is_device(name, listed)}
+    return {
+        "disk_busy_seconds": {name: disk.busy_time / 1000 for name, disk in disks.items()},
+        "disk_read_bytes": {name: disk.read_bytes for name, disk in disks.items()},
+        "disk_write_bytes": {name: disk.write_bytes for name, disk in disks.items()},
+        "disk_reads": {name: disk.read_count for name, disk in disks.items()},
+        "disk_writes": {name: disk.write_count for name, disk in disks.items()},
+        "disk_request_seconds": {name: (disk.read_time + disk.write_time) / 1000 for name, disk in disks.items()},
+    }
+
+
+def _is_device(name: str, listed: Mapping[str, Any]) -> bool:
+    """Whether a name of /proc/diskstats is a disk whose bytes no other name has too."""
+    if _NO_DEVICE.fullmatch(name) or _ABOVE_DEVICES.fullmatch(name):
+        return False
+    for pattern in _PARTS:
+        part = pattern.fullmatch(name)
+        whole = listed.get("".join(part.groups())) if part else None
+        # Before Linux 6.4 what goes over a path to an NVMe disk is counted on the path alone.
+        if whole is not None and (_has_counted(whole) or not _has_counted(listed[name])):
+            return False
+    return True
+
+
+def _has_counted(disk: Any) -> bool:
+    return bool(disk.read_count or disk.write_count)

@@ -1,0 +1,242 @@
+"""A folder of documents of one comparison: comparison.md, .json, .csv, .svg and .png.
+
+One idea: everything follows from the comparison, so the same runs give the same bytes. The figure is a forest plot:
+every cell's ratio with its interval on one log scale, so that an eye sees at once which way, how far and how surely.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from archiver.errors import ResultsError
+from archiver.sizes import format_size
+from results.comparison import ComparedCell, Comparison, Ratio, comparison_document
+from results.comparison_tables import comparison_tables, doubt_sentences, listed, overall_sentences
+from results.contract import json_text
+from results.figures import COLOURS, GREY, MARKERS, STYLE, plain_number, png_bytes, svg_bytes
+from results.text import escape_markdown, render_markdown
+
+_WIDTH_INCHES = 10.0
+_ROW_INCHES = 0.2
+_LETTER_INCHES = 0.075  # of a row's label, at most on average
+_EDGE_INCHES = 1.9  # title, axis, legend and caption
+_LEGEND_INCHES = 0.6
+
+_TICKS = (  # within each decade, by how far the axis spans
+    (4.0, (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 6.0, 7.0, 8.0, 9.0)),
+    (50.0, (1.0, 2.0, 3.0, 5.0)),
+    (math.inf, (1.0,)),
+)
+
+
+def write_comparison(folder: Path, comparison: Comparison) -> list[Path]:
+    """Write every document into ``folder``, made if need be, and return their paths, comparison.md first.
+
+    Files of the same names are replaced. Raises ResultsError if the folder cannot be written.
+    """
+    figure = comparison_figure(comparison)
+    files = {
+        "comparison.md": comparison_markdown(comparison).encode(),
+        "comparison.json": json_text(comparison_document(comparison)).encode(),
+        "comparison.csv": comparison_csv(comparison).encode(),
+        "comparison.svg": svg_bytes(figure),
+        "comparison.png": png_bytes(figure),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+    except OSError as error:
+        raise ResultsError(f"cannot write {error.filename}: {error.strerror}; name another folder") from error
+    return [folder / name for name in files]
+
+
+def comparison_markdown(comparison: Comparison) -> str:
+    """What was compared, the sentences of the whole, the doubts of the runs, the figure, the tables."""
+    platforms, *tables = comparison_tables(comparison)
+    parts = [f"# {listed(comparison)} compared", render_markdown(platforms).rstrip("\n"), "## Over all cells"]
+    parts.append(_list(overall_sentences(comparison)))
+    doubts = doubt_sentences(comparison)
+    if doubts:
+        parts += ["## Doubts", _list(doubts)]
+    parts += ["## Cell by cell", "[![Ratios with their intervals](comparison.svg)](comparison.png)"]
+    parts += [render_markdown(table).rstrip("\n") for table in tables]
+    parts.append("[The same as CSV](comparison.csv), [as JSON](comparison.json)")
+    return "\n\n".join(parts) + "\n"
+
+
+def comparison_csv(comparison: Comparison) -> str:
+    """One line per cell and platform after the first, under the names that the JSON has."""
+    document = comparison_document(comparison)
+    lines = [_csv_line(cell, ratio, document["first"]) for cell in document["cells"] for ratio in cell["ratios"]]
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return file.getvalue()
+
+
+def comparison_figure(comparison: Comparison) -> Figure:
+    """A panel per operation, a row per cell, the ratios of all further platforms in it; log scale, 1 marked."""
+    operations = list(dict.fromkeys(cell.key.operation for cell in comparison.cells))
+    panels = {
+        operation: [cell for cell in comparison.cells if cell.key.operation == operation] for operation in operations
+    }
+    rows = max(_places(cells)[-1] + 1 for cells in panels.values())
+    height = _EDGE_INCHES + _ROW_INCHES * (rows + 1) + 0.17 * len(_caption(comparison))
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(_WIDTH_INCHES, height))
+        drawn = figure.subplots(1, len(operations), sharex=True, squeeze=False)[0]
+        for axes, (operation, cells) in zip(drawn, panels.items(), strict=True):
+            _draw_forest(axes, cells, len(comparison.overall))
+            axes.set_ylim(rows + 0.2, -1.0)
+            axes.set_title(f"{operation}: object size × objects per session", loc="left", fontsize=10, color=GREY)
+            axes.set_xlabel(f"objects/s, ratio to {comparison.sides[0].label} (log scale)")
+        _scale_ratios(drawn[0])
+        _frame_comparison(figure, comparison, drawn[0])
+    return figure
+
+
+def _list(sentences: Sequence[str]) -> str:
+    return "\n".join(f"- {escape_markdown(sentence)}" for sentence in sentences)
+
+
+def _csv_line(cell: dict[str, Any], ratio: dict[str, Any], first: str) -> dict[str, Any]:
+    rates = {rate["platform"]: rate for rate in cell["rates"]}
+    ours, theirs = rates[first], rates[ratio["platform"]]
+    notes = [
+        *(f"{first}: {note}" for note in ours["notes"]),
+        *(f"{ratio['platform']}: {note}" for note in theirs["notes"]),
+        *ratio["notes"],
+    ]
+    names = ("operation", "object_bytes", "objects_per_session", "clients")
+    units = ("objects_per_second", "megabytes_per_second")
+    return {
+        **{name: cell[name] for name in names},
+        "first": first,
+        **{f"first_{unit}": ours[unit] for unit in units},
+        "platform": ratio["platform"],
+        **{unit: theirs[unit] for unit in units},
+        **ratio,
+        "notes": "; ".join(notes),
+    }
+
+
+def _places(cells: Sequence[ComparedCell]) -> list[float]:
+    """Where each cell's row lies: below one another, half a row apart between sizes."""
+    places, place = [], 0.0
+    for index, cell in enumerate(cells):
+        if index and cell.key.object_bytes != cells[index - 1].key.object_bytes:
+            place += 0.5
+        places.append(place)
+        place += 1
+    return places
+
+
+def _draw_forest(axes: Axes, cells: Sequence[ComparedCell], others: int) -> None:
+    places = _places(cells)
+    axes.axvline(1, color=GREY, linewidth=0.8)
+    for index in range(others):
+        shift = (index - (others - 1) / 2) * 0.6 / others
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        for place, cell in zip(places, cells, strict=True):
+            ratio = cell.ratios[index]
+            if ratio is not None:
+                _draw_ratio(axes, place + shift, ratio, colour, marker)
+    axes.set_yticks(places, [_row_label(cell) for cell in cells])
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
+
+
+def _draw_ratio(axes: Axes, place: float, ratio: Ratio, colour: str, marker: str) -> None:
+    """Filled where there is a verdict of faster or slower, hollow elsewhere; grey where there can be none."""
+    if ratio.ratio is None:
+        return
+    if ratio.verdict == "no verdict":
+        colour = "#999999"
+    if ratio.low is not None and ratio.high is not None:
+        axes.plot([ratio.low, ratio.high], [place, place], color=colour, linewidth=1.6, solid_capstyle="butt")
+    filled = ratio.verdict in ("faster", "slower")
+    axes.plot(
+        [ratio.ratio],
+        [place],
+        marker=marker,
+        markersize=5.5,
+        color=colour,
+        markerfacecolor=colour if filled else "white",
+    )
+
+
+def _row_label(cell: ComparedCell) -> str:
+    key = cell.key
+    clients = f", {key.clients} clients" if key.clients > 1 else ""
+    return f"{format_size(key.object_bytes)} × {key.objects_per_session}{clients}"
+
+
+def _scale_ratios(axes: Axes) -> None:
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    low, high = min(low, 0.8), max(high, 1.25)
+    axes.set_xlim(low, high)
+    axes.xaxis.set_major_locator(LogLocator(base=10, subs=next(steps for span, steps in _TICKS if high / low < span)))
+    axes.xaxis.set_major_formatter(FuncFormatter(plain_number))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _frame_comparison(figure: Figure, comparison: Comparison, axes: Axes) -> None:
+    """Title above, legend and caption beneath."""
+    height = figure.get_figheight()
+    lines = _caption(comparison)
+    below = 0.17 * len(lines)
+    for index in range(len(comparison.overall)):
+        style: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+        axes.plot([], [], linewidth=1.6, markersize=5.5, label=comparison.pair(index), **style)
+    axes.plot([], [], "o", color=GREY, label="faster or slower", linestyle="none")
+    axes.plot([], [], "o", color=GREY, markerfacecolor="white", label="no difference shown", linestyle="none")
+    axes.plot([], [], "o", color="#999999", markerfacecolor="white", label="no verdict (grey)", linestyle="-")
+    figure.legend(
+        *axes.get_legend_handles_labels(),
+        loc="lower left",
+        bbox_to_anchor=(0.008, (0.15 + below) / height),
+        ncols=5,
+        frameon=False,
+        fontsize=8.5,
+    )
+    panels = len({cell.key.operation for cell in comparison.cells})
+    label = 0.3 + _LETTER_INCHES * max(len(_row_label(cell)) for cell in comparison.cells)
+    figure.subplots_adjust(
+        left=label / _WIDTH_INCHES,
+        right=0.985,
+        top=1 - 0.72 / height,
+        bottom=(0.45 + _LEGEND_INCHES + below) / height,
+        wspace=label / (0.985 * _WIDTH_INCHES / panels - label),
+    )
+    figure.suptitle(
+        f"{listed(comparison)} compared",
+        x=0.012,
+        y=1 - 0.15 / height,
+        horizontalalignment="left",
+        fontsize=13,
+        fontweight="bold",
+    )
+    figure.text(
+        0.012, 0.1 / height, "\n".join(lines), fontsize=8, color=GREY, verticalalignment="bottom", linespacing=1.4
+    )
+
+
+def _caption(comparison: Comparison) -> list[str]:
+    runs = "; ".join(f"{side.label}: {', '.join(run.id for run in side.runs)}" for side in comparison.sides)
+    sentences = [*overall_sentences(comparison), f"Bars: 95% intervals over pairs of repetitions. Runs: {runs}."]
+    return [line for sentence in sentences for line in textwrap.wrap(sentence, 150)]

@@ -1,0 +1,133 @@
+"""Likeness: whether two runs can be compared, and what must be said beside the numbers where they can.
+
+One idea: one table of rules, in words. Where the client asked more work of one platform than of the other, the ratio
+would be of the work, and the comparison is refused; where the surroundings differ, it is marked. On one platform,
+spoken to in one protocol, a setting that differs is the very thing that is compared, and is marked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from archiver.errors import ResultsError
+
+Row = Mapping[str, Any]  # a run's own row, as RunDatabase.run() gives it
+Action = Literal["refuse", "refuse within a protocol", "mark", "mark on one platform"]
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is looked at, what follows where it differs, and why."""
+
+    name: str
+    read: Callable[[Row], Any]
+    action: Action
+    why: str
+    option: str = ""  # of `archiver run`, with which two runs are made alike
+
+
+def _setting(name: str) -> Callable[[Row], Any]:
+    return lambda row: row["settings"].get(name)
+
+
+def _platform(name: str) -> Callable[[Row], Any]:
+    return lambda row: row["platform"].get(name)
+
+
+def _host(name: str) -> Callable[[Row], Any]:
+    return lambda row: row["host"].get(name)
+
+
+def _client_machine(row: Row) -> str:
+    host = row["host"]
+    return f"{host.get('host')}, {host.get('processor')}, {host.get('cores_usable')} cores"
+
+
+def _stopping(row: Row) -> str:
+    """How long and how much cells were measured, of every sweep: ``1s to 2s, at most 24MB``."""
+    stops = [sweep.get("stop", {}) for sweep in json.loads(row["scenario_json"]).get("sweep", [])]
+    shown = {
+        f"{stop.get('seconds_min')} to {stop.get('seconds_max')}, at most {stop.get('bytes_max')}" for stop in stops
+    }
+    return " and ".join(sorted(shown))
+
+
+RULES = (
+    Rule("retention mode", _setting("retention_mode"), "refuse within a protocol",
+         "a lock is work that only one of them was asked for", "--retention-mode"),
+    Rule("checksum", _setting("checksum"), "refuse within a protocol",
+         "a checksum is work for client and platform", "--checksum"),
+    Rule("payload signing", _setting("payload_signing"), "refuse within a protocol",
+         "a signed body is hashed on both sides", "--payload-signing"),
+    Rule("session kind", _setting("session_kind"), "refuse within a protocol",
+         "what a session costs is in one of the rates only", "--keep-sessions-open"),
+    Rule("session open", _setting("session_open"), "refuse within a protocol",
+         "the sessions of one of them ask for more", "--session-open"),
+    Rule("legal hold", _setting("legal_hold"), "refuse",
+         "a hold is work that only one of them was asked for", "--legal-hold"),
+    Rule("verification of retrieved objects", _setting("verify"), "refuse",
+         "the client spends more time on one of them", "--verify"),
+    Rule("platform version", _platform("version"), "mark on one platform", "it is another program"),
+    Rule("durability", _platform("durability"), "mark", "an acknowledgement from memory is cheaper than one from disk"),
+    Rule("limit of objects per transaction", _setting("objects_per_transaction_max"), "mark",
+         "the cost of a commit is shared by more objects"),
+    Rule("TLS", _platform("tls"), "mark", "encryption is work"),
+    Rule("number of endpoints", lambda row: len(row["platform"].get("endpoints", ())), "mark",
+         "the load is spread otherwise"),
+    Rule("number of retries", lambda row: row["platform"].get("details", {}).get("retries", 0), "mark",
+         "a retried request is waiting, not an error"),
+    Rule("scenario", lambda row: row["scenario"], "mark", "other cells ran before and between"),
+    Rule("stopping rule", _stopping, "mark", "one of them was measured longer"),
+    Rule("content", lambda row: row["content_kind"], "mark", "platforms that deduplicate or compress see other bytes"),
+    Rule("client machine", _client_machine, "mark", "the client's share of the time is another"),
+    Rule("kernel", _host("kernel"), "mark", "network and disks are driven by other code"),
+    Rule("Python", _host("python"), "mark", "the client's share of the time is another"),
+    Rule("Archiver version", _host("archiver"), "mark", "the client's share of the time is another"),
+    Rule("number of worker processes", lambda row: row["workers"], "mark", "the client's own limit is another"),
+    Rule("sharing of one machine by client and server", lambda row: bool(row["shared_host"]), "mark",
+         "there they take processor time from each other, and no network lies between"),
+)  # fmt: skip
+
+
+def differences(one: Row, other: Row, labels: tuple[str, str], *, pooled: bool = False) -> list[str]:
+    """What to mark where these two runs are compared, each a phrase that names both values.
+
+    ``pooled``: they are to stand for one platform together, so that no setting may differ. Raises ResultsError naming
+    what differs, both values and the remedy, where their ratio would mean nothing.
+    """
+    protocols = (one["platform"]["protocol"], other["platform"]["protocol"])
+    one_protocol = protocols[0] == protocols[1]
+    one_platform = one_protocol and one["platform"]["name"] == other["platform"]["name"]
+    marks = [] if one_protocol else [_differs("protocol", labels, protocols)]
+    for rule in RULES:
+        values = (rule.read(one), rule.read(other))
+        if values[0] == values[1]:
+            if values[0] == UNKNOWN:
+                marks.append(f"{rule.name} unknown")
+            continue
+        if rule.action == "mark on one platform" and not one_platform:
+            continue
+        difference = _differs(rule.name, labels, values)
+        if _refused(rule.action, one_protocol) and (pooled or not one_platform):
+            raise ResultsError(f"{difference}, and {rule.why}; measure one of them again with the same {rule.option}")
+        marks.append(difference)
+    return marks
+
+
+def _refused(action: Action, one_protocol: bool) -> bool:
+    return action == "refuse" or (action == "refuse within a protocol" and one_protocol)
+
+
+def _differs(name: str, labels: tuple[str, str], values: tuple[Any, Any]) -> str:
+    return f"{name} differs ({labels[0]}: {_words(values[0])}; {labels[1]}: {_words(values[1])})"
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)

@@ -1,0 +1,173 @@
+"""How many requests the server counted beside how many the client sent, and how soon each side saw the first byte.
+
+One idea: two that count the same thing apart must agree to the last one. Where they do not, one of them is wrong, or
+somebody else was there; either way a reader has to know.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import inf
+from typing import Any, NamedTuple
+
+from results.database import PhaseTimes, RunDatabase
+from results.resources import SILENCE_SECONDS_MAX, Timeline
+
+SHARE_IN_TIME = 0.99  # of the server's requests: what the bound that is shown holds at least
+
+# By the protocol that the client speaks, what a server calls the request of each attempt at an object,
+_OBJECT_REQUESTS: Mapping[str, Mapping[str, str]] = {
+    "s3": {"archive": "PutObject", "retrieve": "GetObject"},
+    "tsm": {"archive": "TSM OBJECT", "retrieve": "TSM GET"},
+}
+# and that of opening a session, by what opening asks. A TSM client signs on at other times, too.
+_OPENING_REQUESTS: Mapping[str, Mapping[str, str]] = {
+    "s3": {"head-bucket": "HeadBucket", "lock-config": "GetBucketObjectLockConfig"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCount:
+    """One operation over the whole run, by the server's name for it."""
+
+    operation: str
+    counted: int  # by the server
+    sent: int | None  # by the client, whatever became of it; None: not known exactly
+    first_byte_seconds_max: float | None = None  # the least of the server's bounds that SHARE_IN_TIME of them kept
+    server_first_byte_share: float | None = None  # of what it counted in the measured times: within this bound
+    client_first_byte_share: float | None = None  # of the client's good objects in the measured times, likewise
+
+    @property
+    def difference(self) -> int | None:
+        """What the server counted beyond what was sent."""
+        return None if self.sent is None else self.counted - self.sent
+
+    def document(self) -> dict[str, Any]:
+        """One entry of ``requests`` in a run's document."""
+        return {**asdict(self), "difference": self.difference}
+
+
+def request_counts(database: RunDatabase, timelines: Mapping[str, Timeline]) -> tuple[RequestCount, ...]:
+    """Every operation that the server counted or the client sent, the client's first; empty where no source counted
+    from the first phase's start to after the last one's end."""
+    phases = database.phases()
+    timeline = _counting(timelines, phases)
+    if timeline is None:
+        return ()
+    # To the source's last word: some count a request only after it was answered.
+    counted = timeline.counted("requests", phases[0].start_ns, timeline.end_ns)
+    ours = _Ours(database)
+    sent = ours.sent()
+    found = []
+    for operation in [*sent, *sorted(counted.keys() - sent.keys())]:
+        count = round(counted.get(operation, 0.0))
+        if count or sent.get(operation):
+            first_bytes = _first_bytes(operation, timeline, phases, ours.first_bytes(operation))
+            found.append(RequestCount(operation, count, sent.get(operation), *first_bytes))
+    return tuple(found)
+
+
+def request_differences(database: RunDatabase) -> list[str]:
+    """A sentence for each operation that the server counted otherwise than the client sent it."""
+    found = []
+    for each in request_counts(database, database.timelines()):
+        if not each.difference:
+            continue
+        more = each.difference > 0
+        why = (
+            "somebody else used the platform meanwhile, and its resources are shown with theirs"
+            if more
+            else "some were answered by another node or something in between that is not watched, or the server "
+            "does not count what failed"
+        )
+        found.append(
+            f"the server counted {each.counted:,} {each.operation}, {abs(each.difference):,} "
+            f"{'more' if more else 'fewer'} than the {each.sent:,} that were sent: {why}"
+        )
+    return found
+
+
+def _counting(timelines: Mapping[str, Timeline], phases: list[PhaseTimes]) -> Timeline | None:
+    """The source that counted requests over the whole run, and was asked again after the last one: else the requests
+    that it was not asked for would seem to be missing."""
+    if not phases:
+        return None
+    asked_again_ns = phases[-1].end_ns + round(SILENCE_SECONDS_MAX * 1e9)
+    for timeline in timelines.values():
+        if timeline.covers(phases[0].start_ns, asked_again_ns) and timeline.last("requests", asked_again_ns):
+            return timeline
+    return None
+
+
+class _FirstBytes(NamedTuple):
+    """The three last fields of a RequestCount."""
+
+    seconds_max: float | None = None
+    server_share: float | None = None
+    client_share: float | None = None
+
+
+def _first_bytes(operation: str, timeline: Timeline, phases: list[PhaseTimes], ours: dict[int, int]) -> _FirstBytes:
+    """``ours``: how many first bytes came after so many nanoseconds."""
+    within: dict[float, float] = {}
+    for phase in phases:
+        used = timeline.used("first_byte_requests", phase.measured_from_ns, phase.measured_to_ns)
+        for item, count in used.items():
+            name, _, bound = item.rpartition(" ")
+            if name == operation:
+                within[float(bound)] = within.get(float(bound), 0.0) + count
+    all_theirs, all_ours = max(within.values(), default=0.0), sum(ours.values())
+    for seconds, count in sorted(within.items()):
+        if all_theirs and count >= SHARE_IN_TIME * all_theirs and seconds < inf:
+            in_time = sum(number for after_ns, number in ours.items() if after_ns <= seconds * 1e9)
+            return _FirstBytes(seconds, count / all_theirs, in_time / all_ours if all_ours else None)
+    return _FirstBytes()
+
+
+class _Ours:
+    """What the client counted, from the run's database."""
+
+    def __init__(self, database: RunDatabase) -> None:
+        run = database.run()
+        self._database = database
+        self._settings = run["settings"]
+        protocol = run["platform"].get("protocol", "")
+        self._names = _OBJECT_REQUESTS.get(protocol, {})
+        self._opening = _OPENING_REQUESTS.get(protocol, {}).get(self._settings.get("session_open", ""))
+
+    def sent(self) -> dict[str, int]:
+        """Requests by the server's names, warm-up and drain included."""
+        sent: dict[str, int] = {}
+        opened = 0
+        for operation, attempts, sessions in self._database.attempts():
+            opened += sessions
+            if operation in self._names:
+                sent[self._names[operation]] = attempts
+        # A session counts when it ended well: where one did not, it is not known whether its opening had been sent.
+        exact = self._settings.get("session_kind") == "opened" and not self._database.has_errors()
+        if self._opening and opened and exact:
+            sent[self._opening] = opened
+        return sent
+
+    def first_bytes(self, name: str) -> dict[int, int]:
+        """How many good objects of a request had their first byte after so many nanoseconds, in the measured times."""
+        found: dict[int, int] = {}
+        for operation in (ours for ours, servers in self._names.items() if servers == name):
+            for indices, counts in self._database.histograms(operation, "first_byte"):
+                for index, count in zip(_numbers(indices), _numbers(counts), strict=True):
+                    at_ns = _value_of(index)
+                    found[at_ns] = found.get(at_ns, 0) + count
+        return found
+
+
+def _numbers(blob: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(blob) // 8}q", blob)
+
+
+def _value_of(index: int) -> int:
+    """The least value with this index among HdrHistogram's counts: 2048 sub-buckets, of which the upper half is new
+    in every further bucket."""
+    bucket, place = (index >> 10) - 1, (index & 1023) + 1024
+    return place - 1024 if bucket < 0 else place << bucket

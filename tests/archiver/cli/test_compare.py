@@ -1,0 +1,64 @@
+"""`archiver compare`: two real runs, side by side on the terminal, as JSON and in a folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.archiver.cli.test_run import TINY, archiver
+
+
+def run_id(*arguments: str) -> str:
+    done = archiver("run", "dr550", *TINY, "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["run"])
+
+
+def test_two_protocols_on_one_store_stand_side_by_side(home: Path, tmp_path: Path) -> None:
+    through_tsm, through_s3 = run_id("--backend", "tsm"), run_id()
+    done = archiver("compare", through_tsm, "latest", "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert "tsm and s3 compared" in done.stdout
+    assert "s3 / tsm: " in done.stdout
+    for words in ("no verdict (1 pair)", "not interleaved", "protocol differs (tsm: tsm; s3: s3)", through_s3):
+        assert words in " ".join(done.stdout.split()), words
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "comparison.csv", "comparison.json", "comparison.md", "comparison.png", "comparison.svg",
+    ]  # fmt: skip
+    asked = archiver("compare", str(home / "runs" / through_tsm), through_s3, "--json")
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout == (tmp_path / "out" / "comparison.json").read_text()
+    document = json.loads(asked.stdout)
+    assert [platform["label"] for platform in document["platforms"]] == ["tsm", "s3"]
+    assert {cell["operation"] for cell in document["cells"]} == {"archive", "retrieve"}
+    for cell in document["cells"]:
+        ours, theirs = (rate["objects_per_second"] for rate in cell["rates"])
+        assert cell["ratios"][0]["ratio"] == pytest.approx(theirs / ours)
+
+
+def copy_as(home: Path, run: str, copy: str, **changed: dict[str, str]) -> None:
+    """The same run once more under another id, but for some keys of its own row."""
+    shutil.copytree(home / "runs" / run, home / "runs" / copy)
+    with closing(sqlite3.connect(home / "runs" / copy / "run.db")) as database, database:
+        for column, keys in changed.items():
+            for key, value in keys.items():
+                database.execute(f"UPDATE run SET {column} = json_set({column}, ?, ?)", (f"$.{key}", value))
+        database.execute("UPDATE run SET id = ?", (copy,))
+
+
+def test_what_cannot_be_compared_is_refused_with_its_exit_status(home: Path) -> None:
+    run = run_id("--backend", "null")
+    copy_as(home, run, "unchecked", platform={"name": "other"}, settings={"verify": "none"})
+    for arguments, status, words in (
+        ((run, "unchecked"), 1, "verification of retrieved objects differs (null: all; other: none)"),
+        ((run,), 2, "name two runs or more"),
+        ((run, "no-such-run"), 1, "no such run"),
+    ):
+        done = archiver("compare", *arguments)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert words in done.stderr

@@ -1,0 +1,108 @@
+"""The sampler: every source on its own, failures told once, nothing lost at the edges of phases."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from archiver.sampler import ResourceSampler
+from archiver.watch.source import Source, WatchError
+from results.resources import Reading
+
+QUICKLY = 0.01
+
+
+class Scripted(Source):
+    """A source that says what its script says; counts how often it was asked."""
+
+    def __init__(self, name: str, say: Callable[[int], Reading]) -> None:
+        self.name = name
+        self.asked = 0
+        self.enough = threading.Event()
+        self._say = say
+
+    def read(self) -> Reading:
+        self.asked += 1
+        if self.asked >= 3:
+            self.enough.set()
+        return self._say(self.asked)
+
+
+def counting(asked: int) -> Reading:
+    return {"requests": {"PutObject": float(asked)}}
+
+
+def failing_first(asked: int) -> Reading:
+    if asked <= 1:
+        raise WatchError("prometheus:http://server:9100 refused the connection; is node_exporter running there?")
+    return counting(asked)
+
+
+def test_every_source_is_asked_at_once_then_each_second_and_last_at_the_end() -> None:
+    source = Scripted("one", counting)
+    sampler = ResourceSampler([source], QUICKLY)
+    sampler.start()
+    assert source.asked == 1
+    assert source.enough.wait(30)
+    sampler.stop()
+    asked = source.asked
+    line = sampler.timelines()["one"]
+    assert len(line) == asked
+    assert [sample.reading["requests"]["PutObject"] for sample in sampler.take_unstored()] == [
+        float(n) for n in range(1, asked + 1)
+    ]
+    assert sampler.take_unstored() == []
+
+
+def test_an_edge_is_sampled_when_it_is_asked_for() -> None:
+    source = Scripted("one", counting)
+    sampler = ResourceSampler([source])
+    sampler.take()
+    sampler.take()
+    first, second = sampler.take_unstored()
+    assert first.monotonic_ns < second.monotonic_ns
+    assert first.at < second.at
+
+
+def test_a_source_that_fails_is_told_of_once_left_out_at_edges_and_asked_again() -> None:
+    bad, good = Scripted("bad", failing_first), Scripted("good", counting)
+    sampler = ResourceSampler([bad, good], QUICKLY)
+    sampler.start()
+    (problem,) = sampler.take_problems()
+    assert (problem.source, "node_exporter" in problem.problem) == ("bad", True)
+    assert bad.enough.wait(30)  # its thread goes on asking
+    sampler.stop()
+    assert sampler.take_problems() == []
+    assert len(sampler.timelines()["bad"]) == bad.asked - 1
+    assert len(sampler.timelines()["good"]) == good.asked
+
+
+def test_a_failing_source_delays_no_edge() -> None:
+    def always(asked: int) -> Reading:
+        raise WatchError(f"refused {asked} times")
+
+    bad, good = Scripted("bad", always), Scripted("good", counting)
+    sampler = ResourceSampler([bad, good], 3600)
+    sampler.start()
+    sampler.take()
+    sampler.take()
+    assert (bad.asked, good.asked) == (1, 3)
+    sampler.stop()
+
+
+def test_a_source_that_hangs_delays_no_other() -> None:
+    release, hangs = threading.Event(), threading.Event()
+
+    def hang(asked: int) -> Reading:
+        if asked > 1:
+            hangs.set()
+            release.wait(30)
+        return {}
+
+    slow, quick = Scripted("slow", hang), Scripted("quick", counting)
+    sampler = ResourceSampler([slow, quick], QUICKLY)
+    sampler.start()
+    assert hangs.wait(30)
+    assert quick.enough.wait(30)
+    release.set()
+    sampler.stop()

@@ -1,0 +1,90 @@
+"""The verdict on stores whose limit is known beforehand, through the engine, its samplers and real sockets."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from archiver.coordinator import Coordinator, Fill, ObjectNumbers, RunSetting
+from archiver.processes import WorkerProcesses
+from archiver.retention import DateMaker, Retention
+from archiver.sampler import ResourceSampler
+from archiver.server_usage import ServerView
+from archiver.watch.host import HostSource
+from archiver.watch.process import ProcessSource
+from backends.s3 import S3Backend, S3Options
+from backends.s3.control import Credentials
+from results.model import Result
+from scenarios.model import Phase, StopRule, Workload
+from tests.servers.stand_in_store import stand_in_store
+
+SECONDS = 1.5
+TRIES = 5  # on a busy machine the client or the host may limit now and then, and it is said
+SLOW_LINK = 20e6
+
+
+def measure(endpoint: str, pid: int, object_bytes: int, clients: int, link_speed: float | None) -> Result:
+    """Archive for a while with one worker, watching the store and this host."""
+    core = sorted(os.sched_getaffinity(0))[-1]
+    view = ServerView(shares_host=True, client_cores=(core,), link_speed_bytes_per_second=link_speed)
+    setting = RunSetting(
+        run_id="verdict",
+        content_seed=1,
+        backend="s3",
+        backend_setting=S3Backend(
+            S3Options(endpoints=(endpoint,), credentials=Credentials("any", "any", None))
+        ).setting_for("bucket", "prefix/", Retention()),
+        retention=Retention(),
+        verify="none",
+        session_kind="opened",
+        session_open="head-bucket",
+        checksum="crc32c",
+        payload_signing=False,
+        server=view,
+    )
+    objects_max = 20_000
+    stop = StopRule(
+        warm_up_sessions=1, warm_up_seconds=0.25, sessions_min=1, large_sessions_min=1, large_session_bytes=1 << 40,
+        seconds_min=SECONDS, seconds_max=SECONDS, bytes_max=objects_max * object_bytes,
+        client_bytes_max=objects_max * object_bytes // clients, precision=0.0,
+    )  # fmt: skip
+    phase = Phase("verdict", 1, 1, (Workload("archive", "archive", object_bytes, 10, clients),), stop)
+    sampler = ResourceSampler([HostSource(), ProcessSource.of_pid(pid)], 0.25)
+    workers = WorkerProcesses(1, [core])
+    try:
+        sampler.start()
+        dates = DateMaker(Retention(), time.time() + 7200)
+        coordinator = Coordinator(setting, workers, sampler, 1)
+        return coordinator.run_phase(phase, ObjectNumbers(1), dates, lambda _: None, Fill()).results[0]
+    finally:
+        workers.close()
+        sampler.stop()
+
+
+@pytest.mark.parametrize(
+    ("weakness", "object_bytes", "clients", "link_speed", "limit"),
+    [
+        ({"wait_seconds": 0.01}, 8192, 1, None, None),  # one client on a store that only waits: add clients
+        ({"compute_seconds": 0.002}, 8192, 16, None, "server cpu"),  # one thread, though there are more cores
+        ({"bytes_per_second": SLOW_LINK}, 1 << 18, 4, SLOW_LINK, "network"),
+    ],
+    ids=["waits", "computes", "slow link"],
+)
+def test_the_verdict_names_what_is_known_to_limit(
+    weakness: dict[str, float], object_bytes: int, clients: int, link_speed: float | None, limit: str | None
+) -> None:
+    with stand_in_store(**weakness) as (endpoint, pid):
+        for _ in range(TRIES):
+            result = measure(endpoint, pid, object_bytes, clients, link_speed)
+            if result.limited_by not in ("client", "host cpu"):
+                break
+        else:
+            pytest.skip(f"this machine is too busy: it limited {TRIES} times of {TRIES}")
+    assert result.errors == 0
+    assert result.objects > 0
+    assert result.limited_by == limit, result.utilisations
+    assert result.confidence == "medium: client and server share this host"
+    if limit is None:
+        assert max(each.share for each in result.utilisations) < 0.9

@@ -1,0 +1,77 @@
+"""Which sources a run has: what runs here without asking, what the user names, and none that shows another machine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from archiver.errors import UsageError
+from archiver.watch.choosing import Watched, WatchOptions, watch_sources
+from archiver.watch.prometheus import PrometheusSource
+
+ELSEWHERE = Watched(("https://worm.example:9000",), is_minio=False, shares_host=False, pid=None, platform=None)
+HERE = replace(ELSEWHERE, endpoints=("http://127.0.0.1:9000",), shares_host=True)
+PAGE = "prometheus:http://worm.example:9100/metrics"
+
+
+def names(watched: Watched, *words: str) -> list[str]:
+    return [source.name for source in watch_sources(WatchOptions(words), watched)]
+
+
+def test_what_runs_here_is_watched_without_asking() -> None:
+    assert names(ELSEWHERE) == []
+    assert names(HERE) == ["local"]
+    assert names(replace(HERE, pid=os.getpid())) == ["local", f"pid:{os.getpid()}"]
+    assert names(replace(HERE, pid=os.getpid(), platform="embedded")) == ["local", f"pid:{os.getpid()}", "embedded"]
+    assert names(replace(ELSEWHERE, is_minio=True)) == ["minio"]
+
+
+def test_what_is_named_comes_after_and_only_once() -> None:
+    assert names(HERE, "local", "name:minio", PAGE, PAGE) == ["local", "name:minio", PAGE]
+    assert names(ELSEWHERE, "minio", PAGE) == ["minio", PAGE]
+
+
+@pytest.mark.parametrize("word", ["local", f"pid:{os.getpid()}", "name:minio"])
+def test_the_clients_machine_is_never_taken_for_the_servers(word: str) -> None:
+    with pytest.raises(UsageError, match="not on this machine"):
+        names(ELSEWHERE, word)
+
+
+@pytest.mark.parametrize("word", ["", "cpu", "pid:", "pid:x", "name:", "prometheus:", "minio:9000", "local:1"])
+def test_a_word_that_names_no_source_is_refused(word: str) -> None:
+    with pytest.raises(UsageError, match="is none of local, pid:N, name:PROGRAM, prometheus:URL or minio"):
+        names(HERE, word)
+
+
+def test_a_process_that_does_not_run_is_refused_before_the_run() -> None:
+    with pytest.raises(UsageError, match="no such process"):
+        names(HERE, "pid:999999999")
+
+
+def test_minio_needs_an_s3_endpoint() -> None:
+    with pytest.raises(UsageError, match="no S3 endpoint"):
+        names(replace(ELSEWHERE, endpoints=()), "minio")
+
+
+def test_options_that_nothing_would_use_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--metric-names .*no --watch prometheus:URL"):
+        watch_sources(WatchOptions(("local",), metric_names=tmp_path), HERE)
+    with pytest.raises(UsageError, match="--metrics-token-file"):
+        watch_sources(WatchOptions(("local",), metrics_token="secret"), HERE)
+
+
+def test_a_minios_token_goes_to_no_other_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str | None] = []
+
+    def note(self: PrometheusSource, url: str, names: Path | None, token: str | None, **_: object) -> None:
+        self.name = url
+        given.append(token)
+
+    monkeypatch.setattr(PrometheusSource, "__init__", note)
+    options = WatchOptions((PAGE,), metrics_token="secret")
+    watch_sources(options, ELSEWHERE)
+    watch_sources(options, replace(ELSEWHERE, is_minio=True))
+    assert given == ["secret", None]

@@ -1,0 +1,649 @@
+"""Process trees as a source, on real ones: what they did is counted, once, and stays counted when they end."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.errors import UsageError
+from archiver.machine import disks_under
+from archiver.watch import cgroup, process
+from archiver.watch.process import READS_PER_SEARCH, ProcessSource
+from archiver.watch.source import WatchError
+from results.resources import QUANTITIES, Reading
+
+BEGINNING = """
+import json, os, signal, sys, threading, time
+def burn(seconds):
+    done = time.thread_time() + seconds
+    while time.thread_time() < done: pass
+def tell(*values): print(json.dumps(values), flush=True)
+def wait(): return sys.stdin.readline()
+"""
+TICK = 0.02  # two counters, each cut to hundredths of a second
+
+
+class Child:
+    """A Python process that tells what it has done, line by line, and waits to be told to go on."""
+
+    def __init__(self, popen: subprocess.Popen[str]) -> None:
+        self.popen = popen
+        self.pid = popen.pid
+
+    def told(self) -> list[Any]:
+        assert self.popen.stdout is not None
+        values: list[Any] = json.loads(self.popen.stdout.readline())
+        return values
+
+    def has_told(self) -> bool:
+        return bool(select.select([self.popen.stdout], [], [], 0)[0])
+
+    def go_on(self) -> None:
+        assert self.popen.stdin is not None
+        self.popen.stdin.write("\n")
+        self.popen.stdin.flush()
+
+    def end(self) -> None:
+        """And every process that it made."""
+        if self.popen.returncode is None:
+            os.killpg(self.pid, signal.SIGKILL)
+            self.popen.wait()
+
+
+@contextmanager
+def running(code: str, *arguments: object, name: str = "python") -> Iterator[Child]:
+    with subprocess.Popen(
+        [name, "-I", "-S", "-c", BEGINNING + code, *map(str, arguments)], executable=sys.executable,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    ) as popen:  # fmt: skip
+        child = Child(popen)
+        try:
+            yield child
+        finally:
+            child.end()
+
+
+def only(reading: Reading, quantity: str) -> float:
+    assert list(reading[quantity]) == [""]
+    return reading[quantity][""]
+
+
+def cpu(source: ProcessSource) -> float:
+    return only(source.read(), "process_cpu_seconds")
+
+
+def searched(source: ProcessSource) -> Reading:
+    """The reading after a search for descendants that began just now."""
+    return [source.read() for _ in range(READS_PER_SEARCH)][-1]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline, "did not come about within 20 s"
+        time.sleep(0.002)
+
+
+def test_every_quantity_is_of_the_vocabulary() -> None:
+    with running("tell(); wait()") as child:
+        child.told()
+        reading = ProcessSource.of_pid(child.pid).read()
+    assert set(reading) <= set(QUANTITIES)
+    assert {"process_cpu_seconds", "process_cpu_limit_cores", "process_resident_bytes", "process_open_files"} <= set(
+        reading
+    )
+
+
+def test_the_cpu_time_that_was_burnt() -> None:
+    with running("wait(); burn(0.3); tell(time.process_time()); wait()") as child:
+        source = ProcessSource.of_pid(child.pid)
+        before = cpu(source)
+        child.go_on()
+        [burnt] = child.told()
+        assert cpu(source) == pytest.approx(burnt, abs=3 * TICK)
+        assert cpu(source) - before >= 0.3 - TICK
+
+
+def test_threads_apart_and_the_ended_one_in_the_whole() -> None:
+    code = """
+busy = threading.Thread(target=lambda: (burn(0.2), tell(busy.native_id), wait()))
+busy.start()
+busy.join()
+tell(time.process_time())
+wait()
+"""
+    with running(code) as child:
+        [busy] = child.told()
+        source = ProcessSource.of_pid(child.pid)
+        threads = source.read()["thread_cpu_seconds"]
+        assert set(threads) == {f"{child.pid}/{child.pid}", f"{child.pid}/{busy}"}
+        assert threads[f"{child.pid}/{busy}"] >= 0.2 - TICK
+        assert threads[f"{child.pid}/{child.pid}"] < 0.2 - TICK
+        child.go_on()
+        [burnt] = child.told()
+        until(lambda: list(source.read()["thread_cpu_seconds"]) == [f"{child.pid}/{child.pid}"])
+        assert cpu(source) == pytest.approx(burnt, abs=3 * TICK)
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel does not tell how long threads wait")
+def test_how_long_threads_were_ready_but_had_no_core() -> None:
+    code = """
+os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])  # one core for both
+tell(0)
+wait()
+if os.fork() == 0:  # another process, as threads of this one wait for each other's lock
+    burn(0.3)
+    os._exit(0)
+burn(0.3)
+os.wait()
+tell(0)
+wait()
+"""
+    with running(code) as child:
+        child.told()
+        source = ProcessSource.of_pid(child.pid)
+        before = source.read()["thread_wait_seconds"][f"{child.pid}/{child.pid}"]
+        child.go_on()
+        child.told()
+        after = source.read()["thread_wait_seconds"][f"{child.pid}/{child.pid}"]
+        assert after - before > 0.1
+
+
+def test_context_switches_of_all_threads_and_of_those_that_ended() -> None:
+    code = """
+def often():
+    for _ in range(200): time.sleep(0.0001)
+    tell()
+    wait()
+wait()
+thread = threading.Thread(target=often)
+thread.start()
+thread.join()
+tell()
+wait()
+"""
+    with running(code) as child:
+        source = ProcessSource.of_pid(child.pid)
+        before = only(source.read(), "process_context_switches")
+        child.go_on()
+        child.told()
+        after = only(source.read(), "process_context_switches")
+        assert after - before >= 200
+        child.go_on()
+        child.told()
+        assert only(source.read(), "process_context_switches") >= after
+
+
+def test_memory_and_open_files() -> None:
+    code = """
+tell()
+wait()
+kept = bytearray(b"x" * (32 << 20)), [open("/dev/null") for _ in range(50)]
+tell()
+wait()
+"""
+    with running(code) as child:
+        child.told()
+        source = ProcessSource.of_pid(child.pid)
+        before = source.read()
+        child.go_on()
+        child.told()
+        after = source.read()
+    assert only(after, "process_resident_bytes") - only(before, "process_resident_bytes") >= 30 << 20
+    assert only(after, "process_open_files") - only(before, "process_open_files") == 50
+
+
+def test_where_the_folder_of_descriptors_has_no_size_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running("tell(); wait()") as child:
+        child.told()
+        counted = only(ProcessSource.of_pid(child.pid).read(), "process_open_files")
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "stat", lambda path: os.stat_result((0,) * 10))
+            listed = only(ProcessSource.of_pid(child.pid).read(), "process_open_files")
+    assert listed == counted == 3
+
+
+def test_bytes_written_and_read(tmp_path: Path) -> None:
+    if not disks_under(tmp_path):
+        pytest.skip(f"{tmp_path} is on no disk")
+    code = """
+wait()
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.write(file, b"x" * (1 << 20))
+os.fsync(file)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+os.pread(file, 1 << 20, 0)
+tell()
+wait()
+"""
+    with running(code, tmp_path / "file") as child:
+        source = ProcessSource.of_pid(child.pid)
+        before = source.read()
+        child.go_on()
+        child.told()
+        after = source.read()
+    for quantity in ("process_write_bytes", "process_read_bytes"):
+        assert only(after, quantity) - only(before, quantity) >= 1 << 20
+
+
+TREE = """
+signal.signal(signal.SIGCHLD, signal.{on_child_end})
+go_on, gate = os.pipe()
+child = os.fork()
+if child == 0:
+    grandchild = os.fork()
+    burn(0.2)
+    file = os.open(sys.argv[1] + ("g" if grandchild == 0 else "c"), os.O_WRONLY | os.O_CREAT)
+    os.write(file, b"x" * (1 << 20))
+    os.fsync(file)
+    tell(os.getpid())
+    os.read(go_on, 1)
+    if grandchild:
+        try: os.waitpid(grandchild, 0)
+        except ChildProcessError: pass
+    os._exit(0)
+wait()
+os.write(gate, b"xx")
+try: os.waitpid(child, 0)
+except ChildProcessError: pass
+tell()
+wait()
+"""
+
+
+@pytest.mark.parametrize("on_child_end", ["SIG_DFL", "SIG_IGN"])  # who ignores it is handed nothing by the kernel
+def test_a_tree_is_one_and_what_ended_in_it_stays_counted_once(tmp_path: Path, on_child_end: str) -> None:
+    with running(TREE.format(on_child_end=on_child_end), tmp_path / "file") as child:
+        pids = {child.pid, *child.told(), *child.told()}
+        source = ProcessSource.of_pid(child.pid)
+        before = source.read()
+        assert {int(item.partition("/")[0]) for item in before["thread_cpu_seconds"]} == pids
+        assert only(before, "process_cpu_seconds") >= 0.4 - 2 * TICK
+        child.go_on()
+        child.told()
+        after = source.read()
+    assert {int(item.partition("/")[0]) for item in after["thread_cpu_seconds"]} == {child.pid}
+    # Waiting costs next to nothing: all else would be lost, or counted twice.
+    assert 0 <= only(after, "process_cpu_seconds") - only(before, "process_cpu_seconds") < 0.2
+    assert 0 <= only(after, "process_write_bytes") - only(before, "process_write_bytes") < 1 << 20
+    assert only(after, "process_context_switches") >= only(before, "process_context_switches")
+
+
+def test_children_that_come_and_go_while_it_reads_are_counted_once(tmp_path: Path) -> None:
+    code = """
+wait()
+for number in range(40):
+    child = os.fork()
+    if child == 0:
+        burn(0.01)
+        file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+        os.write(file, b"x" * 65536)
+        os.fsync(file)
+        os._exit(0)
+    os.waitpid(child, 0)
+tell(sum(os.times()[:4]))
+wait()
+"""
+    with running(code, tmp_path / "file") as child:
+        source = ProcessSource.of_pid(child.pid)
+        seen = [source.read()]
+        child.go_on()
+        while not child.has_told():
+            seen.append(source.read())
+        [burnt] = child.told()
+        seen.append(source.read())
+        counts = dict(line.split(": ") for line in Path(f"/proc/{child.pid}/io").read_text().splitlines())
+    for quantity in ("process_cpu_seconds", "process_write_bytes", "process_context_switches"):
+        values = [only(reading, quantity) for reading in seen]
+        assert values == sorted(values)
+    assert only(seen[-1], "process_cpu_seconds") == pytest.approx(burnt, abs=3 * TICK)
+    assert only(seen[-1], "process_write_bytes") == int(counts["write_bytes"])
+
+
+def test_descendants_are_found_at_the_next_search_and_kept_when_their_parent_ends() -> None:
+    code = """
+wait()
+middle = os.fork()
+if middle == 0:
+    if os.fork() == 0:
+        tell(os.getpid())
+        signal.pause()
+    signal.pause()
+wait()
+os.kill(middle, signal.SIGKILL)
+os.waitpid(middle, 0)
+tell()
+wait()
+"""
+    with running(code) as child:
+        source = ProcessSource.of_pid(child.pid)
+        source.read()
+        child.go_on()
+        [orphan] = child.told()
+        for _ in range(READS_PER_SEARCH - 1):
+            assert f"{orphan}/{orphan}" not in source.read()["thread_cpu_seconds"]
+        assert f"{orphan}/{orphan}" in source.read()["thread_cpu_seconds"]
+        child.go_on()
+        child.told()
+        assert f"{orphan}/{orphan}" in searched(source)["thread_cpu_seconds"]
+
+
+def test_a_process_that_waits_to_be_asked_for_keeps_its_counts(tmp_path: Path) -> None:
+    code = """
+child = os.fork()
+if child == 0:
+    burn(0.1)
+    file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+    os.write(file, b"x" * (1 << 20))
+    os.fsync(file)
+    tell()
+    signal.pause()
+wait()
+os.kill(child, signal.SIGKILL)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+tell()
+wait()
+os.waitpid(child, 0)
+tell()
+wait()
+"""
+    with running(code, tmp_path / "file") as child:
+        source = ProcessSource.of_pid(child.pid)
+        seen = []
+        for _ in ("it runs", "it has ended", "it was asked for"):
+            child.told()
+            seen.append(source.read())
+            child.go_on()
+    assert only(seen[0], "process_cpu_seconds") >= 0.1 - TICK
+    for quantity, less_than in (("process_cpu_seconds", 0.1), ("process_write_bytes", 1 << 20)):
+        values = [only(reading, quantity) for reading in seen]
+        assert values == sorted(values)
+        assert values[-1] - values[0] < less_than
+
+
+def test_who_outlives_its_parent_is_not_taken_for_handed_up() -> None:
+    code = """
+import ctypes
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphans become this one's, which is not part of the tree
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+if os.fork():
+    signal.pause()
+signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+tell(os.getpid())
+middle = os.fork()
+if middle == 0:
+    if os.fork() == 0:
+        burn(0.1)
+        tell(os.getpid())
+        signal.pause()
+    burn(0.2)
+    tell(os.getpid())
+    signal.pause()
+wait()
+os.kill(middle, signal.SIGKILL)
+os.waitpid(middle, 0)
+tell()
+wait()
+"""
+    with running(code) as child:
+        root, *others = [*child.told(), *child.told(), *child.told()]
+        source = ProcessSource.of_pid(root)
+        before = cpu(source)
+        assert before >= 0.3 - 2 * TICK
+        child.go_on()
+        child.told()
+        orphan = max(others)
+        os.kill(orphan, signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{orphan}").exists())
+        assert 0 <= cpu(source) - before < 0.08
+
+
+def test_the_tester_is_never_part_of_a_tree() -> None:
+    # The tree of the process that started this one, which is often a shell.
+    items = ProcessSource.of_pid(os.getppid()).read()["thread_cpu_seconds"]
+    assert not any(item.startswith(f"{os.getpid()}/") for item in items)
+
+
+def test_a_pid_that_does_not_run_is_refused_at_once() -> None:
+    with subprocess.Popen([sys.executable, "-I", "-S", "-c", ""]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        for _ in range(2):  # it waits to be asked for; it is gone
+            with pytest.raises(UsageError, match=f"pid:{child.pid}: no such process runs"):
+                ProcessSource.of_pid(child.pid)
+            child.wait()
+
+
+def test_a_process_that_ends_is_reported_and_its_successor_is_not_taken_for_it() -> None:
+    with running("tell(); wait()") as child, running("tell(); wait()") as other:
+        child.told()
+        other.told()
+        source = ProcessSource.of_pid(child.pid)
+        assert source.name == f"pid:{child.pid}"
+        source.read()
+        child.popen.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        ended = rf"pid:{child.pid}: process {child.pid} \(python.*\) has ended"
+        with pytest.raises(WatchError, match=ended):
+            source.read()
+        child.popen.wait()
+        with pytest.raises(WatchError, match=ended):
+            searched(source)
+        now = process._look(other.pid)
+        assert now is not None
+        former = replace(now, stat=replace(now.stat, started=now.stat.started - 1))  # of the same number
+        source = ProcessSource(f"pid:{other.pid}", {other.pid: former}, None, cgroup.MOUNT)
+        for _ in range(2 * READS_PER_SEARCH):
+            with pytest.raises(WatchError, match="has ended"):
+                source.read()
+
+
+def test_a_process_whose_first_thread_has_ended_goes_on() -> None:
+    code = """
+import ctypes
+exit_thread = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
+def rest():
+    burn(0.05)
+    while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z": time.sleep(0.001)
+    tell()
+    wait()
+threading.Thread(target=rest).start()
+ctypes.CDLL(None).syscall(exit_thread, 0)
+"""
+    if os.uname().machine not in ("x86_64", "aarch64"):
+        pytest.skip("the number of the system call is not known here")
+    with running(code) as child:
+        child.told()
+        assert cpu(ProcessSource.of_pid(child.pid)) > 0
+
+
+def test_every_process_of_a_name_and_again_after_a_restart() -> None:
+    name = f"archive-server-{os.getpid()}"
+    source = ProcessSource.of_name(name)
+    assert source.name == f"name:{name}"
+    nothing = f"name:{name}: nothing of this name runs"
+    with pytest.raises(WatchError, match=nothing):
+        source.read()
+    code = "burn(0.1); tell(); wait()"
+    with running(code, name=name) as one, running(code, name=f"/opt/{name}") as two:
+        one.told()
+        two.told()
+        for _ in range(READS_PER_SEARCH - 1):
+            with pytest.raises(WatchError, match=nothing):
+                source.read()
+        reading = source.read()
+        assert set(reading["thread_cpu_seconds"]) == {f"{one.pid}/{one.pid}", f"{two.pid}/{two.pid}"}
+        assert only(reading, "process_cpu_seconds") >= 0.2 - 2 * TICK
+        one.end()
+        before = cpu(source)
+        assert before >= only(reading, "process_cpu_seconds")
+    with pytest.raises(WatchError, match=nothing):
+        source.read()
+    with running(code, name=name) as again:
+        again.told()
+        found = []
+        for _ in range(READS_PER_SEARCH):
+            try:
+                found.append(source.read())
+            except WatchError:
+                assert not found
+        assert set(found[-1]["thread_cpu_seconds"]) == {f"{again.pid}/{again.pid}"}
+        assert only(found[-1], "process_cpu_seconds") >= before + 0.1 - TICK
+
+
+def test_an_executable_is_known_by_its_name_whatever_its_command_says(tmp_path: Path) -> None:
+    sleep = shutil.copy(shutil.which("sleep") or "", tmp_path / f"sleeper-{os.getpid()}")
+    with subprocess.Popen(["sleep", "60"], executable=sleep) as child:
+        try:
+            until(lambda: os.readlink(f"/proc/{child.pid}/exe") == str(sleep))
+            source = ProcessSource.of_name(Path(sleep).name)
+            assert list(source.read()["thread_cpu_seconds"]) == [f"{child.pid}/{child.pid}"]
+            Path(sleep).unlink()  # as after an update
+            source = ProcessSource.of_name(Path(sleep).name)
+            assert list(source.read()["thread_cpu_seconds"]) == [f"{child.pid}/{child.pid}"]
+        finally:
+            child.kill()
+
+
+def test_what_is_not_permitted_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(pid: int) -> None:
+        return None
+
+    with running("tell(); wait()") as child:
+        child.told()
+        monkeypatch.setattr(process, "_read_write_bytes", denied)
+        monkeypatch.setattr(process, "_open_files", denied)
+        reading = ProcessSource.of_pid(child.pid).read()
+    assert not {"process_read_bytes", "process_write_bytes", "process_open_files"} & set(reading)
+    assert "process_cpu_seconds" in reading
+
+
+def test_a_child_that_stopped_showing_its_bytes_before_it_ended_is_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(TREE.format(on_child_end="SIG_DFL"), tmp_path / "file") as child:
+        pids = {*child.told(), *child.told()}
+        source = ProcessSource.of_pid(child.pid)
+        before = source.read()
+        with monkeypatch.context() as patched:
+            shown = process._read_write_bytes
+            patched.setattr(process, "_read_write_bytes", lambda pid: None if pid in pids else shown(pid))
+            assert "process_write_bytes" not in source.read()
+        child.go_on()
+        child.told()
+        after = source.read()
+    assert 0 <= only(after, "process_write_bytes") - only(before, "process_write_bytes") < 1 << 20
+
+
+def test_a_kernel_that_does_not_count_bytes_is_no_process_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = process._text
+
+    def without_io(path: str) -> str:
+        if path.endswith("/io"):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        return shown(path)
+
+    with running("tell(); wait()") as child:
+        child.told()
+        monkeypatch.setattr(process, "_text", without_io)
+        reading = ProcessSource.of_pid(child.pid).read()
+    assert "process_write_bytes" not in reading
+    assert "process_open_files" in reading
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a process of another user")
+def test_another_users_process_shows_its_cpu_but_not_its_bytes() -> None:
+    code = """
+import sys
+sys.path[:0] = json.loads(sys.argv[2])
+from archiver.watch.process import ProcessSource
+source = ProcessSource.of_pid(int(sys.argv[1]))
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+tell(sorted(source.read()))
+"""
+    with running("tell(); wait()") as watched:
+        watched.told()
+        with running(code, watched.pid, json.dumps(sys.path)) as asking:
+            [quantities] = asking.told()
+    assert {"process_cpu_seconds", "thread_cpu_seconds", "process_context_switches"} <= set(quantities)
+    assert not {"process_read_bytes", "process_write_bytes"} & set(quantities)
+
+
+def test_without_descriptors_to_look_with_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(path: str) -> str:
+        raise OSError(errno.EMFILE, "Too many open files", path)
+
+    with running("burn(0.05); tell(); wait()") as child:
+        child.told()
+        source = ProcessSource.of_pid(child.pid)
+        monkeypatch.setattr(process, "_text", none_left)
+        with pytest.raises(WatchError, match=rf"pid:{child.pid}: /proc cannot be read .*Too many open files"):
+            source.read()
+        monkeypatch.undo()
+        assert cpu(source) > 0
+
+
+def test_the_affinity_masks_of_a_tree_together_are_its_limit(tmp_path: Path) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("one core only")
+    code = """
+os.sched_setaffinity(0, {int(sys.argv[1])})
+tell()
+wait()
+if os.fork() == 0:
+    os.sched_setaffinity(0, {int(sys.argv[2])})
+    tell()
+wait()
+"""
+    with running(code, *cores[:2]) as child:
+        child.told()
+        source = ProcessSource.of_pid(child.pid, tmp_path)
+        assert only(source.read(), "process_cpu_limit_cores") == 1
+        child.go_on()
+        child.told()
+        searched(source)
+        assert only(source.read(), "process_cpu_limit_cores") == 2
+
+
+def test_a_quota_is_its_limit_and_what_it_made_wait_is_counted(tmp_path: Path) -> None:
+    with running("tell(); wait()") as child:
+        child.told()
+        group = cgroup.group_of(Path(f"/proc/{child.pid}/cgroup").read_text(), tmp_path)
+        group.mkdir(parents=True, exist_ok=True)
+        (group / "cpu.max").write_text("50000 100000\n")
+        (group / "cpu.stat").write_text("usage_usec 9\nthrottled_usec 2500000\n")
+        source = ProcessSource.of_pid(child.pid, tmp_path)
+        reading = source.read()
+        assert only(reading, "process_cpu_limit_cores") == 0.5
+        assert only(reading, "process_throttled_seconds") == 2.5
+        (group / "cpu.stat").write_text("usage_usec 9\nthrottled_usec 3000000\n")
+        assert only(source.read(), "process_throttled_seconds") == 3
+        (group / "cpu.stat").write_text("usage_usec 0\nthrottled_usec 250000\n")  # it was made anew
+        assert only(source.read(), "process_throttled_seconds") == 3.25
+        (group / "cpu.max").write_text("25000 100000\n")
+        searched(source)
+        assert only(source.read(), "process_cpu_limit_cores") == 0.25
+
+
+def test_without_a_quota_nothing_is_told_of_waiting(tmp_path: Path) -> None:
+    with running("tell(); wait()") as child:
+        child.told()
+        reading = ProcessSource.of_pid(child.pid, tmp_path).read()
+    assert "process_throttled_seconds" not in reading
+    assert only(reading, "process_cpu_limit_cores") == len(os.sched_getaffinity(0))

@@ -1,0 +1,140 @@
+"""Which runs may be compared, and what is said beside the numbers of those that are not quite alike."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from archiver.errors import ResultsError
+from results.likeness import RULES, differences
+
+LABELS = ("minio", "versitygw")
+
+
+def scenario(seconds_min: str, seconds_max: str) -> str:
+    """A scenario of one sweep, as a run's row has it."""
+    stop = {"seconds_min": seconds_min, "seconds_max": seconds_max, "bytes_max": "1MB"}
+    return json.dumps({"sweep": [{"stop": stop}]})
+
+
+def row(**given: Any) -> dict[str, Any]:
+    """A run's own row; ``part__key=value`` changes one key of a part."""
+    made: dict[str, Any] = {
+        "backend": "s3",
+        "scenario": "dr550",
+        "scenario_json": scenario("3s", "10s"),
+        "content_kind": "shake-256",
+        "workers": 1,
+        "shared_host": 1,
+        "platform": {
+            "name": "minio", "protocol": "s3", "version": "1", "durability": "fsync", "tls": False,
+            "endpoints": ["http://one"], "details": {"retries": 0},
+        },
+        "settings": {
+            "retention_mode": "GOVERNANCE", "checksum": "crc32c", "payload_signing": False, "session_kind": "opened",
+            "session_open": "head-bucket", "legal_hold": False, "verify": "all", "objects_per_transaction_max": None,
+        },
+        "host": {
+            "host": "one", "processor": "fast", "cores_usable": 8, "kernel": "6.1", "python": "3.12", "archiver": "0.1",
+        },
+    }  # fmt: skip
+    for name, value in given.items():
+        part, _, key = name.partition("__")
+        if key:
+            made[part][key] = value
+        else:
+            made[part] = value
+    return made
+
+
+OTHER = {"platform__name": "versitygw"}
+
+
+def test_runs_that_differ_in_their_platform_alone_are_alike() -> None:
+    assert differences(row(), row(**OTHER, platform__version="2"), LABELS) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"settings__retention_mode": "COMPLIANCE"}, "retention mode differs .minio: GOVERNANCE; versitygw: COMPLIANCE."
+         ".* again with the same --retention-mode"),
+        ({"settings__checksum": "none"}, "checksum differs .minio: crc32c; versitygw: none.*--checksum"),
+        ({"settings__payload_signing": True}, "payload signing differs .minio: no; versitygw: yes.*--payload-signing"),
+        ({"settings__session_kind": "kept"}, "session kind differs .*--keep-sessions-open"),
+        ({"settings__session_open": "connect"}, "session open differs .*--session-open"),
+        ({"settings__legal_hold": True}, "legal hold differs .*--legal-hold"),
+        ({"settings__verify": "none"}, "verification of retrieved objects differs .minio: all; .*--verify"),
+    ],
+)  # fmt: skip
+def test_other_work_for_the_client_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ResultsError, match=words):
+        differences(row(), row(**OTHER, **change), LABELS)
+
+
+@pytest.mark.parametrize(
+    ("change", "mark"),
+    [
+        ({"platform__durability": "none"}, "durability differs (minio: fsync; versitygw: none)"),
+        ({"platform__tls": True}, "TLS differs (minio: no; versitygw: yes)"),
+        ({"platform__endpoints": ["http://one", "http://two"]}, "number of endpoints differs (minio: 1; versitygw: 2)"),
+        ({"platform__details": {"retries": 3}}, "number of retries differs (minio: 0; versitygw: 3)"),
+        ({"scenario": "mine"}, "scenario differs (minio: dr550; versitygw: mine)"),
+        ({"scenario_json": scenario("1s", "2s")},
+         "stopping rule differs (minio: 3s to 10s, at most 1MB; versitygw: 1s to 2s, at most 1MB)"),
+        ({"content_kind": "zeros"}, "content differs (minio: shake-256; versitygw: zeros)"),
+        ({"host__processor": "slow"},
+         "client machine differs (minio: one, fast, 8 cores; versitygw: one, slow, 8 cores)"),
+        ({"host__cores_usable": 4},
+         "client machine differs (minio: one, fast, 8 cores; versitygw: one, fast, 4 cores)"),
+        ({"host__kernel": "6.2"}, "kernel differs (minio: 6.1; versitygw: 6.2)"),
+        ({"host__python": "3.13"}, "Python differs (minio: 3.12; versitygw: 3.13)"),
+        ({"host__archiver": "0.2"}, "Archiver version differs (minio: 0.1; versitygw: 0.2)"),
+        ({"workers": 4}, "number of worker processes differs (minio: 1; versitygw: 4)"),
+        ({"shared_host": 0}, "sharing of one machine by client and server differs (minio: yes; versitygw: no)"),
+    ],
+)  # fmt: skip
+def test_other_surroundings_are_marked(change: dict[str, Any], mark: str) -> None:
+    assert differences(row(), row(**OTHER, **change), LABELS) == [mark]
+
+
+def test_protocols_have_words_of_their_own_and_are_marked() -> None:
+    tsm = row(
+        platform__protocol="tsm", settings__retention_mode="CLASS", settings__checksum="crc32",
+        settings__session_open="sign-on", settings__objects_per_transaction_max=256, platform__version="other words",
+    )  # fmt: skip
+    marks = differences(tsm, row(), ("tsm", "s3"))
+    assert [mark.partition(" differs")[0] for mark in marks] == [
+        "protocol", "retention mode", "checksum", "session open", "limit of objects per transaction",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [{"settings__verify": "none"}, {"settings__legal_hold": True}])
+def test_what_every_protocol_can_be_asked_for_is_refused_between_protocols_too(change: dict[str, Any]) -> None:
+    with pytest.raises(ResultsError, match="differs"):
+        differences(row(platform__protocol="tsm"), row(**change), ("tsm", "s3"))
+
+
+def test_on_one_platform_the_setting_is_what_is_compared() -> None:
+    locked, unlocked = row(), row(settings__retention_mode="none", platform__version="2")
+    assert differences(locked, unlocked, ("run-1", "run-2")) == [
+        "retention mode differs (run-1: GOVERNANCE; run-2: none)",
+        "platform version differs (run-1: 1; run-2: 2)",
+    ]
+
+
+def test_runs_that_stand_for_one_platform_together_may_differ_in_no_setting() -> None:
+    with pytest.raises(ResultsError, match=r"checksum differs \(run-1: crc32c; run-2: none\)"):
+        differences(row(), row(settings__checksum="none"), ("run-1", "run-2"), pooled=True)
+
+
+def test_what_nobody_knows_is_not_taken_as_equal() -> None:
+    unknown = {"platform__durability": "unknown"}
+    assert differences(row(**unknown), row(**OTHER, **unknown), LABELS) == ["durability unknown"]
+
+
+def test_every_refusal_says_how_to_mend_it() -> None:
+    assert all(rule.option.startswith("--") for rule in RULES if rule.action.startswith("refuse"))
+    assert all(rule.why for rule in RULES)

@@ -1,0 +1,197 @@
+"""Both sides' counts: equal where both are right, and told where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram
+
+from archiver.histogram import part_of
+from results.database import HistogramRow, IntervalRow, RunDatabase
+from results.model import FirstError, Result
+from results.requests import RequestCount, request_counts, request_differences
+from results.resources import SampleRow
+from tests.results.watched_run import BOOT, RECORD, SECOND, phase_record, sample, ten_seconds, two_phases
+
+MakeResult = Callable[..., Result]
+MakeRun = Callable[..., RunDatabase]
+END_NS = BOOT + 9 * SECOND
+
+
+def counts(database: RunDatabase) -> dict[str, RequestCount]:
+    return {each.operation: each for each in request_counts(database, database.timelines())}
+
+
+@pytest.fixture
+def watched_run(make_run: MakeRun, make_result: MakeResult) -> Callable[..., RunDatabase]:
+    """1,000 objects archived and 1,000 retrieved in 40 sessions each, under these samples."""
+
+    def make(samples: list[SampleRow], **record: Any) -> RunDatabase:
+        return make_run(two_phases(make_result(), make_result("retrieve", position=2)), samples, **record)
+
+    return make
+
+
+def with_heads(samples: list[SampleRow], heads: int, **more: float) -> list[SampleRow]:
+    """The same where the server also counted opening requests, and others, by the end of the last phase."""
+
+    def added(each: SampleRow) -> SampleRow:
+        if each.source != "minio" or each.monotonic_ns < END_NS:
+            return each
+        return replace(each, reading={"requests": {**each.reading["requests"], "HeadBucket": heads, **more}})
+
+    return [added(each) for each in samples]
+
+
+def test_two_sides_that_counted_the_same_agree(watched_run: Callable[..., RunDatabase]) -> None:
+    database = watched_run(with_heads(ten_seconds(), 80, HeadObject=1))
+    assert [(each.operation, each.counted, each.sent, each.difference) for each in counts(database).values()] == [
+        ("PutObject", 1000, 1000, 0),
+        ("GetObject", 1000, 1000, 0),
+        ("HeadBucket", 80, 80, 0),
+        ("HeadObject", 1, None, None),
+    ]
+    assert request_differences(database) == []
+
+
+def test_warm_up_drain_and_what_failed_were_sent_too(make_run: MakeRun, make_result: MakeResult) -> None:
+    rows = [
+        IntervalRow(0, "archive", "warm-up", 1, 10, 0, 10, 0),
+        IntervalRow(1, "archive", "measured", 1, 8, 0, 12, 2),  # two failed, two took two attempts
+        IntervalRow(2, "archive", "drain", 1, 3, 0, 3, 0),
+    ]
+    database = make_run([phase_record(1, make_result(), 1, 4, intervals=rows)], ten_seconds(archived=25, retrieved=0))
+    assert counts(database)["PutObject"] == RequestCount("PutObject", 25, 25)
+
+
+@pytest.mark.parametrize(
+    ("archived", "doubt"),
+    [
+        (1000, None),
+        (1003, "the server counted 1,003 PutObject, 3 more than the 1,000 that were sent: somebody else used"),
+        (999, "the server counted 999 PutObject, 1 fewer than the 1,000 that were sent: some were answered by another"),
+    ],
+)
+def test_a_difference_is_told(watched_run: Callable[..., RunDatabase], archived: int, doubt: str | None) -> None:
+    found = request_differences(watched_run(with_heads(ten_seconds(archived=archived), 80)))
+    assert len(found) == (doubt is not None)
+    assert all(sentence.startswith(str(doubt)) for sentence in found)
+
+
+def test_what_the_server_never_counted_differs_by_all(watched_run: Callable[..., RunDatabase]) -> None:
+    (missing,) = request_differences(watched_run(ten_seconds()))  # no HeadBucket
+    assert missing.startswith("the server counted 0 HeadBucket, 80 fewer than the 80 that were sent")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"session_kind": "kept", "session_open": "head-bucket"},  # one opening, many sessions
+        {"session_kind": "opened", "session_open": "connect"},  # opening asks nothing
+    ],
+)
+def test_openings_are_left_out_where_they_are_not_known_exactly(
+    watched_run: Callable[..., RunDatabase], settings: dict[str, str]
+) -> None:
+    database = watched_run(with_heads(ten_seconds(), 80), settings=settings)
+    assert counts(database)["HeadBucket"].sent is None
+
+
+def test_openings_are_not_known_exactly_once_anything_failed(make_run: MakeRun, make_result: MakeResult) -> None:
+    lost = FirstError("open", "read timeout", 1, "", "", "")
+    database = make_run([phase_record(1, make_result(), 1, 9, errors=[lost])], with_heads(ten_seconds(), 80))
+    assert counts(database)["HeadBucket"].sent is None
+    assert counts(database)["PutObject"].sent == 1000
+
+
+def test_a_lock_configuration_is_an_opening_too(watched_run: Callable[..., RunDatabase]) -> None:
+    settings = {"session_kind": "opened", "session_open": "lock-config"}
+    database = watched_run(with_heads(ten_seconds(), 0, GetBucketObjectLockConfig=80), settings=settings)
+    assert counts(database)["GetBucketObjectLockConfig"].difference == 0
+
+
+def test_a_tsm_door_counts_objects_too(watched_run: Callable[..., RunDatabase]) -> None:
+    samples = with_heads(ten_seconds(0, 0), 0, **{"TSM OBJECT": 1000, "TSM GET": 999, "TSM HELLO": 81})
+    database = watched_run(
+        samples, platform={**RECORD["platform"], "protocol": "tsm"}, settings={"session_open": "sign-on"}
+    )
+    assert [(name, each.sent, each.difference) for name, each in counts(database).items()] == [
+        ("TSM OBJECT", 1000, 0),
+        ("TSM GET", 1000, -1),
+        ("TSM HELLO", None, None),
+    ]
+
+
+def test_a_platform_of_another_protocol_has_other_names(watched_run: Callable[..., RunDatabase]) -> None:
+    database = watched_run(ten_seconds(), platform={**RECORD["platform"], "protocol": "none"})
+    assert [each.sent for each in counts(database).values()] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(2, 10), (0, 8)],  # begun after the first phase; not asked again after the last request
+)
+def test_a_server_that_was_not_asked_from_beginning_to_end_is_not_compared(
+    watched_run: Callable[..., RunDatabase], first: int, last: int
+) -> None:
+    kept = [each for each in ten_seconds() if first * SECOND <= each.monotonic_ns - BOOT <= last * SECOND]
+    assert counts(watched_run(kept)) == {}
+
+
+def test_nothing_is_said_where_nobody_counted(watched_run: Callable[..., RunDatabase], make_run: MakeRun) -> None:
+    assert counts(watched_run([each for each in ten_seconds() if each.source != "minio"])) == {}
+    assert counts(make_run([], ten_seconds())) == {}
+
+
+def test_a_server_that_began_anew_loses_nothing_that_was_counted_since(
+    watched_run: Callable[..., RunDatabase],
+) -> None:
+    restarted = ten_seconds()
+    for place, each in enumerate(restarted):
+        if each.source == "minio" and each.monotonic_ns >= BOOT + 5 * SECOND:
+            gets = each.reading["requests"]["GetObject"]
+            restarted[place] = replace(each, reading={"requests": {"GetObject": gets}})
+    assert counts(watched_run(restarted))["PutObject"].counted == 1000
+
+
+def test_first_bytes_are_compared_within_the_servers_own_bounds(make_run: MakeRun, make_result: MakeResult) -> None:
+    """The server answered 990 of 1,000 within 50 ms, the client saw 970 within it."""
+    values = np.array([40_000_000] * 970 + [70_000_000] * 30, dtype=np.int64)
+    part = part_of(values)
+    row = HistogramRow(
+        "archive", "first_byte", part.total_ns, part.max_ns, part.indices.tobytes(), part.counts.tobytes()
+    )
+    phase = phase_record(1, make_result(), 1, 4, histograms=[row])
+    seen = {"PutObject 0.01": 500, "PutObject 0.05": 990, "PutObject 0.1": 1000, "PutObject inf": 1000, "Other 0.01": 9}
+    samples = [
+        sample("minio", 0, requests={"PutObject": 0}, first_byte_requests=dict.fromkeys(seen, 0)),
+        sample("minio", 1, requests={"PutObject": 0}, first_byte_requests=dict.fromkeys(seen, 0)),
+        sample("minio", 4, requests={"PutObject": 1000}, first_byte_requests=seen),
+    ]
+    found = counts(make_run([phase], samples))["PutObject"]
+    assert (found.first_byte_seconds_max, found.server_first_byte_share) == (0.05, 0.99)
+    assert found.client_first_byte_share == 0.97
+    assert found.document()["difference"] == 0
+
+
+@pytest.mark.parametrize("value_ns", [0, 1, 1023, 1024, 2047, 2048, 50_000_000, 3_600_000_000_000])
+def test_indices_are_read_as_hdr_histogram_means_them(
+    make_run: MakeRun, make_result: MakeResult, value_ns: int
+) -> None:
+    part = part_of(np.array([value_ns], dtype=np.int64))
+    row = HistogramRow("archive", "first_byte", 0, 0, part.indices.tobytes(), part.counts.tobytes())
+    least = HdrHistogram(1, 24 * 3600 * 10**9, 3).get_value_from_index(int(part.indices[0])) / 1e9
+    shares = []
+    for bound in (least * (1 - 1e-9) - 1e-12, least):  # just below, and just within
+        seen = {f"PutObject {bound:.15g}": 1000}
+        samples = [
+            sample("minio", 1, requests={"PutObject": 0}, first_byte_requests=dict.fromkeys(seen, 0)),
+            sample("minio", 4, requests={"PutObject": 1000}, first_byte_requests=seen),
+        ]
+        database = make_run([phase_record(1, make_result(), 1, 4, histograms=[row])], samples)
+        shares.append(counts(database)["PutObject"].client_first_byte_share)
+    assert shares == [0.0, 1.0]

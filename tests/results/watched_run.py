@@ -1,0 +1,93 @@
+"""A run whose server was watched: phases and samples to fill its database with, second by second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from results.database import IntervalRow, PhaseRecord
+from results.model import Result
+from results.resources import SampleRow
+
+RECORD: dict[str, Any] = {
+    "id": "run-1", "started_at": 1.0, "command_line": [], "scenario": "dr550", "scenario_title": "DR550",
+    "scenario_json": "{}", "sweep_order": "shuffled", "order_seed": 0, "repetitions": 1, "phases_planned": 2,
+    "backend": "s3", "platform": {"name": "minio", "protocol": "s3", "server_clock_offset_seconds": None},
+    "settings": {"session_kind": "opened", "session_open": "head-bucket", "disk_roles": {"vda": "object"}},
+    "host": {}, "workers": 1, "worker_cores": [], "shared_host": False, "location": {}, "content_seed": 1,
+    "content_kind": "k", "interval_ns": 250_000_000,
+}  # fmt: skip
+SECOND = 10**9
+BOOT = 500 * SECOND  # the clock of a run begins anywhere
+
+
+def phase_record(position: int, result: Result, start: float, end: float, **more: Any) -> PhaseRecord:
+    """A phase of one result between two seconds, all of it measured: its objects in one interval, one attempt each."""
+    values: dict[str, Any] = {
+        "name": result.phase,
+        "label": f"{result.operation} {result.object_bytes} x {result.objects_per_session}",
+        "repetition": result.repetition,
+        "drift_check": False,
+        "started_at": 1000 + start,
+        "seconds": end - start,
+        "start_ns": BOOT + round(start * SECOND),
+        "end_ns": BOOT + round(end * SECOND),
+        "measured_from_ns": BOOT + round(start * SECOND),
+        "measured_to_ns": BOOT + round(end * SECOND),
+        "results": [result],
+        "intervals": [
+            IntervalRow(
+                0, result.workload, "measured", result.sessions, result.objects, result.bytes, result.objects, 0
+            )
+        ],
+        "histograms": [],
+        "archived": [],
+        "errors": [],
+    }
+    return PhaseRecord(position=position, **{**values, **more})
+
+
+def sample(source: str, second: float, **quantities: Any) -> SampleRow:
+    """What a source said so many seconds after BOOT; a number is that of the whole."""
+    reading = {name: value if isinstance(value, dict) else {"": value} for name, value in quantities.items()}
+    return SampleRow(source, 1000 + second, BOOT + round(second * SECOND), reading)
+
+
+def two_phases(archive: Result, retrieve: Result) -> list[PhaseRecord]:
+    """From second 1 to 4 and from 5 to 9."""
+    return [phase_record(1, archive, 1, 4), phase_record(2, retrieve, 5, 9)]
+
+
+def ten_seconds(archived: int = 1000, retrieved: int = 1000) -> list[SampleRow]:
+    """Samples from second 0 to 10 of a host, of a store's process and of what a store counts: archiving between 1 and
+    4 takes 80% of a core and half of a disk's time, retrieving between 5 and 9 takes 40% and no disk."""
+    samples = []
+    for second in range(11):
+        archiving, retrieving = max(0, min(second, 4) - 1), max(0, min(second, 9) - 5)
+        cpu = 0.8 * archiving + 0.4 * retrieving
+        samples += [
+            sample(
+                "local",
+                second,
+                cpu_user_seconds={"0": cpu, "1": 0.1 * second},
+                cpu_system_seconds={"0": 0.0, "1": 0.1 * second},
+                disk_busy_seconds={"vda": 0.5 * archiving, "vdb": 0.02 * second},
+                disk_request_seconds={"vda": 1.5 * archiving, "vdb": 0.02 * second},
+                network_send_bytes={"lo": 0, "eth0": 8e6 * retrieving},
+                network_receive_bytes={"lo": 0, "eth0": 4e6 * archiving},
+                network_speed_bytes_per_second={"eth0": 10e6},
+            ),
+            sample(
+                "pid:7",
+                second,
+                process_cpu_seconds=cpu,
+                process_cpu_limit_cores=1,
+                thread_cpu_seconds={"7/7": 0.75 * cpu, "7/8": 0.25 * cpu},
+                thread_wait_seconds={"7/7": 0.05 * second, "7/8": 0.01 * second},
+            ),
+            sample(
+                "minio",
+                second,
+                requests={"PutObject": archived * archiving / 3, "GetObject": retrieved * retrieving / 4},
+            ),
+        ]
+    return samples
