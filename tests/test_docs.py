@@ -1,17 +1,49 @@
-"""Documents kept true: every command is in README.md, every help text has an example, nothing named is missing."""
+"""Documents kept true: every command is in README.md, every help text has an example, nothing named is missing, what
+is written as a command is one, and the rights and bounds that are promised are the code's.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import shutil
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from archiver.cli import main
+from archiver.sizes import format_instant
+from archiver.watch.prometheus import builtin, read_by, read_names
+from scenarios.reader import read_scenario
+from tests.archiver.cli.test_run import TINY, archiver
+from tests.servers import real
 
 ROOT = Path(__file__).parent.parent
+PAGE = "docs/measuring-your-own-platform.md"
+# What each call of the control plane asks for, by "Required permissions for Amazon S3 API operations".
+CONTROL_RIGHTS = {
+    "list_buckets": {"ListAllMyBuckets"},
+    "create_bucket": {"CreateBucket", "PutBucketObjectLockConfiguration", "PutBucketVersioning"},
+    "get_object_lock_configuration": {"GetBucketObjectLockConfiguration"},
+    "head_object": {"GetObject", "GetObjectVersion", "GetObjectRetention", "GetObjectLegalHold"},
+    "list_object_versions": {"ListBucketVersions"},
+    "delete_objects": {"DeleteObject", "DeleteObjectVersion", "BypassGovernanceRetention"},
+    "put_object_legal_hold": {"PutObjectLegalHold"},
+    "delete_bucket": {"DeleteBucket"},
+}
+# And each method of the data plane; HEAD is of the bucket, GET of its lock configuration, too.
+DATA_RIGHTS = {
+    "PUT": {"PutObject", "PutObjectRetention", "PutObjectLegalHold"},
+    "GET": {"GetObject", "GetBucketObjectLockConfiguration"},
+    "HEAD": {"ListBucket"},
+}
 
 
 def commands(group: click.Group = main, prefix: str = "archiver") -> Iterator[tuple[str, click.Command]]:
@@ -52,13 +84,15 @@ def example(name: str) -> str:
     return found[1].strip()
 
 
-@pytest.mark.parametrize("name", ["README.md", "DESIGN.md", "CHANGELOG.md", "backends/README.md"])
+@pytest.mark.parametrize("name", ["README.md", "DESIGN.md", "CHANGELOG.md", "backends/README.md", PAGE])
 def test_links_and_named_files_exist(name: str) -> None:
     text = (ROOT / name).read_text()
     links = re.findall(r"\]\((?!https?:|#)([^)]+)\)", text)
     files = re.findall(r"`((?:archiver|backends|scenarios|results|tests|benchmarks)/[\w/.\-]+\.\w+)`", text)
-    for target in [*links, *files]:
-        assert (ROOT / target.partition("#")[0]).exists(), f"{name} names {target}, which is not there"
+    for link in links:
+        assert ((ROOT / name).parent / link.partition("#")[0]).exists(), f"{name} links to {link}, which is not there"
+    for file in files:
+        assert (ROOT / file).exists(), f"{name} names {file}, which is not there"
 
 
 def test_make_targets_in_the_readme_exist() -> None:
@@ -66,3 +100,171 @@ def test_make_targets_in_the_readme_exist() -> None:
     named = set(re.findall(r"`make ([a-z-]+)`", (ROOT / "README.md").read_text()))
     assert named
     assert named <= targets
+
+
+def written_commands(name: str) -> list[str]:
+    """The archiver commands in a document's code blocks, as they would be typed."""
+    text = (ROOT / name).read_text().replace("\\\n", " ")
+    return [" ".join(line.split()) for line in re.findall(r"^ {4}(archiver [^|\n]*)", text, re.MULTILINE)]
+
+
+WRITTEN = [(name, line) for name in ("README.md", PAGE) for line in written_commands(name)]
+
+
+def words_of(line: str) -> list[str]:
+    """A command's words as the shell would give them, the dates that it reckons among them."""
+    soon = format_instant(time.time() + 2 * 3600)
+    return shlex.split(re.sub(r"\$\(date [^)]*\)", soon, line), comments=True)
+
+
+def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The command that these words name, and its arguments."""
+    for length in (3, 2):
+        name = " ".join(words[:length])
+        if name in ALL:
+            return ALL[name], words[length:]
+    raise AssertionError(f"{' '.join(words)}: there is no such command")
+
+
+@pytest.fixture
+def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the files that the documents' commands read."""
+    monkeypatch.chdir(tmp_path)
+    Path("ceph.toml").write_text("")
+    Path("minio.token").write_text("token")
+
+
+@pytest.mark.usefixtures("with_files")
+@pytest.mark.parametrize(("name", "line"), WRITTEN)
+def test_every_command_in_a_code_block_is_understood(name: str, line: str) -> None:
+    command, arguments = command_of(words_of(line))
+    command.make_context(name, arguments)
+
+
+@pytest.mark.usefixtures("with_files")
+@pytest.mark.parametrize("line", [line for _, line in WRITTEN if line.startswith("archiver run")])
+def test_every_run_in_a_code_block_has_a_plan(line: str) -> None:
+    done = CliRunner().invoke(main, [*words_of(line)[1:], "--dry-run"])
+    assert done.exit_code == 0, done.output
+    assert "archives at most" in done.output
+
+
+def test_every_command_and_option_in_the_text_of_the_page_exists() -> None:
+    options = {flag for command in ALL.values() for parameter in command.params for flag in parameter.opts}
+    spans = re.findall(r"`([^`\n]+)`", (ROOT / PAGE).read_text())
+    for span in spans:
+        if span.startswith("archiver "):
+            command, arguments = command_of(shlex.split(span))
+            command.make_parser(click.Context(command)).parse_args(arguments)
+        elif span.startswith("--"):
+            assert {word for word in span.split() if word.startswith("--")} <= options, span
+    assert sum(span.startswith("--") for span in spans) > 20  # they are written so
+
+
+def fenced(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / PAGE).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_names_file_of_the_page_reads_both_of_its_pages(tmp_path: Path) -> None:
+    (added,) = fenced("toml")
+    path = tmp_path / "ceph.toml"
+    path.write_text(builtin("node_exporter").read_text() + added)
+    names = read_names(path)
+    gateways = {
+        "ceph_rgw_req": [({"instance_id": "a"}, 3.0), ({"instance_id": "b"}, 4.0)],
+        "ceph_rgw_failed_req": [({"instance_id": "a"}, 1.0)],
+    }
+    assert read_by(names, gateways) == {"requests": {"": 7.0}, "request_errors": {"": 1.0}}
+    host = {"node_disk_io_time_seconds_total": [({"device": "sdb"}, 5.0)]}
+    assert read_by(names, host) == {"disk_busy_seconds": {"sdb": 5.0}}
+
+
+def statements() -> list[list[dict[str, Any]]]:
+    """The statements of the policy for a run and its clean-up, and of the one that is given apart."""
+    return [json.loads(policy)["Statement"] for policy in fenced("json")]
+
+
+def rights(policies: list[list[dict[str, Any]]]) -> list[str]:
+    actions = [action for policy in policies for statement in policy for action in as_list(statement["Action"])]
+    return [action.removeprefix("s3:") for action in actions]
+
+
+def as_list(one_or_more: str | list[str]) -> list[str]:
+    return [one_or_more] if isinstance(one_or_more, str) else one_or_more
+
+
+def test_the_policies_of_the_page_allow_what_the_code_calls_and_nothing_else() -> None:
+    control = (ROOT / "backends/s3/control.py").read_text()
+    calls = set(re.findall(r'self\._client\.(?:get_paginator\("(\w+)"\)|(\w+)\()', control))
+    assert {paginated or called for paginated, called in calls} - {"get_paginator"} == set(CONTROL_RIGHTS)
+    data = (ROOT / "backends/s3/data_plane.py").read_text()
+    assert set(re.findall(r'RequestTemplate\(\s*"(\w+)"', data)) == set(DATA_RIGHTS)
+    needed = set[str]().union(*CONTROL_RIGHTS.values(), *DATA_RIGHTS.values())
+    allowed = rights(statements())
+    assert set(allowed) == needed
+    assert len(allowed) == len(needed)  # none twice
+    assert set(rights(statements()[1:])) == {"BypassGovernanceRetention", "PutObjectLegalHold"}
+
+
+@pytest.mark.platforms
+def test_the_policies_of_the_page_suffice_on_minio(tmp_path: Path) -> None:
+    both = statements()
+    with real.real_server("minio", tmp_path / "minio") as server:
+
+        def restricted(*policies: list[dict[str, Any]]) -> dict[str, str]:
+            policy = {"Version": "2012-10-17", "Statement": [each for policy in policies for each in policy]}
+            given = real.client_of(server, "sts").assume_role(
+                RoleArn="arn:aws:iam::000000000000:role/ignored", RoleSessionName="page", Policy=json.dumps(policy)
+            )["Credentials"]
+            return {
+                "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
+                "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
+                "AWS_SESSION_TOKEN": given["SessionToken"],
+            }
+
+        done = archiver("run", "dr550", *TINY, "--endpoint", server.endpoint, "--quiet", **restricted(both[0]))
+        assert done.returncode == 0, done.stderr
+        kept = archiver("cleanup", "latest", "--bypass-governance", **restricted(both[0]))
+        assert kept.returncode == 1
+        assert "locked until" in kept.stdout
+        removed = archiver("cleanup", "latest", "--bypass-governance", **restricted(*both))
+        assert removed.returncode == 0, removed.stdout + removed.stderr
+        assert "and its bucket" in removed.stdout
+
+
+def planned(seed: int, *, quick: bool = False) -> dict[str, int]:
+    """Requests of the built-in matrix at most."""
+    workloads = [
+        (phase.objects_max(each), each)
+        for phase in read_scenario("dr550", order_seed=seed, quick=quick).phases
+        for each in phase.workloads
+    ]
+    return {
+        "PUT": sum(count for count, each in workloads if each.operation == "archive"),
+        "GET": sum(count for count, each in workloads if each.operation == "retrieve"),
+        "HEAD": sum(count // each.objects_per_session for count, each in workloads),
+    }
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.skipif(shutil.which("awk") is None, reason="awk is not installed")
+def test_the_page_counts_the_requests_of_a_plan(quick: bool) -> None:
+    found = re.search(r"\| tr -d , \| awk '\n(.*?)'", (ROOT / PAGE).read_text(), re.DOTALL)
+    assert found
+    options = ["--quick"] if quick else []
+    plan = CliRunner().invoke(main, ["run", "dr550", "--seed", "1", "--dry-run", *options]).output
+    counted = subprocess.run(
+        ["awk", found[1]], input=plan.replace(",", ""), capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert {name: int(count) for name, count in zip(counted[::2], counted[1::2], strict=True)} == planned(
+        1, quick=quick
+    )
+
+
+def test_the_sizes_that_the_page_tells_are_those_of_the_matrix() -> None:
+    text = " ".join((ROOT / PAGE).read_text().split())
+    assert "about 700,000 PUT (28 GB), as many GET and 200,000 HEAD; with `--quick` 40,000, as many, and 7,000." in text
+    for seed in range(3):
+        assert planned(seed) == pytest.approx({"PUT": 700_000, "GET": 700_000, "HEAD": 200_000}, rel=0.1)
+        assert planned(seed, quick=True) == pytest.approx({"PUT": 40_000, "GET": 40_000, "HEAD": 7_000}, rel=0.1)
+        assert read_scenario("dr550", order_seed=seed).archived_max()[1] == pytest.approx(28e9, rel=0.1)
