@@ -34,7 +34,7 @@ def test_what_is_named_comes_after_and_only_once() -> None:
     assert names(ELSEWHERE, "minio", PAGE) == ["minio", PAGE]
 
 
-@pytest.mark.parametrize("word", ["local", f"pid:{os.getpid()}", "name:minio"])
+@pytest.mark.parametrize("word", ["local", "pid:1", "name:minio"])
 def test_the_clients_machine_is_never_taken_for_the_servers(word: str) -> None:
     with pytest.raises(UsageError, match="not on this machine"):
         names(ELSEWHERE, word)
