@@ -35,6 +35,8 @@ class Verdict(NamedTuple):
 def judge(client: ClientUsage, server: ServerUsage | None, *, shares_host: bool) -> Verdict:
     """The verdict on one result. ``shares_host``: client and server run on one machine."""
     busiest = Utilisation("client", "busiest worker", client.busiest_worker_percent / 100, True)
+    if client.lateness_p99_ms >= CLIENT_LATENESS_MS:
+        busiest = Utilisation("client", f"its timers came {client.lateness_p99_ms:.0f} ms late", 1.0, True)
     found = [busiest] if server is None else [busiest, *_cpu(server, shares_host), *_disks(server), *_links(server)]
     found.sort(key=lambda each: -each.share)
     limit = None
@@ -75,13 +77,17 @@ def _cpu(server: ServerUsage, shares_host: bool) -> Iterator[Utilisation]:
 
 
 def _disks(server: ServerUsage) -> Iterator[Utilisation]:
-    """By what each is said to sustain, else by its queue. Devices are judged one by one: the fullest decides."""
+    """By what each is said to sustain and by its queue, since many small requests fill a disk at a fraction of its
+    speed. Devices are judged one by one: the fullest decides."""
     for disk in server.disks:
         name = f"{disk.role} disk {disk.device}".strip()
+        measures = []
         if disk.share_of_speed is not None:
-            yield Utilisation(name, "share of its speed", disk.share_of_speed, True)
-        elif disk.busy_percent is not None:
-            yield Utilisation(name, _busy_words(disk), disk.busy_percent / 100, _is_full(disk))
+            measures.append(Utilisation(name, "share of its speed", disk.share_of_speed, True))
+        if disk.busy_percent is not None:
+            measures.append(Utilisation(name, _busy_words(disk), disk.busy_percent / 100, _is_full(disk)))
+        if measures:
+            yield max(measures, key=lambda each: (each.decisive, each.share))
 
 
 def _busy_words(disk: DiskUsage) -> str:

@@ -61,6 +61,15 @@ def _whole_disks(device: Path) -> set[str]:
     return {disk for slave in slaves for disk in _whole_disks(slave.resolve())} if slaves else {device.name}
 
 
+def start_ticks(pid: int) -> int | None:
+    """When a process began, in clock ticks since boot; None where there is none of that number."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[19])
+
+
 def _processor() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -127,11 +128,13 @@ def execute(
     what finished is in the databases. A platform that fails ends its own run only.
     """
     comparison = new_run_id() if len(platforms) > 1 else None
-    plans = [_plan(scenario, backend, hosted, options) for backend, hosted in platforms]
+    plans = [_plan(scenario, backend, hosted, options, len(platforms)) for backend, hosted in platforms]
+    _check_space([plan.hosted for plan in plans if plan.hosted is not None], scenario.archived_max()[1])
     runs: list[_Run] = []
     try:
         for plan in plans:
-            runs.append(_begin(plan, comparison, ledger, observer))  # noqa: PERF401 - those that began are finished
+            runs.append(_begin(plan, comparison, ledger, observer))
+            runs[-1].start_watching()
         for phase in scenario.phases:
             for run in runs:
                 if run.outcome.failure is None:
@@ -176,7 +179,9 @@ class _Plan:
         return self.worker_cores if self.profile.shares_host else []
 
 
-def _plan(scenario: Scenario, backend: Backend, hosted: HostedStore | None, options: RunOptions) -> _Plan:
+def _plan(
+    scenario: Scenario, backend: Backend, hosted: HostedStore | None, options: RunOptions, platforms: int
+) -> _Plan:
     capabilities = backend.capabilities
     if options.retention.legal_hold and not capabilities.legal_hold:
         raise UsageError(f"--legal-hold: the {backend.name} backend does not offer it")
@@ -184,10 +189,7 @@ def _plan(scenario: Scenario, backend: Backend, hosted: HostedStore | None, opti
     retention = backend.retention_for(options.retention)
     if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
         raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
-    bytes_max = scenario.archived_max()[1]
-    check(retention, options.guards, bytes_max, backend.server_now)
-    if hosted is not None:
-        _check_space(hosted, bytes_max)
+    check(retention, options.guards, scenario.archived_max()[1] * platforms, backend.server_now)
     cores = _worker_cores(profile.shares_host)
     watched = Watched(
         endpoints=(hosted.endpoint,) if hosted is not None else profile.endpoints if profile.protocol == "s3" else (),
@@ -195,6 +197,7 @@ def _plan(scenario: Scenario, backend: Backend, hosted: HostedStore | None, opti
         shares_host=profile.shares_host,
         pid=hosted.pid if hosted is not None else None,
         platform=hosted.platform if hosted is not None else None,
+        is_one_of_several=platforms > 1,
     )
     devices = options.devices
     roles = hosted.disk_roles() if hosted is not None else {}
@@ -271,14 +274,11 @@ def _begin(plan: _Plan, comparison: str | None, ledger: Ledger, observer: Observ
     )
     sampler = ResourceSampler(plan.sources)
     workers = WorkerProcesses(plan.workers, plan.pinned_cores)
-    run = _Run(
+    return _Run(
         plan, ledger, place, database, sampler, workers, Coordinator(setting, workers, sampler, plan.workers),
         ObjectNumbers(content_seed), observer, RunOutcome(plan.run_id, database.path),
         lock_is_to_be_read=retention.locks and stores_content,
     )  # fmt: skip
-    sampler.start()
-    run.tell_problems()
-    return run
 
 
 def _record(plan: _Plan, location: Location, content_seed: int, comparison: str | None) -> RunRecord:
@@ -326,6 +326,10 @@ class _Run:
     lock_is_to_be_read: bool
     archived_bytes: int = 0
 
+    def start_watching(self) -> None:
+        self.sampler.start()
+        self._tell_problems()
+
     def carry_out(self, phase: Phase) -> None:
         """One phase; what goes wrong ends this run, and is in its outcome."""
         try:
@@ -354,7 +358,7 @@ class _Run:
             outcome.failure = outcome.failure or str(error)
         self.database.close()
 
-    def tell_problems(self) -> None:
+    def _tell_problems(self) -> None:
         """Report each source of resource samples that cannot be read, once."""
         for found in self.sampler.take_problems():
             self.database.add_source_problem(found.source, found.at, found.problem)
@@ -454,7 +458,7 @@ class _Run:
 
     def _store_samples(self) -> None:
         self.database.add_samples(self.sampler.take_unstored())
-        self.tell_problems()
+        self._tell_problems()
 
 
 def _size(path: Path) -> int:
@@ -482,14 +486,18 @@ def _pin(hosted: HostedStore, worker_cores: Sequence[int]) -> None:
             return
 
 
-def _check_space(hosted: HostedStore, bytes_max: int) -> None:
-    free = shutil.disk_usage(hosted.data_dir).free
-    if bytes_max + SPACE_RESERVE_BYTES > free:
-        raise NotEnoughSpace(
-            f"this run may archive up to {format_bytes(bytes_max)}, but {hosted.data_dir} has only "
-            f"{format_bytes(free)} free; use --quick, fewer cells (--set object_sizes=8KiB), or another disk "
-            "(ARCHIVER_HOME)"
-        )
+def _check_space(stores: Sequence[HostedStore], bytes_max: int) -> None:
+    """``bytes_max`` for each; stores on one file system share what is free there."""
+    together = Counter(os.stat(store.data_dir).st_dev for store in stores)
+    for store in stores:
+        free = shutil.disk_usage(store.data_dir).free
+        wanted = bytes_max * together[os.stat(store.data_dir).st_dev]
+        if wanted + SPACE_RESERVE_BYTES > free:
+            raise NotEnoughSpace(
+                f"this may archive up to {format_bytes(wanted)}, but {store.data_dir} has only {format_bytes(free)} "
+                "free; use --quick, fewer cells (--set object_sizes=8KiB), fewer platforms, or another disk "
+                "(ARCHIVER_HOME)"
+            )
 
 
 def _settings(plan: _Plan) -> dict[str, Any]:
@@ -509,6 +517,7 @@ def _settings(plan: _Plan) -> dict[str, Any]:
         "checksum": profile.checksum,
         "payload_signing": profile.payload_signing,
         "objects_per_transaction_max": profile.objects_per_transaction_max,
+        "platform_started": plan.hosted is not None,
         "watched": [source.name for source in plan.sources],
         "disk_roles": dict(plan.server.disk_roles),
         "disk_speeds": dict(plan.server.disk_speeds),

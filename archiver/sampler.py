@@ -1,7 +1,8 @@
 """Asks every source of server resource usage once a second and at every phase's edges, on the run's clock.
 
-One idea: each source has a thread of its own, so that a slow one delays no other; one that fails is reported once, left
-out at the edges, and asked again until it answers.
+One idea: each source has a thread of its own, which alone asks it. Whoever wants a sample now says so and waits a
+moment; so a slow source delays nobody, and one that fails is reported once, left out at the edges, and asked again
+until it answers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from archiver.watch.source import Source, WatchError
 from results.resources import SampleRow, Timeline
 
 PERIOD_SECONDS = 1.0
+EDGE_SECONDS_MAX = 0.25  # that a phase waits for its edges to be sampled
+LAST_SECONDS_MAX = 5.0  # that a run waits for its last sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,35 +33,24 @@ class ResourceSampler:
     """Keeps the samples of several sources."""
 
     def __init__(self, sources: Sequence[Source], period_seconds: float = PERIOD_SECONDS) -> None:
-        self._period_seconds = period_seconds
-        self._watched = [_Watched(source) for source in sources]
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._run, args=(each,), name=f"watch {each.source.name}", daemon=True)
-            for each in self._watched
-        ]
+        self._watched = [_Watched(source, period_seconds) for source in sources]
 
     def start(self) -> None:
-        """Take the first sample of every source, then one a second."""
+        """Take the first sample of every source, then one each period."""
         for each in self._watched:
-            each.take()
-        for thread in self._threads:
-            thread.start()
+            each.thread.start()
+        self._take(LAST_SECONDS_MAX)
 
     def stop(self) -> None:
         """Take a last sample, late enough for every source to have counted everything, and end."""
-        late_seconds = max((each.source.counts_late_seconds for each in self._watched if not each.failing), default=0.0)
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-        time.sleep(late_seconds)
-        self.take()
+        time.sleep(max((each.counts_late_seconds for each in self._watched), default=0.0))
+        self._take(LAST_SECONDS_MAX)
+        for each in self._watched:
+            each.end()
 
     def take(self) -> None:
-        """Take one sample now, of every source that answered when it was last asked."""
-        for each in self._watched:
-            if not each.failing:
-                each.take()
+        """Take one sample now, of every source that answered when it was last asked and answers soon."""
+        self._take(EDGE_SECONDS_MAX)
 
     def timelines(self) -> dict[str, Timeline]:
         """Everything seen so far, by source."""
@@ -72,49 +64,97 @@ class ResourceSampler:
         """Problems not handed out before: at most one of each source."""
         return [problem for each in self._watched if (problem := each.take_problem())]
 
-    def _run(self, each: _Watched) -> None:
-        while not self._stop.wait(self._period_seconds):
-            each.take()
+    def _take(self, seconds_max: float) -> None:
+        deadline = time.monotonic() + seconds_max
+        tickets = [(each, each.ask()) for each in self._watched if not each.failing]
+        for each, ticket in tickets:
+            each.wait_for(ticket, deadline)
 
 
 @dataclass(slots=True)
 class _Watched:
-    """One source and what it has said."""
+    """One source, its thread, and what it has said."""
 
     source: Source
+    period_seconds: float
     failing: bool = False
+    thread: threading.Thread = field(init=False)
+    _asked: int = 0  # how often somebody wanted a sample
+    _answered: int = 0  # up to which of these there is one, or a failure
+    _ended: bool = False
     _samples: list[SampleRow] = field(default_factory=list)
     _stored: int = 0
     _problem: SourceProblem | None = None
     _problem_told: bool = False
-    _asking: threading.Lock = field(default_factory=threading.Lock)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def take(self) -> None:
-        with self._asking:
-            before_ns = time.monotonic_ns()
-            try:
-                reading = self.source.read()
-            except WatchError as failed:
-                self.failing = True
-                self._problem = self._problem or SourceProblem(self.source.name, time.time(), str(failed))
-                return
-            # What was read lay between the two instants: the middle errs least.
-            at_ns = (before_ns + time.monotonic_ns()) // 2
-            at = time.time() - (time.monotonic_ns() - at_ns) / 1e9
-            self.failing = False
-            self._samples.append(SampleRow(self.source.name, at, at_ns, reading))
+    def __post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._run, name=f"watch {self.source.name}", daemon=True)
+
+    @property
+    def counts_late_seconds(self) -> float:
+        return 0.0 if self.failing else self.source.counts_late_seconds
+
+    def ask(self) -> int:
+        """Want a sample now; the number to wait for it by."""
+        with self._changed:
+            self._asked += 1
+            self._changed.notify_all()
+            return self._asked
+
+    def wait_for(self, ticket: int, deadline: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._answered >= ticket, max(0.0, deadline - time.monotonic()))
+
+    def end(self) -> None:
+        """Let the thread go; one that is in the middle of asking goes with the process."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self.thread.join(EDGE_SECONDS_MAX)
 
     def samples(self) -> list[SampleRow]:
-        with self._asking:
+        with self._changed:
             return list(self._samples)
 
     def take_unstored(self) -> list[SampleRow]:
-        with self._asking:
+        with self._changed:
             fresh = self._samples[self._stored :]
             self._stored = len(self._samples)
             return fresh
 
     def take_problem(self) -> SourceProblem | None:
-        with self._asking:
+        with self._changed:
             told, self._problem_told = self._problem_told, self._problem is not None
             return None if told else self._problem
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ended or self._asked > self._answered, self.period_seconds)
+                if self._ended:
+                    return
+                ticket = self._asked
+            found = self._read()
+            with self._changed:
+                self.failing = isinstance(found, SourceProblem)
+                if isinstance(found, SourceProblem):
+                    self._problem = self._problem or found
+                else:
+                    self._samples.append(found)
+                self._answered = ticket
+                self._changed.notify_all()
+
+    def _read(self) -> SampleRow | SourceProblem:
+        before_ns = time.monotonic_ns()
+        try:
+            reading = self.source.read()
+        except WatchError as failed:
+            return SourceProblem(self.source.name, time.time(), str(failed))
+        except Exception as unforeseen:  # noqa: BLE001 - whatever a server says, it must not end a run
+            problem = f"{self.source.name}: what came cannot be understood ({type(unforeseen).__name__}: {unforeseen})"
+            return SourceProblem(self.source.name, time.time(), problem)
+        # What was read lay between the two instants: the middle errs least.
+        at_ns = (before_ns + time.monotonic_ns()) // 2
+        at = time.time() - (time.monotonic_ns() - at_ns) / 1e9
+        return SampleRow(self.source.name, at, at_ns, reading)

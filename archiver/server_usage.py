@@ -6,6 +6,7 @@ that knows it best. What nobody said stays None.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,9 @@ from results.resources import QUANTITIES, Timeline
 _BUSY = ("cpu_user_seconds", "cpu_system_seconds")
 _ALL = (*_BUSY, "cpu_iowait_seconds", "cpu_steal_seconds", "cpu_idle_seconds")
 LOOPBACK = "lo"
+# What these move is counted again on the devices and interfaces below them.
+_ABOVE_DISKS = re.compile(r"dm-|md|bcache|loop|ram|zram|sr\d|fd\d")
+_ABOVE_LINKS = re.compile(r"bond|team|br-|br\d|bridge|veth|docker|virbr|cni|flannel|tun|tap|vlan|dummy|ifb|.+\.\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ def server_usage(
     timelines: Mapping[str, Timeline], view: ServerView, work: Work, from_ns: int, to_ns: int
 ) -> ServerUsage | None:
     """What was used between two instants; None where no source covers them."""
-    covering = [timeline for timeline in timelines.values() if timeline.covers(from_ns, to_ns)]
+    covering = {name: each for name, each in timelines.items() if each.covers(from_ns, to_ns)}
     if not covering:
         return None
     span = _Span(covering, from_ns, to_ns)
@@ -78,7 +82,7 @@ def server_usage(
         store_syncs=span.used("store_syncs"),
         disks=tuple(disks),
         links=tuple(links),
-        overlap=min(timeline.overlap(from_ns, to_ns) for timeline in covering),
+        overlap=min(timeline.overlap(from_ns, to_ns) for timeline in covering.values()),
     )
 
 
@@ -94,7 +98,7 @@ def read_bytes(timelines: Mapping[str, Timeline], view: ServerView, from_ns: int
 class _Span:
     """Several sources over one time. An item of a source is told from another source's by the source's place."""
 
-    timelines: Sequence[Timeline]
+    timelines: Mapping[str, Timeline]
     from_ns: int
     to_ns: int
 
@@ -103,8 +107,17 @@ class _Span:
         return (self.to_ns - self.from_ns) / 1e9
 
     def used(self, quantity: str) -> dict[str, float]:
-        """By item, of the first source that knows the quantity."""
-        return next(iter(self._each(quantity)), {})
+        """By item, of the first kind of source that knows the quantity, all its sources together: other kinds tell of
+        the same processes again."""
+        found: dict[str, float] = {}
+        kind = None
+        for name, timeline in self.timelines.items():
+            grown = timeline.used(quantity, self.from_ns, self.to_ns)
+            if grown and kind in (None, _kind(name)):
+                kind = _kind(name)
+                for item, value in grown.items():
+                    found[item] = found.get(item, 0.0) + value
+        return found
 
     def total(self, quantity: str) -> float | None:
         grown = self.used(quantity)
@@ -120,14 +133,15 @@ class _Span:
         return None if seconds is None else seconds / self.seconds * 100
 
     def gauge(self, quantity: str, fold: Callable[[list[float]], float]) -> float | None:
-        """Of the first source that knows it, over time, its items summed."""
+        """Folded over time, and summed over items and sources as in ``used``."""
         assert not QUANTITIES[quantity].counter
-        for timeline in self.timelines:
+        total, kind = None, None
+        for name, timeline in self.timelines.items():
             steps = timeline.series(quantity, self.from_ns, self.to_ns)
             values = [sum(step.values.values()) for step in steps if step.values]
-            if values:
-                return fold(values)
-        return None
+            if values and kind in (None, _kind(name)):
+                kind, total = _kind(name), (total or 0.0) + fold(values)
+        return total
 
     def cores(self, quantities: Sequence[str]) -> dict[str, float]:
         """Seconds of each core of each host in these states, summed."""
@@ -141,7 +155,7 @@ class _Span:
     def disks(self, view: ServerView) -> list[DiskUsage]:
         found = []
         for place, timeline in enumerate(
-            t for t in self.timelines if t.used("disk_busy_seconds", self.from_ns, self.to_ns)
+            t for t in self.timelines.values() if t.used("disk_busy_seconds", self.from_ns, self.to_ns)
         ):
             by = {
                 quantity: timeline.used(quantity, self.from_ns, self.to_ns)
@@ -149,6 +163,8 @@ class _Span:
                 if quantity.startswith("disk_")
             }
             for device, busy in by["disk_busy_seconds"].items():
+                if _ABOVE_DISKS.match(device) and device not in view.disk_roles:
+                    continue
                 moved = by["disk_read_bytes"].get(device, 0.0) + by["disk_write_bytes"].get(device, 0.0)
                 requests = by["disk_reads"].get(device, 0.0) + by["disk_writes"].get(device, 0.0)
                 waited = by["disk_request_seconds"].get(device)
@@ -170,13 +186,13 @@ class _Span:
         """Loopback where client and server share the host, every other interface where they do not."""
         found = []
         for place, timeline in enumerate(
-            t for t in self.timelines if t.used("network_send_bytes", self.from_ns, self.to_ns)
+            t for t in self.timelines.values() if t.used("network_send_bytes", self.from_ns, self.to_ns)
         ):
             sent = timeline.used("network_send_bytes", self.from_ns, self.to_ns)
             received = timeline.used("network_receive_bytes", self.from_ns, self.to_ns)
             speeds = timeline.last("network_speed_bytes_per_second", self.to_ns)
             for interface in sent:
-                if (interface == LOOPBACK) is not view.shares_host:
+                if (interface == LOOPBACK) is not view.shares_host or _ABOVE_LINKS.match(interface):
                     continue
                 speed = view.link_speed_bytes_per_second or speeds.get(interface)
                 # What loopback sends it also receives: one direction is all that travels.
@@ -194,8 +210,14 @@ class _Span:
 
     def _each(self, quantity: str) -> list[dict[str, float]]:
         """Of every source that knows it."""
-        every = (timeline.used(quantity, self.from_ns, self.to_ns) for timeline in self.timelines)
+        every = (timeline.used(quantity, self.from_ns, self.to_ns) for timeline in self.timelines.values())
         return [grown for grown in every if grown]
+
+
+def _kind(source: str) -> str:
+    """pid and name are one kind: processes of this machine."""
+    kind = source.partition(":")[0]
+    return "pid" if kind == "name" else kind
 
 
 def _named(item: str, place: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,7 +139,7 @@ class MinioBackend(S3Backend):
             details.update(self._cluster())
             node = self._scraped(_NODE_PATH, {_PARITY, _VERSION})
             version = next((labels["version"] for labels, _ in node.get(_VERSION, ()) if labels.get("version")), None)
-            if _PARITY in node:
+            if _PARITY in node and isfinite(node[_PARITY][0][1]):
                 details["parity_drives"] = int(node[_PARITY][0][1])
         except ScrapeError as error:
             details["metrics"] = str(error)
@@ -187,7 +188,12 @@ def read_token(path: Path) -> str:
 
 
 def _details(form: _Form, series: Series) -> dict[str, int]:
-    details = {detail: int(value) for detail, metric in form.wholes.items() for _, value in series.get(metric, ())}
+    details = {
+        detail: int(value)
+        for detail, metric in form.wholes.items()
+        for _, value in series.get(metric, ())
+        if isfinite(value)
+    }
     online = _by_set(series, form.online)
     if online:
         details["erasure_sets"] = len(online)

@@ -58,9 +58,11 @@ class MeasuredRun:
         return str(self.row["id"])
 
     @property
-    def platform(self) -> tuple[str, str]:
-        """Name and protocol."""
-        return self.row["platform"]["name"], self.row["platform"]["protocol"]
+    def platform(self) -> tuple[str, str, str]:
+        """Name, protocol and, unless Archiver started it (on another port each time), address."""
+        platform = self.row["platform"]
+        started = self.row["settings"].get("platform_started")
+        return platform["name"], platform["protocol"], "" if started else ", ".join(platform.get("endpoints", ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ def compare_runs(runs: Sequence[MeasuredRun]) -> Comparison:
     columns, overall = [], []
     for other in sides[1:]:
         marks = [] if interleaved else [NOT_INTERLEAVED]
-        marks += _unlike(first, other)
+        marks += [*_unlike(first, other), *_unmatched(first, other)]
         evidence = _evidence(first, other)
         ratios = _ratios(evidence)
         columns.append(ratios)
@@ -175,16 +177,23 @@ def compare_runs(runs: Sequence[MeasuredRun]) -> Comparison:
 
 def _sides(runs: Sequence[MeasuredRun]) -> tuple[Side, ...]:
     """Runs by platform in the order in which platforms were named; labelled by what tells them apart."""
-    groups: dict[tuple[str, str], list[MeasuredRun]] = {}
+    groups: dict[tuple[str, str, str], list[MeasuredRun]] = {}
     for run in runs:
         groups.setdefault(run.platform, []).append(run)
     if len(groups) == 1:
         return tuple(_side(run.id, [run]) for run in runs)
-    names = Counter(name for name, _ in groups)
-    return tuple(
-        _side(name if names[name] == 1 else protocol if len(names) == 1 else f"{name} through {protocol}", group)
-        for (name, protocol), group in groups.items()
-    )
+    return tuple(_side(_label(platform, list(groups)), group) for platform, group in groups.items())
+
+
+def _label(platform: tuple[str, str, str], others: Sequence[tuple[str, str, str]]) -> str:
+    """The name, or as much more as tells it from the others."""
+    name, protocol, address = platform
+    same = [other for other in others if other[0] == name]
+    if len(same) == 1:
+        return name
+    if len({other[1] for other in same}) == len(same):
+        return protocol if len(same) == len(others) else f"{name} through {protocol}"
+    return f"{name} at {address or 'this machine'}"
 
 
 def _side(label: str, runs: Iterable[MeasuredRun]) -> Side:
@@ -209,6 +218,16 @@ def _unlike(first: Side, other: Side) -> list[str]:
         for run in side.runs[1:]:
             marks += differences(side.runs[0].row, run.row, (side.runs[0].id, run.id), pooled=True)
     return marks
+
+
+def _unmatched(first: Side, other: Side) -> list[str]:
+    """Cells that only one of them measured."""
+    lone = {side.label: side.cells.keys() - another.cells.keys() for side, another in ((first, other), (other, first))}
+    return [
+        f"{len(keys)} cell{'s' if len(keys) > 1 else ''} measured on {label} only"
+        for label, keys in lone.items()
+        if keys
+    ]
 
 
 def _interleaved(sides: Sequence[Side]) -> bool:
@@ -250,6 +269,7 @@ def _pairs(ours: MatrixCell, theirs: MatrixCell, notes: tuple[str, ...]) -> _Evi
         ("no pair", not pairs),
         ("errors", any(result.errors for result in both)),
         ("limited by the client", any(result.limited_by == "client" for result in both)),
+        ("limited by the machine", any(result.limited_by == "host cpu" for result in both)),
         ("a rate of zero", any(not result.objects_per_second for result in both)),
     )
     unfit = next((reason for reason, applies in reasons if applies), "")

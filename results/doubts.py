@@ -100,19 +100,22 @@ def doubts(database: RunDatabase) -> list[str]:
 
 
 def _from_memory(results: Sequence[Result]) -> list[str]:
-    """Whether what was acknowledged had reached the device by then, as far as that can be seen."""
-    seen = [
-        (r.bytes, r.server.disk_write_bytes)
-        for r in results
-        if r.operation == "archive" and r.server is not None and r.server.disk_write_bytes is not None
-    ]
-    acknowledged, written = sum(size for size, _ in seen), sum(size for _, size in seen)
-    if written >= WRITTEN_SHARE_MIN * acknowledged:
+    """Whether what was acknowledged had reached the device by then, as far as that can be seen; by size, since small
+    objects write many times their bytes."""
+    sums: dict[int, tuple[int, int]] = {}
+    for r in results:
+        if r.operation == "archive" and r.server is not None and r.server.disk_write_bytes is not None:
+            archived, written = sums.get(r.object_bytes, (0, 0))
+            sums[r.object_bytes] = (archived + r.bytes, written + r.server.disk_write_bytes)
+    short = {size: pair for size, pair in sums.items() if pair[1] < WRITTEN_SHARE_MIN * pair[0]}
+    if not short:
         return []
+    acknowledged, written = (sum(pair[place] for pair in short.values()) for place in (0, 1))
     return [
-        f"acknowledged from memory: of {format_bytes(acknowledged)} archived, the device had written "
-        f"{format_bytes(written)} when their phases ended; a power failure would take the rest, and the rates do not "
-        "compare with those of a platform that syncs"
+        f"acknowledged from memory: of {format_bytes(acknowledged)} archived in objects of "
+        f"{', '.join(map(format_size, sorted(short)))}, the device had written {format_bytes(written)} when their "
+        "phases ended; a power failure would take the rest, and the rates do not compare with those of a platform that "
+        "syncs"
     ]
 
 
@@ -140,6 +143,8 @@ def _more_clients_less(results: Sequence[Result]) -> list[str]:
         if not fewer:
             continue
         best = max(fewer, key=lambda other: cells[other].objects_per_second)
+        if any(result.errors for result in (*cell.repetitions, *cells[best].repetitions)):
+            continue
         gain = cell.objects_per_second / (cells[best].objects_per_second or math.inf)
         rates = (
             f"{_cell(cell.repetitions[0])}: {cells[best].objects_per_second:,.0f} objects/s with {best.clients} "
@@ -147,7 +152,7 @@ def _more_clients_less(results: Sequence[Result]) -> list[str]:
         )
         if gain < FALLS_BELOW:
             found.append(f"throughput falls as clients are added ({rates}): past its best point the platform contends")
-        elif gain < NO_GAIN_BELOW and not any(result.limited_by for result in cell.repetitions):
+        elif gain < NO_GAIN_BELOW and all(r.server and not r.limited_by for r in cell.repetitions):
             found.append(
                 f"more clients bring nothing, and no resource that was watched is near saturation ({rates}): the "
                 "platform waits on something else, such as a lock, one writer, or a resource that is not watched"

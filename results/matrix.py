@@ -22,6 +22,7 @@ ERRORS = "some operations failed (see the table of errors); failed attempts are 
 UNSETTLED = "unsettled: the limits of the cell came before its mean session time was known within 5%"
 UNSTEADY = "unsteady: the rate changed while it was measured; see the doubts"
 CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
+HOST_LIMITED = "every core of the machine was busy: whatever ran there shares this number"
 
 
 class CellKey(NamedTuple):
@@ -60,6 +61,7 @@ class MatrixCell:
             (UNSETTLED, not all(result.settled for result in self.repetitions)),
             (UNSTEADY, any(result.unsteady for result in self.repetitions)),
             (CLIENT_LIMITED, any(result.limited_by == "client" for result in self.repetitions)),
+            (HOST_LIMITED, any(result.limited_by == "host cpu" for result in self.repetitions)),
         )
         return tuple(doubt for doubt, present in found if present)
 

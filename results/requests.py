@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from results.database import PhaseTimes, RunDatabase
-from results.resources import SILENCE_SECONDS_MAX, Timeline
+from results.resources import Timeline
 
 SHARE_IN_TIME = 0.99  # of the server's requests: what the bound that is shown holds at least
 
@@ -56,8 +56,10 @@ def request_counts(database: RunDatabase, timelines: Mapping[str, Timeline]) -> 
     timeline = _counting(timelines, phases)
     if timeline is None:
         return ()
-    # To the source's last word: some count a request only after it was answered.
-    counted = timeline.counted("requests", phases[0].start_ns, timeline.end_ns)
+    # To the source's last word, as some count a request only after it was answered; but what a phase asked that was
+    # cut short is in nobody's numbers.
+    whole = len(phases) >= database.run()["phases_planned"]
+    counted = timeline.counted("requests", phases[0].start_ns, timeline.end_ns if whole else phases[-1].end_ns)
     ours = _Ours(database)
     sent = ours.sent()
     found = []
@@ -94,9 +96,9 @@ def _counting(timelines: Mapping[str, Timeline], phases: list[PhaseTimes]) -> Ti
     that it was not asked for would seem to be missing."""
     if not phases:
         return None
-    asked_again_ns = phases[-1].end_ns + round(SILENCE_SECONDS_MAX * 1e9)
     for timeline in timelines.values():
-        if timeline.covers(phases[0].start_ns, asked_again_ns) and timeline.last("requests", asked_again_ns):
+        # A sum of all kinds of requests, under no name, compares with nothing.
+        if timeline.reaches(phases[0].start_ns, phases[-1].end_ns) and any(timeline.last("requests", timeline.end_ns)):
             return timeline
     return None
 

@@ -16,7 +16,7 @@ Reading = Mapping[str, Mapping[str, float]]  # quantity -> item (core, device, i
 
 # What a counter grew in the few milliseconds between two samples is mostly its own grain.
 STEP_SECONDS_MIN = 0.5
-SILENCE_SECONDS_MAX = 3.0  # after a source's last sample its values are taken to stand still so long, and no longer
+SILENCE_SECONDS_MAX = 3.0  # between two samples of a source: longer, and nobody knows when what happened
 
 
 class Quantity(NamedTuple):
@@ -111,11 +111,15 @@ class Timeline:
         """The last sample's instant."""
         return self._at[-1]
 
+    def reaches(self, from_ns: int, to_ns: int) -> bool:
+        """Whether there are samples at both ends of this time, whatever lies between."""
+        return bool(self._samples) and self._at[0] <= from_ns < to_ns <= self._at[-1]
+
     def covers(self, from_ns: int, to_ns: int) -> bool:
-        """Whether the samples reach over this time."""
-        if not self._samples or from_ns >= to_ns:
-            return False
-        return self._at[0] <= from_ns and to_ns - self._at[-1] <= SILENCE_SECONDS_MAX * 1e9
+        """Whether the samples reach over this time without a silence: else nobody knows when what happened."""
+        return self.reaches(from_ns, to_ns) and all(
+            b.monotonic_ns - a.monotonic_ns <= SILENCE_SECONDS_MAX * 1e9 for a, b in self._pairs(from_ns, to_ns)
+        )
 
     def overlap(self, from_ns: int, to_ns: int) -> float:
         """The share of this time in the time between the samples around it, 0-1: 1 where both its ends were sampled.
@@ -129,9 +133,10 @@ class Timeline:
 
     def used(self, quantity: str, from_ns: int, to_ns: int) -> dict[str, float]:
         """How much each item of a counter grew; empty where the samples do not reach or have no such quantity."""
+        return self._grown(quantity, from_ns, to_ns) if self.covers(from_ns, to_ns) else {}
+
+    def _grown(self, quantity: str, from_ns: int, to_ns: int) -> dict[str, float]:
         grown: dict[str, float] = {}
-        if not self.covers(from_ns, to_ns):
-            return grown
         for a, b in self._pairs(from_ns, to_ns):
             share = (min(b.monotonic_ns, to_ns) - max(a.monotonic_ns, from_ns)) / (b.monotonic_ns - a.monotonic_ns)
             for item, increment in _increments(quantity, a, b).items():
@@ -140,10 +145,10 @@ class Timeline:
 
     def counted(self, quantity: str, from_ns: int, to_ns: int) -> dict[str, float]:
         """As ``used``, but from the last sample before to the first one after: whole numbers, where nothing was under
-        way at either end."""
-        if not self.covers(from_ns, to_ns):
+        way at either end. A silence between loses nothing of a counter."""
+        if not self.reaches(from_ns, to_ns):
             return {}
-        return self.used(quantity, *self._around(from_ns, to_ns))
+        return self._grown(quantity, *self._around(from_ns, to_ns))
 
     def spread(self, quantity: str, from_ns: int, to_ns: int) -> dict[str, Spread]:
         """Mean, 95th percentile and maximum per item, from sample to sample; empty as for ``used``."""
@@ -166,7 +171,7 @@ class Timeline:
     def series(self, quantity: str, from_ns: int, to_ns: int) -> list[Step]:
         """Values per item from sample to sample: rates per second of a counter, a gauge as it was at each sample."""
         if QUANTITIES[quantity].counter:
-            return list(self._steps(quantity, from_ns, to_ns))
+            return self._steps(quantity, from_ns, to_ns)
         before = max(0, bisect_right(self._at, from_ns) - 1)
         return [
             Step(max(at, from_ns), max(at, from_ns), dict(sample.reading.get(quantity, {})))
@@ -174,21 +179,20 @@ class Timeline:
             if at <= to_ns
         ]
 
-    def _steps(self, quantity: str, from_ns: int, to_ns: int) -> Iterator[Step]:
+    def _steps(self, quantity: str, from_ns: int, to_ns: int) -> list[Step]:
         """Samples that lie close together (a phase's edge beside a second) make one step."""
-        grown: dict[str, float] = {}
-        begun_ns = ended_ns = None
-        is_first = True
+        pieces: list[tuple[int, int, dict[str, float]]] = []
         for a, b in self._pairs(from_ns, to_ns):
-            begun_ns = a.monotonic_ns if begun_ns is None else begun_ns
-            ended_ns = b.monotonic_ns
-            for item, increment in _increments(quantity, a, b).items():
-                grown[item] = grown.get(item, 0.0) + increment
-            if ended_ns - begun_ns >= STEP_SECONDS_MIN * 1e9:
-                yield _step(begun_ns, ended_ns, grown, from_ns, to_ns)
-                grown, begun_ns, is_first = {}, None, False
-        if begun_ns is not None and ended_ns is not None and is_first:  # all there is is short
-            yield _step(begun_ns, ended_ns, grown, from_ns, to_ns)
+            increments = _increments(quantity, a, b)
+            last = pieces[-1] if pieces else None
+            if last is None or last[1] - last[0] >= STEP_SECONDS_MIN * 1e9:
+                pieces.append((a.monotonic_ns, b.monotonic_ns, increments))
+            else:
+                pieces[-1] = _joined(last, b.monotonic_ns, increments)
+        if len(pieces) > 1 and pieces[-1][1] - pieces[-1][0] < STEP_SECONDS_MIN * 1e9:
+            _, ended_ns, increments = pieces.pop()
+            pieces[-1] = _joined(pieces[-1], ended_ns, increments)
+        return [_step(begun_ns, ended_ns, grown, from_ns, to_ns) for begun_ns, ended_ns, grown in pieces]
 
     def last(self, quantity: str, at_ns: int) -> dict[str, float]:
         """What a quantity was in the newest sample not after an instant that has it."""
@@ -211,6 +215,14 @@ class Timeline:
                 return
             if b.monotonic_ns > a.monotonic_ns:
                 yield a, b
+
+
+def _joined(
+    piece: tuple[int, int, dict[str, float]], ended_ns: int, increments: Mapping[str, float]
+) -> tuple[int, int, dict[str, float]]:
+    begun_ns, _, grown = piece
+    items = dict.fromkeys([*grown, *increments])
+    return begun_ns, ended_ns, {item: grown.get(item, 0.0) + increments.get(item, 0.0) for item in items}
 
 
 def _step(begun_ns: int, ended_ns: int, grown: Mapping[str, float], from_ns: int, to_ns: int) -> Step:

@@ -499,7 +499,8 @@ def _limit_cells(results: Sequence[Result]) -> tuple[Cell, ...]:
 
 
 def _limited_by(result: Result) -> str:
-    if result.limited_by is None and result.server is None:
+    judged = any(each.decisive and each.resource != "client" for each in result.utilisations)
+    if result.limited_by is None and not judged:
         return "not known: the server was not watched"
     return result.limited_by or "nothing: latency, add clients"
 

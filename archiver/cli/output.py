@@ -43,7 +43,7 @@ def document(database: RunDatabase) -> dict[str, Any]:
         "requests": [each.document() for each in request_counts(database, database.timelines())],
     }
     results = database.results()
-    failed = run["verdict"] in ("fail", "interrupted") or any(result.errors for result in results)
+    failed = run["verdict"] in ("fail", "interrupted", None) or any(result.errors for result in results)
     return run_document(facts, results, verdict="fail" if failed else "none")
 
 

@@ -53,11 +53,9 @@ def start(name: str, data: Path | None, port: int) -> None:
     Example:
         archiver platform start minio
     """
-    known = registry.find(name)
-    if known is not None and known.is_up():
-        raise UsageError(f"{name} is up already on {known.server.endpoint}; stop it: archiver platform stop {name}")
-    server = servers.start(name, (data if data is not None else registry.folder_of(name)).absolute(), port=port)
-    registry.add(server)
+    with registry.starting(name):
+        server = servers.start(name, (data if data is not None else registry.folder_of(name)).absolute(), port=port)
+        registry.add(server)
     click.echo(f"{name} listens on {server.endpoint} (process {server.pid}), data in {server.folder}\n")
     click.echo(f'  use it    eval "$(archiver platform environment {name})"')
     click.echo(f"            archiver run dr550 --quick --endpoint {server.endpoint}")
@@ -101,8 +99,8 @@ def stop(name: str) -> None:
         archiver platform stop minio
     """
     entry = registry.entry(name)
-    entry.stop()
-    click.echo(f"{name}: stopped; its data is in {entry.server.folder}")
+    was_up = entry.stop()
+    click.echo(f"{name}: {'stopped' if was_up else 'had ended before'}; its data is in {entry.server.folder}")
 
 
 @platform.command("list")

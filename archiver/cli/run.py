@@ -19,12 +19,12 @@ from archiver.cli.compare import show as show_comparison
 from archiver.cli.output import print_left_behind, print_run, run_json
 from archiver.cli.parameters import DURATION, INSTANT, LINK_SPEED, SIZE, tsm_options
 from archiver.cli.progress import Progress
-from archiver.errors import UsageError
+from archiver.errors import ResultsError, UsageError
 from archiver.home import ledger_path, runs_dir
 from archiver.ledger import Ledger
 from archiver.platforms import PLATFORMS, PlatformOptions, open_backend
 from archiver.retention import Guards, Retention, RetentionMode, RetentionWish, check, latest_date
-from archiver.run import Devices, RunOptions, execute
+from archiver.run import Devices, RunOptions, RunOutcome, execute
 from archiver.sizes import format_bytes, format_duration, format_instant, parse_size
 from archiver.watch.choosing import KINDS, WatchOptions
 from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
@@ -36,6 +36,7 @@ from scenarios.model import Scenario
 from scenarios.reader import read_scenario
 
 _Value = TypeVar("_Value")
+_NO_CATALOGUE = "--catalogue-dir: only the embedded store has one, and it is not measured here"
 _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 
 
@@ -193,38 +194,38 @@ def run(**given: Any) -> None:  # fmt: skip
         allow_large_sessions=given["allow_large_sessions"],
     )
     _refuse_options_of_other_backends(given["backend"])
+    chosen: Sequence[str | None] = given["platforms"] or (None,)
+    platforms = len(chosen)
+    if len(set(chosen)) < platforms:
+        raise UsageError("--platform: the same one twice; repetitions are --repeat")
+    if given["catalogue_dir"] and (given["endpoints"] or given["tsm_server"] or not {None, "embedded"} & set(chosen)):
+        raise UsageError(_NO_CATALOGUE)
     modes = backends.load(given["backend"]).capabilities.retention_modes
     options = _options(given)
     retention = _expected_retention(options, RetentionMode(modes[0]) if modes else RetentionMode.NONE)
     if given["dry_run"]:
-        check(retention, options.guards, scenario.archived_max()[1], time.time())
+        check(retention, options.guards, scenario.archived_max()[1] * platforms, time.time())
         _print_plan(scenario)
-        for line in _left_behind(scenario, retention, options.guards):
+        for line in _left_behind(scenario, retention, options.guards, platforms):
             click.echo(line)
         return
     if given["op_log"] is not None:
         _make_folder(given["op_log"])
     say = not given["quiet"]
     if say:
-        for line in _left_behind(scenario, retention, options.guards):
+        for line in _left_behind(scenario, retention, options.guards, platforms):
             click.echo(line, err=True)
-    chosen: Sequence[str | None] = given["platforms"] or (None,)
-    if len(set(chosen)) < len(chosen):
-        raise UsageError("--platform: the same one twice; repetitions are --repeat")
     given_platform = _platform_options(given)
     with ExitStack() as stack:
         opened = [stack.enter_context(open_backend(given["backend"], each, given_platform)) for each in chosen]
         if given["catalogue_dir"] and not any(hosted and hosted.platform == "embedded" for _, hosted in opened):
-            raise UsageError("--catalogue-dir: only the embedded store has one, and it is not measured here")
-        progress = stack.enter_context(Progress(scenario, len(chosen), enabled=say))
+            raise UsageError(_NO_CATALOGUE)
+        progress = stack.enter_context(Progress(scenario, platforms, enabled=say))
         outcomes = execute(scenario, opened, options, Ledger(ledger_path()), progress)
     databases = [RunDatabase.open(outcome.database) for outcome in outcomes]
     if len(databases) > 1:
         if given["as_json"] or say:
-            show_comparison(comparison_of(databases), as_json=given["as_json"])
-        if say and not given["as_json"]:
-            for outcome in outcomes:
-                print_left_behind(outcome.run_id)
+            _show_comparison(databases, outcomes, as_json=given["as_json"])
     elif given["as_json"]:
         click.echo(run_json(databases[0]), nl=False)
     elif say:
@@ -238,6 +239,17 @@ def run(**given: Any) -> None:  # fmt: skip
         sys.exit(130)
     failed = any(result.errors for database in databases for result in database.results())
     sys.exit(1 if failed or any(outcome.failure for outcome in outcomes) else 0)
+
+
+def _show_comparison(databases: Sequence[RunDatabase], outcomes: Sequence[RunOutcome], *, as_json: bool) -> None:
+    """The comparison where there is one, and in any case what is left on the platforms."""
+    try:
+        show_comparison(comparison_of(databases), as_json=as_json)
+    except ResultsError as incomparable:
+        click.echo(f"archiver: no comparison: {incomparable}", err=True)
+    if not as_json:
+        for outcome in outcomes:
+            print_left_behind(outcome.run_id)
 
 
 def _options(given: dict[str, Any]) -> RunOptions:
@@ -375,10 +387,11 @@ def _expected_retention(options: RunOptions, default: RetentionMode) -> Retentio
     return options.retention.resolved(default)
 
 
-def _left_behind(scenario: Scenario, retention: Retention, guards: Guards) -> Iterator[str]:
-    """What this run would leave on the platform, and until when it would be locked."""
+def _left_behind(scenario: Scenario, retention: Retention, guards: Guards, platforms: int) -> Iterator[str]:
+    """What this run would leave on each platform, and until when it would be locked."""
     objects, size_bytes = scenario.archived_max()
-    yield f"archives at most {objects:,} objects, {format_bytes(size_bytes)}"
+    each = f" on each of {platforms} platforms" if platforms > 1 else ""
+    yield f"archives at most {objects:,} objects, {format_bytes(size_bytes)}{each}"
     latest = latest_date(retention, guards, time.time())
     if retention.mode is RetentionMode.CLASS:
         longest = format_duration(guards.max_retain_seconds)

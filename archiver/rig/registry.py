@@ -6,9 +6,11 @@ The files hold throw-away credentials of loopback servers, and only their owner 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,15 +19,16 @@ import psutil
 
 from archiver.errors import PlatformError, UsageError
 from archiver.home import archiver_home
+from archiver.machine import start_ticks
 from archiver.rig.servers import STOP_SECONDS_MAX, Server, TsmAccess
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A server and when its process began (epoch seconds)."""
+    """A server, and when its process began: clock ticks since boot, which no setting of the clock changes."""
 
     server: Server
-    began: float
+    began_ticks: int
 
     def is_up(self) -> bool:
         return self._process() is not None
@@ -33,13 +36,13 @@ class Entry:
     def _process(self) -> psutil.Process | None:
         try:
             process = psutil.Process(self.server.pid)
-            same = abs(process.create_time() - self.began) < 0.01
+            same = start_ticks(self.server.pid) == self.began_ticks
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-        except psutil.NoSuchProcess:
+        except (psutil.NoSuchProcess, ValueError):
             return None
 
-    def stop(self) -> None:
-        """End the server and forget it."""
+    def stop(self) -> bool:
+        """End the server and forget it; False where it had ended before."""
         process = self._process()
         if process is not None:
             try:
@@ -51,14 +54,15 @@ class Entry:
                 pass  # it ended by itself meanwhile
         shutil.rmtree(tsm_options_folder(self.server.name), ignore_errors=True)
         _path(self.server.name).unlink(missing_ok=True)
+        return process is not None
 
 
 def add(server: Server) -> Entry:
     """Remember a server. Raises PlatformError where that cannot be, and then the server is stopped."""
-    try:
-        entry = Entry(server, psutil.Process(server.pid).create_time())
-    except psutil.NoSuchProcess as ended:
-        raise PlatformError(f"{server.name} ended right after it had started; see {server.folder / 'log'}") from ended
+    began_ticks = start_ticks(server.pid)
+    if began_ticks is None:
+        raise PlatformError(f"{server.name} ended right after it had started; see {server.folder / 'log'}")
+    entry = Entry(server, began_ticks)
     try:
         _write(_path(server.name), msgspec.json.encode(entry, enc_hook=str))
         if server.tsm is not None:
@@ -70,6 +74,19 @@ def add(server: Server) -> Entry:
             raise PlatformError(f"{server.name} was stopped again, since it cannot be remembered: {failed}") from failed
         raise
     return entry
+
+
+@contextmanager
+def starting(name: str) -> Iterator[None]:
+    """One platform at a time is looked for, started and remembered. Raises UsageError where it is up already."""
+    path = _folder() / "starting"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with path.open("wb") as hold:
+        fcntl.flock(hold, fcntl.LOCK_EX)
+        known = find(name)
+        if known is not None and known.is_up():
+            raise UsageError(f"{name} is up already on {known.server.endpoint}; stop it: archiver platform stop {name}")
+        yield
 
 
 def find(name: str) -> Entry | None:

@@ -41,13 +41,16 @@ class Watched:
     shares_host: bool
     pid: int | None  # of the server that Archiver started
     platform: str | None  # its name
+    is_one_of_several: bool = False  # that the same words are for
 
 
 def watch_sources(options: WatchOptions, watched: Watched) -> list[Source]:
     """Every source, each once. Raises UsageError for a word that names none, or that would show another machine."""
     _refuse_what_would_be_ignored(options, watched)
     found: dict[str, Source] = {}
-    for source in [*_without_asking(options, watched), *(_named(word, options, watched) for word in options.sources)]:
+    # Of several platforms only a MinIO can be asked as one.
+    words = [word for word in options.sources if word != "minio" or watched.is_minio or not watched.is_one_of_several]
+    for source in [*_without_asking(options, watched), *(_named(word, options, watched) for word in words)]:
         found.setdefault(source.name, source)
     return list(found.values())
 
@@ -56,7 +59,8 @@ def _refuse_what_would_be_ignored(options: WatchOptions, watched: Watched) -> No
     pages = [word for word in options.sources if word.startswith("prometheus:")]
     if options.metric_names is not None and not pages:
         raise UsageError(f"--metric-names {options.metric_names}: there is no --watch prometheus:URL to use it for")
-    if options.metrics_token is not None and not pages and not _asks_minio(options, watched):
+    asked = bool(pages) or _asks_minio(options, watched) or watched.is_one_of_several
+    if options.metrics_token is not None and not asked:
         raise UsageError("--metrics-token-file: neither a MinIO nor a --watch prometheus:URL is asked for metrics")
 
 
@@ -84,7 +88,7 @@ def _named(word: str, options: WatchOptions, watched: Watched) -> Source:
         )
     if word == "local":
         return HostSource()
-    if kind == "pid" and value.isdigit():
+    if kind == "pid" and value.isascii() and value.isdigit():
         return ProcessSource.of_pid(int(value))
     if kind == "name" and value:
         return ProcessSource.of_name(value)

@@ -10,6 +10,7 @@ except its context switches. Memory that processes share is counted for each.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -130,7 +131,10 @@ class ProcessSource(Source):
         children: dict[int, list[int]] = {}
         for pid, stat in table.items():
             children.setdefault(stat.parent, []).append(pid)
-        named = [pid for pid in table if self._program in _names(pid)] if self._program is not None else []
+        workers = {worker.pid for worker in multiprocessing.active_children()}  # the client's own are no server
+        named = [
+            pid for pid in table if self._program is not None and pid not in workers and self._program in _names(pid)
+        ]
         waiting, found = [*self._processes, *named], set[int]()
         while waiting:
             pid = waiting.pop()

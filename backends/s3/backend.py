@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import time
 from dataclasses import dataclass
 
@@ -43,6 +44,16 @@ class S3Options:
     retries: int = 0
     platform_name: str | None = None  # known where Archiver started the platform itself
     durability: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Access:
+    """An endpoint, the region to sign for, the credential, and the TLS settings of an https endpoint."""
+
+    endpoint: str
+    region: str
+    credentials: Credentials
+    tls: ssl.SSLContext | None
 
 
 class S3Backend:
@@ -108,6 +119,13 @@ class S3Backend:
     def retention_for(self, wish: RetentionWish) -> Retention:
         """The wish: every object is locked as asked for."""
         return wish.resolved(RetentionMode.GOVERNANCE)
+
+    @property
+    def access(self) -> S3Access:
+        """How this platform is reached, for who speaks to it in words of his own."""
+        endpoint = self._endpoints[0]
+        tls = tls_context(self._ca_bundle, self.options.insecure) if endpoint.startswith("https") else None
+        return S3Access(endpoint, self._region, self._credentials, tls)
 
     @property
     def server_now(self) -> float:

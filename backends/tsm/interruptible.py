@@ -10,6 +10,7 @@ import functools
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import ParamSpec, TypeVar
 
 _Given = ParamSpec("_Given")
@@ -21,15 +22,19 @@ def interruptible(work: Callable[_Given, _Value]) -> Callable[_Given, _Value]:
 
     @functools.wraps(work)
     def waiting(*arguments: _Given.args, **named: _Given.kwargs) -> _Value:
-        done: Future[_Value] = Future()
+        finished: Future[_Value] = Future()
+        # Waited for in C: a Ctrl-C that came in the middle of a Future's own waiting could break its lock.
+        told: SimpleQueue[None] = SimpleQueue()
 
         def body() -> None:
             try:
-                done.set_result(work(*arguments, **named))
+                finished.set_result(work(*arguments, **named))
             except BaseException as error:  # noqa: BLE001 - whatever it was, it is the caller's
-                done.set_exception(error)
+                finished.set_exception(error)
+            told.put(None)
 
         threading.Thread(target=body, name=f"tsm-{work.__name__}", daemon=True).start()
-        return done.result()
+        told.get()
+        return finished.result()
 
     return waiting

@@ -132,7 +132,8 @@ def test_a_quota_that_holds_the_server_back_shows() -> None:
         (disk(100, queue=4.0), "server disk"),
         (disk(89, queue=30.0), None),
         (disk(100, queue=None), None),  # busy time alone is never decisive
-        (disk(100, queue=40.0, speed_share=0.5), None),  # its known speed knows better
+        (disk(100, queue=1.0, speed_share=0.5), None),
+        (disk(100, queue=30.0, speed_share=0.04), "server disk"),  # small requests fill it at a fraction of its speed
         (disk(20, queue=0.1, speed_share=0.93), "server disk"),
     ],
 )
@@ -170,3 +171,9 @@ def test_how_sure_the_verdict_is(usage: ServerUsage, shares_host: bool, confiden
     found = verdict(usage, shares_host=shares_host).confidence
     assert found is not None
     assert found.startswith(confidence)
+
+
+def test_a_client_that_came_late_is_full_however_idle_it_was() -> None:
+    found = verdict(server(), ClientUsage(10.0, 23.0, 10.0, 41.0))
+    assert found.limited_by == "client"
+    assert (found.utilisations[0].resource, found.utilisations[0].by) == ("client", "its timers came 41 ms late")

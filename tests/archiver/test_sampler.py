@@ -9,7 +9,7 @@ from archiver.sampler import ResourceSampler
 from archiver.watch.source import Source, WatchError
 from results.resources import Reading
 
-QUICKLY = 0.01
+QUICKLY, NEVER = 0.01, 3600.0
 
 
 class Scripted(Source):
@@ -56,12 +56,14 @@ def test_every_source_is_asked_at_once_then_each_second_and_last_at_the_end() ->
 
 def test_an_edge_is_sampled_when_it_is_asked_for() -> None:
     source = Scripted("one", counting)
-    sampler = ResourceSampler([source])
-    sampler.take()
+    sampler = ResourceSampler([source], NEVER)
+    sampler.start()
     sampler.take()
     first, second = sampler.take_unstored()
     assert first.monotonic_ns < second.monotonic_ns
     assert first.at < second.at
+    sampler.stop()
+    assert source.asked == 3
 
 
 def test_a_source_that_fails_is_told_of_once_left_out_at_edges_and_asked_again() -> None:
@@ -82,7 +84,7 @@ def test_a_failing_source_delays_no_edge() -> None:
         raise WatchError(f"refused {asked} times")
 
     bad, good = Scripted("bad", always), Scripted("good", counting)
-    sampler = ResourceSampler([bad, good], 3600)
+    sampler = ResourceSampler([bad, good], NEVER)
     sampler.start()
     sampler.take()
     sampler.take()
@@ -104,5 +106,21 @@ def test_a_source_that_hangs_delays_no_other() -> None:
     sampler.start()
     assert hangs.wait(30)
     assert quick.enough.wait(30)
+    sampler.take()  # waits for it a moment, and no longer
+    assert len(sampler.take_unstored()) >= 3
     release.set()
+    sampler.stop()
+
+
+def test_what_nobody_foresaw_is_a_problem_of_that_source_alone() -> None:
+    def broken(asked: int) -> Reading:
+        return {"requests": {"PutObject": float("1.0s")}}
+
+    bad, good = Scripted("bad", broken), Scripted("good", counting)
+    sampler = ResourceSampler([bad, good], QUICKLY)
+    sampler.start()
+    sampler.take()
+    (problem,) = sampler.take_problems()
+    assert problem.problem.startswith("bad: what came cannot be understood (ValueError: could not convert")
+    assert good.enough.wait(30)
     sampler.stop()

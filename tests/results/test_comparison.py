@@ -408,7 +408,8 @@ def test_the_document_has_every_number_under_a_name_with_its_unit(three: Compari
     assert [whole[name] for name in ("platform", "cells", "cells_in_common", "faster", "slower")] == [
         "versitygw", 2, 2, 1, 1,
     ]  # fmt: skip
-    assert (whole["no_difference_shown"], whole["no_verdict"], whole["marks"]) == (0, 0, [])
+    assert (whole["no_difference_shown"], whole["no_verdict"]) == (0, 0)
+    assert whole["marks"] == ["1 cell measured on minio only"]
 
 
 def test_more_repetitions_than_a_thousand_are_not_counted(make_run: MakeRun) -> None:
@@ -471,3 +472,28 @@ def test_a_folder_that_cannot_be_written_is_named(three: Comparison, tmp_path: P
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ResultsError, match=r"cannot write .*file.*another folder"):
         write_comparison(tmp_path / "file", three)
+
+
+def test_cells_of_a_machine_that_was_full_get_no_verdict(make_run: MakeRun) -> None:
+    ours, theirs = make_run("minio", (100, 101, 102)), make_run("versitygw", (200, 203, 201), limited_by="host cpu")
+    found = only_ratio(compare_runs([ours, theirs]))
+    assert (found.verdict, found.because) == ("no verdict", "limited by the machine")
+
+
+def test_cells_that_one_of_them_alone_measured_are_told(make_run: MakeRun) -> None:
+    more = {CELL: (100.0,), ("archive", 1 << 20, 25): (10.0,), ("archive", 1 << 20, 100): (10.0,)}
+    (overall,) = compare_runs([make_run("minio", more), make_run("versitygw", (200.0,))]).overall
+    assert "2 cells measured on minio only" in overall.marks
+
+
+def test_two_servers_of_one_kind_are_two_platforms_unless_archiver_started_them(make_run: MakeRun) -> None:
+    def at(address: str, identifier: str, *, started: bool = False) -> MeasuredRun:
+        run = make_run("minio", (100.0, 101.0, 102.0), id=identifier, settings={"platform_started": started})
+        platform = {**run.row["platform"], "endpoints": [address]}
+        return replace(run, row={**run.row, "platform": platform})
+
+    other = make_run("versitygw", (100.0, 101.0, 102.0))
+    apart = compare_runs([at("http://a:9000", "1"), at("http://b:9000", "2"), other])
+    assert [side.label for side in apart.sides] == ["minio at http://a:9000", "minio at http://b:9000", "versitygw"]
+    ours = [at(f"http://127.0.0.1:{port}", str(port), started=True) for port in (4001, 4002)]
+    assert [side.label for side in compare_runs([*ours, other]).sides] == ["minio", "versitygw"]

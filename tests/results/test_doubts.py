@@ -169,7 +169,7 @@ def test_what_the_device_had_not_written_was_acknowledged_from_memory(
     found = doubts_of(make_result(bytes=1_000_000, server=server), make_result("retrieve", server=server))
     assert [doubt.partition(":")[0] for doubt in found] == (["acknowledged from memory"] if doubted else [])
     if doubted:
-        assert "of 1.0 MB archived, the device had written 900.0 kB" in found[0]
+        assert "of 1.0 MB archived in objects of 8KiB, the device had written 900.0 kB" in found[0]
 
 
 def test_the_gravest_doubt_comes_first(doubts_of: Doubts, make_result: MakeResult) -> None:
@@ -259,3 +259,12 @@ def test_a_server_that_counted_otherwise_is_told(make_run: MakeRun, make_result:
         "the server counted 1,003 PutObject, 3 more than the 1,000",
         "the server counted 0 HeadBucket, 40 fewer than the 40",  # of its sessions
     ]
+
+
+def test_small_objects_that_write_much_do_not_hide_large_ones_that_write_nothing(
+    doubts_of: Doubts, make_result: MakeResult
+) -> None:
+    small = make_result(bytes=33_000_000, server=ServerUsage(None, None, None, None, 0, 470_000_000, None))
+    large = make_result("archive", 1 << 20, bytes=419_000_000, server=ServerUsage(None, None, None, None, 0, 0, None))
+    (found,) = doubts_of(small, replace(large, position=2))
+    assert "of 419.0 MB archived in objects of 1MiB, the device had written 0 B" in found

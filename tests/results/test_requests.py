@@ -195,3 +195,19 @@ def test_indices_are_read_as_hdr_histogram_means_them(
         database = make_run([phase_record(1, make_result(), 1, 4, histograms=[row])], samples)
         shares.append(counts(database)["PutObject"].client_first_byte_share)
     assert shares == [0.0, 1.0]
+
+
+def test_what_a_phase_asked_that_was_cut_short_is_nobodys(watched_run: Callable[..., RunDatabase]) -> None:
+    samples = [
+        each if each.source != "minio" or each.monotonic_ns <= END_NS else replace(
+            each, reading={"requests": {name: count + 99 for name, count in each.reading["requests"].items()}}
+        )
+        for each in ten_seconds()
+    ]  # fmt: skip
+    assert counts(watched_run(samples, phases_planned=3))["PutObject"].difference == 0
+    assert counts(watched_run(samples, phases_planned=2))["PutObject"].difference == 99
+
+
+def test_a_sum_of_all_kinds_compares_with_nothing(make_run: MakeRun, make_result: MakeResult) -> None:
+    samples = [sample("ceph", second, requests=5000.0 + second) for second in range(6)]
+    assert request_differences(make_run([phase_record(1, make_result(), 1, 3)], samples)) == []

@@ -273,7 +273,10 @@ def test_what_limits_is_said_with_the_next_resources_and_what_they_bear(make_res
 
 
 def test_a_disk_that_was_only_busy_is_marked_as_no_proof(make_result: MakeResult) -> None:
-    used = (Utilisation("object disk vda", "busy time, queue 0.9", 0.98, False),)
+    used = (
+        Utilisation("object disk vda", "busy time, queue 0.9", 0.98, False),
+        Utilisation("server cpu", "all cores", 0.2, True),
+    )
     cells = row(limits_table([make_result(utilisations=used, limited_by=None)]), "archive", "8KiB", "1")
     assert cells["limited by"].text == "nothing: latency, add clients"
     assert cells["nearest to full"].text == "object disk vda: busy time"

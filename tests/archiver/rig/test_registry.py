@@ -67,7 +67,7 @@ def test_a_process_that_was_given_the_same_number_later_is_not_ended(home: Path)
         registry.add(server(other.pid))
         path = home / "platforms" / "minio.json"
         known = json.loads(path.read_text())
-        path.write_text(json.dumps({**known, "began": known["began"] - 3600}))
+        path.write_text(json.dumps({**known, "began_ticks": known["began_ticks"] - 3600}))
         entry = registry.entry("minio")
         assert not entry.is_up()
         entry.stop()
@@ -150,8 +150,8 @@ def test_a_server_that_ended_before_it_was_remembered_is_said(home: Path) -> Non
         "not JSON",
         "[]",
         "{}",
-        '{"began": 1.5}',
-        f'{{"began": "now", "server": {{"access": {{"secret_key": "{SECRET}"}}}}}}',
+        '{"began_ticks": 15}',
+        f'{{"began_ticks": "now", "server": {{"access": {{"secret_key": "{SECRET}"}}}}}}',
         f'{{"name": "minio", "pid": 1, "secret_key": "{SECRET}"}}',
     ],
 )
