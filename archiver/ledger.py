@@ -46,7 +46,8 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+        # Threads may write in turn: SQLite's own lock is on for every call.
+        self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
         self._db.row_factory = sqlite3.Row
         try:
             self._db.execute("PRAGMA synchronous = FULL")
@@ -92,9 +93,9 @@ class Ledger:
         """True when the ledger ever had a row of this run."""
         return self._db.execute("SELECT 1 FROM placement WHERE run = ? LIMIT 1", (run,)).fetchone() is not None
 
-    def mark_removed(self, run: str) -> None:
-        """All that this run put out there is gone."""
-        self._write("UPDATE placement SET removed_at = ? WHERE run = ?", (time.time(), run))
+    def mark_removed(self, run: str, bucket: str) -> None:
+        """All that this run put into a bucket is gone."""
+        self._write("UPDATE placement SET removed_at = ? WHERE run = ? AND bucket = ?", (time.time(), run, bucket))
 
     def close(self) -> None:
         self._db.close()

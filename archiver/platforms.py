@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from backends.minio import MinioBackend
-
 import backends
 from archiver.errors import UsageError
 from archiver.home import store_dir
@@ -23,6 +21,7 @@ from archiver.run import HostedStore
 from backends.base import Backend
 from backends.embedded import policy
 from backends.embedded import process as embedded
+from backends.minio import MinioBackend
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from backends.tsm import TsmBackend, TsmOptions
@@ -40,6 +39,10 @@ class PlatformOptions:
     tsm: TsmOptions
     metrics_token: str | None = field(default=None, repr=False)
     catalogue_dir: Path | None = None  # of the embedded store; None: in its data folder
+    # What the embedded store is to have, too: NAME:without=RIGHT, NAME:retver=..., NAME.
+    credentials: tuple[str, ...] = ()
+    management_classes: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,13 @@ def _open_s3(
             hosted = _hosted(options.s3, server.endpoint, access, platform, servers.KINDS[platform].durability)
             yield MinioBackend(hosted) if platform == "minio" else S3Backend(hosted), server
         return
-    with embedded.start(store_dir(), catalogue_dir=options.catalogue_dir) as store:
+    with embedded.start(
+        store_dir(),
+        catalogue_dir=options.catalogue_dir,
+        credentials=options.credentials,
+        management_classes=options.management_classes,
+        nodes=options.nodes,
+    ) as store:
         access = Credentials(store.access_key, store.secret_key, None)
         hosted = _hosted(options.s3, store.endpoint, access, "embedded", EMBEDDED_DURABILITY)
         yield S3Backend(hosted), EmbeddedStore(store)

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 from archiver.errors import ResultsError
 from results.matrix import matrix_cells, parallel_cells
 from results.model import (
+    CheckRecord,
     ClientUsage,
     DiskUsage,
     FirstError,
@@ -84,6 +85,16 @@ def run_document(
         "criteria": [asdict(criterion) for criterion in criteria],
         "verdict": verdict,
     }
+
+
+def check_from_document(document: Mapping[str, Any]) -> CheckRecord:
+    """The record of such a document. Raises ResultsError naming what is missing."""
+    names = [field.name for field in fields(CheckRecord)]
+    missing = [name for name in names if name not in document]
+    if missing:
+        raise ResultsError(f"a check has no {', '.join(missing)}; the database is damaged or not Archiver's")
+    values = {name: document[name] for name in names}
+    return CheckRecord(**{**values, "rules": tuple(document["rules"])})
 
 
 def json_text(document: Mapping[str, Any]) -> str:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from archiver.errors import ResultsError
-from results.contract import result_document, result_from_document
-from results.model import FirstError, Result
+from results.contract import check_from_document, result_document, result_from_document
+from results.model import CheckRecord, FirstError, Result
 from results.resources import SampleRow, Timeline
 
 VERSION = 2
@@ -167,7 +167,8 @@ class RunDatabase:
                     f"{path} was written before the first release (version {version}); read it with the Archiver that "
                     "wrote it"
                 )
-            connection.execute("SELECT id FROM run").fetchone()
+            if connection.execute("SELECT id, comparison FROM run").fetchone() is None:
+                raise ResultsError(f"{path}: its run was never begun; nothing can be read from it")
         except sqlite3.Error as error:
             connection.close()
             raise ResultsError(f"{path}: not a readable results database: {error}") from error
@@ -220,6 +221,25 @@ class RunDatabase:
         """Why a source of resource samples could not be read; the first reason stays."""
         with self._transaction():
             self._db.execute("INSERT OR IGNORE INTO source_problem VALUES (?, ?, ?)", (source, at, problem))
+
+    def add_check(self, check: CheckRecord, exchanges: Sequence[dict[str, Any]]) -> None:
+        """Commit what a conformance check came to, with its evidence."""
+        with self._transaction():
+            self._db.execute(
+                "INSERT INTO worm_check VALUES (?, ?, ?)", (check.id, check.verdict, json.dumps(asdict(check)))
+            )
+            rows = [(check.id, position, json.dumps(each)) for position, each in enumerate(exchanges, 1)]
+            self._insert("worm_exchange", 3, rows)
+
+    def checks(self) -> list[CheckRecord]:
+        """Every conformance check of this run, in the order in which they ended."""
+        rows = self._db.execute("SELECT document FROM worm_check ORDER BY rowid")
+        return [check_from_document(json.loads(row["document"])) for row in rows]
+
+    def exchanges(self, check_id: str) -> list[dict[str, Any]]:
+        """The evidence of a check, in order."""
+        rows = self._db.execute("SELECT document FROM worm_exchange WHERE check_id = ? ORDER BY position", (check_id,))
+        return [json.loads(row["document"]) for row in rows]
 
     def set_lock_verified(self, outcome: str) -> None:
         """What reading back the first lock showed."""

@@ -163,3 +163,25 @@ class Result:
     utilisations: tuple[Utilisation, ...] = ()  # nearest to saturation first
     confidence: str | None = None  # in limited_by: high, or medium or low and why; None where no server was seen
     first_errors: tuple[FirstError, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRecord:
+    """One check of the catalogue on one platform."""
+
+    id: str
+    family: str
+    tries: str
+    must: str
+    answer: str  # the original's: Amazon's, or IBM's
+    rules: tuple[str, ...]
+    severity: str
+    verdict: str
+    reason: str
+    started_at: float
+    seconds: float
+
+    @property
+    def is_violation(self) -> bool:
+        """A record can be lost or altered, or a lock weakened or missing."""
+        return self.verdict == "FAIL" and self.severity in ("S1", "S2")

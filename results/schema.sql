@@ -120,3 +120,18 @@ CREATE TABLE source_problem (
     at              REAL NOT NULL,           -- epoch seconds
     problem         TEXT NOT NULL
 );
+
+-- What each conformance check came to (archiver worm); a document is a results.worm.CheckRecord.
+CREATE TABLE worm_check (
+    id              TEXT PRIMARY KEY,        -- DEL-02
+    verdict         TEXT NOT NULL,
+    document        TEXT NOT NULL
+);
+
+-- Its evidence: every request and answer in order, without secrets.
+CREATE TABLE worm_exchange (
+    check_id        TEXT NOT NULL REFERENCES worm_check,
+    position        INTEGER NOT NULL,        -- from 1
+    document        TEXT NOT NULL,
+    PRIMARY KEY (check_id, position)
+);

@@ -21,8 +21,8 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_examples_run_as_written(tmp_path: Path) -> None:
-    # In an order in which a newcomer would try them: report and cleanup need a run.
-    first = ["archiver run", "archiver report", "archiver cleanup"]
+    # In an order in which a newcomer would try them: report and cleanup need a run, and bundle one of worm.
+    first = ["archiver run", "archiver report", "archiver cleanup", "archiver worm"]
     # Examples that need a platform's program run in tests/archiver/cli/test_platform.py, with a program in its place;
     # a comparison needs two runs, by their names: tests/archiver/cli/test_compare.py.
     elsewhere = ["archiver serve", "archiver compare", *(name for name in ALL if name.startswith("archiver platform"))]

@@ -12,7 +12,9 @@ import click
 import archiver
 from archiver.errors import ArchiverError
 
-COMMANDS = ("cleanup", "compare", "doctor", "platform", "report", "run", "scenarios", "serve", "tsm-library")
+COMMANDS = (
+    "bundle", "cleanup", "compare", "doctor", "platform", "report", "run", "scenarios", "serve", "tsm-library", "worm",
+)  # fmt: skip
 
 
 class _Group(click.Group):

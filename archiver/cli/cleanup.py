@@ -68,6 +68,22 @@ def cleanup(
         S3Options(endpoints=(), profile=profile, ca_bundle=ca_bundle, insecure=insecure),
         TsmOptions(library=tsm_library, server=tsm_server, node=tsm_node, password_file=tsm_password_file),
     )
+    places: dict[tuple[str, str, str], list[Placement]] = {}
+    for placement in placements:
+        places.setdefault((placement.backend, placement.endpoint, placement.bucket), []).append(placement)
+    left = [_clean(run, each, options, ledger, bypass_governance, release_holds) for each in places.values()]
+    sys.exit(1 if any(left) else 0)
+
+
+def _clean(
+    run: str,
+    placements: list[Placement],
+    options: PlatformOptions,
+    ledger: Ledger,
+    bypass_governance: bool,
+    release_holds: bool,
+) -> int:
+    """Remove what may be removed from one bucket or file space; how many objects remain there."""
     report = _remove(placements, options, bypass_governance, release_holds)
     place = "file space" if placements[0].backend == "tsm" else "bucket"
     if report.bucket_missing and any(map(_may_be_locked, placements)):
@@ -82,18 +98,18 @@ def cleanup(
             click.echo(
                 f"{run}: its {place} {placements[0].bucket} stays: something is in it that the run did not put there"
             )
-        ledger.mark_removed(run)
-        return
+        ledger.mark_removed(run, placements[0].bucket)
+        return 0
     click.echo(f"{run}: {report.objects_left:,} objects remain{_why(report, placements)}")
     for refusal in report.refusals[:3]:
         click.echo(f"  the platform says: {refusal}")
-    sys.exit(1)
+    return report.objects_left
 
 
 def _remove(
     placements: list[Placement], options: PlatformOptions, bypass_governance: bool, release_holds: bool
 ) -> RemovalReport:
-    """One platform and one prefix hold all of a run."""
+    """What is in one bucket under one prefix."""
     place = placements[0]
     location = Location(place.endpoint, place.region, place.bucket, place.bucket_created, place.prefix)
     # The bypass header is only for what can be bypassed: a bucket without Object Lock refuses it (400).

@@ -87,7 +87,7 @@ def test_what_was_removed_is_listed_no_more_but_still_known(path: Path) -> None:
     ledger = Ledger(path)
     for run in ("run-1", "run-2"):
         ledger.open_placement(replace(PLACEMENT, run=run))
-    ledger.mark_removed("run-1")
+    ledger.mark_removed("run-1", PLACEMENT.bucket)
     assert ledger.placements("run-1") == []
     assert ledger.knows("run-1")
     assert ledger.placements("run-2") == [replace(PLACEMENT, run="run-2")]

@@ -121,7 +121,7 @@ def test_a_finished_phase_is_on_disk_while_the_run_goes_on(database: RunDatabase
     reader.close()
     assert rows(database.path) == {
         "run": 1, "phase": 1, "result": 1, "interval": 1, "histogram": 1, "object_range": 1, "error": 1, "sample": 0,
-        "source_problem": 0,
+        "source_problem": 0, "worm_check": 0, "worm_exchange": 0,
     }  # fmt: skip
 
 

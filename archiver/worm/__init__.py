@@ -1,0 +1,1 @@
+"""WORM conformance: what a platform refuses, what it allows, and the evidence of both."""

@@ -1,0 +1,33 @@
+"""The checks of the catalogue, one function each, by family; ``CHECKS`` has them by id.
+
+One idea: a check returns where the platform did as it must and raises one of the ends of ``archiver.worm.verdict``
+otherwise; what it notes on the way is in its case. Importing a family registers it.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from importlib import import_module
+
+from archiver.worm.case import Case
+
+CheckFunction = Callable[[Case], None]
+CHECKS: dict[str, CheckFunction] = {}
+
+
+def check(identifier: str) -> Callable[[CheckFunction], CheckFunction]:
+    """Register a function as the check of this id."""
+
+    def register(function: CheckFunction) -> CheckFunction:
+        assert identifier not in CHECKS, identifier
+        CHECKS[identifier] = function
+        return function
+
+    return register
+
+
+def load() -> None:
+    """Import every family, so that CHECKS is complete."""
+    for module in pkgutil.iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")

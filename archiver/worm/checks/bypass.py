@@ -1,0 +1,302 @@
+"""GOV: who may bypass GOVERNANCE, and by what word; and what a credential without a right is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+from archiver.worm.case import BYPASS, COMPLIANCE, GOVERNANCE, ROOT, Case, Lock, Version, iso, same_instant, words_of
+from archiver.worm.checks import check
+from archiver.worm.exchange import Headers, S3Door
+from archiver.worm.limited import BYPASS as BYPASS_RIGHT
+from archiver.worm.limited import BYPASS_DENIED, RETENTION, SEE_RETENTION
+from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
+
+_HEADER = "x-amz-bypass-governance-retention"
+_NO_BYPASS: dict[str, Headers] = {
+    "false": ((_HEADER, "false"),),
+    "0": ((_HEADER, "0"),),
+    "yes": ((_HEADER, "yes"),),
+    "empty": ((_HEADER, ""),),
+    "false and true": ((_HEADER, "false"), (_HEADER, "true")),
+    "true and false": ((_HEADER, "true"), (_HEADER, "false")),
+}
+_ALREADY_SECONDS, _ALMOST_SECONDS = 15.0, 10.0  # of a GOVERNANCE lock that somebody tries to turn into COMPLIANCE
+
+
+def _earlier(version_lock: Lock) -> Lock:
+    return Lock(version_lock.mode, version_lock.until - timedelta(seconds=30))
+
+
+def _locked_with(case: Case, seconds: float | None = None) -> tuple[Version, Lock]:
+    lock = case.lock(GOVERNANCE, seconds)
+    return case.stored(lock=lock), lock
+
+
+def _may_extend(case: Case, door: S3Door) -> None:
+    """The control for a refused change of retention: the same credential makes a lock longer."""
+    version, lock = _locked_with(case)
+    longer = Lock(lock.mode, lock.until + timedelta(seconds=5))
+    answer = case.set_retention(version, longer, door=door)
+    if not answer.ok or not same_instant(case.state(version).until, longer.until):
+        raise Inconclusive(f"the control failed: this credential cannot make a lock longer either ({answer})")
+
+
+def _refused_delete(case: Case, door: S3Door, who: str) -> None:
+    version = case.locked()
+    answer = case.delete(version, bypass=True, door=door)
+    case.must_refuse_delete(version, answer, f"deleting with the bypass header {who}", door)
+
+
+def _refused_change(case: Case, door: S3Door, wanted: Callable[[Lock], Lock | None], what: str) -> None:
+    version, lock = _locked_with(case)
+    before = case.state(version)
+    answer = case.set_retention(version, wanted(lock), bypass=True, door=door)
+    case.must_keep(version, before, answer, what, "403 AccessDenied")
+    _may_extend(case, door)
+
+
+@check("GOV-01")
+def bypass_without_header(case: Case) -> None:
+    version = case.locked()
+    answer = case.delete(version)
+    case.must_refuse(answer, "deleting without the bypass header", "403 AccessDenied", version)
+    answer = case.delete(version, bypass=True)
+    if not answer.ok:
+        raise Inconclusive(f"the control failed: with the header this credential cannot delete either ({answer})")
+
+
+@check("GOV-02")
+def delete_without_permission(case: Case) -> None:
+    _refused_delete(case, case.without_right(BYPASS_RIGHT), "without the permission")
+
+
+@check("GOV-03")
+def weaken_without_permission(case: Case) -> None:
+    door = case.without_right(BYPASS_RIGHT)
+    change = partial(_refused_change, case, door)
+    case.try_all(
+        ("shorten", lambda: change(_earlier, "shortening GOVERNANCE with the bypass header and no permission")),
+        ("remove", lambda: change(lambda _: None, "removing GOVERNANCE with the bypass header and no permission")),
+        ("change the mode", lambda: _refused_compliance(case, door)),
+    )
+
+
+def _refused_compliance(case: Case, door: S3Door) -> None:
+    """To a later date, so that nothing but the mode needs the permission."""
+    case.need_compliance()
+    version = case.locked(seconds=_ALMOST_SECONDS)
+    before = case.state(version)
+    answer = case.set_retention(version, case.lock(COMPLIANCE, _ALREADY_SECONDS), bypass=True, door=door)
+    after = case.state(version)
+    what = "turning GOVERNANCE into COMPLIANCE with the bypass header and no permission"
+    if after.mode == COMPLIANCE:
+        raise Failed(f"{what}: {words_of(before)} became {words_of(after)}")
+    case.must_keep(version, before, answer, what, "403 AccessDenied")
+
+
+@check("GOV-04")
+def bypass_with_permission(case: Case) -> None:
+    case.try_all(
+        ("delete", lambda: _allowed_delete(case)),
+        ("shorten", lambda: _allowed_shortening(case)),
+        ("remove", lambda: _allowed_removal(case)),
+    )
+
+
+def _allowed_delete(case: Case) -> None:
+    version = case.locked()
+    case.must_allow(case.delete(version, bypass=True), "deleting a version under GOVERNANCE with bypass", "204")
+    case.must_be_gone(version, "deleting a version under GOVERNANCE with bypass")
+
+
+def _allowed_shortening(case: Case) -> None:
+    version, lock = _locked_with(case)
+    sooner = _earlier(lock)
+    case.must_allow(case.set_retention(version, sooner, bypass=True), "shortening GOVERNANCE with bypass")
+    state = case.state(version)
+    if state.mode != GOVERNANCE or not same_instant(state.until, sooner.until):
+        raise Failed(f"shortening GOVERNANCE with bypass to {iso(sooner.until)} left {words_of(state)}")
+
+
+def _allowed_removal(case: Case) -> None:
+    version = case.locked()
+    case.must_allow(case.set_retention(version, None, bypass=True), "removing GOVERNANCE with bypass")
+    state = case.state(version)
+    if state.body != version.body or state.mode is not None:
+        raise Failed(f"removing GOVERNANCE with bypass left {words_of(state)}")
+
+
+@check("GOV-05")
+def bypass_by_other_words(case: Case) -> None:
+    case.try_all(
+        *((f"delete with {words}", partial(_delete_with, case, words)) for words in _NO_BYPASS),
+        *((f"shorten with {words}", partial(_shorten_with, case, words)) for words in _NO_BYPASS),
+    )
+
+
+def _delete_with(case: Case, words: str) -> None:
+    version = case.locked()
+    answer = case.delete(version, headers=_NO_BYPASS[words])
+    case.must_refuse_delete(version, answer, f"deleting with the bypass header {words}")
+
+
+def _shorten_with(case: Case, words: str) -> None:
+    version, lock = _locked_with(case)
+    before, sooner = case.state(version), _earlier(lock)
+    body = f"<Mode>{sooner.mode}</Mode><RetainUntilDate>{iso(sooner.until)}</RetainUntilDate>"
+    xml = f'<Retention xmlns="{ROOT}">{body}</Retention>'
+    answer = case.put_xml(version, "retention", xml, _NO_BYPASS[words])
+    case.must_keep(version, before, answer, f"shortening with the bypass header {words}", "403 AccessDenied")
+
+
+@check("GOV-06")
+def bypass_in_presigned_url(case: Case) -> None:
+    _presigned_delete_works(case)
+    case.try_all(
+        ("header added to a URL signed without it", lambda: _presigned_refused(case, send=BYPASS)),
+        ("query parameter added to a signed URL", lambda: _presigned_refused(case, added=f"&{_HEADER}=true")),
+        ("header of a URL signed with it left out", lambda: _presigned_refused(case, signed=BYPASS)),
+        ("header signed and sent", lambda: _presigned_bypass(case)),
+        ("query parameter signed", lambda: _presigned_query(case)),
+    )
+
+
+def _presigned_delete(
+    case: Case, version: Version, *, signed: Headers = (), more: tuple[str, str] | None = None
+) -> str:
+    query = (("versionId", version.id), *((more,) if more else ()))
+    return case.door.presigned("DELETE", version.bucket, version.key, query=query, headers=signed)
+
+
+def _presigned_delete_works(case: Case) -> None:
+    """The control: a presigned URL deletes an unlocked version."""
+    version = case.stored()
+    answer = case.door.send_as_is("DELETE", _presigned_delete(case, version))
+    if not answer.ok or case.state(version).body is not None:
+        raise NotOffered(f"a presigned URL does not delete an unlocked version either: {answer}")
+
+
+def _presigned_refused(case: Case, *, signed: Headers = (), send: Headers = (), added: str = "") -> None:
+    version = case.locked()
+    answer = case.door.send_as_is("DELETE", _presigned_delete(case, version, signed=signed) + added, send)
+    case.must_refuse(answer, "deleting by this URL", "403 AccessDenied SignatureDoesNotMatch", version)
+
+
+def _presigned_bypass(case: Case) -> None:
+    version = case.locked()
+    answer = case.door.send_as_is("DELETE", _presigned_delete(case, version, signed=BYPASS), BYPASS)
+    case.must_allow(answer, "deleting by this URL", "204")
+    case.must_be_gone(version, "deleting by this URL")
+
+
+def _presigned_query(case: Case) -> None:
+    """Whoever signed it had the permission, so a platform that takes it for the header only differs."""
+    version = case.locked()
+    answer = case.door.send_as_is("DELETE", _presigned_delete(case, version, more=(_HEADER, "true")))
+    if answer.ok and case.state(version).body is None:
+        case.deviate("a signed query parameter bypassed GOVERNANCE as the header does")
+    else:
+        case.must_refuse(answer, "deleting with the bypass in a signed query", "403 AccessDenied", version)
+
+
+@check("GOV-07")
+def bypass_in_plain_bucket(case: Case) -> None:
+    """Nothing there is protected, so whatever it does to the object is no more than a difference."""
+    bucket = case.new_bucket(lock=False)
+    for value in ("true", "false"):
+        headers = ((_HEADER, value),)
+        answer, version = case.put(bucket=bucket)
+        if not answer.ok:
+            raise Inconclusive(f"an object could not be prepared: PUT answered {answer}")
+        for what, answer in (
+            ("DeleteObjects", case.delete_many(bucket, [(version.key, None)], headers=headers)),
+            ("DeleteObject", case.door.send("DELETE", bucket, version.key, headers=headers)),
+        ):
+            if answer.ok or answer.status != 400 or answer.code != "InvalidArgument":
+                case.deviate(
+                    f"{what} with the bypass header {value} in a bucket without Object Lock was answered {answer}; "
+                    "Amazon answers 400 InvalidArgument"
+                )
+
+
+@check("GOV-08")
+def lock_without_permission(case: Case) -> None:
+    door = case.without_right(RETENTION)
+    under_default = case.new_bucket()
+    answer = case.set_default(under_default)
+    if not answer.ok:
+        raise Inconclusive(f"a default retention could not be set: {answer}; see DFT-01")
+    case.try_all(
+        ("lock headers", lambda: _refused_lock(case, door, case.bucket)),
+        ("lock headers under a default", lambda: _refused_lock(case, door, under_default)),
+        ("plain PUT under a default", lambda: _stamped(case, door, under_default)),
+    )
+
+
+def _refused_lock(case: Case, door: S3Door, bucket: str) -> None:
+    answer, version = case.put(bucket=bucket, door=door)
+    if not answer.ok:
+        raise Inconclusive(f"the control failed: this credential cannot PUT without a lock either ({answer})")
+    answer, version = case.put(bucket=bucket, lock=case.lock(), door=door)
+    found = case.state(version)
+    if answer.ok and found.body is not None:
+        raise Failed(
+            f"a PUT with lock headers and no permission was answered {answer}, and stored with {words_of(found)}"
+        )
+    if case.door.send("GET", bucket, version.key).ok:
+        raise Failed(
+            f"a PUT with lock headers and no permission for them was answered {answer}, and stored all the same"
+        )
+    if answer.ok or answer.status != 403:
+        case.deviate(
+            f"a PUT with lock headers and no permission was answered {answer}; Amazon answers 403 AccessDenied"
+        )
+
+
+def _stamped(case: Case, door: S3Door, bucket: str) -> None:
+    """A default needs no permission of whoever writes. That it is stamped at all is for DFT-01 to see."""
+    if not _has_default(case, case.stored(bucket=bucket)):
+        case.notes.append("a default retention is shown on no version here, whoever writes it; see DFT-01")
+        return
+    answer, version = case.put(bucket=bucket, door=door)
+    case.must_allow(answer, "a plain PUT under a default retention by a credential without s3:PutObjectRetention")
+    if not _has_default(case, version):
+        raise Failed(
+            f"a plain PUT under a default retention of one day was stored with {words_of(case.state(version))}"
+        )
+
+
+def _has_default(case: Case, version: Version) -> bool:
+    lock = case.state(version).lock
+    return lock is not None and lock.mode == GOVERNANCE and lock.until > case.now() + timedelta(hours=23)
+
+
+@check("GOV-09")
+def read_without_permission(case: Case) -> None:
+    if SEE_RETENTION not in case.limited:
+        raise NotTried("needs a credential without s3:GetObjectRetention")
+    door = case.without_right(SEE_RETENTION)
+    version = case.locked()
+    query = (("versionId", version.id),)
+    for method in ("HEAD", "GET"):
+        answer = door.send(method, version.bucket, version.key, query=query)
+        case.must_allow(answer, f"{method} by a credential without s3:GetObjectRetention")
+        if answer.headers.get("x-amz-object-lock-mode") is not None:
+            case.deviate(f"{method} shows the lock to a credential without s3:GetObjectRetention")
+    answer = door.send("GET", version.bucket, version.key, query=(("retention", None), *query))
+    if answer.ok:
+        case.deviate("GetObjectRetention answers a credential without s3:GetObjectRetention")
+
+
+@check("GOV-10")
+def bypass_denied(case: Case) -> None:
+    if BYPASS_DENIED not in case.limited:
+        raise NotTried("needs a credential to which policies allow everything and deny the bypass")
+    door = case.without_right(BYPASS_DENIED)
+    what = "shortening GOVERNANCE with the bypass header and a Deny"
+    case.try_all(
+        ("delete", lambda: _refused_delete(case, door, "and a Deny")),
+        ("shorten", lambda: _refused_change(case, door, _earlier, what)),
+    )

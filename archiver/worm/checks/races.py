@@ -1,0 +1,573 @@
+"""RAC: two requests at once.
+
+One idea: requests that meet must leave what one of them after the other would have left. Both orders are played through
+in a small model; where neither explains the answers and the version as it is afterwards, the platform let a lock slip.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from archiver.worm import multipart
+from archiver.worm.case import (
+    BYPASS,
+    GOVERNANCE,
+    ROOT,
+    Case,
+    Lock,
+    State,
+    Version,
+    iso,
+    lock_configuration,
+    md5_of,
+    same_instant,
+    words_of,
+)
+from archiver.worm.checks import check
+from archiver.worm.checks.batch import told_of
+from archiver.worm.checks.clock import clock_of
+from archiver.worm.exchange import Answer
+from archiver.worm.prepared import Prepared, prepare
+from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
+
+PAIRS = 200
+PAIRS_AT_ONCE = 4
+PAIRS_SECONDS_MAX = 40.0
+LEADS_SECONDS = (0.0, 0.0005, 0.001, 0.002, 0.004)  # of one request before the other, each in turn
+RACE_LOCK_SECONDS = 180.0  # outlasts the check
+SETTLED_SECONDS = 0.5  # what cannot be explained is read again after it
+BATCH_FILLERS = 50
+EXPIRY_INSTANTS, EXPIRY_PAIRS = 8, 26
+EXPIRY_LEAD_SECONDS = 6.0  # to make all versions of the first instant and of those after it
+PAIRS_MET_MIN = 20
+
+GONE = "gone"
+EITHER, UNTOLD = "either", "untold"
+ORDERS = ((0, 1), (1, 0))
+Model = Hashable  # what a version can be, as far as a pair may change it
+Step = Callable[[Model], Sequence[Model | None]]  # what a request may make of it; None: it is refused
+
+
+class Pair(NamedTuple):
+    """Two requests that are sent at once, and how to see what they left."""
+
+    one: Prepared
+    other: Prepared
+    seen: Callable[[], Model]
+    words: Callable[[], str]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the pairs of one check came to."""
+
+    names: tuple[str, str]
+    met: int = 0
+    firsts: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    accepted: Counter[str] = field(default_factory=Counter)
+    unexplained: list[str] = field(default_factory=list)
+
+    @property
+    def pairs(self) -> int:
+        return self.firsts.total() + len(self.unexplained)
+
+
+class Race(NamedTuple):
+    """One kind of pair."""
+
+    names: tuple[str, str]
+    start: Model
+    steps: tuple[Step, Step]
+    done: Callable[[int, Answer], bool] = lambda _, answer: answer.ok  # whether the answer of 0 or 1 is a yes
+    shown: Callable[[Model], Model] = lambda model: model  # what can be seen of it
+
+
+@check("RAC-01")
+def delete_and_retention(case: Case) -> None:
+    case.control()
+
+    def pair(_: int) -> Pair:
+        version, lock = _put(case), _lock(case)
+        return Pair(*_delete_and(case, version, _retention(case, version, lock)), *_retained(case, version, lock))
+
+    _run(case, Race(("delete", "retention"), "free", (_delete_unless_locked, _lock_it)), pair)
+
+
+@check("RAC-02")
+def delete_and_hold(case: Case) -> None:
+    case.control()
+
+    def pair(_: int) -> Pair:
+        version = _put(case)
+
+        def seen() -> Model:
+            state = case.state(version)
+            return GONE if state.body is None else "locked" if state.hold == "ON" else "free"
+
+        return Pair(*_delete_and(case, version, _hold(case, version)), seen, _words(case, version))
+
+    _run(case, Race(("delete", "hold"), "free", (_delete_unless_locked, _lock_it)), pair)
+
+
+@check("RAC-03")
+def delete_and_extend_at_expiry(case: Case) -> None:
+    clock = clock_of(case)
+    case.control()
+    first = datetime.fromtimestamp(int(case.now().timestamp() + EXPIRY_LEAD_SECONDS) + 1, UTC)
+    dates = [first + timedelta(seconds=number // EXPIRY_PAIRS) for number in range(EXPIRY_INSTANTS * EXPIRY_PAIRS)]
+    with ThreadPoolExecutor(PAIRS_AT_ONCE) as pool:
+        versions = list(pool.map(lambda date: _put(case, Lock(GOVERNANCE, date)), dates))
+
+    def pair(number: int) -> Pair:
+        version, later = versions[number], _lock(case)
+        made = Pair(*_delete_and(case, version, _retention(case, version, later)), *_retained(case, version, later))
+        # Around the date, some before and some after.
+        spread = (number % EXPIRY_PAIRS - EXPIRY_PAIRS // 2) * 0.008
+        time.sleep(max(0.0, dates[number].timestamp() - clock.low + spread - time.time()))
+        return made
+
+    def delete(model: Model) -> Sequence[Model | None]:
+        return (None,) if model in ("locked", GONE) else (GONE, None)
+
+    _run(case, Race(("delete", "extend"), "free", (delete, _lock_it)), pair, pairs=len(versions) - len(ORDERS))
+
+
+@check("RAC-04")
+def batch_delete_and_retention(case: Case) -> None:
+    case.control()
+    # Versions that are gone already follow in the batch: time between looking at its first entry and deleting it.
+    gone = [_put(case) for _ in range(BATCH_FILLERS)]
+    case.delete_many(case.bucket, [(each.key, each.id) for each in gone])
+    fillers = {each.id for each in gone}
+
+    def pair(_: int) -> Pair:
+        version, lock = _put(case), _lock(case)
+        entries = "".join(
+            f"<Object><Key>{each.key}</Key><VersionId>{each.id}</VersionId></Object>" for each in (version, *gone)
+        )
+        body = f'<Delete xmlns="{ROOT}">{entries}</Delete>'.encode()
+        batch = prepare(
+            case.door, "POST", case.bucket,
+            query=(("delete", None),), headers=[("Content-MD5", md5_of(body))], body=body,
+        )  # fmt: skip
+        return Pair(batch, _retention(case, version, lock), *_retained(case, version, lock))
+
+    def done(number: int, answer: Answer) -> bool:
+        if number == 1 or not answer.ok:
+            return answer.ok
+        return any(version_id not in fillers for _, version_id in told_of(answer).deleted)
+
+    _run(case, Race(("batch delete", "retention"), "free", (_delete_unless_locked, _lock_it), done), pair)
+
+
+@check("RAC-05")
+def retention_and_hold(case: Case) -> None:
+    def pair(_: int) -> Pair:
+        version, lock = _put(case), _lock(case)
+
+        def seen() -> Model:
+            state = case.state(version)
+            return GONE if state.body is None else (_has(state, lock), state.hold == "ON")
+
+        return Pair(_retention(case, version, lock), _hold(case, version), seen, _words(case, version))
+
+    def retain(model: Model) -> Sequence[Model | None]:
+        assert isinstance(model, tuple)
+        return ((True, model[1]),)
+
+    def hold(model: Model) -> Sequence[Model | None]:
+        assert isinstance(model, tuple)
+        return ((model[0], True),)
+
+    _run(case, Race(("retention", "hold"), (False, False), (retain, hold)), pair)
+
+
+@check("RAC-06")
+def two_extensions(case: Case) -> None:
+    def pair(number: int) -> Pair:
+        now = _lock(case)
+        near, far = _later(now, 30), _later(now, 60)
+        version = _put(case, now)
+        return Pair(
+            _retention(case, version, near), _retention(case, version, far),
+            _dated(case, version, {"start": now, "near": near, "far": far}), _words(case, version),
+        )  # fmt: skip
+
+    def near(model: Model) -> Sequence[Model | None]:
+        return (None,) if model == "far" else ("near",)
+
+    _run(case, Race(("the nearer date", "the later date"), "start", (near, lambda _: ("far",))), pair)
+
+
+@check("RAC-07")
+def tagging_and_retention(case: Case) -> None:
+    probe = case.stored()
+    offered = [what for what in ("tagging", "acl") if _is_offered(_annotate(case, probe, what))]
+    if not offered:
+        raise NotOffered("neither tags nor ACLs of a version can be set")
+
+    def pair(number: int) -> Pair:
+        version, lock = _put(case), _lock(case)
+        other = _annotate(case, version, offered[number % len(offered)])
+        return Pair(other, _retention(case, version, lock), *_retained(case, version, lock))
+
+    case.notes.append(f"with {' and '.join(offered)}")
+    _run(case, Race(("tagging", "retention"), "free", (lambda model: (model,), _lock_it)), pair)
+
+
+@check("RAC-08")
+def put_and_retention_of_the_current(case: Case) -> None:
+    def pair(_: int) -> Pair:
+        older, lock = _put(case), _lock(case)
+        body = older.body + b" newer"
+        put = prepare(case.door, "PUT", case.bucket, older.key, headers=[("Content-MD5", md5_of(body))], body=body)
+        retain = _retention(case, older._replace(id=""), lock)
+
+        def seen() -> Model:
+            current = case.door.send("GET", case.bucket, older.key)
+            newer = older._replace(id=current.version_id or "")
+            locked = case.state(older)
+            if locked.body != older.body:
+                return GONE
+            has_newer = newer.id != older.id
+            return (has_newer, _has(locked, lock), has_newer and _has(case.state(newer), lock))
+
+        def words() -> str:
+            left = seen()
+            if not isinstance(left, tuple):
+                return f"the older version of {older.key} is gone"
+            newer, *locked = left
+            return (
+                f"of {older.key} the newer version is {'' if newer else 'not '}there, "
+                f"{' and '.join(name for name, has in zip(('older', 'newer'), locked, strict=True) if has) or 'none'} "
+                "is locked"
+            )
+
+        return Pair(put, retain, seen, words)
+
+    def put_newer(model: Model) -> Sequence[Model | None]:
+        assert isinstance(model, tuple)
+        return ((True, model[1], False),)
+
+    def lock_current(model: Model) -> Sequence[Model | None]:
+        assert isinstance(model, tuple)
+        return ((True, model[1], True),) if model[0] else ((False, True, False),)
+
+    names = ("PUT (the lock is on the newer version)", "retention (it is on the older version)")
+    _run(case, Race(names, (False, False, False), (put_newer, lock_current)), pair)
+
+
+@check("RAC-09")
+def other_nodes(case: Case) -> None:
+    raise NotTried("needs several endpoints of one cluster, and this run has one")
+
+
+@check("RAC-10")
+def shorten_and_extend(case: Case) -> None:
+    def pair(_: int) -> Pair:
+        now = _lock(case)
+        short, far = _later(now, -60), _later(now, 60)
+        version = _put(case, now)
+        return Pair(
+            _retention(case, version, short, bypass=True), _retention(case, version, far),
+            _dated(case, version, {"start": now, "short": short, "far": far}), _words(case, version),
+        )  # fmt: skip
+
+    race = Race(("the shorter date", "the later date"), "start", (lambda _: ("short",), lambda _: ("far",)))
+    _run(case, race, pair)
+
+
+@check("RAC-11")
+def complete_and_abort(case: Case) -> None:
+    def pair(_: int) -> Pair:
+        lock, body = _lock(case), b"one part"
+        answer, upload = multipart.start(case, lock=lock)
+        if not answer.ok:
+            raise NotOffered(f"starting a multipart upload with a lock was answered {answer}")
+        [etag] = multipart.send_parts(case, upload, [body])
+        query = (("uploadId", upload.id),)
+        parts = f"<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>"
+        xml = f'<CompleteMultipartUpload xmlns="{ROOT}">{parts}</CompleteMultipartUpload>'.encode()
+        complete = prepare(case.door, "POST", upload.bucket, upload.key, query=query, body=xml)
+        abort = prepare(case.door, "DELETE", upload.bucket, upload.key, query=query)
+
+        def seen() -> Model:
+            current = case.door.send("GET", upload.bucket, upload.key)
+            if not current.ok:
+                return "none"
+            state = case.state(Version(upload.bucket, upload.key, current.version_id or "null", body))
+            if state.body != body:
+                return "other bytes"
+            return "locked" if _has(state, lock) else "there, but not locked"
+
+        return Pair(complete, abort, seen, lambda: f"the object: {seen()}")
+
+    def complete(model: Model) -> Sequence[Model | None]:
+        return ("locked",) if model == "open" else (None,)
+
+    def abort(model: Model) -> Sequence[Model | None]:
+        # Aborting what is completed does nothing, whether it is answered yes or no.
+        return ("aborted",) if model == "open" else (model, None)
+
+    def shown(model: Model) -> Model:
+        return "none" if model in ("open", "aborted") else model
+
+    _run(case, Race(("completion", "abortion"), "open", (complete, abort), _completed, shown), pair)
+
+
+@check("RAC-12")
+def clear_default_and_put(case: Case) -> None:
+    bucket = case.new_bucket()
+    day = timedelta(days=1)
+
+    def pair(_: int) -> Pair:
+        answer = case.set_default(bucket)
+        if not answer.ok:
+            raise Inconclusive(f"a default retention could not be set: {answer}; see DFT-01")
+        key, body, began = case.key(), b"a record", case.now()
+        xml = lock_configuration("").encode()
+        clear = prepare(
+            case.door, "PUT", bucket,
+            query=(("object-lock", None),), headers=[("Content-MD5", md5_of(xml))], body=xml,
+        )  # fmt: skip
+        put = prepare(case.door, "PUT", bucket, key, headers=[("Content-MD5", md5_of(body))], body=body)
+
+        def state() -> State:
+            current = case.door.send("GET", bucket, key)
+            return case.state(Version(bucket, key, current.version_id or "null", body)) if current.ok else State(None)
+
+        def seen() -> Model:
+            shown = state()
+            if shown.body != body:
+                return "none"
+            if shown.mode is None and shown.until is None:
+                return "free"
+            length = shown.until - began if shown.until is not None else timedelta()
+            return "locked" if shown.mode == GOVERNANCE and abs(length - day).total_seconds() < 60 else "half"
+
+        return Pair(clear, put, seen, lambda: words_of(state()))
+
+    def clear(model: Model) -> Sequence[Model | None]:
+        return ("no default",) if model == "default" else (model,)
+
+    def put(model: Model) -> Sequence[Model | None]:
+        return ("locked",) if model == "default" else ("free",)
+
+    _run(case, Race(("clearing the default", "the PUT"), "default", (clear, put)), pair, at_once=1)
+
+
+# ---- pairs
+
+
+def _run(
+    case: Case, race: Race, make: Callable[[int], Pair], *, pairs: int = PAIRS, at_once: int = PAIRS_AT_ONCE
+) -> None:
+    """Make and race pairs until there are enough or the time is over. Raises Failed where one cannot be explained."""
+    for number, order in enumerate(ORDERS):
+        _control(race, make(number), order)
+    tally, end, told = Tally(race.names), time.monotonic() + PAIRS_SECONDS_MAX, threading.Lock()
+
+    def one(number: int) -> None:
+        if time.monotonic() < end:
+            _race(race, make(number), number, senders, tally, told)
+
+    with ThreadPoolExecutor(2 * at_once) as senders, ThreadPoolExecutor(at_once) as makers:
+        for _ in makers.map(one, range(len(ORDERS), len(ORDERS) + pairs)):
+            pass
+    case.notes.append(_summary(tally))
+    if tally.unexplained:
+        raise Failed(
+            f"no order of the two explains {len(tally.unexplained)} of {tally.pairs} pairs: {tally.unexplained[0]}"
+        )
+    for name in race.names:
+        if not tally.accepted[name]:
+            raise Inconclusive(f"{name} was never accepted, so that nothing raced")
+    if tally.met < PAIRS_MET_MIN:
+        raise Inconclusive(f"only {tally.met} of {tally.pairs} pairs met")
+
+
+def _control(race: Race, pair: Pair, order: tuple[int, int]) -> None:
+    """One after the other leaves what it must; else a race shows nothing. Raises Inconclusive."""
+    requests = (pair.one, pair.other)
+    came = {number: requests[number].send() for number in order}
+    answers = (came[0], came[1])
+    if pair.seen() not in _ends(race, answers, order, needs_reason=False):
+        raise Inconclusive(
+            f"the control failed: {race.names[order[0]]} and then {race.names[order[1]]}, one after the other, were "
+            f"answered {came[order[0]]} and {came[order[1]]}, and then: {pair.words()}"
+        )
+
+
+def _race(race: Race, pair: Pair, number: int, senders: ThreadPoolExecutor, tally: Tally, told: threading.Lock) -> None:
+    lead = LEADS_SECONDS[number % len(LEADS_SECONDS)]
+    waits = (0.0, lead) if number // len(LEADS_SECONDS) % 2 else (lead, 0.0)
+    barrier = threading.Barrier(2)
+
+    def sent(request: Prepared, wait: float) -> tuple[Answer, float, float]:
+        barrier.wait()
+        if wait:
+            time.sleep(wait)
+        began = time.monotonic()
+        return request.send(), began, time.monotonic()
+
+    both = [senders.submit(sent, request, wait) for request, wait in zip((pair.one, pair.other), waits, strict=True)]
+    (first, began, ended), (second, other_began, other_ended) = (each.result() for each in both)
+    answers = (first, second)
+    end = pair.seen()
+    order = explained(race, answers, end)
+    if order is None:
+        time.sleep(SETTLED_SECONDS)
+        end = pair.seen()
+        order = explained(race, answers, end)
+    with told:
+        tally.met += began < other_ended and other_began < ended
+        tally.accepted.update(name for number, name in enumerate(race.names) if race.done(number, answers[number]))
+        tally.answers[" and ".join(str(answer.status) for answer in answers)] += 1
+        if order is None:
+            said = ", ".join(f"{name} was answered {answer}" for name, answer in zip(race.names, answers, strict=True))
+            tally.unexplained.append(f"{said}, and then: {pair.words()}")
+        else:
+            tally.firsts[order] += 1
+
+
+def explained(race: Race, answers: tuple[Answer, Answer], end: Model) -> str | None:
+    """Which of the two came first, as answers and end tell; EITHER where both could; None where neither could.
+
+    A yes had its effect and a no had none. Of an error of the server (5xx, 429) nobody knows whether it had. A platform
+    may refuse without need who comes at a bad moment: then who came first is UNTOLD.
+    """
+    for needs_reason in (True, False):
+        firsts = [race.names[order[0]] for order in ORDERS if end in _ends(race, answers, order, needs_reason)]
+        if firsts:
+            return UNTOLD if not needs_reason else firsts[0] if len(firsts) == 1 else EITHER
+    return None
+
+
+def _ends(race: Race, answers: tuple[Answer, Answer], order: tuple[int, int], needs_reason: bool) -> set[Model]:
+    """What the two may leave in this order; with ``needs_reason`` only what must be refused is."""
+    models: set[Model] = {race.start}
+    for number in order:
+        answer = answers[number]
+        results = {model: race.steps[number](model) for model in models}
+        after = {new for news in results.values() for new in news if new is not None}
+        if race.done(number, answer):
+            models = after
+        elif not answer.ok and not answer.refused:
+            models |= after
+        elif needs_reason:
+            models = {model for model, news in results.items() if None in news}
+    return {race.shown(model) for model in models}
+
+
+def _summary(tally: Tally) -> str:
+    firsts = ", ".join(f"{name} {count}" for name, count in tally.firsts.most_common())
+    answers = ", ".join(f"{statuses} {count} times" for statuses, count in tally.answers.most_common())
+    return f"{tally.pairs} pairs, {tally.met} of which met; first: {firsts or 'none'}; answers: {answers}"
+
+
+def _completed(number: int, answer: Answer) -> bool:
+    """A completion may be answered 200 with an error inside."""
+    return answer.ok and (number == 1 or not answer.elements("Error"))
+
+
+# ---- requests, made ready
+
+
+def _put(case: Case, lock: Lock | None = None) -> Version:
+    answer, version = case.put(lock=lock)
+    if not answer.ok or not version.id:
+        raise Inconclusive(f"an object could not be prepared: PUT answered {answer}")
+    return version
+
+
+def _lock(case: Case) -> Lock:
+    return case.lock(seconds=RACE_LOCK_SECONDS)
+
+
+def _later(lock: Lock, seconds: float) -> Lock:
+    return Lock(lock.mode, lock.until + timedelta(seconds=seconds))
+
+
+def _delete_and(case: Case, version: Version, other: Prepared) -> tuple[Prepared, Prepared]:
+    query = (("versionId", version.id),)
+    return prepare(case.door, "DELETE", version.bucket, version.key, query=query), other
+
+
+def _retention(case: Case, version: Version, lock: Lock, *, bypass: bool = False) -> Prepared:
+    inner = f"<Mode>{lock.mode}</Mode><RetainUntilDate>{iso(lock.until)}</RetainUntilDate>"
+    return _xml(case, version, "retention", f'<Retention xmlns="{ROOT}">{inner}</Retention>', bypass=bypass)
+
+
+def _hold(case: Case, version: Version) -> Prepared:
+    return _xml(case, version, "legal-hold", f'<LegalHold xmlns="{ROOT}"><Status>ON</Status></LegalHold>')
+
+
+def _annotate(case: Case, version: Version, what: str) -> Prepared:
+    if what == "tagging":
+        tags = "<TagSet><Tag><Key>class</Key><Value>record</Value></Tag></TagSet>"
+        return _xml(case, version, what, f'<Tagging xmlns="{ROOT}">{tags}</Tagging>')
+    query = ((what, None), ("versionId", version.id))
+    return prepare(case.door, "PUT", version.bucket, version.key, query=query, headers=[("x-amz-acl", "private")])
+
+
+def _is_offered(request: Prepared) -> bool:
+    try:
+        return request.send().ok
+    except NotOffered:
+        return False
+
+
+def _xml(case: Case, version: Version, what: str, xml: str, *, bypass: bool = False) -> Prepared:
+    body = xml.encode()
+    query = ((what, None), ("versionId", version.id)) if version.id else ((what, None),)
+    headers = [("Content-MD5", md5_of(body)), *(BYPASS if bypass else ())]
+    return prepare(case.door, "PUT", version.bucket, version.key, query=query, headers=headers, body=body)
+
+
+# ---- what was left
+
+
+def _has(state: State, lock: Lock) -> bool:
+    return state.mode == lock.mode and same_instant(state.until, lock.until)
+
+
+def _retained(case: Case, version: Version, lock: Lock) -> tuple[Callable[[], Model], Callable[[], str]]:
+    """Whether the version is gone, has this lock, or has it not."""
+
+    def seen() -> Model:
+        state = case.state(version)
+        if state.body is None:
+            return GONE
+        return "other bytes" if state.body != version.body else "locked" if _has(state, lock) else "free"
+
+    return seen, _words(case, version)
+
+
+def _dated(case: Case, version: Version, locks: dict[str, Lock]) -> Callable[[], Model]:
+    """Which of these locks the version has."""
+
+    def seen() -> Model:
+        state = case.state(version)
+        return next((name for name, lock in locks.items() if _has(state, lock)), words_of(state))
+
+    return seen
+
+
+def _words(case: Case, version: Version) -> Callable[[], str]:
+    return lambda: f"version {version.id} of {version.key}: {words_of(case.state(version))}"
+
+
+def _delete_unless_locked(model: Model) -> Sequence[Model | None]:
+    return (GONE,) if model == "free" else (None,)
+
+
+def _lock_it(model: Model) -> Sequence[Model | None]:
+    return (None,) if model == GONE else ("locked",)

@@ -1,0 +1,236 @@
+"""SID: ways around the lock that are not a delete by its owner.
+
+One idea: a lock must hold against rights and rules too. Whoever is let in, and whatever a rule promises to delete, what
+was locked is there afterwards, locked as it was. What has to be declared, or needs an operator, a second site or days,
+has no check here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+
+from archiver.worm.case import BYPASS, ROOT, Case, State, Version, words_of
+from archiver.worm.checks import check
+from archiver.worm.exchange import Answer, S3Door
+from archiver.worm.verdict import Failed, Inconclusive, NotOffered
+from backends.s3.control import Credentials
+
+WATCHED_SECONDS = 20.0  # a rule that is due at once has this long to do harm
+EVENT_HOLD = "x-amz-object-lock-event-hold"
+
+# Lifecycle rules that some vendors have, and whose promise is to delete every version, or every marker.
+VENDOR_RULES = {
+    "ExpiredObjectAllVersions (MinIO)": (
+        "<Expiration><Days>1</Days><ExpiredObjectAllVersions>true</ExpiredObjectAllVersions></Expiration>"
+    ),
+    "DelMarkerExpiration (MinIO)": "<DelMarkerExpiration><Days>1</Days></DelMarkerExpiration>",
+}
+DUE_RULE = "<Expiration><Date>2020-01-01T00:00:00Z</Date></Expiration>"
+
+
+# ---- rules that delete
+
+
+@check("SID-02")
+def lifecycle_that_deletes(case: Case) -> None:
+    answer = _set_lifecycle(case, case.new_bucket(), "<Expiration><Days>1</Days></Expiration>")
+    if not answer.ok:
+        raise NotOffered(f"a lifecycle on a bucket with Object Lock was answered {answer}")
+    case.try_all(
+        *((name, partial(_set_vendor_rule, case, xml)) for name, xml in VENDOR_RULES.items()),
+        ("a rule that is due at once", partial(_set_due_rule, case)),
+    )
+
+
+def _set_lifecycle(case: Case, bucket: str, action: str) -> Answer:
+    rule = f"<Rule><ID>worm</ID><Filter><Prefix></Prefix></Filter><Status>Enabled</Status>{action}</Rule>"
+    return case.configure(
+        bucket, "lifecycle", f'<LifecycleConfiguration xmlns="{ROOT}">{rule}</LifecycleConfiguration>'
+    )
+
+
+def _set_vendor_rule(case: Case, action: str) -> None:
+    bucket = case.new_bucket()
+    version = case.stored(bucket=bucket, lock=case.lock())
+    answer = _set_lifecycle(case, bucket, action)
+    case.must_survive(version)
+    element = "ExpiredObjectAllVersions" if "ExpiredObjectAllVersions" in action else "DelMarkerExpiration"
+    kept = case.door.send("GET", bucket, query=(("lifecycle", None),)).elements(element)
+    if kept:
+        raise Inconclusive(f"the rule was answered {answer} and is kept; what it does is seen after a day (see SID-01)")
+    if answer.ok:
+        case.notes.append(f"{element} was answered {answer}, and the bucket does not show it: the rule is unknown here")
+
+
+def _set_due_rule(case: Case) -> None:
+    bucket = case.new_bucket()
+    version = case.stored(bucket=bucket, lock=case.lock())
+    answer = _set_lifecycle(case, bucket, DUE_RULE)
+    if not answer.ok:
+        raise NotOffered(f"was answered {answer}")
+    case.wait_until(case.now() + timedelta(seconds=WATCHED_SECONDS))
+    if case.state(version).body is None:
+        # Some platforms apply a due rule when somebody looks, and answer that one look as if all were gone.
+        case.wait_until(case.now() + timedelta(seconds=1))
+        case.must_survive(version)
+        case.deviate("the first read by version id after a rule was due said that there is none; the next ones gave it")
+    case.must_survive(version)
+    current = case.door.send("GET", bucket, version.key)
+    acted = "had made a marker" if current.status == 404 else "had not acted yet"
+    case.notes.append(f"{WATCHED_SECONDS:.0f} s after a rule that was due at once, the platform {acted}")
+
+
+# ---- rights that are given to everybody
+
+
+@check("SID-05")
+def open_to_everybody(case: Case) -> None:
+    case.try_all(
+        ("a policy that lets everybody delete", partial(_open, case, _set_policy)),
+        ("an ACL of the bucket that lets everybody write", partial(_open, case, _set_bucket_acl)),
+        ("an ACL of the version that gives everybody full control", partial(_open, case, _set_version_acl)),
+        ("no block on public access", partial(_open, case, _remove_public_access_block)),
+    )
+
+
+def _set_policy(case: Case, version: Version) -> Answer:
+    actions = ("GetObject", "GetObjectVersion", "PutObject", "DeleteObject", "DeleteObjectVersion")
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"AWS": ["*"]},
+        "Action": [f"s3:{action}" for action in actions],
+        "Resource": [f"arn:aws:s3:::{version.bucket}/*"],
+    }
+    return case.configure(version.bucket, "policy", json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+
+
+def _set_bucket_acl(case: Case, version: Version) -> Answer:
+    return case.door.send("PUT", version.bucket, query=(("acl", None),), headers=[("x-amz-acl", "public-read-write")])
+
+
+def _set_version_acl(case: Case, version: Version) -> Answer:
+    query = (("acl", None), ("versionId", version.id))
+    everybody = 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'
+    return case.door.send(
+        "PUT", version.bucket, version.key, query=query, headers=[("x-amz-grant-full-control", everybody)]
+    )
+
+
+def _remove_public_access_block(case: Case, version: Version) -> Answer:
+    return case.door.send("DELETE", version.bucket, query=(("publicAccessBlock", None),))
+
+
+def _open(case: Case, change: Callable[[Case, Version], Answer]) -> None:
+    bucket = case.new_bucket()
+    retained, held = case.stored(bucket=bucket, lock=case.lock()), case.stored(bucket=bucket, hold="ON")
+    unlocked = case.stored(bucket=bucket)
+    before = {version: case.state(version) for version in (retained, held)}
+    _make_way(case, bucket)
+    answer = change(case, retained)
+    _must_be_as_before(case, before, "the change itself")
+    if not answer.ok:
+        raise NotOffered(f"was answered {answer}")
+    anybody = case.anonymous()
+    for version in (retained, held):
+        case.must_refuse_delete(version, case.delete(version), "deleting a locked version by its owner")
+        for bypass in (False, True):
+            what = f"deleting a locked version by anybody{' with the bypass header' if bypass else ''}"
+            case.must_refuse(case.delete(version, bypass=bypass, door=anybody), what, "403 AccessDenied", version)
+        case.delete_many(bucket, [(version.key, version.id)], headers=BYPASS, door=anybody)
+    case.set_retention(retained, None, bypass=True, door=anybody)
+    case.set_retention(retained, case.lock(seconds=1), bypass=True, door=anybody)
+    case.set_hold(held, "OFF", door=anybody)
+    _must_be_as_before(case, before, "attempts of anybody")
+    if not case.delete(unlocked, door=anybody).ok:
+        case.notes.append(f"{change.__name__.strip('_').replace('_', ' ')}: lets nobody else delete unlocked versions")
+
+
+def _make_way(case: Case, bucket: str) -> None:
+    """What else keeps strangers out on some platforms; where it is unknown, nothing is in the way."""
+    rule = "<Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule>"
+    with suppress(NotOffered):
+        case.door.send("DELETE", bucket, query=(("publicAccessBlock", None),))
+    with suppress(NotOffered):
+        case.configure(bucket, "ownershipControls", f'<OwnershipControls xmlns="{ROOT}">{rule}</OwnershipControls>')
+
+
+def _must_be_as_before(case: Case, before: Mapping[Version, State], after_what: str) -> None:
+    for version, state in before.items():
+        now = case.state(version)
+        if (now.body, now.lock, now.hold) != (state.body, state.lock, state.hold):
+            raise Failed(f"after {after_what}: {words_of(state)} became {words_of(now)}")
+
+
+# ---- strangers
+
+
+@check("SID-06")
+def strangers(case: Case) -> None:
+    owner = case.door.credentials
+    assert owner is not None
+    doors = {
+        "anybody without a credential": case.anonymous(),
+        "an unknown access key": _door_with(case, Credentials("UNKNOWNACCESSKEY0000", owner.secret_key, None)),
+        "a wrong secret": _door_with(case, Credentials(owner.access_key, owner.secret_key[::-1] + "x", None)),
+    }
+    parts = [(name, partial(_try_to_delete, case, door)) for name, door in doors.items()]
+    parts.append(("a credential without the right to delete", partial(_try_without_right, case)))
+    case.try_all(*parts)
+
+
+def _door_with(case: Case, credentials: Credentials) -> S3Door:
+    door = case.anonymous()
+    door.credentials = credentials
+    return door
+
+
+def _try_without_right(case: Case) -> None:
+    door = case.without_right("delete")
+    answer, version = case.put(door=door)
+    if not answer.ok or case.state(version).body is None:
+        raise Inconclusive(f"the control failed: this credential cannot store anything either ({answer})")
+    _try_to_delete(case, door)
+
+
+def _try_to_delete(case: Case, door: S3Door) -> None:
+    locked, unlocked = case.locked(), case.stored()
+    both = [(version.key, version.id) for version in (locked, unlocked)]
+    answers = {
+        "deleting a locked version": case.delete(locked, door=door),
+        "deleting a locked version with the bypass header": case.delete(locked, bypass=True, door=door),
+        "deleting an unlocked version": case.delete(unlocked, door=door),
+        "deleting by key": case.delete_key(unlocked.bucket, unlocked.key, door=door),
+    }
+    case.delete_many(case.bucket, both, headers=BYPASS, door=door)
+    case.delete_many(case.bucket, [(unlocked.key, None)], door=door)
+    case.must_survive(locked)
+    case.must_survive(unlocked, unlocked=True)
+    if not case.door.send("GET", unlocked.bucket, unlocked.key).ok:
+        raise Failed("an object was hidden by a delete marker")
+    for what, answer in answers.items():
+        case.must_refuse(answer, what, "403 AccessDenied InvalidAccessKeyId SignatureDoesNotMatch")
+
+
+# ---- locks that a platform may not know
+
+
+@check("SID-10")
+def event_hold(case: Case) -> None:
+    # A real event hold lasts a day at least, so the header carries what no platform that knows it can accept.
+    key = case.key()
+    answer, version = case.put(key, headers=[(EVENT_HOLD, "MAYBE")])
+    if answer.ok:
+        shown = case.state(version).headers.get(EVENT_HOLD)
+        seen = f"shown as {shown}" if shown else "shown nowhere"
+        raise Failed(f"{EVENT_HOLD}: MAYBE was answered {answer} and is {seen}: the header is ignored silently")
+    plain, _ = case.put(key)
+    if not plain.ok:
+        raise Inconclusive(f"the control failed: PUT without the header was answered {plain}")
+    case.notes.append(
+        f"{EVENT_HOLD}: MAYBE was answered {answer}, so the header is not ignored; that a hold protects was not tried,"
+        " since the shortest lasts a day"
+    )

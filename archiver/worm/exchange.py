@@ -1,0 +1,265 @@
+"""Requests as they are written, and answers as they came: the evidence of a check.
+
+One idea: nothing is hidden and nothing is repaired. A request is sent once, with exactly the headers and the query that
+a check gave it, and is kept with its answer; only what proves who we are is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import ssl
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote, urlsplit
+
+from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials as BotoCredentials
+
+from archiver.worm.verdict import Inconclusive, NotOffered
+from backends.s3.control import Credentials
+
+Headers = Sequence[tuple[str, str]]
+
+TIMEOUT_SECONDS = 20.0
+KEPT_BYTES = 4096  # of each body; its hash and length are kept whole
+REDACTED = "(left out)"
+_SECRET_HEADERS = {"authorization", "x-amz-security-token"}
+_SECRET_QUERY = ("X-Amz-Signature=", "X-Amz-Security-Token=", "X-Amz-Credential=")
+_REFUSED = (400, 403, 404, 405, 409, 411, 412)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the platform answered; header names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def refused(self) -> bool:
+        """Answered with a no: an error of the server or of the network is none."""
+        return self.status in _REFUSED
+
+    @property
+    def code(self) -> str:
+        """The error code in the body; empty where there is none (HEAD has no body)."""
+        return self.text_of("Code")
+
+    @property
+    def version_id(self) -> str | None:
+        return self.headers.get("x-amz-version-id")
+
+    def text_of(self, element: str) -> str:
+        """The text of the first element of that name, whatever its namespace; empty where there is none."""
+        found = self.elements(element)
+        return found[0].text or "" if found else ""
+
+    def elements(self, name: str) -> list[ET.Element]:
+        """Every element of that name in the body; none where it is no XML."""
+        try:
+            root = ET.fromstring(self.body)
+        except ET.ParseError:
+            return []
+        return [each for each in root.iter() if each.tag.rpartition("}")[2] == name]
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.code}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request and its answer, without secrets. Bodies longer than KEPT_BYTES are cut; hashes are of the whole."""
+
+    at: float  # epoch seconds, our clock
+    seconds: float
+    method: str
+    target: str  # path and query
+    request_headers: tuple[tuple[str, str], ...]
+    request_body: bytes
+    request_bytes: int
+    request_sha256: str
+    status: int | None  # None: no answer came
+    response_headers: tuple[tuple[str, str], ...]
+    response_body: bytes
+    response_bytes: int
+    response_sha256: str
+    failure: str  # why no answer came
+
+
+class S3Door:
+    """One credential's way to one platform. Every exchange is appended to ``record``."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        region: str,
+        credentials: Credentials | None,
+        record: list[Exchange],
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Without ``credentials`` nothing is signed: an anonymous visitor."""
+        self.endpoint = endpoint
+        self.region = region
+        self.credentials = credentials
+        self.record = record
+        self._tls = tls
+
+    def recording(self, record: list[Exchange]) -> S3Door:
+        """The same way, with another record."""
+        return S3Door(self.endpoint, self.region, self.credentials, record, tls=self._tls)
+
+    def send(
+        self,
+        method: str,
+        bucket: str,
+        key: str | None = None,
+        *,
+        query: Sequence[tuple[str, str | None]] = (),
+        headers: Headers = (),
+        body: bytes = b"",
+        sign: bool = True,
+        unsure: bool = False,
+    ) -> Answer:
+        """Send one request. Raises NotOffered for 501, and Inconclusive for other 5xx, 429 and silence, unless
+        ``unsure``: then 5xx and 429 are answers like any other. A header may be given twice."""
+        target = "/" + bucket + ("" if key is None else "/" + quote(key, safe="/~")) + query_text(query)
+        wanted = [*headers]
+        if sign and self.credentials is not None:
+            wanted += self._signature(method, target, headers, body)
+        return self.send_as_is(method, target, wanted, body, unsure=unsure)
+
+    def presigned(
+        self,
+        method: str,
+        bucket: str,
+        key: str,
+        *,
+        query: Sequence[tuple[str, str | None]] = (),
+        headers: Headers = (),
+        expires_seconds: int = 300,
+    ) -> str:
+        """Path and query that carry their own signature, which covers these headers."""
+        assert self.credentials is not None
+        target = "/" + bucket + "/" + quote(key, safe="/~") + query_text(query)
+        request = AWSRequest(method, self.endpoint + target, headers=dict(headers))
+        S3SigV4QueryAuth(self._signing(), "s3", self.region, expires=expires_seconds).add_auth(request)
+        return str(request.url).removeprefix(self.endpoint)
+
+    def send_as_is(
+        self,
+        method: str,
+        target: str,
+        headers: Headers = (),
+        body: bytes = b"",
+        *,
+        unsure: bool = False,
+        body_is_secret: bool = False,
+    ) -> Answer:
+        """Send path and query with no more than these headers, a Host and a Content-Length. Of a body that proves who
+        we are only the hash is kept."""
+        began, clock = time.time(), time.monotonic()
+        answer, failure = None, ""
+        try:
+            answer = self._exchange(method, target, headers, body)
+        except (OSError, http.client.HTTPException) as error:
+            failure = f"{type(error).__name__}: {error}".strip(": ")
+        exchange = _exchange(began, time.monotonic() - clock, method, target, headers, body, answer, failure)
+        if body_is_secret:
+            exchange = replace(exchange, request_body=REDACTED.encode())
+        self.record.append(exchange)
+        asked = f"{method} {target.partition('?')[0]}"
+        if answer is None:
+            raise Inconclusive(f"{asked}: no answer: {failure}")
+        if answer.status == 501:
+            raise NotOffered(f"{asked}: {answer}")
+        if not unsure and (answer.status >= 500 or answer.status == 429):
+            raise Inconclusive(f"{asked}: {answer}")
+        return answer
+
+    def _exchange(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:
+        parts = urlsplit(self.endpoint)
+        assert parts.hostname is not None
+        connection = (
+            http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS, context=self._tls)
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
+        )
+        try:
+            connection.putrequest(method, target, skip_accept_encoding=True)
+            names = {name.lower() for name, _ in headers}
+            for name, value in headers:
+                connection.putheader(name, value.encode())
+            if "content-length" not in names and (body or method in ("PUT", "POST")):
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body or None)
+            reply = connection.getresponse()
+            return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
+        finally:
+            connection.close()
+
+    def _signature(self, method: str, target: str, headers: Headers, body: bytes) -> list[tuple[str, str]]:
+        request = AWSRequest(method, self.endpoint + target, data=body)
+        for name, value in headers:
+            request.headers.add_header(name, value)
+        before = {name.lower() for name, _ in request.headers.items()}
+        S3SigV4Auth(self._signing(), "s3", self.region).add_auth(request)
+        return [(name, value) for name, value in request.headers.items() if name.lower() not in before]
+
+    def _signing(self) -> BotoCredentials:
+        assert self.credentials is not None
+        return BotoCredentials(self.credentials.access_key, self.credentials.secret_key, self.credentials.session_token)
+
+
+def query_text(query: Sequence[tuple[str, str | None]]) -> str:
+    """``?retention&versionId=x``: a value of None is a name alone."""
+    words = [quote(k, safe="-_.~") + ("=" + quote(v, safe="-_.~") if v is not None else "") for k, v in query]
+    return "?" + "&".join(words) if words else ""
+
+
+def without_secrets(target: str) -> str:
+    """Path and query without what a presigned URL proves its sender by."""
+    path, mark, query = target.partition("?")
+    words = [
+        word.partition("=")[0] + "=" + REDACTED if word.startswith(_SECRET_QUERY) else word for word in query.split("&")
+    ]
+    return path + mark + "&".join(words)
+
+
+def _exchange(
+    at: float,
+    seconds: float,
+    method: str,
+    target: str,
+    headers: Headers,
+    body: bytes,
+    answer: Answer | None,
+    failure: str,
+) -> Exchange:
+    shown = tuple((name, REDACTED if name.lower() in _SECRET_HEADERS else value) for name, value in headers)
+    reply = answer.body if answer is not None else b""
+    return Exchange(
+        at=at,
+        seconds=seconds,
+        method=method,
+        target=without_secrets(target),
+        request_headers=shown,
+        request_body=body[:KEPT_BYTES],
+        request_bytes=len(body),
+        request_sha256=hashlib.sha256(body).hexdigest(),
+        status=answer.status if answer is not None else None,
+        response_headers=tuple(answer.headers.items()) if answer is not None else (),
+        response_body=reply[:KEPT_BYTES],
+        response_bytes=len(reply),
+        response_sha256=hashlib.sha256(reply).hexdigest(),
+        failure=failure,
+    )

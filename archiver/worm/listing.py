@@ -1,0 +1,95 @@
+"""Lists of versions: what the platform says is there.
+
+One idea: a page is taken as it came. Entries keep the platform's order and are given as often as it named them, so that
+a check can see what is missing, doubled or misplaced.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from datetime import datetime
+from typing import NamedTuple
+from urllib.parse import unquote_plus
+
+from archiver.worm.case import Case, Version, instant_of, words_of
+from archiver.worm.exchange import Answer
+from archiver.worm.verdict import Failed, Inconclusive
+
+
+class Entry(NamedTuple):
+    """One version or delete marker in a list of versions."""
+
+    key: str
+    id: str
+    is_marker: bool
+    is_latest: bool
+    bytes: int | None
+    at: datetime | None  # its Last-Modified
+    etag: str
+
+
+def versions(case: Case, bucket: str, prefix: str, *, page_entries: int | None = None) -> list[list[Entry]]:
+    """Every version and marker under a prefix, page by page; ``page_entries`` None leaves the length to the platform.
+
+    Raises Failed where the pages would never end.
+    """
+    pages: list[list[Entry]] = []
+    size = (("max-keys", str(page_entries)),) if page_entries is not None else ()
+    mark: tuple[str, str] | None = None
+    while True:
+        after = (("key-marker", mark[0]), ("version-id-marker", mark[1])) if mark else ()
+        query = (("versions", None), ("prefix", prefix), ("encoding-type", "url"), *size, *after)
+        answer = case.door.send("GET", bucket, query=query)
+        if not answer.ok:
+            raise Inconclusive(f"the versions of {bucket} cannot be listed: {answer}")
+        pages.append(entries_of(answer))
+        if answer.text_of("IsTruncated") != "true":
+            return pages
+        key, identifier = answer.text_of("NextKeyMarker"), answer.text_of("NextVersionIdMarker")
+        following = (unquote_plus(key) if _is_encoded(answer) else key), identifier
+        if following == mark or not pages[-1]:
+            raise Failed(f"the list of versions never ends: it goes on again and again after {following}")
+        mark = following
+
+
+def entries_of(answer: Answer) -> list[Entry]:
+    """The versions and markers of one page."""
+    is_encoded = _is_encoded(answer)
+    return [
+        _entry_of(each, is_encoded)
+        for root in answer.elements("ListVersionsResult")
+        for each in root
+        if _name_of(each) in ("Version", "DeleteMarker")
+    ]
+
+
+def must_store_nothing(case: Case, answer: Answer, what: str, aws: str, bucket: str, key: str) -> None:
+    """A write was refused: its key has no version. An answer that is not Amazon's is a deviation."""
+    for page in versions(case, bucket, key):
+        for entry in page:
+            state = case.state(Version(bucket, entry.key, entry.id, b""))
+            raise Failed(f"{what} was answered {answer}, and a version was stored: {words_of(state)}")
+    case.must_refuse(answer, what, aws)
+
+
+def _entry_of(element: ET.Element, is_encoded: bool) -> Entry:
+    texts = {_name_of(each): each.text or "" for each in element}
+    size, key = texts.get("Size", ""), texts.get("Key", "")
+    return Entry(
+        key=unquote_plus(key) if is_encoded else key,
+        id=texts.get("VersionId", ""),
+        is_marker=_name_of(element) == "DeleteMarker",
+        is_latest=texts.get("IsLatest") == "true",
+        bytes=int(size) if size.isdigit() else None,
+        at=instant_of(texts.get("LastModified", "")),
+        etag=texts.get("ETag", "").strip('"'),
+    )
+
+
+def _is_encoded(answer: Answer) -> bool:
+    """URL-encoding of keys is asked for, and not every platform does it; Amazon writes + for a space."""
+    return answer.text_of("EncodingType") == "url"
+
+
+def _name_of(element: ET.Element) -> str:
+    return element.tag.rpartition("}")[2]

@@ -1,0 +1,107 @@
+"""Multipart uploads, step by step: start, part, complete, abort.
+
+One idea: a check decides what each step carries. Nothing is done on its behalf but the integrity header that every
+part of an object under a lock must have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+from archiver.worm.case import ROOT, Case, Lock, Version, md5_of
+from archiver.worm.exchange import Answer, Headers, S3Door
+from archiver.worm.verdict import Inconclusive
+
+PART_BYTES_MIN = 5 << 20  # of every part but the last
+
+
+class Upload(NamedTuple):
+    """One multipart upload; its id is empty where none came back."""
+
+    bucket: str
+    key: str
+    id: str
+
+
+def start(
+    case: Case,
+    key: str | None = None,
+    *,
+    lock: Lock | None = None,
+    hold: str | None = None,
+    headers: Headers = (),
+    bucket: str | None = None,
+    door: S3Door | None = None,
+) -> tuple[Answer, Upload]:
+    """CreateMultipartUpload, with what the finished version is to be locked by."""
+    bucket, key = bucket or case.bucket, key or case.key()
+    wanted = [*headers, *(lock.headers if lock else ())]
+    if hold is not None:
+        wanted.append(("x-amz-object-lock-legal-hold", hold))
+    answer = (door or case.door).send("POST", bucket, key, query=(("uploads", None),), headers=wanted)
+    return answer, Upload(bucket, key, answer.text_of("UploadId") if answer.ok else "")
+
+
+def part(
+    case: Case, upload: Upload, number: int, body: bytes, *, headers: Headers = (), door: S3Door | None = None
+) -> Answer:
+    """UploadPart (with Content-MD5); numbers begin with 1."""
+    return (door or case.door).send(
+        "PUT", upload.bucket, upload.key, query=(("partNumber", str(number)), ("uploadId", upload.id)),
+        headers=[("Content-MD5", md5_of(body)), *headers], body=body,
+    )  # fmt: skip
+
+
+def complete(
+    case: Case, upload: Upload, etags: Sequence[str], *, headers: Headers = (), door: S3Door | None = None
+) -> Answer:
+    """CompleteMultipartUpload of parts 1, 2 ...; raises Inconclusive for an error inside a 200, as Amazon may send."""
+    listed = "".join(
+        f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(etag)}</ETag></Part>"
+        for number, etag in enumerate(etags, start=1)
+    )
+    body = f'<CompleteMultipartUpload xmlns="{ROOT}">{listed}</CompleteMultipartUpload>'.encode()
+    answer = (door or case.door).send(
+        "POST", upload.bucket, upload.key, query=(("uploadId", upload.id),), headers=headers, body=body
+    )
+    if answer.ok and answer.elements("Error"):
+        raise Inconclusive(f"completing a multipart upload was answered 200 with an error inside: {answer.code}")
+    return answer
+
+
+def abort(case: Case, upload: Upload, *, door: S3Door | None = None) -> Answer:
+    """AbortMultipartUpload."""
+    return (door or case.door).send("DELETE", upload.bucket, upload.key, query=(("uploadId", upload.id),))
+
+
+def send_parts(case: Case, upload: Upload, bodies: Sequence[bytes]) -> list[str]:
+    """Upload these parts and give their ETags. Raises Inconclusive."""
+    etags = []
+    for number, body in enumerate(bodies, start=1):
+        answer = part(case, upload, number, body)
+        if not answer.ok:
+            raise Inconclusive(f"part {number} of a multipart upload was answered {answer}")
+        etags.append(answer.headers.get("etag", ""))
+    return etags
+
+
+def uploaded(
+    case: Case,
+    bodies: Sequence[bytes],
+    key: str | None = None,
+    *,
+    lock: Lock | None = None,
+    hold: str | None = None,
+    headers: Headers = (),
+    bucket: str | None = None,
+) -> tuple[Answer, Version]:
+    """Start, parts and completion in one: the last answer, and the version as ``Case.put`` gives it.
+
+    Where the start was refused, that answer is given. Raises Inconclusive where a part was.
+    """
+    answer, upload = start(case, key, lock=lock, hold=hold, headers=headers, bucket=bucket)
+    if answer.ok:
+        answer = complete(case, upload, send_parts(case, upload, bodies))
+    return answer, Version(upload.bucket, upload.key, answer.version_id or "", b"".join(bodies))

@@ -1,0 +1,107 @@
+"""The TSM checks on the embedded store's second door: classes of seconds, a second node, file spaces of the run's own.
+
+One idea: only on a store of our own can classes of seconds be had for the asking. On other servers a class locks for
+days, and what the checks archive would stay that long.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import time
+
+from archiver.ledger import Ledger, Placement
+from archiver.worm.suite import CheckResult
+from archiver.worm.tsm_calls import TsmDoor
+from archiver.worm.tsm_case import ArchiveClass, TsmCase
+from archiver.worm.tsm_suite import plain_stanza, run_tsm
+from backends.embedded import policy
+from backends.embedded.process import StoreProcess
+from backends.tsm.api import Library, default_library_path
+from backends.tsm.configuration import private_configuration
+
+# What the embedded store is to have for these checks.
+CLASSES = ("BRIEF:retver=4s", "CASE:retver=3s,retinit=event,retmin=2s", "LATER:retver=20s,retinit=event")
+OTHER_NODE = "OTHER"
+LOCKED_SECONDS_MAX = 3600.0
+
+
+@dataclass(slots=True)
+class _Spaces:
+    """The file spaces of one run."""
+
+    run_id: str
+    door: TsmDoor
+    endpoint: str
+    ledger: Ledger
+    made: list[str] = field(default_factory=list)
+    _making: threading.Lock = field(default_factory=threading.Lock)
+
+    def make(self) -> str:
+        space = f"/worm-{self.run_id}-{secrets.token_hex(4)}"
+        with self._making:
+            self.ledger.open_placement(
+                Placement(
+                    run=self.run_id,
+                    phase=f"worm {space}",
+                    backend="tsm",
+                    platform="embedded",
+                    endpoint=self.endpoint,
+                    region="",
+                    bucket=space,
+                    bucket_created=True,
+                    prefix="",
+                    retention_mode="CLASS",
+                    latest_retain_until=time() + LOCKED_SECONDS_MAX,
+                    legal_hold=False,
+                    objects_max=1000,
+                    bytes_max=1 << 24,
+                )
+            )
+            self.made.append(space)
+        _, session = self.door.sign_on([])
+        session.register_space(space)
+        session.terminate()
+        return space
+
+    def remove(self) -> int:
+        """Delete every space in which nothing is left that is locked; how many remain."""
+        left = 0
+        for space in self.made:
+            _, session = self.door.sign_on([])
+            session.delete_space(space)
+            if session.has_space(space):
+                left += 1
+            else:
+                self.ledger.mark_removed(self.run_id, space)
+            session.terminate()
+        return left
+
+
+def conduct_tsm(
+    store: StoreProcess, run_id: str, ids: Sequence[str], ledger: Ledger, on_result: Callable[[CheckResult], None]
+) -> tuple[list[CheckResult], int]:
+    """The checks' results, and how many file spaces had to stay until what is in them expires."""
+    if not ids:
+        return [], 0
+    with private_configuration(store.tsm_host, store.tsm_port) as configuration:
+        plain = plain_stanza(configuration)
+        library = Library(str(default_library_path()))
+        library.set_up(configuration)
+        door = TsmDoor(library, store.node, store.node_password)
+        spaces = _Spaces(run_id, door, f"tsm://{store.node}@{store.tsm_host}:{store.tsm_port}", ledger)
+        classes = [
+            ArchiveClass(each.name, each.retver_seconds, each.retinit == "event", each.retmin_seconds)
+            for each in policy.load(store.data_dir).values()
+            if each.retver_seconds is not None
+        ]
+        shared = spaces.make()
+        other = TsmDoor(library, OTHER_NODE, store.nodes[OTHER_NODE].password)
+
+        def case(identifier: str) -> TsmCase:
+            return TsmCase(identifier, door, shared, classes, spaces.make, other, plain)
+
+        results = run_tsm(ids, case, on_result)
+        return results, spaces.remove()

@@ -1,0 +1,80 @@
+"""Runs the TSM checks on one server, side by side, and keeps what each came to.
+
+One idea: as for S3, a check cannot harm another: it has names, sessions and file spaces of its own, ends in exactly one
+verdict with a reason, and lets go what it made as far as the server does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from archiver.worm.checks.tsm import TSM_CHECKS
+from archiver.worm.suite import CheckResult
+from archiver.worm.tsm_case import TsmCase
+from archiver.worm.verdict import CheckEnded, Verdict
+
+CHECKS_AT_ONCE = 6  # each has up to four sessions, and a server has often no more than 25
+_PLAIN = "PLAIN"
+_WHY_NOT = {
+    "TSM-19": "needs the server's administrator: activate a policy set with a smaller RETVER or RETMIN",
+    "TSM-20": "needs the server's administrator: SET ARCHIVERETENTIONPROTECTION OFF with data present",
+    "TSM-24": "cannot be tried from outside: the server's date would have to jump",
+}
+
+
+def plain_stanza(configuration: Path) -> str:
+    """Add to private option files the same server without retention protection; the options of a session with it."""
+    path = configuration / "dsm.sys"
+    lines = path.read_text().splitlines()[1:]
+    plain = [line for line in lines if "ENABLEARCHIVERETENTIONPROTECTION" not in line]
+    with path.open("a") as file:
+        file.write("\n".join((f"SErvername {_PLAIN}", *plain, "")))
+    return f"-SErvername={_PLAIN}"
+
+
+def run_tsm(
+    ids: Sequence[str],
+    make_case: Callable[[str], TsmCase],
+    on_result: Callable[[CheckResult], None],
+    *,
+    at_once: int = CHECKS_AT_ONCE,
+) -> list[CheckResult]:
+    """Every check of ``ids``, in their order; ``on_result`` hears of each as it ends, one at a time."""
+    told = threading.Lock()
+
+    def one(identifier: str) -> CheckResult:
+        result = _run_one(identifier, make_case)
+        with told:
+            on_result(result)
+        return result
+
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(one, ids))
+
+
+def _run_one(identifier: str, make_case: Callable[[str], TsmCase]) -> CheckResult:
+    function = TSM_CHECKS.get(identifier)
+    began, clock = time.time(), time.monotonic()
+    if function is None:
+        why = _WHY_NOT.get(identifier, "this version has no check for it")
+        return CheckResult(identifier, Verdict.NOT_TRIED, why, began, 0.0)
+    case = make_case(identifier)
+    try:
+        function(case)
+        verdict, reason = Verdict.PASS, ""
+    except CheckEnded as ended:
+        verdict, reason = ended.verdict, str(ended)
+    except Exception:  # noqa: BLE001 - an answer that nobody foresaw must not end the suite
+        verdict = Verdict.INCONCLUSIVE
+        reason = "the check itself broke off: " + traceback.format_exc(limit=-2).strip().replace("\n", " | ")
+    seconds = time.monotonic() - clock
+    case.tidy()
+    if verdict is Verdict.PASS and case.deviations:
+        verdict = Verdict.DEVIATION
+    parts = [part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part]
+    return CheckResult(identifier, verdict, "; ".join(parts), began, seconds, tuple(case.record))

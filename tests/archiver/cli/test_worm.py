@@ -1,0 +1,141 @@
+"""`archiver worm` and `archiver bundle` as their users meet them, on real platforms."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.archiver.cli.test_run import archiver, left_in
+from tests.servers import real
+
+
+def checked(*arguments: str) -> tuple[int, dict[str, Any]]:
+    done = archiver("worm", *arguments, "--json")
+    assert done.stdout, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, document
+
+
+def verdicts(document: dict[str, Any]) -> dict[str, str]:
+    return {check["id"]: check["verdict"] for check in document["checks"]}
+
+
+def test_both_doors_of_the_embedded_store_refuse_and_nothing_stays(home: Path) -> None:
+    status, document = checked("--check", "DEL-02", "--check", "LH-01", "--check", "TSM-04")
+    assert status == 0
+    assert verdicts(document) == dict.fromkeys(("DEL-02", "LH-01", "TSM-04"), "PASS")
+    assert document["violations"] == 0
+    assert document["platform"]["name"] == "embedded"
+    # What is locked until its class expires stays, and is known.
+    assert {row["backend"] for row in left_in(home)} <= {"tsm"}
+    with sqlite3.connect(home / "ledger.db") as ledger:
+        known = ledger.execute("SELECT count(*) FROM placement WHERE backend = 's3'").fetchone()[0]
+    ledger.close()
+    assert known > 0
+
+
+def test_evidence_is_a_file_in_which_nothing_can_be_changed(home: Path, tmp_path: Path) -> None:
+    checked("--check", "DEL-02", "--check", "GOV-06")
+    path = tmp_path / "evidence.json"
+    made = archiver("bundle", "make", "latest", "--out", str(path))
+    assert made.returncode == 0, made.stderr
+    assert archiver("bundle", "make", "latest", "--out", str(path)).returncode == 1  # never over another
+    assert archiver("bundle", "verify", str(path)).returncode == 0
+    bundle = json.loads(path.read_text())
+    exchanges = bundle["parts"]["checks/DEL-02"]["exchanges"]
+    refused = [each for each in exchanges if each["method"] == "DELETE" and each["status"] == 403]
+    assert refused, "the refusal itself is in the evidence"
+    assert "AccessDenied" in refused[0]["response_body"]
+
+    for change in (
+        lambda b: b["parts"]["checks/DEL-02"]["check"].update(verdict="FAIL"),
+        lambda b: b["parts"]["checks/DEL-02"]["exchanges"].pop(),
+        lambda b: b["parts"].pop("checks/DEL-02"),
+        lambda b: b["parts"].update({"checks/DEL-99": {}}),
+        lambda b: b["manifest"].pop("run") and b["parts"].pop("run"),
+    ):
+        tampered = json.loads(path.read_text())
+        change(tampered)
+        other = tmp_path / "tampered.json"
+        other.write_text(json.dumps(tampered))
+        done = archiver("bundle", "verify", str(other))
+        assert done.returncode == 1
+        assert "is not what was written" in done.stderr
+
+
+def test_no_secret_of_the_store_is_in_the_evidence(home: Path, tmp_path: Path) -> None:
+    checked("--check", "ING-12", "--check", "ING-13", "--check", "GOV-02", "--check", "GOV-06", "--check", "TSM-01")
+    secrets = [
+        entry[name]
+        for file in ("credentials.json", "nodes.json")
+        for entry in _entries(json.loads((home / "store" / file).read_text()))
+        for name in ("secret_key", "password")
+        if entry.get(name)
+    ]
+    assert len(secrets) >= 6
+    (run,) = home.glob("runs/*/run.db")
+    content = run.read_bytes()
+    assert not [secret for secret in secrets if secret.encode() in content]
+    assert b"X-Amz-Signature=(left out)" in content  # presigned URLs were sent, and are kept without what signs them
+
+
+def _entries(document: Any) -> list[dict[str, Any]]:
+    """Every object in a JSON document."""
+    if isinstance(document, dict):
+        return [document, *(entry for value in document.values() for entry in _entries(value))]
+    return [entry for value in document for entry in _entries(value)] if isinstance(document, list) else []
+
+
+def test_the_report_says_by_requirement_what_was_seen(home: Path) -> None:
+    done = archiver("worm", "--check", "DEL-02", "--check", "CLK-09")
+    assert done.returncode == 0, done.stderr
+    assert "17a-4(f)(2)(i)(B)" in done.stdout
+    assert "no certificate" in " ".join(done.stdout.split())
+    (html,) = home.glob("runs/*/report/worm.html")
+    assert "DEL-02" in html.read_text()
+    assert "no certificate" in html.with_suffix(".md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--check", "DEL-99"], "--check DEL-99: no such check; families are CFG, ING, DEL"),
+        (["--platform", "embedded", "--endpoint", "http://127.0.0.1:1"], "choose one of them"),
+    ],
+)
+def test_a_wrong_command_is_refused_before_anything_is_touched(home: Path, arguments: list[str], words: str) -> None:
+    done = archiver("worm", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not (home / "ledger.db").exists()
+
+
+def test_a_run_that_checked_nothing_makes_no_bundle(home: Path) -> None:
+    assert archiver("run", "dr550", "--quick", "--backend", "null", "--quiet", "--set", "clients=1",
+                    "--set", "object_sizes=8KiB", "--set", "objects_per_session=2").returncode == 0  # fmt: skip
+    done = archiver("bundle", "make", "latest")
+    assert done.returncode == 1
+    assert "made no conformance checks" in done.stderr
+
+
+@pytest.mark.platforms
+def test_real_platforms_are_seen_to_have_the_holes_that_they_have(home: Path) -> None:
+    for name in real.NAMES:
+        real.need(name)
+    chosen = ("DEL-02", "DEL-03", "LH-02", "OVR-04", "DFT-05", "RET-05")
+    status, document = checked(
+        *(word for name in real.NAMES for word in ("--platform", name)),
+        *(w for each in chosen for w in ("--check", each)),
+    )
+    assert status == 1
+    minio, versitygw = (verdicts(each) for each in document["platforms"])
+    assert (minio["OVR-04"], versitygw["OVR-04"] == "FAIL") == ("FAIL", False)
+    assert (versitygw["LH-02"], minio["LH-02"] == "FAIL") == ("FAIL", False)
+    assert (versitygw["DFT-05"], minio["DFT-05"] == "FAIL") == ("FAIL", False)
+    for of_platform in (minio, versitygw):
+        assert {of_platform["DEL-02"], of_platform["DEL-03"], of_platform["RET-05"]} <= {"PASS", "DEVIATION"}
+    assert left_in(home) == []

@@ -1,0 +1,511 @@
+"""The TSM checks on the real store and library: the store that keeps its word passes, and each lie is caught.
+
+The store is told what time it is, and a check that waits moves its clock, so checks run one after another. A lie is one
+rule of the store, or one function of the library, that does not what it says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.worm.catalogue import catalogue
+from archiver.worm.checks.tsm import TSM_CHECKS
+from archiver.worm.suite import CheckResult
+from archiver.worm.tsm_calls import TsmDoor
+from archiver.worm.tsm_case import ArchiveClass, TsmCase
+from archiver.worm.tsm_suite import plain_stanza, run_tsm
+from archiver.worm.verdict import Verdict
+from backends.embedded import archive_changes, policy, tsm_door, tsm_frames, tsm_streams
+from backends.embedded.archive_changes import Event, Transaction
+from backends.embedded.refusals import ArchiveRetained, Locked
+from backends.tsm import api
+from backends.tsm.api import Library, ManagementClass, default_library_path
+from backends.tsm.configuration import private_configuration
+from tests.backends.embedded.running_door import Clock, RunningDoor
+
+pytestmark = pytest.mark.skipif(
+    not Path(api.__file__).with_name(api.FILE_NAME).exists(), reason="our TSM library was not built: no C compiler"
+)
+
+IDS = [each for each in catalogue() if each.startswith("TSM-")]
+ADMINISTRATORS = {"TSM-19", "TSM-20", "TSM-24"}
+CLASSES = ("BRIEF:retver=4s", "CASE:retver=3s,retinit=event,retmin=2s", "LATER:retver=20s,retinit=event")
+# Of another node's object the store says that there is none.
+DEVIATES = {"TSM-18"}
+
+Results = dict[str, CheckResult]
+
+
+class Functions:
+    """A library's functions, some of which lie."""
+
+    def __init__(self, real: Any, **lies: Callable[..., int]) -> None:
+        self._real = real
+        self._lies = lies
+
+    def __getattr__(self, name: str) -> Any:
+        return self._lies.get(name) or getattr(self._real, name)
+
+
+class Platform:
+    """A store and what leads to it."""
+
+    def __init__(self, door: RunningDoor, configuration: Path) -> None:
+        self.store = door
+        self.plain_options: str | None = plain_stanza(configuration)
+        self.library = Library(str(default_library_path()))
+        self.library.set_up(configuration)
+        self.node = TsmDoor(self.library, "ARCHIVER", door.password())
+        self.other: TsmDoor | None = TsmDoor(self.library, "OTHER", door.password("OTHER"))
+        self.classes = [
+            ArchiveClass(each.name, each.retver_seconds, each.retinit == "event", each.retmin_seconds)
+            for each in door.store.management_classes.values()
+            if each.retver_seconds is not None
+        ]
+        self.space = self.new_space()
+        self.heard: list[str] = []
+
+    def new_space(self) -> str:
+        name = f"/worm-{secrets.token_hex(4)}"
+        _, session = self.node.sign_on([])
+        assert session.register_space(name).ok
+        session.terminate()
+        return name
+
+    def wait(self, seconds: float) -> None:
+        self.store.clock.seconds += seconds
+
+    def case(self, identifier: str) -> TsmCase:
+        return TsmCase(
+            identifier, self.node, self.space, self.classes, self.new_space, self.other, self.plain_options, self.wait
+        )
+
+    def results(self, ids: Sequence[str] = IDS) -> Results:
+        def hear(result: CheckResult) -> None:
+            self.heard.append(result.id)
+
+        found = run_tsm(ids, self.case, hear, at_once=1)
+        assert self.heard == list(ids)
+        return {each.id: each for each in found}
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[Platform]:
+    with (
+        RunningDoor(tmp_path / "store", clock=Clock(), nodes=("OTHER",), classes=CLASSES) as door,
+        private_configuration(door.host, door.port) as configuration,
+    ):
+        yield Platform(door, configuration)
+
+
+def of(verdict: Verdict, results: Results) -> set[str]:
+    return {each.id for each in results.values() if each.verdict is verdict}
+
+
+def reasons(results: Results) -> str:
+    return "\n".join(f"{each.id} {each.verdict}: {each.reason}" for each in results.values())
+
+
+# A store that keeps its word.
+
+
+def test_the_embedded_store_fails_nothing(platform: Platform) -> None:
+    results = platform.results()
+    assert of(Verdict.NOT_TRIED, results) == ADMINISTRATORS, reasons(results)
+    assert of(Verdict.DEVIATION, results) == DEVIATES, reasons(results)
+    assert of(Verdict.PASS, results) == set(IDS) - ADMINISTRATORS - DEVIATES, reasons(results)
+    assert set(TSM_CHECKS) == set(IDS) - ADMINISTRATORS
+
+
+def test_checks_side_by_side_do_not_harm_each_other(platform: Platform) -> None:
+    ids = ["TSM-03", "TSM-04", "TSM-05", "TSM-06", "TSM-07", "TSM-08", "TSM-10", "TSM-12", "TSM-17", "TSM-21"]
+    found = run_tsm(ids, platform.case, lambda _: None)  # none of them waits
+    assert [(each.id, each.verdict) for each in found] == [(each, Verdict.PASS) for each in ids]
+
+
+def test_a_check_leaves_nothing_that_would_stay_for_good(platform: Platform) -> None:
+    platform.results(["TSM-09", "TSM-13", "TSM-16", "TSM-18"])
+    platform.wait(301)
+    _, session = platform.node.sign_on([])
+    assert session.delete_space(platform.space).ok
+    assert not session.has_space(platform.space)
+    session.terminate()
+
+
+def test_every_call_is_kept_with_its_codes_and_no_secret(platform: Platform) -> None:
+    (result,) = platform.results(["TSM-04"]).values()
+    functions = [call.function for call in result.exchanges]
+    at = functions.index("dsmDeleteObj")
+    assert (result.exchanges[at].code, result.exchanges[at].reason) == (0, 0)
+    vote = result.exchanges[at + 1]
+    assert (vote.function, vote.code, vote.reason) == ("dsmEndTxn", 2302, 248)
+    shown = next(call.answer for call in result.exchanges if call.function == "dsmGetNextQObj" and call.answer)
+    assert (shown["id"], shown["management_class"], shown["held"]) == (
+        result.exchanges[at].arguments["id"],
+        "STANDARD",
+        1,
+    )
+    assert functions[0] == "dsmInitEx"
+    assert functions[-1] == "dsmTerminate"
+    password = platform.node.password
+    assert password is not None
+    assert password not in repr((result, platform.node))
+
+
+# What a server lacks.
+
+
+def test_where_classes_last_for_days_what_needs_an_expiry_is_not_tried(platform: Platform) -> None:
+    platform.classes = [ArchiveClass("STANDARD", 86_400, slack_seconds=86_400)]
+    results = platform.results()
+    not_tried = {"TSM-05", "TSM-13", "TSM-14", "TSM-16", "TSM-22"}
+    assert of(Verdict.NOT_TRIED, results) == ADMINISTRATORS | not_tried, reasons(results)
+    assert of(Verdict.FAIL, results) == set(), reasons(results)
+    assert results["TSM-22"].reason == "needs a management class with a RETVER of seconds, which this server has not"
+    assert results["TSM-04"].reason == "no control: no class lets an object expire in seconds"
+    assert "not tried after expiry" in results["TSM-09"].reason
+
+
+@pytest.mark.parametrize(
+    ("retver_days", "retmin_days", "by_event", "told"),
+    [
+        (30, 0, False, ArchiveClass("C", 30 * 86_400, False, 0, 86_400)),
+        (0, 7, True, ArchiveClass("C", 0, True, 7 * 86_400, 86_400)),
+        (None, 0, False, None),
+    ],
+)
+def test_a_class_that_a_server_tells_is_known_to_the_day(
+    retver_days: int | None, retmin_days: int, by_event: bool, told: ArchiveClass | None
+) -> None:
+    found = ManagementClass("C", "", archives=True, retver_days=retver_days, retmin_days=retmin_days, by_event=by_event)
+    assert ArchiveClass.told(found) == told
+    assert ArchiveClass.told(dataclasses.replace(found, archives=False)) is None
+
+
+def test_without_another_stanza_dsm_sys_decides_about_the_option(platform: Platform) -> None:
+    platform.plain_options = None
+    (result,) = platform.results(["TSM-02"]).values()
+    assert result.verdict is Verdict.NOT_TRIED
+    assert "dsm.sys beats what a session says" in result.reason
+
+
+def test_without_another_node_another_owner_is_tried(platform: Platform) -> None:
+    platform.other = None
+    (result,) = platform.results(["TSM-18"]).values()
+    assert result.verdict is Verdict.PASS
+    assert "another node was not tried" in result.reason
+
+
+def test_holds_without_a_licence_are_not_offered(platform: Platform) -> None:
+    platform.library.functions = Functions(platform.library.functions, dsmRetentionEvent=lambda *_: 30)
+    results = platform.results()
+    assert of(Verdict.FAIL, results) == set(), reasons(results)
+    assert {"TSM-09", "TSM-10", "TSM-11", "TSM-12", "TSM-17", "TSM-21", "TSM-23"} <= of(Verdict.NOT_OFFERED, results)
+    assert "30 ABORT_LICENSE_VIOLATION" in results["TSM-23"].reason
+
+
+@pytest.mark.parametrize("code", [-50, 1, 11, 51, 136])
+def test_trouble_is_no_refusal(platform: Platform, code: int) -> None:
+    platform.library.functions = Functions(platform.library.functions, dsmDeleteObj=lambda *_: code)
+    results = platform.results(["TSM-04", "TSM-05", "TSM-09", "TSM-22"])
+    assert of(Verdict.INCONCLUSIVE, results) == set(results), reasons(results)
+
+
+def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platform) -> None:
+    platform.library.functions = Functions(platform.library.functions, dsmDeleteObj=lambda *_: 36)
+    results = platform.results(["TSM-04", "TSM-09", "TSM-18"])
+    assert of(Verdict.INCONCLUSIVE, results) == set(results), reasons(results)
+    assert "the control failed" in results["TSM-04"].reason
+
+
+# Lies. Each takes monkeypatch and the platform.
+
+_check_delete = policy.check_delete
+_expires_ms = policy.ManagementClass.expires_ms
+_after_event = Transaction._after_event
+_apply = Transaction.apply
+
+
+def says_it_is_unprotected(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    welcome = tsm_door.TsmDoor.welcome
+    patch.setattr(
+        tsm_door.TsmDoor, "welcome", lambda self, proof: dataclasses.replace(welcome(self, proof), is_protected=False)
+    )
+
+
+def lets_everybody_in(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    parse = tsm_frames.parse_hello
+    patch.setattr(tsm_frames, "parse_hello", lambda body: dataclasses.replace(parse(body), enables_protection=True))
+
+
+def takes_backups(_: pytest.MonkeyPatch, platform: Platform) -> None:
+    real = platform.library.functions
+    backup = False
+
+    def send(handle: Any, send_type: int, *given: Any) -> int:
+        nonlocal backup
+        backup = send_type == 0
+        return 0 if backup else int(real.dsmSendObj(handle, send_type, *given))
+
+    platform.library.functions = Functions(
+        real, dsmSendObj=send, dsmEndSendObj=lambda handle: 0 if backup else real.dsmEndSendObj(handle)
+    )
+
+
+def deletes_before_expiry(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    def check(kept_by: policy.ManagementClass, archived: int, event: int | None, held: bool, now: int) -> None:
+        if held or kept_by.retinit == "event":
+            _check_delete(kept_by, archived, event, held, now)
+
+    patch.setattr(policy, "check_delete", check)
+
+
+def commits_half_a_transaction(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    def apply(self: Transaction, group: Any) -> None:
+        try:
+            _apply(self, group)
+        except Locked:
+            for number in self.deletes:
+                try:
+                    _apply(Transaction(self.node, self.owner, deletes=[number]), group)
+                except Locked:
+                    pass
+            if len(self.deletes) == 1:
+                raise
+
+    patch.setattr(Transaction, "apply", apply)
+
+
+def deletes_spaces_with_all_that_is_in_them(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    def apply(self: archive_changes.DeleteSpace, group: Any) -> int:
+        archives = group.catalogue.archives
+        space = archive_changes.find_space(archives.spaces.values(), self.node, self.name)
+        assert space is not None
+        for row in list(archives.of_space(space.id, (b"", b""), (b"\xff" * 2000, b""))):
+            archives.remove(row)
+        archives.remove_space(space)
+        return 0
+
+    patch.setattr(archive_changes.DeleteSpace, "apply", apply)
+
+
+def replaces_what_has_the_same_name(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    def apply(self: Transaction, group: Any) -> None:
+        for new in self.archives:
+            known = group.catalogue.archives.newest(new.space, new.hl, new.ll)
+            if known is not None:
+                group.catalogue.archives.remove(known)
+        _apply(self, group)
+
+    patch.setattr(Transaction, "apply", apply)
+
+
+def forgets_holds_after_expiry(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    def check(kept_by: policy.ManagementClass, archived: int, event: int | None, held: bool, now: int) -> None:
+        expires = kept_by.expires_ms(archived, event)
+        _check_delete(kept_by, archived, event, held and (expires is None or now < expires), now)
+
+    patch.setattr(policy, "check_delete", check)
+
+
+def _events(patch: pytest.MonkeyPatch, lie: Callable[[Event | None, Any, int], Any]) -> None:
+    """What an event makes of a row; None: what it should."""
+
+    def after(self: Transaction, archives: Any, row: Any, now_ms: int) -> Any:
+        lied = lie(self.event, row, now_ms)
+        return lied if lied is not None else _after_event(self, archives, row, now_ms)
+
+    patch.setattr(Transaction, "_after_event", after)
+
+
+def ignores_holds(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    _events(patch, lambda event, row, now: row if event is Event.HOLD else None)
+
+
+def holds_again_and_again(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    _events(patch, lambda event, row, now: row if event is Event.HOLD and row.held else None)
+
+
+def unholds_with_a_second_hold(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    _events(patch, lambda event, row, now: row._replace(held=0) if event is Event.HOLD and row.held else None)
+
+
+def _counts_from_events(patch: pytest.MonkeyPatch) -> None:
+    """Let classes that count from creation count from an event, once there was one."""
+
+    def expires(self: policy.ManagementClass, archived: int, event: int | None) -> int | None:
+        return _expires_ms(self, archived if event is None else event, event)
+
+    patch.setattr(policy.ManagementClass, "expires_ms", expires)
+
+
+def begins_anew_when_released(patch: pytest.MonkeyPatch, platform: Platform) -> None:
+    _counts_from_events(patch)
+    of_class = platform.store.store.management_classes
+
+    def lie(event: Event | None, row: Any, now: int) -> Any:
+        by_creation = of_class[row.class_id].retinit == "creation"
+        return row._replace(held=0, event_ms=now) if event is Event.RELEASE and row.held and by_creation else None
+
+    _events(patch, lie)
+
+
+def lets_go_when_released(patch: pytest.MonkeyPatch, platform: Platform) -> None:
+    _counts_from_events(patch)
+    of_class = platform.store.store.management_classes
+
+    def lie(event: Event | None, row: Any, now: int) -> Any:
+        by_creation = of_class[row.class_id].retinit == "creation"
+        return row._replace(held=0, event_ms=0) if event is Event.RELEASE and row.held and by_creation else None
+
+    _events(patch, lie)
+
+
+def releases_what_is_not_held(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    _events(patch, lambda event, row, now: row if event is Event.RELEASE and not row.held else None)
+
+
+def lets_age_be_the_event(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    def check(kept_by: policy.ManagementClass, archived: int, event: int | None, held: bool, now: int) -> None:
+        if kept_by.retinit == "event" and event is None:
+            event = archived
+        _check_delete(kept_by, archived, event, held, now)
+
+    patch.setattr(policy, "check_delete", check)
+
+
+def forgets_the_minimum(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    def expires(self: policy.ManagementClass, archived: int, event: int | None) -> int | None:
+        return _expires_ms(dataclasses.replace(self, retmin_seconds=0), archived, event)
+
+    patch.setattr(policy.ManagementClass, "expires_ms", expires)
+
+
+def shortens_with_a_second_event(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    def lie(event: Event | None, row: Any, now: int) -> Any:
+        is_second = event is Event.ACTIVATE and row.event_ms is not None
+        return row._replace(event_ms=row.event_ms - 5000) if is_second else None
+
+    _events(patch, lie)
+
+
+def shortens_classes_without_event(patch: pytest.MonkeyPatch, platform: Platform) -> None:
+    _counts_from_events(patch)
+    of_class = platform.store.store.management_classes
+
+    def lie(event: Event | None, row: Any, now: int) -> Any:
+        is_wrong = event is Event.ACTIVATE and of_class[row.class_id].retinit == "creation"
+        return row._replace(event_ms=0) if is_wrong else None
+
+    _events(patch, lie)
+
+
+def takes_a_release_for_the_event(patch: pytest.MonkeyPatch, platform: Platform) -> None:
+    classes = platform.store.store.management_classes
+
+    def lie(event: Event | None, row: Any, now: int) -> Any:
+        waits = classes[row.class_id].retinit == "event" and row.event_ms is None
+        return row._replace(held=0, event_ms=now) if event is Event.RELEASE and row.held and waits else None
+
+    _events(patch, lie)
+
+
+def takes_any_number_of_objects(_: pytest.MonkeyPatch, platform: Platform) -> None:
+    real = platform.library.functions
+
+    def event(given: Any, out: Any) -> int:
+        return 0 if given._obj.objList.numObjId > 4096 else int(real.dsmRetentionEvent(given, out))
+
+    platform.library.functions = Functions(real, dsmRetentionEvent=event)
+
+
+def renames(_: pytest.MonkeyPatch, platform: Platform) -> None:
+    platform.library.functions = Functions(platform.library.functions, dsmRenameObj=lambda *_: 0)
+
+
+def knows_no_owners(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    def mine(self: Transaction, archives: Any, ids: Sequence[int]) -> Iterator[Any]:
+        found = archives.find(ids) if ids else {}
+        for number in ids:
+            yield found[number]
+
+    patch.setattr(Transaction, "_mine", mine)
+
+
+def damages_large_objects_that_are_held(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    large = tsm_streams._large
+
+    async def damaged(store: Any, index: int, entry: Any, archive: Any, length: int, served: Any) -> Any:
+        async for piece in large(store, index, entry, archive, length, served):
+            yield bytes(len(piece)) if archive.held and len(piece) > 1000 else piece
+
+    patch.setattr(tsm_streams, "_large", damaged)
+
+
+def keeps_for_good(patch: pytest.MonkeyPatch, _: Platform) -> None:
+    def check(*_: Any) -> None:
+        raise ArchiveRetained(None)
+
+    patch.setattr(policy, "check_delete", check)
+
+
+Lie = Callable[[pytest.MonkeyPatch, Platform], None]
+
+
+@pytest.mark.parametrize(
+    ("lie", "caught"),
+    [
+        (says_it_is_unprotected, {"TSM-01"}),
+        (lets_everybody_in, {"TSM-02"}),
+        (takes_backups, {"TSM-03"}),
+        # Each of these loses a record that it tries to delete before its time.
+        (deletes_before_expiry, {"TSM-04", "TSM-05", "TSM-11", "TSM-15"}),
+        (commits_half_a_transaction, {"TSM-05"}),
+        (deletes_spaces_with_all_that_is_in_them, {"TSM-06"}),
+        (replaces_what_has_the_same_name, {"TSM-08"}),
+        (ignores_holds, {"TSM-09"}),
+        # The one after its retention period, the other after event and period.
+        (forgets_holds_after_expiry, {"TSM-09", "TSM-16"}),
+        (unholds_with_a_second_hold, {"TSM-10"}),
+        (begins_anew_when_released, {"TSM-11"}),
+        (lets_go_when_released, {"TSM-11"}),
+        (lets_age_be_the_event, {"TSM-13"}),
+        (forgets_the_minimum, {"TSM-14"}),
+        (shortens_with_a_second_event, {"TSM-15"}),
+        (shortens_classes_without_event, {"TSM-15"}),
+        (takes_a_release_for_the_event, {"TSM-16"}),
+        (knows_no_owners, {"TSM-18"}),
+        (damages_large_objects_that_are_held, {"TSM-21"}),
+        (keeps_for_good, {"TSM-22"}),
+    ],
+)
+def test_a_lie_fails_the_checks_that_are_about_it(
+    lie: Lie, caught: set[str], platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lie(monkeypatch, platform)
+    results = platform.results()
+    assert of(Verdict.FAIL, results) == caught, reasons(results)
+
+
+@pytest.mark.parametrize(
+    ("lie", "seen"),
+    [
+        (renames, "TSM-07"),
+        (holds_again_and_again, "TSM-10"),
+        (releases_what_is_not_held, "TSM-12"),
+        (takes_any_number_of_objects, "TSM-17"),
+    ],
+)
+def test_what_is_accepted_and_changes_nothing_is_a_deviation(
+    lie: Lie, seen: str, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lie(monkeypatch, platform)
+    results = platform.results()
+    assert of(Verdict.FAIL, results) == set(), reasons(results)
+    assert of(Verdict.DEVIATION, results) == DEVIATES | {seen}, reasons(results)
