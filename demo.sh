@@ -9,6 +9,6 @@ tsm=$(ls runs)
 archiver run dr550 --quick
 s3=$(ls runs | tail -n 1)
 archiver report "$tsm"
-archiver compare "$tsm" "$s3"
+archiver compare "$s3" "$tsm"
 archiver cleanup "$tsm"
 archiver cleanup "$s3" --bypass-governance

@@ -85,6 +85,7 @@ class Case:
     clock_offset_seconds: float  # server minus client
     deviations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    _known: dict[tuple[str, str], State] = field(default_factory=dict)  # as stored, unless the check changed it
     _keys: int = 0
     _controlled: set[int] = field(default_factory=set)
 
@@ -170,6 +171,7 @@ class Case:
             raise Inconclusive(f"an object could not be prepared: it was stored with {words_of(state)}; see ING-01")
         if how.get("hold") == "ON" and state.hold != "ON":
             raise Inconclusive("an object could not be prepared: it was stored without its hold; see ING-02")
+        self._known[version.key, version.id] = state
         return version
 
     def locked(self, mode: str = GOVERNANCE, seconds: float | None = None, *, hold: str | None = None) -> Version:
@@ -243,10 +245,13 @@ class Case:
     ) -> Answer:
         """PUT ?retention or ?legal-hold of this version with any body (and its right Content-MD5)."""
         query = ((what, None), ("versionId", version.id)) if version.id else ((what, None),)
-        return (door or self.door).send(
+        answer = (door or self.door).send(
             "PUT", version.bucket, version.key, query=query, body=xml.encode(),
             headers=[("Content-MD5", md5_of(xml.encode())), *headers],
         )  # fmt: skip
+        if answer.ok:  # then the lock is what the check made of it
+            self._known.pop((version.key, version.id), None)
+        return answer
 
     def configure(self, bucket: str, what: str, xml: str) -> Answer:
         """PUT a bucket's configuration: object-lock, versioning, lifecycle ..."""
@@ -336,12 +341,12 @@ class Case:
                 raise Failed(f"version {version.id} of {version.key} has other bytes than were stored")
             if not unlocked and state.mode is None and state.hold != "ON":
                 raise Failed(f"version {version.id} of {version.key} is there, but no longer locked")
+            known = self._known.get((version.key, version.id))
+            if known is not None and weaker(known, state, self.now()):
+                raise Failed(f"version {version.id} of {version.key}: {words_of(known)} became {words_of(state)}")
 
     def must_refuse(self, answer: Answer, what: str, aws: str, *versions: Version) -> None:
-        """The versions are as they were; an answer that is not Amazon's ("403 AccessDenied") is a deviation.
-
-        That these versions are still locked is seen; that a lock has not become weaker, ``must_keep`` sees.
-        """
+        """The versions are as they were; an answer that is not Amazon's ("403 AccessDenied") is a deviation."""
         try:
             self.must_survive(*versions)
         except Failed as failed:
@@ -356,13 +361,7 @@ class Case:
     def must_keep(self, version: Version, before: State, answer: Answer, what: str, aws: str) -> None:
         """Mode, date and hold are not weaker than ``before``. A longer date is as good."""
         after = self.state(version)
-        weaker = (
-            (before.mode is not None and after.mode is None)
-            or (before.mode == COMPLIANCE and after.mode != COMPLIANCE)
-            or (before.until is not None and (after.until is None or after.until < before.until))
-            or (before.hold == "ON" and after.hold != "ON")
-        )
-        if weaker:
+        if weaker(before, after):
             raise Failed(f"{what} was answered {answer}: {words_of(before)} became {words_of(after)}")
         self.must_refuse(answer, what, aws, version)
 
@@ -407,6 +406,19 @@ class Case:
             self.deviate(f"{what} was answered {answer}, though nothing changed; Amazon answers {aws}")
         elif answer.status != int(aws[:3]) or (answer.code and " " in aws and answer.code not in aws.split()[1:]):
             self.deviate(f"{what} was answered {answer}; Amazon answers {aws}")
+
+
+def weaker(before: State, after: State, now: datetime | None = None) -> bool:
+    """Whether less protects the version than did. With ``now`` a retention that has run out since is no matter."""
+    runs = now is None or (before.until is not None and before.until > now + timedelta(seconds=2))
+    return (before.hold == "ON" and after.hold != "ON") or (
+        runs
+        and (
+            (before.mode is not None and after.mode is None)
+            or (before.mode == COMPLIANCE and after.mode != COMPLIANCE)
+            or (before.until is not None and (after.until is None or after.until < before.until))
+        )
+    )
 
 
 def md5_of(body: bytes) -> str:

@@ -42,6 +42,8 @@ def versions(case: Case, bucket: str, prefix: str, *, page_entries: int | None =
         answer = case.door.send("GET", bucket, query=query)
         if not answer.ok:
             raise Inconclusive(f"the versions of {bucket} cannot be listed: {answer}")
+        if not answer.elements("ListVersionsResult"):
+            raise Inconclusive(f"the versions of {bucket} cannot be listed: what came is no list of versions")
         pages.append(entries_of(answer))
         if answer.text_of("IsTruncated") != "true":
             return pages
@@ -69,6 +71,8 @@ def must_store_nothing(case: Case, answer: Answer, what: str, aws: str, bucket: 
         for entry in page:
             state = case.state(Version(bucket, entry.key, entry.id, b""))
             raise Failed(f"{what} was answered {answer}, and a version was stored: {words_of(state)}")
+    if case.door.send("GET", bucket, key).ok:
+        raise Failed(f"{what} was answered {answer}, and an object was stored that no list of versions shows")
     case.must_refuse(answer, what, aws)
 
 

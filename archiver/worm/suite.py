@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from archiver.worm.case import Case
 from archiver.worm.catalogue import CatalogueEntry, catalogue
@@ -57,18 +58,9 @@ class Suite:
 
     def run(self, ids: Sequence[str], on_result: Callable[[CheckResult], None]) -> list[CheckResult]:
         """Every check of ``ids``, in their order; ``on_result`` hears of each as it ends, one at a time."""
-        told = threading.Lock()
-
-        def one(identifier: str) -> CheckResult:
-            result = self._run_one(identifier)
-            with told:
-                on_result(result)
-            return result
-
         # Those that wait for expiry first, so that nobody waits for them at the end.
         first = sorted(ids, key=lambda identifier: "W" not in catalogue()[identifier].needs)
-        with ThreadPoolExecutor(CHECKS_AT_ONCE) as pool:
-            done = {result.id: result for result in pool.map(one, first)}
+        done = {result.id: result for result in side_by_side(first, self._run_one, on_result, CHECKS_AT_ONCE)}
         return [done[identifier] for identifier in ids]
 
     def _run_one(self, identifier: str) -> CheckResult:
@@ -82,18 +74,52 @@ class Suite:
             identifier, door, self.bucket, self.may_use_compliance, self.limited,
             lambda lock: self.make_bucket(door, lock), self.clock_offset_seconds,
         )  # fmt: skip
-        try:
-            function(case)
-            verdict, reason = Verdict.PASS, ""
-        except CheckEnded as ended:
-            verdict, reason = ended.verdict, str(ended)
-        except Exception:  # noqa: BLE001 - an answer that nobody foresaw must not end the suite
-            verdict = Verdict.INCONCLUSIVE
-            reason = "the check itself broke off: " + traceback.format_exc(limit=-2).strip().replace("\n", " | ")
-        if verdict is Verdict.PASS and case.deviations:
-            verdict = Verdict.DEVIATION
-        parts = [part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part]
-        return CheckResult(identifier, verdict, "; ".join(parts), began, time.monotonic() - clock, tuple(record))
+        verdict, reason = conclude(function, case)
+        return CheckResult(identifier, verdict, reason, began, time.monotonic() - clock, tuple(record))
+
+
+class Noticing(Protocol):
+    """A case of either protocol, as far as its conclusion is concerned."""
+
+    deviations: list[str]
+    notes: list[str]
+
+
+_AnyCase = TypeVar("_AnyCase", bound=Noticing)
+
+
+def conclude(function: Callable[[_AnyCase], None], case: _AnyCase) -> tuple[Verdict, str]:
+    """Carry a check out: its one verdict, and the reason with all that was noticed on the way."""
+    try:
+        function(case)
+        verdict, reason = Verdict.PASS, ""
+    except CheckEnded as ended:
+        verdict, reason = ended.verdict, str(ended)
+    except Exception:  # noqa: BLE001 - an answer that nobody foresaw must not end the suite
+        verdict = Verdict.INCONCLUSIVE
+        reason = "the check itself broke off: " + traceback.format_exc(limit=-2).strip().replace("\n", " | ")
+    if verdict is Verdict.PASS and case.deviations:
+        verdict = Verdict.DEVIATION
+    return verdict, "; ".join(part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part)
+
+
+def side_by_side(
+    ids: Sequence[str],
+    run_one: Callable[[str], CheckResult],
+    on_result: Callable[[CheckResult], None],
+    at_once: int,
+) -> list[CheckResult]:
+    """The results in the order of ``ids``; ``on_result`` hears of each as it ends, one at a time."""
+    told = threading.Lock()
+
+    def one(identifier: str) -> CheckResult:
+        result = run_one(identifier)
+        with told:
+            on_result(result)
+        return result
+
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(one, ids))
 
 
 def _why_not(entry: CatalogueEntry) -> str:

@@ -6,17 +6,14 @@ verdict with a reason, and lets go what it made as far as the server does.
 
 from __future__ import annotations
 
-import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from archiver.worm.checks.tsm import TSM_CHECKS
-from archiver.worm.suite import CheckResult
+from archiver.worm.suite import CheckResult, conclude, side_by_side
 from archiver.worm.tsm_case import TsmCase
-from archiver.worm.verdict import CheckEnded, Verdict
+from archiver.worm.verdict import Verdict
 
 CHECKS_AT_ONCE = 6  # each has up to four sessions, and a server has often no more than 25
 _PLAIN = "PLAIN"
@@ -45,16 +42,7 @@ def run_tsm(
     at_once: int = CHECKS_AT_ONCE,
 ) -> list[CheckResult]:
     """Every check of ``ids``, in their order; ``on_result`` hears of each as it ends, one at a time."""
-    told = threading.Lock()
-
-    def one(identifier: str) -> CheckResult:
-        result = _run_one(identifier, make_case)
-        with told:
-            on_result(result)
-        return result
-
-    with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(one, ids))
+    return side_by_side(ids, lambda identifier: _run_one(identifier, make_case), on_result, at_once)
 
 
 def _run_one(identifier: str, make_case: Callable[[str], TsmCase]) -> CheckResult:
@@ -64,17 +52,7 @@ def _run_one(identifier: str, make_case: Callable[[str], TsmCase]) -> CheckResul
         why = _WHY_NOT.get(identifier, "this version has no check for it")
         return CheckResult(identifier, Verdict.NOT_TRIED, why, began, 0.0)
     case = make_case(identifier)
-    try:
-        function(case)
-        verdict, reason = Verdict.PASS, ""
-    except CheckEnded as ended:
-        verdict, reason = ended.verdict, str(ended)
-    except Exception:  # noqa: BLE001 - an answer that nobody foresaw must not end the suite
-        verdict = Verdict.INCONCLUSIVE
-        reason = "the check itself broke off: " + traceback.format_exc(limit=-2).strip().replace("\n", " | ")
+    verdict, reason = conclude(function, case)
     seconds = time.monotonic() - clock
     case.tidy()
-    if verdict is Verdict.PASS and case.deviations:
-        verdict = Verdict.DEVIATION
-    parts = [part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part]
-    return CheckResult(identifier, verdict, "; ".join(parts), began, seconds, tuple(case.record))
+    return CheckResult(identifier, verdict, reason, began, seconds, tuple(case.record))

@@ -1,0 +1,239 @@
+"""The suite of S3 checks as a whole: what it comes to on a store that keeps its word, and on platforms in trouble."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from archiver.worm import checks, exchange
+from archiver.worm.case import Case
+from archiver.worm.catalogue import catalogue
+from archiver.worm.checks import CHECKS
+from archiver.worm.checks.tsm import TSM_CHECKS
+from archiver.worm.exchange import Answer, Exchange, Headers, S3Door
+from archiver.worm.limited import BYPASS, DELETE, HOLD, RETENTION, limited_doors
+from archiver.worm.suite import CheckResult, Suite
+from archiver.worm.verdict import NotOffered, Verdict
+from backends.embedded import process
+from backends.s3.control import Credentials
+from tests.servers.lying_door import DENIED, Asked, Lie, Store, lying
+
+checks.load()
+
+S3_IDS = [each for each in catalogue() if not each.startswith("TSM-")]
+WAITS = {
+    "CLK-01", "CLK-02", "CLK-03", "CLK-04", "CLK-10", "DFT-08", "ING-11", "LH-02", "RET-02", "RET-04", "RET-05",
+    "RET-16", "VER-06",
+}  # fmt: skip
+LONG = {"BAT-03", "LH-10", "VER-04", "VER-05"}  # a thousand objects and more
+LONG_RACES = {each for each in S3_IDS if each.startswith("RAC-")} - {"RAC-07", "RAC-09", "RAC-11"}
+NOT_OFFERED = {
+    "GOV-06", "ING-10", "ING-12", "ING-13", "ING-15", "OVR-02", "OVR-03", "OVR-06", "OVR-07", "OVR-11", "RAC-07",
+    "RAC-11", "SID-02", "SID-05", "SID-10",
+}  # fmt: skip
+NOT_TRIED = {"DFT-07", "GOV-09", "GOV-10", "RAC-09"} | {each for each in S3_IDS if each not in CHECKS}
+RIGHTS = (BYPASS, RETENTION, HOLD, DELETE)
+
+
+class Platform:
+    """The embedded store, with credentials that lack a right each."""
+
+    def __init__(self, store: process.StoreProcess) -> None:
+        self.door = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+        made = {right: store.credentials[f"worm-no-{right}"] for right in RIGHTS}
+        self.limited = {right: Credentials(each.access_key, each.secret_key, None) for right, each in made.items()}
+        self.bucket = self.make_bucket(self.door, True)
+
+    @property
+    def secrets(self) -> list[str]:
+        assert self.door.credentials is not None
+        return [self.door.credentials.secret_key, *(each.secret_key for each in self.limited.values())]
+
+    def make_bucket(self, door: S3Door, lock: bool) -> str:
+        bucket = f"bucket-{secrets.token_hex(8)}"
+        door.send("PUT", bucket, headers=[("x-amz-bucket-object-lock-enabled", "true")] if lock else [])
+        return bucket
+
+    def results(self, ids: Sequence[str], door: S3Door | None = None) -> dict[str, CheckResult]:
+        door, heard = door or self.door, []
+        with limited_doors("", door, given=self.limited) as fewer:
+            suite = Suite(door, self.bucket, True, fewer.doors, self.make_bucket, 0.0)
+            found = suite.run(ids, heard.append)
+        assert [each.id for each in found] == list(ids)
+        assert sorted(each.id for each in heard) == sorted(ids)
+        return {each.id: each for each in found}
+
+    def lied_about(self, lie: Lie, ids: Sequence[str]) -> dict[str, CheckResult]:
+        return self.results(ids, lying(self.door, lie, self.bucket))
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    credentials = [f"worm-no-{right}:without={right}" for right in RIGHTS]
+    with process.start(tmp_path_factory.mktemp("suite") / "store", credentials=credentials) as store:
+        yield Platform(store)
+
+
+def of(verdict: Verdict, results: dict[str, CheckResult]) -> set[str]:
+    return {each.id for each in results.values() if each.verdict is verdict}
+
+
+def reasons(results: dict[str, CheckResult]) -> str:
+    return "\n".join(f"{each.id} {each.verdict}: {each.reason}" for each in results.values())
+
+
+def test_the_embedded_store_fails_nothing(platform: Platform) -> None:
+    ids = [each for each in S3_IDS if each not in WAITS | LONG | LONG_RACES]
+    results = platform.results(ids)
+    assert of(Verdict.NOT_OFFERED, results) == NOT_OFFERED, reasons(results)
+    assert of(Verdict.NOT_TRIED, results) == NOT_TRIED, reasons(results)
+    assert of(Verdict.PASS, results) == set(ids) - NOT_OFFERED - NOT_TRIED, reasons(results)
+    assert all(each.reason for each in results.values() if each.verdict is not Verdict.PASS)
+
+
+def test_every_function_is_in_the_catalogue() -> None:
+    assert set(CHECKS) <= set(S3_IDS)
+    assert set(TSM_CHECKS) <= set(catalogue()) - set(S3_IDS)
+
+
+def test_an_entry_without_a_function_is_not_tried_and_says_why(platform: Platform) -> None:
+    without = [each for each in S3_IDS if each not in CHECKS]
+    assert without
+    for result in platform.results(without).values():
+        assert result.verdict is Verdict.NOT_TRIED
+        assert "cannot be tried from outside" in result.reason
+        assert not result.exchanges
+
+
+def test_a_check_that_breaks_off_is_inconclusive_and_ends_nothing_else(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_off(case: Case) -> None:
+        case.put()
+        raise LookupError("what nobody foresaw")
+
+    monkeypatch.setitem(CHECKS, "DEL-02", break_off)
+    results = platform.results(["DEL-01", "DEL-02", "DEL-05"])
+    assert results["DEL-02"].verdict is Verdict.INCONCLUSIVE
+    assert "the check itself broke off" in results["DEL-02"].reason
+    assert "LookupError: what nobody foresaw" in results["DEL-02"].reason
+    assert len(results["DEL-02"].exchanges) == 1
+    assert of(Verdict.PASS, results) == {"DEL-01", "DEL-05"}
+
+
+# What is kept.
+
+
+class Overheard(S3Door):
+    """A door that also keeps what really went out."""
+
+    sent: list[str]
+
+    def recording(self, record: list[Exchange]) -> Overheard:
+        door = Overheard(self.endpoint, self.region, self.credentials, record)
+        door.sent = self.sent
+        return door
+
+    def _exchange(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:
+        self.sent.append(f"{target} {headers} {body!r}")
+        return super()._exchange(method, target, headers, body)
+
+
+def signatures_of(text: str) -> set[str]:
+    """What follows the word, in a header, a URL and a form."""
+    found = set()
+    for mark in ("Signature=", 'name="x-amz-signature"\\r\\n\\r\\n'):
+        found |= {after[:64] for after in text.split(mark)[1:]}
+    return found
+
+
+def test_the_evidence_holds_no_secret_and_no_signature(platform: Platform) -> None:
+    door = Overheard(platform.door.endpoint, "us-east-1", platform.door.credentials, [])
+    door.sent = []
+    ids = ["CLK-08", "DEL-02", "DFT-02", "GOV-02", "GOV-06", "ING-08", "ING-12", "ING-13", "RAC-07", "SID-06"]
+    results = platform.results(ids, door)
+    signatures = set().union(*map(signatures_of, door.sent))
+    assert any("X-Amz-Signature=" in each for each in door.sent)
+    assert any('name="x-amz-signature"' in each for each in door.sent)
+    assert all(len(each) == 64 and set(each) <= set("0123456789abcdef") for each in signatures)
+    kept = repr(list(results.values())) + reasons(results)
+    assert len(signatures) > 50
+    assert [each for each in signatures if each in kept] == []
+    assert [each for each in platform.secrets if each in kept] == []
+
+
+def test_a_session_token_is_left_out_wherever_it_travels(platform: Platform) -> None:
+    own = platform.door.credentials
+    assert own is not None
+    record: list[Exchange] = []
+    door = S3Door(
+        platform.door.endpoint, "us-east-1", Credentials(own.access_key, own.secret_key, "token-of-a-session"), record
+    )
+    door.send("GET", platform.bucket, "key", unsure=True)
+    target = door.presigned("GET", platform.bucket, "key")
+    assert "token-of-a-session" in target
+    with pytest.raises(NotOffered) as ended:
+        door.send_as_is("GET", target)
+    assert len(record) == 2
+    assert "token-of-a-session" not in str(ended.value)
+    assert "token-of-a-session" not in repr(record)
+    assert exchange.REDACTED in repr(record)
+
+
+# Platforms in trouble.
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_an_error_of_the_server_is_inconclusive_and_no_refusal(platform: Platform, status: int) -> None:
+    def lie(asked: Asked, _: Store) -> Answer:
+        changes = asked.method == "DELETE" or asked.is_batch or asked.sets("retention") or asked.sets("legal-hold")
+        return Answer(status, {}, b"<Error><Code>AccessDenied</Code></Error>") if changes else asked.pass_on()
+
+    ids = ["BAT-01", "DEL-01", "DEL-02", "DEL-04", "DEL-10", "DEL-12", "GOV-02", "LH-01", "LH-07", "RET-08", "RET-10"]
+    results = platform.lied_about(lie, ids)
+    assert of(Verdict.INCONCLUSIVE, results) == set(ids), reasons(results)
+
+
+def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platform) -> None:
+    def lie(asked: Asked, _: Store) -> Answer:
+        return DENIED if asked.is_delete else asked.pass_on()
+
+    results = platform.lied_about(lie, ["DEL-02", "DEL-04", "GOV-02", "LH-01", "RET-10", "DEL-01"])
+    assert results.pop("DEL-01").verdict is Verdict.FAIL
+    assert of(Verdict.INCONCLUSIVE, results) == set(results), reasons(results)
+    assert all("the control failed" in each.reason for each in results.values()), reasons(results)
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-amz-version-id": "1"}], ids=["without versions", "with a version"])
+def test_a_platform_that_says_yes_to_everything_passes_nothing_that_must_be_refused(
+    platform: Platform, headers: dict[str, str]
+) -> None:
+    ids = [each for each in CHECKS if each not in WAITS | LONG | LONG_RACES]
+    results = platform.lied_about(lambda *_: Answer(200, headers, b""), ids)
+    refusals = {each for each in ids if "refuse" in catalogue()[each].must}
+    assert len(refusals) > 30
+    assert of(Verdict.PASS, results) & refusals == set(), reasons(results)
+    assert "CFG-01" in of(Verdict.FAIL, results), reasons(results)
+    assert "broke off" not in reasons(results)
+
+
+def test_silence_ends_in_time_and_harms_one_check_alone(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+
+        def lie(asked: Asked, _: Store) -> Answer:
+            if asked.is_delete and "/DEL-02/" in asked.key:
+                door: Any = S3Door(f"http://127.0.0.1:{silent.getsockname()[1]}", "us-east-1", None, [])
+                return door._exchange("DELETE", "/", (), b"")  # type: ignore[no-any-return]
+            return asked.pass_on()
+
+        results = platform.lied_about(lie, ["DEL-01", "DEL-02", "DEL-05"])
+    assert of(Verdict.INCONCLUSIVE, results) == {"DEL-02"}, reasons(results)
+    assert "no answer" in results["DEL-02"].reason
+    assert results["DEL-02"].exchanges[-1].status is None
+    assert "TimeoutError" in results["DEL-02"].exchanges[-1].failure
+    assert of(Verdict.PASS, results) == {"DEL-01", "DEL-05"}
