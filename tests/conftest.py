@@ -13,6 +13,11 @@ PLATFORM_VARIABLES = (
 )  # fmt: skip
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The file that takes longest comes first, so that at the end no worker is left alone with it."""
+    items.sort(key=lambda item: item.path.name != "test_examples.py")
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty ARCHIVER_HOME, and no AWS or TSM settings of whoever runs the tests."""

@@ -69,7 +69,7 @@ def worm(**given: Any) -> None:
 
     \b
     Example:
-        archiver worm --check DEL --check LH
+        archiver worm --check DEL-02 --check LH-01
     """
     ids = _chosen(given["ids"])
     if given["platforms"] and given["endpoint"]:
