@@ -153,9 +153,7 @@ class Case:
         """PUT an object (with Content-MD5); the version's id is empty where none came back."""
         bucket, key = bucket or self.bucket, key or self.key()
         body = body or f"{self.check_id} {secrets.token_hex(8)}".encode()
-        wanted = [("Content-MD5", md5_of(body)), *headers, *(lock.headers if lock else ())]
-        if hold is not None:
-            wanted.append(("x-amz-object-lock-legal-hold", hold))
+        wanted = [("Content-MD5", md5_of(body)), *headers, *lock_headers(lock, hold)]
         answer = (door or self.door).send("PUT", bucket, key, headers=wanted, body=body, query=query)
         return answer, Version(bucket, key, answer.version_id or "", body)
 
@@ -297,9 +295,7 @@ class Case:
         """CopyObject of this version, as ``put``; raises Inconclusive for an error inside a 200, as Amazon may send."""
         bucket, key = bucket or self.bucket, key or self.key()
         place = f"/{source.bucket}/{quote(source.key, safe='/~')}?versionId={source.id}"
-        wanted = [("x-amz-copy-source", place), *headers, *(lock.headers if lock else ())]
-        if hold is not None:
-            wanted.append(("x-amz-object-lock-legal-hold", hold))
+        wanted = [("x-amz-copy-source", place), *headers, *lock_headers(lock, hold)]
         answer = (door or self.door).send("PUT", bucket, key, headers=wanted, query=query)
         if answer.ok and answer.elements("Error"):
             raise Inconclusive(f"a copy was answered 200 with an error inside: {answer.code}")
@@ -406,6 +402,12 @@ class Case:
             self.deviate(f"{what} was answered {answer}, though nothing changed; Amazon answers {aws}")
         elif answer.status != int(aws[:3]) or (answer.code and " " in aws and answer.code not in aws.split()[1:]):
             self.deviate(f"{what} was answered {answer}; Amazon answers {aws}")
+
+
+def lock_headers(lock: Lock | None, hold: str | None) -> Headers:
+    """What an upload of any kind asks to be locked by."""
+    held = [("x-amz-object-lock-legal-hold", hold)] if hold is not None else []
+    return [*(lock.headers if lock else ()), *held]
 
 
 def weaker(before: State, after: State, now: datetime | None = None) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from archiver.worm.case import ROOT, Case, Lock, Version, md5_of
+from archiver.worm.case import ROOT, Case, Lock, Version, lock_headers, md5_of
 from archiver.worm.exchange import Answer, Headers, S3Door
 from archiver.worm.verdict import Inconclusive
 
@@ -37,9 +37,7 @@ def start(
 ) -> tuple[Answer, Upload]:
     """CreateMultipartUpload, with what the finished version is to be locked by."""
     bucket, key = bucket or case.bucket, key or case.key()
-    wanted = [*headers, *(lock.headers if lock else ())]
-    if hold is not None:
-        wanted.append(("x-amz-object-lock-legal-hold", hold))
+    wanted = [*headers, *lock_headers(lock, hold)]
     answer = (door or case.door).send("POST", bucket, key, query=(("uploads", None),), headers=wanted)
     return answer, Upload(bucket, key, answer.text_of("UploadId") if answer.ok else "")
 

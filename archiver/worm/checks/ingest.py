@@ -22,6 +22,7 @@ from archiver.worm.case import (
     instant_of,
     iso,
     lock_configuration,
+    lock_headers,
     md5_of,
     same_instant,
     words_of,
@@ -421,7 +422,7 @@ def form_with_lock(case: Case) -> None:
 
 
 def _form_with_lock(case: Case, lock: Lock | None, hold: str | None) -> None:
-    wanted = {**dict(lock.headers if lock else ()), **({HOLD: hold} if hold else {})}
+    wanted = dict(lock_headers(lock, hold))
     answer, version = post_form(case, wanted)
     if not answer.ok and not _ids(case, version):
         case.notes.append(
