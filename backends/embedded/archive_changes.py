@@ -98,9 +98,9 @@ class Transaction:
         found = archives.find(ids) if ids else {}
         for number in ids:
             row = found.get(number)
-            if row is None or archives.spaces[row.space].node != self.node:
+            if row is None:
                 raise NoSuchArchive(number)
-            if self.owner and row.owner != self.owner:
+            if archives.spaces[row.space].node != self.node or (self.owner and row.owner != self.owner):
                 raise NotOwner(number)
             yield row
 

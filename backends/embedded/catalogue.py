@@ -1,8 +1,9 @@
-"""The catalogue: versions, locks, buckets and segments in SQLite (see `catalogue.sql`; for archives, `archives.py`).
+"""The catalogue: versions, locks, buckets and segments in SQLite (see `catalogue.sql`).
 
 One idea: one writer, any number of readers. `Queries` is what both may ask; `Catalogue` adds the changes, all
 inside the one transaction of a group commit. Buckets, segments and the state row are few and are mirrored in
-memory; a rollback reads them again.
+memory; a rollback reads them again. Archives and uploads in parts have tables and modules of their own
+(`archives.py`, `uploads.py`).
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from archiver.errors import Damaged, StoreError, UsageError
 from . import policy
 from .archives import Archive, ArchiveQueries, Archives
 from .policy import ManagementClass
-from .refusals import BadVersionId, IsDeleteMarker, NoSuchBucket, NoSuchKey, NoSuchVersion
+from .refusals import BadVersionId, IsDeleteMarker, NoSuchBucket, NoSuchKey, NoSuchUpload, NoSuchVersion
 from .rules import DefaultRetention, Lock, Mode, Retention
 from .segments import Location, RecordHeader
+from .uploads import Part, Upload, UploadQueries, Uploads
 from .written import LogWatch, Written
 
 # The text that brings the catalogue from each layout to the next.
-_LAYOUTS = ("catalogue.sql", "archives.sql")
+_LAYOUTS = ("catalogue.sql", "archives.sql", "uploads.sql")
 FILE_NAME = "catalogue.db"
 NULL_ID = "null"
 CHECKPOINT_PAGES = 4000  # so many in the log are carried over into the catalogue's file
@@ -58,6 +60,8 @@ class Version(NamedTuple):
     mode: str | None
     until_ms: int | None
     legal_hold: int | None
+    upload: int | None
+    tags: str | None
 
     @property
     def retention(self) -> Retention | None:
@@ -123,6 +127,7 @@ class Queries:
         self._connection = connection
         self._store_id = store_id
         self.archives = ArchiveQueries(connection)
+        self.uploads = UploadQueries(connection)
 
     def close(self) -> None:
         self._connection.close()
@@ -144,11 +149,37 @@ class Queries:
             return self._first("bucket = ? AND key = ? AND is_null = 1", (bucket.id, key))
         if _VERSION_ID.fullmatch(version_id) is None:
             raise BadVersionId(version_id)
-        ours = _OUR_VERSION_ID.fullmatch(version_id)
-        sequence = int(ours[1], 16) if ours is not None and ours[2] == self._store_id else -1
-        if not 0 < sequence < 1 << 63:
+        sequence = self._sequence_of(version_id)
+        if sequence is None:
             return None
         return self._first("bucket = ? AND key = ? AND sequence = ? AND is_null = 0", (bucket.id, key, sequence))
+
+    def _sequence_of(self, identity: str) -> int | None:
+        """The first half of an id of this store; None for any other text."""
+        ours = _OUR_VERSION_ID.fullmatch(identity)
+        sequence = int(ours[1], 16) if ours is not None and ours[2] == self._store_id else -1
+        return sequence if 0 < sequence < 1 << 63 else None
+
+    def upload_id(self, upload: int) -> str:
+        return f"{upload:016x}{self._store_id}"
+
+    def upload_number(self, upload_id: str) -> int:
+        """What `upload_id` made the text of, or 0, which no upload has."""
+        return self._sequence_of(upload_id) or 0
+
+    def upload(self, bucket: Bucket, key: str, number: int) -> Upload:
+        """An unfinished upload. Raises NoSuchUpload, also where it is another key's."""
+        found = self.uploads.find(number)
+        if found is None or (found.bucket, found.key) != (bucket.id, key):
+            raise NoSuchUpload
+        return found
+
+    def completed(self, bucket: Bucket, key: str, upload: int) -> Version:
+        """The version that an upload became. Raises NoSuchUpload, also where it is deleted."""
+        found = self._first("upload = ?", (upload,))
+        if found is None or (found.bucket, found.key) != (bucket.id, key):
+            raise NoSuchUpload
+        return found
 
     def object(self, bucket: Bucket, key: str, version_id: str | None) -> Version:
         """The version asked for, or the newest.
@@ -178,10 +209,12 @@ class Queries:
                 raise
             raise IsDeleteMarker(key, missing.marker_id) from None
 
-    def as_it_is_now(self, row: Version | Archive) -> Version | Archive | None:
-        """The same version or archived object read again; None if it was deleted since."""
+    def as_it_is_now(self, row: Version | Archive | Part) -> Version | Archive | Part | None:
+        """The same version, archived object or part read again; None if it was deleted since."""
         if isinstance(row, Archive):
             return self.archives.find([row.id]).get(row.id)
+        if isinstance(row, Part):
+            return self.uploads.part(row.id)
         return self._first("bucket = ? AND key = ? AND sequence = ?", (row.bucket, row.key, row.sequence))
 
     def scan(self, bucket: Bucket, low: str, low_sequence: int | None, high: str | None) -> Iterator[Version]:
@@ -209,6 +242,7 @@ class Catalogue(Queries):
     """The writer's side. Between `begin` and `commit` or `rollback` it belongs to one thread."""
 
     archives: Archives
+    uploads: Uploads
 
     def __init__(self, folder: Path, classes: Sequence[ManagementClass] = (), *, store_id: str | None = None) -> None:
         """`store_id`: whose catalogue it has to be, or to become; None takes what is there."""
@@ -221,6 +255,7 @@ class Catalogue(Queries):
             super().__init__(_connect(self._path), "")
             self._prepare(store_id)
             self.archives = Archives(self._connection, self._use)
+            self.uploads = Uploads(self._connection, self._use)
             self._define(classes)
             self._load()
             self._sequence = itertools.count(self.state.next_sequence)
@@ -380,6 +415,9 @@ class Catalogue(Queries):
         self.buckets = {**self.buckets, bucket.name: changed}
 
     def remove_bucket(self, bucket: Bucket) -> None:
+        """The bucket is empty. Uploads that are unfinished go with it."""
+        for upload in list(self.uploads.of_bucket(bucket.id, ("", 0), None)):
+            self.remove_upload(bucket, upload)
         self._connection.execute("DELETE FROM buckets WHERE id = ?", (bucket.id,))
         self.buckets = {name: other for name, other in self.buckets.items() if name != bucket.name}
 
@@ -390,8 +428,10 @@ class Catalogue(Queries):
         return self.by_id(bucket, key, NULL_ID)
 
     def add_version(self, bucket: Bucket, version: Version) -> None:
+        """A version of an upload has its parts counted already."""
         self._new.append(version)
-        self._use_version(bucket, version, 1)
+        if version.upload is None:
+            self._use_version(bucket, version, 1)
 
     def _insert_new(self) -> None:
         """Bring the rows that were added into the table, before anything looks at it."""
@@ -411,14 +451,22 @@ class Catalogue(Queries):
             "DELETE FROM versions WHERE bucket = ? AND key = ? AND sequence = ?",
             (version.bucket, version.key, version.sequence),
         )
-        self._use_version(bucket, version, -1)
+        if version.upload is None:
+            self._use_version(bucket, version, -1)
+        else:
+            self.uploads.remove_parts(self.uploads.parts(version.upload), _names_bytes(bucket, version.key))
 
-    def living(self, record: RecordHeader, location: Location) -> Version | Archive | None:
+    def remove_upload(self, bucket: Bucket, upload: Upload) -> None:
+        """Forget an unfinished upload and its parts."""
+        self.uploads.remove(upload.id)
+        self.uploads.remove_parts(self.uploads.parts(upload.id), _names_bytes(bucket, upload.key))
+
+    def living(self, record: RecordHeader, location: Location) -> Version | Archive | Part | None:
         """What a record at that place is the content of; None if it is nobody's any more."""
         found = self._named_by(record)
         return None if found is None or (found.segment, found.offset) != location else found
 
-    def _named_by(self, record: RecordHeader) -> Version | Archive | None:
+    def _named_by(self, record: RecordHeader) -> Version | Archive | Part | None:
         if not record.bucket:
             return self.archives.find([record.sequence]).get(record.sequence)
         bucket = self.buckets.get(record.bucket.decode())
@@ -426,13 +474,16 @@ class Catalogue(Queries):
             return None
         key = record.key.decode()
         version = self._first("bucket = ? AND key = ? AND sequence = ?", (bucket.id, key, record.sequence))
-        return None if version is None or version.is_marker else version
+        return self.uploads.part(record.sequence) if version is None else version
 
-    def move(self, living: Version | Archive, record: RecordHeader, to: Location) -> None:
+    def move(self, living: Version | Archive | Part, record: RecordHeader, to: Location) -> None:
         """The bytes of `record` are found elsewhere from this commit on."""
         names_bytes = len(record.bucket) + len(record.key)
         if isinstance(living, Archive):
             self.archives.move(living, names_bytes, to)
+            return
+        if isinstance(living, Part):
+            self.uploads.move(living, names_bytes, to)
             return
         self._connection.execute(
             "UPDATE versions SET segment = ?, offset = ? WHERE bucket = ? AND key = ? AND sequence = ?",
@@ -449,11 +500,18 @@ class Catalogue(Queries):
             (mode, until_ms, lock.legal_hold, version.bucket, version.key, version.sequence),
         )
 
+    def set_tags(self, version: Version, tags: str | None) -> None:
+        self._insert_new()
+        self._connection.execute(
+            "UPDATE versions SET tags = ? WHERE bucket = ? AND key = ? AND sequence = ?",
+            (tags, version.bucket, version.key, version.sequence),
+        )
+
     def _use_version(self, bucket: Bucket, version: Version, count: int) -> None:
         if not version.is_marker:
-            self._use([version], len(bucket.name.encode()) + len(version.key.encode()), count)
+            self._use([version], _names_bytes(bucket, version.key), count)
 
-    def _use(self, rows: Sequence[Version | Archive], names_bytes: int, count: int) -> None:
+    def _use(self, rows: Sequence[Version | Archive | Part], names_bytes: int, count: int) -> None:
         """The segment of `rows` holds them too (1) or no more (-1), and is at least as long as that needs."""
         number = rows[0].segment
         use = self.segments.get(number)
@@ -484,14 +542,19 @@ class Catalogue(Queries):
         self.sparse_segments.discard(number)
 
     def objects_beyond(self, segment: int, length: int) -> int:
-        """How many versions need bytes of a segment that lie after its first `length`."""
+        """How many objects and parts need bytes of a segment that lie after its first `length`."""
         beyond = "segment = ? AND offset + size > ?"
         row = self._connection.execute(
             f"SELECT (SELECT count(*) FROM versions WHERE is_marker = 0 AND {beyond})"
-            f" + (SELECT count(*) FROM archives WHERE {beyond})",
-            (segment, length, segment, length),
+            f" + (SELECT count(*) FROM archives WHERE {beyond}) + (SELECT count(*) FROM parts WHERE {beyond})",
+            (segment, length) * 3,
         ).fetchone()
         return int(row[0])
+
+
+def _names_bytes(bucket: Bucket, key: str) -> int:
+    """What the names of a record of that key have."""
+    return len(bucket.name.encode()) + len(key.encode())
 
 
 _BUCKET_COLUMNS = "id, name, created_ms, versioning, object_lock, default_mode, default_days, default_years"

@@ -3,6 +3,7 @@
 -- PRAGMA user_version is the layout:
 --   1  this text
 --   2  archives.sql, too
+--   3  uploads.sql, too
 --
 -- Instants are milliseconds since the epoch by the compliance clock.
 

@@ -26,6 +26,17 @@ from .rules import DefaultRetention, Lock, Retention
 from .segments import LargeContent, Location, RecordHeader
 
 
+class Content(Protocol):
+    """A change that brings the bytes of an object or of a part."""
+
+    @property
+    def content(self) -> Sequence[Buffer] | LargeContent: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def block_crcs(self) -> bytes: ...
+
+
 class Group(Protocol):
     """The group commit that a change takes part in."""
 
@@ -33,8 +44,8 @@ class Group(Protocol):
     now_ms: int
     commit: int  # its number
 
-    def append(self, bucket: str, key: str, sequence: int, change: Put) -> Location:
-        """Take the object's bytes into this commit; says where they will be. Raises StoreFull."""
+    def append(self, bucket: str, key: str, sequence: int, change: Content) -> Location:
+        """Take the change's bytes into this commit; says where they will be. Raises StoreFull."""
 
     def require_space(self) -> None:
         """Raises StoreFull where nothing may be written."""
@@ -77,22 +88,16 @@ class Put:
     metadata: str | None = None
     lock: Lock = rules.UNLOCKED
     only_if_absent: bool = False
+    tags: str | None = None
 
     def apply(self, group: Group) -> Stored:
         catalogue = group.catalogue
         bucket = catalogue.bucket(self.bucket)
+        check_lock(bucket, self.lock, group.now_ms)
         retention = self.lock.retention
-        if not bucket.object_lock and self.lock != rules.UNLOCKED:
-            raise NotLockBucket(bucket.name)
-        if retention is not None:
-            rules.check_new_retention(retention, group.now_ms)
-        elif bucket.default is not None:
+        if retention is None and bucket.default is not None:
             retention = bucket.default.starting(group.now_ms)
-        if self.only_if_absent:
-            latest = catalogue.latest(bucket, self.key)
-            if latest is not None and not latest.is_marker:
-                raise AlreadyExists(self.key)
-        replaced = _replaced(group, bucket, self.key)
+        replaced = takes_place_of(group, bucket, self.key, only_if_absent=self.only_if_absent)
         sequence = catalogue.take_sequence()
         location = group.append(bucket.name, self.key, sequence, self)
         if replaced is not None:
@@ -102,10 +107,32 @@ class Put:
         version = Version(
             bucket.id, self.key, sequence, bucket.versioning != "Enabled", 0, group.now_ms, self.size,
             *location, self.block_crcs, self.etag, self.checksum,
-            self.content_type, self.metadata, mode, until_ms, hold,
+            self.content_type, self.metadata, mode, until_ms, hold, None, self.tags,
         )  # fmt: skip
-        catalogue.add_version(bucket, version)
-        return Stored(None if bucket.versioning == "Off" else catalogue.version_id(version))
+        return add_version(group, bucket, version)
+
+
+def check_lock(bucket: Bucket, lock: Lock, now_ms: int) -> None:
+    """Return if a version may be made there with this lock of its own."""
+    if not bucket.object_lock and lock != rules.UNLOCKED:
+        raise NotLockBucket(bucket.name)
+    if lock.retention is not None:
+        rules.check_new_retention(lock.retention, now_ms)
+
+
+def takes_place_of(group: Group, bucket: Bucket, key: str, *, only_if_absent: bool) -> Version | None:
+    """The version that a new one of that key replaces, if any. Raises the refusal where there may be no new one."""
+    if only_if_absent:
+        latest = group.catalogue.latest(bucket, key)
+        if latest is not None and not latest.is_marker:
+            raise AlreadyExists(key)
+    return _replaced(group, bucket, key)
+
+
+def add_version(group: Group, bucket: Bucket, version: Version) -> Stored:
+    catalogue = group.catalogue
+    catalogue.add_version(bucket, version)
+    return Stored(None if bucket.versioning == "Off" else catalogue.version_id(version))
 
 
 @dataclass(slots=True)
@@ -138,14 +165,14 @@ class Delete:
             return Stored(None)
         marker = Version(
             bucket.id, self.key, catalogue.take_sequence(), bucket.versioning != "Enabled", 1, group.now_ms,
-            0, 0, 0, b"", "", None, None, None, None, None, None,
+            0, 0, 0, b"", "", None, None, None, None, None, None, None, None,
         )  # fmt: skip
         catalogue.add_version(bucket, marker)
         return Stored(catalogue.version_id(marker), is_marker=True)
 
 
 def _replaced(group: Group, bucket: Bucket, key: str) -> Version | None:
-    """The version that a new one takes the place of: without versioning a key has one null version."""
+    """The version that a new one or a marker takes the place of: without versioning a key has one null version."""
     if bucket.versioning == "Enabled":
         return None
     replaced = group.catalogue.null_version(bucket, key)
@@ -198,6 +225,23 @@ class SetLegalHold:
     def apply(self, group: Group) -> None:
         version = _lockable(group, self.bucket, self.key, self.version_id)
         group.catalogue.set_lock(version, replace(version.lock, legal_hold=self.on))
+
+
+@dataclass(slots=True)
+class SetTags:
+    """Replace a version's tags (a JSON object; None removes them). No lock stands against that."""
+
+    bucket: str
+    key: str
+    version_id: str | None
+    tags: str | None
+
+    def apply(self, group: Group) -> str:
+        """The version's id."""
+        catalogue = group.catalogue
+        version = catalogue.lockable(catalogue.bucket(self.bucket), self.key, self.version_id)
+        catalogue.set_tags(version, self.tags)
+        return catalogue.version_id(version)
 
 
 def _lockable(group: Group, bucket_name: str, key: str, version_id: str | None) -> Version:

@@ -23,13 +23,14 @@ from archiver.errors import StoreError
 
 from .archive_changes import Transaction
 from .catalogue import Catalogue
-from .changes import Change, Put
+from .changes import Change, Content, Put
 from .compaction import Compaction
 from .compliance_clock import ComplianceClock
 from .digests import Buffer
 from .recovery import CommitMark
 from .refusals import Refusal, StoreFull, WriteFailed
 from .segments import LARGE_BYTES, LargeContent, Location, RecordHeader, SegmentFile, Segments
+from .upload_changes import PutPart
 
 ROLL_BYTES = 256 << 20  # a segment that has passed this is appended to no more
 RESERVE_BYTES = 256 << 20
@@ -76,7 +77,7 @@ class _Group:
             self.writer.check_space()
             self.has_space = True  # asking once for a group is enough: the reserve is larger than any group
 
-    def append(self, bucket: str, key: str, sequence: int, change: Put) -> Location:
+    def append(self, bucket: str, key: str, sequence: int, change: Content) -> Location:
         self.require_space()
         crc = checksums.crc32c(change.block_crcs)
         record = RecordHeader(bucket.encode(), key.encode(), sequence, self.commit, change.size, crc)
@@ -178,7 +179,7 @@ class Writer:
             pending = self._queue.get(timeout=wait_seconds)
             while pending is not None:
                 group.append(pending)
-                if isinstance(pending.change, Put | Transaction):
+                if isinstance(pending.change, Put | PutPart | Transaction):
                     size += pending.change.size
                 if len(group) >= _GROUP_CHANGES_MAX or size >= _GROUP_BYTES_MAX:
                     return group, False

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from awscrt import checksums
@@ -54,6 +54,30 @@ CHECKSUM_KINDS: dict[str, Callable[[], Running]] = {
     "sha1": lambda: hashlib.sha1(usedforsecurity=False),
     "sha256": hashlib.sha256,
 }
+
+
+# Of two adjoining pieces and the second one's length: the CRC of both together.
+_COMBINE: dict[str, Callable[[int, int, int], int]] = {
+    "crc32": checksums.combine_crc32,
+    "crc32c": checksums.combine_crc32c,
+    "crc64nvme": checksums.combine_crc64nvme,
+}
+COMBINED_KINDS = frozenset(_COMBINE)
+
+
+def combined(kind: str, values: Sequence[bytes], sizes: Sequence[int]) -> bytes:
+    """The checksum of pieces put together, from theirs; `kind` is one of `COMBINED_KINDS`."""
+    whole = 0
+    for value, size in zip(values, sizes, strict=True):
+        whole = _COMBINE[kind](whole, int.from_bytes(value, "big"), size)
+    return whole.to_bytes(len(values[0]), "big")
+
+
+def of_digests(kind: str, values: Sequence[bytes]) -> bytes:
+    """The digest of pieces' digests."""
+    running = CHECKSUM_KINDS[kind]()
+    running.update(b"".join(values))
+    return running.digest()
 
 
 class BlockCrcs:

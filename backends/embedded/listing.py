@@ -1,4 +1,4 @@
-"""Listings: pages of objects or versions, with prefix and delimiter.
+"""Listings: pages of objects, versions or uploads, with prefix and delimiter.
 
 One idea: a listing is one walk along the catalogue's primary key. A common prefix is reported when the walk
 first meets it, and the walk then seeks to the first key behind it, so a page costs what it shows and not what
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from .catalogue import Bucket, Queries, Version
 from .refusals import BadVersionId
+from .uploads import Upload
 
 
 @dataclass(slots=True)
@@ -74,6 +75,52 @@ def list_versions(
             page.versions.append(entry)
             page.latest.append(entry.key != previous)
             previous = entry.key
+    return page
+
+
+@dataclass(slots=True)
+class UploadPage:
+    """Part of the listing of unfinished uploads."""
+
+    uploads: list[Upload] = field(default_factory=list)
+    prefixes: list[str] = field(default_factory=list)
+    is_truncated: bool = False
+
+    @property
+    def last(self) -> str:
+        """The greatest key or common prefix of a page that is not empty."""
+        return max([*(upload.key for upload in self.uploads[-1:]), *self.prefixes[-1:]])
+
+
+def list_uploads(
+    queries: Queries,
+    bucket: Bucket,
+    prefix: str,
+    delimiter: str,
+    key_marker: str,
+    upload_marker: int | None,
+    limit: int,
+) -> UploadPage:
+    """Uploads behind the markers: of the same key those begun after that one, else of greater keys."""
+    page = UploadPage()
+    low = key_marker, 0
+    if upload_marker is not None:
+        low = key_marker, upload_marker
+    elif key_marker:
+        low = behind_marker(key_marker, prefix, delimiter), 0
+    folded = None
+    uploads = queries.uploads.of_bucket(bucket.id, max(low, (prefix, 0)), behind_prefix(prefix))
+    for upload in uploads if limit else ():
+        if folded is not None and upload.key.startswith(folded):
+            continue
+        folded = _common_prefix(upload.key, prefix, delimiter)
+        if len(page.uploads) + len(page.prefixes) == limit:
+            page.is_truncated = True
+            break
+        if folded is None:
+            page.uploads.append(upload)
+        else:
+            page.prefixes.append(folded)
     return page
 
 

@@ -69,6 +69,50 @@ class IsDeleteMarker(Refusal):
         self.marker_id = marker_id
 
 
+class NoSuchUpload(Refusal):
+    def __init__(self) -> None:
+        super().__init__("no such upload of this key is under way; it was completed or aborted, or never began")
+
+
+class NoSuchPart(Refusal):
+    def __init__(self, number: int) -> None:
+        super().__init__(f"part {number} was not uploaded, or its ETag or checksum is another; list the parts")
+
+
+class PartsOutOfOrder(Refusal):
+    def __init__(self) -> None:
+        super().__init__("parts must be listed by ascending number, each once")
+
+
+class PartTooSmall(Refusal):
+    def __init__(self, number: int, etag: str, size_bytes: int, least_bytes: int) -> None:
+        super().__init__(f"part {number} has {size_bytes} bytes; every part but the last needs at least {least_bytes}")
+        self.number, self.etag, self.size_bytes, self.least_bytes = number, etag, size_bytes, least_bytes
+
+
+class UploadTooLarge(Refusal):
+    def __init__(self, size_bytes: int, most_bytes: int) -> None:
+        super().__init__(f"the parts have {size_bytes} bytes together; an object may have at most {most_bytes}")
+
+
+class WrongObjectSize(Refusal):
+    def __init__(self, said_bytes: int, size_bytes: int) -> None:
+        super().__init__(f"the object was said to have {said_bytes} bytes; the listed parts have {size_bytes}")
+
+
+class PartChecksumMissing(Refusal):
+    def __init__(self, number: int, kind: str) -> None:
+        super().__init__(
+            f"The upload was created using a {kind} checksum. The complete request must include the checksum for each"
+            f" part. It was missing for part {number} in the request."
+        )
+
+
+class WrongUploadChecksum(Refusal):
+    def __init__(self, computed: str) -> None:
+        super().__init__(f"the object's checksum is {computed}, which is not the one that was said")
+
+
 class AlreadyExists(Refusal):
     """The object was to be stored only if absent, and it is there."""
 
@@ -123,7 +167,7 @@ class NoSuchArchive(Refusal):
 
 class NotOwner(Refusal):
     def __init__(self, number: int) -> None:
-        super().__init__(f"archived object {number} belongs to another owner than the session's")
+        super().__init__(f"archived object {number} belongs to another node or owner than the session's")
 
 
 class ArchiveHeld(Locked):

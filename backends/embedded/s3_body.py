@@ -12,7 +12,7 @@ import asyncio
 import base64
 import binascii
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -133,6 +133,56 @@ async def receive_object(
             raise
     digests = intake.digests
     return Received(content, size, digests.block_crcs(), digests.md5().hex(), checksum)
+
+
+async def receive_unmeasured(
+    request: web.BaseRequest,
+    signed: Signed,
+    claims: Claims,
+    pieces: AsyncIterator[Buffer],
+    check_length: Callable[[int, bool], None],
+    store: Store,
+    bucket: str,
+    key: str,
+) -> Received:
+    """An upload that is part of the body, and whose length nobody tells. After a failure nothing of it is left.
+
+    `check_length` gets the bytes so far, and whether those are all.
+    """
+    intake = _Intake(request, signed, claims)
+    large: LargeContent | None = None
+    batch: list[Buffer] = []
+    size = batch_bytes = 0
+    try:
+        async for piece in pieces:
+            batch.append(piece)
+            size += len(piece)
+            batch_bytes += len(piece)
+            check_length(size, False)
+            if size > LARGE_BYTES and batch_bytes >= BLOCK_BYTES:
+                if large is None:
+                    large = await store.begin_large(bucket, key)
+                await asyncio.to_thread(_write_all, intake.digests, large, batch)
+                batch, batch_bytes = [], 0
+        if large is None:
+            await asyncio.to_thread(_update_all, intake.digests, batch)
+        else:
+            await asyncio.to_thread(_write_all, intake.digests, large, batch)
+            await asyncio.to_thread(large.sync)
+        check_length(size, True)
+        checksum = intake.check(size)
+    except BaseException:
+        if large is not None:
+            await store.abandon(large)
+        raise
+    digests = intake.digests
+    content = batch if large is None else large
+    return Received(content, size, digests.block_crcs(), digests.md5().hex(), checksum)
+
+
+def _write_all(digests: Digests, content: LargeContent, pieces: list[Buffer]) -> None:
+    _update_all(digests, pieces)
+    content.write(pieces)
 
 
 async def _into_memory(intake: _Intake, size: int) -> list[Buffer]:

@@ -22,13 +22,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from email.utils import formatdate
+from functools import partial
 from ipaddress import ip_address
+from urllib.parse import quote
 
 from aiohttp import web
 
 from archiver.errors import Damaged, StoreError
 
-from . import metrics, s3_errors, s3_listings, s3_xml
+from . import metrics, s3_copy, s3_errors, s3_listings, s3_post, s3_tags, s3_uploads, s3_xml
 from .catalogue import Version
 from .changes import (
     CreateBucket,
@@ -39,12 +41,12 @@ from .changes import (
     SetLockConfiguration,
     SetRetention,
     SetVersioning,
-    Stored,
 )
 from .credentials import Credential
-from .refusals import NotLockBucket, Refusal
+from .refusals import NoSuchKey, NotLockBucket, Refusal
 from .rules import UNLOCKED
-from .s3_body import Claims, receive_object
+from .s3_answers import checksum_headers, stored_headers
+from .s3_body import OBJECT_BYTES_MAX, Claims, Received, receive_object, receive_unmeasured
 from .s3_errors import S3Error, invalid_argument
 from .s3_listings import OWNER
 from .s3_request import (
@@ -53,20 +55,23 @@ from .s3_request import (
     KEY_BYTES_MAX,
     META_PREFIX,
     MODE_HEADER,
+    PUT_OF_A_SOURCE,
     SUBRESOURCES,
     UNKNOWN,
     UNTIL_HEADER,
     Call,
     byte_range,
     check_conditions,
+    check_key,
     decode_name,
     lock_of_headers,
+    only_if_absent,
     parse_query,
     user_metadata,
 )
 from .s3_signature import Verifier
 from .s3_xml import document, element, group
-from .segments import LARGE_BYTES, LargeContent
+from .segments import LARGE_BYTES
 from .store import Store
 
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -87,7 +92,9 @@ class S3Door:
         self._store = store
         self._verifier = Verifier(credentials, lambda: store.clock.now_ms() / 1000)
         self._request_ids = map(f"{secrets.token_hex(4).upper()}{{:08X}}".format, itertools.count(1))
-        # Method, "service", "bucket" or "key", and subresource: the call's name and what carries it out.
+        self._uploads = s3_uploads.UploadCalls(store, self._respond)
+        # Method (PUT_OF_A_SOURCE where it names another object), "service", "bucket" or "key", and subresource: the
+        # call's name and what carries it out.
         self._calls: dict[tuple[str, str, str], tuple[str, Handler]] = {
             ("GET", "service", ""): ("ListBuckets", self._list_buckets),
             ("PUT", "bucket", ""): ("PutBucket", self._create_bucket),
@@ -100,6 +107,7 @@ class S3Door:
             ("PUT", "bucket", "versioning"): ("PutBucketVersioning", self._put_versioning),
             ("GET", "bucket", "object-lock"): ("GetBucketObjectLockConfig", self._get_lock_configuration),
             ("PUT", "bucket", "object-lock"): ("PutBucketObjectLockConfig", self._put_lock_configuration),
+            ("POST", "bucket", ""): ("PostPolicyBucket", self._post_object),
             ("POST", "bucket", "delete"): ("DeleteMultipleObjects", self._delete_objects),
             ("PUT", "key", ""): ("PutObject", self._put_object),
             ("GET", "key", ""): ("GetObject", self._get_object),
@@ -109,6 +117,13 @@ class S3Door:
             ("PUT", "key", "retention"): ("PutObjectRetention", self._put_retention),
             ("GET", "key", "legal-hold"): ("GetObjectLegalHold", self._get_legal_hold),
             ("PUT", "key", "legal-hold"): ("PutObjectLegalHold", self._put_legal_hold),
+            ("GET", "key", "partNumber"): ("GetObject", self._get_object),
+            ("HEAD", "key", "partNumber"): ("HeadObject", self._get_object),
+            (PUT_OF_A_SOURCE, "key", ""): ("CopyObject", partial(s3_copy.copy_object, store, self._respond)),
+            ("GET", "key", "tagging"): ("GetObjectTagging", partial(s3_tags.get_tags, store, self._respond)),
+            ("PUT", "key", "tagging"): ("PutObjectTagging", partial(s3_tags.put_tags, store, self._respond)),
+            ("DELETE", "key", "tagging"): ("DeleteObjectTagging", partial(s3_tags.delete_tags, store, self._respond)),
+            **self._uploads.table,
         }
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -131,7 +146,8 @@ class S3Door:
         raw_path, _, raw_query = request.raw_path.partition("?")
         if raw_path == _STATISTICS_PATH and self._is_local(request):
             return self._statistics(call)
-        call.signed = self._verifier.verify(request.method, raw_path, raw_query, call.headers)
+        if not s3_post.is_form(request.method, raw_path, raw_query, call.headers):  # that is signed in its body
+            call.signed = self._verifier.verify(request.method, raw_path, raw_query, call.headers)
         if raw_path == _STATISTICS_PATH:
             return self._statistics(call)
         handler = self._find(call, raw_path, raw_query)
@@ -149,16 +165,20 @@ class S3Door:
         if not raw_path.startswith("/"):
             raise S3Error("InvalidURI", "the request's path must begin with /")
         call.bucket, call.key = decode_name(raw_bucket), decode_name(raw_key)
-        if len(raw_key) > KEY_BYTES_MAX and len(call.key.encode()) > KEY_BYTES_MAX:
-            raise S3Error("KeyTooLongError", f"a key may have at most {KEY_BYTES_MAX} bytes of UTF-8")
+        if len(raw_key) > KEY_BYTES_MAX:
+            check_key(call.key)
         if raw_query:
             call.query = parse_query(raw_query)
         level = "key" if call.key else "bucket" if call.bucket else "service"
         subresource = next((name for name in call.query if name in SUBRESOURCES), "")
-        found = self._calls.get((call.request.method, level, subresource))
-        copies = "x-amz-copy-source" in call.headers
-        if found is None or copies:
-            call.name = "CopyObject" if copies else f"{call.request.method} {level} {subresource}".strip()
+        if subresource == "partNumber" and "uploadId" in call.query:
+            subresource = "uploadId"
+        method = call.request.method
+        if method == "PUT" and s3_copy.SOURCE_HEADER in call.headers:
+            method = PUT_OF_A_SOURCE
+        found = self._calls.get((method, level, subresource))
+        if found is None:
+            call.name = f"{method} {level} {subresource}".strip()
             raise S3Error("NotImplemented", f"the embedded store does not offer {call.name}")
         call.name, handler = found
         return handler
@@ -173,6 +193,8 @@ class S3Door:
         """What can be refused before a client that asked first sends its body."""
         if call.name == "PutObject":
             self._store.bucket(call.bucket)
+        elif call.name == "PutObjectPart":
+            self._uploads.upload_of(call)
 
     @staticmethod
     def _is_local(request: web.BaseRequest) -> bool:
@@ -313,6 +335,43 @@ class S3Door:
     # Objects.
 
     async def _put_object(self, call: Call) -> web.StreamResponse:
+        def receive(claims: Claims) -> Awaitable[Received]:
+            return receive_object(call.request, call.signed, call.headers, claims, self._store, call.bucket, call.key)
+
+        return self._respond(call, headers=await self._upload(call, receive))
+
+    async def _post_object(self, call: Call) -> web.StreamResponse:
+        """A browser's form: once its policy allows it, an upload like any other."""
+        request = call.request
+        raw_path, _, raw_query = request.raw_path.partition("?")
+        if not s3_post.is_form(request.method, raw_path, raw_query, call.headers):
+            raise S3Error("PreconditionFailed", "Bucket POST must be of the enclosure-type multipart/form-data")
+        size = call.headers.get("content-length")
+        if size is None:
+            raise S3Error("MissingContentLength", "a form needs Content-Length")
+        if int(size) > OBJECT_BYTES_MAX + s3_post.FIELDS_BYTES_MAX:
+            raise S3Error("EntityTooLarge", f"one upload may have at most {OBJECT_BYTES_MAX} bytes")
+        form = s3_post.Form(request.content, call.headers)
+        await form.read_fields()
+        upload = s3_post.allowed_upload(form, call.bucket, self._verifier, self._store.clock.now_ms())
+        call.key, call.headers, call.signed = upload.key, upload.headers, upload.signed
+        check_key(call.key)
+
+        def receive(claims: Claims) -> Awaitable[Received]:
+            check_length = upload.policy.check_length
+            return receive_unmeasured(
+                request, call.signed, claims, form.file(), check_length, self._store, call.bucket, call.key
+            )
+
+        headers = await self._upload(call, receive)
+        headers["Location"] = f"/{quote(call.bucket)}/{quote(call.key, safe='/~')}"
+        if upload.status != 201:
+            return self._respond(call, upload.status, headers=headers)
+        body = s3_post.stored_document(call.bucket, call.key, headers["ETag"], headers["Location"])
+        return self._respond(call, 201, body, headers=headers)
+
+    async def _upload(self, call: Call, receive: Callable[[Claims], Awaitable[Received]]) -> dict[str, str]:
+        """Store what is received under the call's key, with the lock that its headers ask for; the answer's headers."""
         store, headers = self._store, call.headers
         bucket = store.bucket(call.bucket)
         lock = lock_of_headers(call)
@@ -324,27 +383,18 @@ class S3Door:
             )  # fmt: skip
         if not bucket.object_lock and lock != UNLOCKED:
             raise NotLockBucket(bucket.name)
-        only_if_absent = headers.get("if-none-match")
-        if only_if_absent not in (None, "*") or "if-match" in headers:
-            raise S3Error("NotImplemented", "of the conditional uploads only If-None-Match: * is offered")
-        metadata = user_metadata(headers)
-        received = await receive_object(call.request, call.signed, headers, claims, store, bucket.name, call.key)
+        if_absent, metadata, tags = only_if_absent(headers), user_metadata(headers), s3_tags.of_header(headers)
+        received = await receive(claims)
         put = Put(
             bucket.name, call.key, received.content, received.size, received.block_crcs, received.etag,
-            received.checksum, headers.get("content-type"), metadata, lock, only_if_absent is not None,
+            received.checksum, headers.get("content-type"), metadata, lock, if_absent, tags,
         )  # fmt: skip
-        try:
-            stored = await store.put(put)
-        except Refusal:
-            if isinstance(put.content, LargeContent):
-                await store.abandon(put.content)
-            raise
-        answer = {
+        stored = await store.put(put)
+        return {
             "ETag": f'"{received.etag}"',
-            **_stored_headers(stored),
-            **_checksum_headers(received.checksum),
+            **stored_headers(stored),
+            **checksum_headers(received.checksum),
         }
-        return self._respond(call, headers=answer)
 
     async def _get_object(self, call: Call) -> web.StreamResponse:
         """GetObject and HeadObject: one of them leaves the bytes out."""
@@ -367,13 +417,16 @@ class S3Door:
             headers[HOLD_HEADER] = "ON" if version.legal_hold else "OFF"
         if version.metadata is not None:
             headers.update((META_PREFIX + name, value) for name, value in json.loads(version.metadata).items())
+        headers.update(s3_tags.count_headers(version.tags))
         start, length, status = 0, version.size, 200
-        if "range" in call.headers:
+        if "partNumber" in call.query:
+            start, length, status = self._part_of(call, version, headers)
+        elif "range" in call.headers:
             start, length, status = byte_range(call.headers["range"], version.size)
-        if status == 206:
+        if status == 206 and length:
             headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{version.size}"
         elif call.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED":
-            headers.update(_checksum_headers(version.checksum))
+            headers.update(checksum_headers(version.checksum))
         headers["Content-Length"] = str(length)
         if call.request.method == "HEAD":
             return web.Response(status=status, headers=headers)
@@ -381,6 +434,15 @@ class S3Door:
             return await self._send_large(call, version, start, length, status, headers)
         body = await store.read(version, start, length) if length else b""
         return web.Response(status=status, body=body, headers=headers)
+
+    def _part_of(self, call: Call, version: Version, headers: dict[str, str]) -> tuple[int, int, int]:
+        """Start, length and status of the part that is asked for; adds what is said of it."""
+        if "range" in call.headers:
+            raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
+        start, length, count = s3_uploads.part_span(self._store, version, s3_uploads.part_number(call.query))
+        if count is not None:
+            headers["x-amz-mp-parts-count"] = str(count)
+        return start, length, 206
 
     async def _send_large(
         self, call: Call, version: Version, start: int, length: int, status: int, headers: dict[str, str]
@@ -393,7 +455,7 @@ class S3Door:
             await response.write(first)
             async for block in blocks:
                 await response.write(block)
-        except Damaged as damage:
+        except (Damaged, NoSuchKey) as damage:  # or a part of it was deleted since
             print(f"{call.name} {call.request_id}: {damage}", file=sys.stderr, flush=True)
             if call.request.transport is not None:
                 call.request.transport.abort()
@@ -405,7 +467,7 @@ class S3Door:
         call.require("delete")
         bypass = self._bypass(call)
         stored = await self._store.delete(Delete(call.bucket, call.key, call.version_id, bypass))
-        return self._respond(call, 204, headers=_stored_headers(stored))
+        return self._respond(call, 204, headers=stored_headers(stored))
 
     async def _delete_objects(self, call: Call) -> web.StreamResponse:
         self._store.bucket(call.bucket)
@@ -486,20 +548,6 @@ class S3Door:
     async def _list_versions(self, call: Call) -> web.StreamResponse:
         bucket = self._store.bucket(call.bucket)
         return self._respond(call, body=s3_listings.versions_document(self._store.queries, bucket, call.query))
-
-
-def _stored_headers(stored: Stored) -> dict[str, str]:
-    headers = {} if stored.version_id is None else {"x-amz-version-id": stored.version_id}
-    if stored.is_marker:
-        headers["x-amz-delete-marker"] = "true"
-    return headers
-
-
-def _checksum_headers(checksum: str | None) -> dict[str, str]:
-    if checksum is None:
-        return {}
-    kind, _, value = checksum.partition(":")
-    return {f"x-amz-checksum-{kind}": value, "x-amz-checksum-type": "FULL_OBJECT"}
 
 
 def _no_lock() -> S3Error:

@@ -13,10 +13,13 @@ from .refusals import Refusal
 STATUS = {
     "AccessDenied": 403,
     "AuthorizationHeaderMalformed": 400,
+    "AuthorizationQueryParametersError": 400,
     "BadDigest": 400,
+    "BadRequest": 400,
     "BucketAlreadyOwnedByYou": 409,
     "BucketNotEmpty": 409,
     "EntityTooLarge": 400,
+    "EntityTooSmall": 400,
     "IncompleteBody": 400,
     "InternalError": 500,
     "InvalidAccessKeyId": 403,
@@ -24,17 +27,26 @@ STATUS = {
     "InvalidBucketName": 400,
     "InvalidBucketState": 409,
     "InvalidDigest": 400,
+    "InvalidPolicyDocument": 400,
+    "InvalidPart": 400,
+    "InvalidPartNumber": 416,
+    "InvalidPartOrder": 400,
     "InvalidRange": 416,
     "InvalidRequest": 400,
+    "InvalidTag": 400,
+    "InvalidToken": 400,
     "InvalidURI": 400,
     "KeyTooLongError": 400,
+    "MalformedPOSTRequest": 400,
     "MalformedXML": 400,
+    "MaxPostPreDataLengthExceededError": 400,
     "MetadataTooLarge": 400,
     "MethodNotAllowed": 405,
     "MissingContentLength": 411,
     "NoSuchBucket": 404,
     "NoSuchKey": 404,
     "NoSuchObjectLockConfiguration": 404,
+    "NoSuchUpload": 404,
     "NoSuchVersion": 404,
     "NotImplemented": 501,
     "ObjectLockConfigurationNotFoundError": 404,
@@ -77,6 +89,14 @@ _CODES: dict[type[Refusal], str] = {
     refusals.NoSuchKey: "NoSuchKey",
     refusals.NoSuchVersion: "NoSuchVersion",
     refusals.IsDeleteMarker: "MethodNotAllowed",
+    refusals.NoSuchUpload: "NoSuchUpload",
+    refusals.NoSuchPart: "InvalidPart",
+    refusals.PartsOutOfOrder: "InvalidPartOrder",
+    refusals.PartTooSmall: "EntityTooSmall",
+    refusals.UploadTooLarge: "EntityTooLarge",
+    refusals.WrongObjectSize: "InvalidRequest",
+    refusals.PartChecksumMissing: "InvalidRequest",
+    refusals.WrongUploadChecksum: "BadDigest",
     refusals.AlreadyExists: "PreconditionFailed",
     refusals.LegallyHeld: "AccessDenied",
     refusals.Retained: "AccessDenied",
@@ -93,6 +113,13 @@ def of_refusal(refusal: Refusal, date_argument: str = "x-amz-object-lock-retain-
     if isinstance(refusal, refusals.BadRetainUntil):
         return invalid_argument(str(refusal), date_argument, "")
     error = S3Error(_CODES[type(refusal)], str(refusal))
+    if isinstance(refusal, refusals.PartTooSmall):
+        error.details = {
+            "PartNumber": str(refusal.number),
+            "ETag": refusal.etag,
+            "ProposedSize": str(refusal.size_bytes),
+            "MinSizeAllowed": str(refusal.least_bytes),
+        }
     if isinstance(refusal, refusals.NoSuchKey | refusals.IsDeleteMarker) and refusal.marker_id is not None:
         error.headers = {"x-amz-delete-marker": "true", "x-amz-version-id": refusal.marker_id}
     return error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote
 
 from . import listing, s3_xml
@@ -17,7 +17,7 @@ OWNER = group("Owner", [element("ID", "archiver"), element("DisplayName", "archi
 def objects_document(queries: Queries, bucket: Bucket, query: Mapping[str, str], *, is_v2: bool) -> bytes:
     """Of ListObjectsV2, or of the older ListObjects, which pages by marker."""
     prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
-    limit, encode = _page_size(query), _encoder(query)
+    limit, encode = page_size(query, "max-keys"), encoder(query)
     marker = query.get("start-after" if is_v2 else "marker", "")
     token = query.get("continuation-token")
     if is_v2 and token is not None:
@@ -44,7 +44,7 @@ def objects_document(queries: Queries, bucket: Bucket, query: Mapping[str, str],
             parts.append(element("NextMarker", encode(page.last)))
     for version in page.versions:
         parts.append(group("Contents", [element("Key", encode(version.key)), *_listed(version)]))
-    return document("ListBucketResult", [*parts, *_prefixes(page, encode)])
+    return document("ListBucketResult", [*parts, *prefix_elements(page.prefixes, encode)])
 
 
 def versions_document(queries: Queries, bucket: Bucket, query: Mapping[str, str]) -> bytes:
@@ -57,7 +57,7 @@ def versions_document(queries: Queries, bucket: Bucket, query: Mapping[str, str]
             "version-id-marker",
             version_marker,
         )
-    limit, encode = _page_size(query), _encoder(query)
+    limit, encode = page_size(query, "max-keys"), encoder(query)
     page = listing.list_versions(queries, bucket, prefix, delimiter, key_marker, version_marker, limit)
     parts = [
         element("Name", bucket.name),
@@ -84,17 +84,19 @@ def versions_document(queries: Queries, bucket: Bucket, query: Mapping[str, str]
             parts.append(group("DeleteMarker", [*named, modified, OWNER]))
         else:
             parts.append(group("Version", [*named, *_listed(version), OWNER]))
-    return document("ListVersionsResult", [*parts, *_prefixes(page, encode)])
+    return document("ListVersionsResult", [*parts, *prefix_elements(page.prefixes, encode)])
 
 
-def _page_size(query: Mapping[str, str]) -> int:
-    text = query.get("max-keys", str(_PAGE_MAX))
+def page_size(query: Mapping[str, str], name: str) -> int:
+    """Of the parameter with that name; the largest page where there is none."""
+    text = query.get(name, "") or str(_PAGE_MAX)
     if not text.isdecimal():
-        raise invalid_argument("Provided max-keys not an integer or within integer range", "max-keys", text)
+        raise invalid_argument(f"Provided {name} not an integer or within integer range", name, text)
     return min(int(text), _PAGE_MAX)
 
 
-def _encoder(query: Mapping[str, str]) -> Callable[[str], str]:
+def encoder(query: Mapping[str, str]) -> Callable[[str], str]:
+    """What writes names as the client asked for."""
     encoding = query.get("encoding-type")
     if encoding is None:
         return str
@@ -123,5 +125,5 @@ def _listed(version: Version) -> list[str]:
     ]
 
 
-def _prefixes(page: listing.Page, encode: Callable[[str], str]) -> list[str]:
-    return [group("CommonPrefixes", [element("Prefix", encode(prefix))]) for prefix in page.prefixes]
+def prefix_elements(prefixes: Sequence[str], encode: Callable[[str], str]) -> list[str]:
+    return [group("CommonPrefixes", [element("Prefix", encode(prefix))]) for prefix in prefixes]

@@ -30,6 +30,7 @@ UNTIL_HEADER = "x-amz-object-lock-retain-until-date"
 HOLD_HEADER = "x-amz-object-lock-legal-hold"
 BYPASS_HEADER = "x-amz-bypass-governance-retention"
 META_PREFIX = "x-amz-meta-"
+PUT_OF_A_SOURCE = "PUT of a source"  # stands for the method where a PUT names another object; no client can send it
 UNKNOWN = "Unknown"  # the name of a call before it is found out
 
 # Every subresource of S3, offered or not: a call on one that is not offered must not be taken for a plain
@@ -102,6 +103,11 @@ def decode_name(raw: str) -> str:
         raise S3Error("InvalidURI", "names must be UTF-8, percent-encoded once") from None
 
 
+def check_key(key: str) -> None:
+    if len(key.encode()) > KEY_BYTES_MAX:
+        raise S3Error("KeyTooLongError", f"a key may have at most {KEY_BYTES_MAX} bytes of UTF-8")
+
+
 def parse_query(raw_query: str) -> dict[str, str]:
     query = {}
     for part in raw_query.split("&"):
@@ -151,6 +157,13 @@ def user_metadata(headers: Mapping[str, str]) -> str | None:
     ):
         raise S3Error("MetadataTooLarge", f"user metadata may have at most {METADATA_BYTES_MAX} bytes")
     return json.dumps(metadata)
+
+
+def only_if_absent(headers: Mapping[str, str]) -> bool:
+    """Whether an upload or copy is to be refused where the object is there."""
+    if headers.get("if-none-match") not in (None, "*") or "if-match" in headers:
+        raise S3Error("NotImplemented", "of the conditional uploads only If-None-Match: * is offered")
+    return "if-none-match" in headers
 
 
 def check_conditions(headers: Mapping[str, str], etag: str) -> None:

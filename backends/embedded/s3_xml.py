@@ -14,8 +14,11 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
+from .digests import CHECKSUM_KINDS
 from .rules import LONGEST_RETENTION_DAYS, LONGEST_RETENTION_YEARS, DefaultRetention, Mode, Retention
 from .s3_errors import S3Error, invalid_argument
+from .upload_changes import Listed
+from .uploads import NUMBER_MAX
 
 _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -153,6 +156,28 @@ def parse_delete(body: bytes) -> tuple[list[tuple[str, str | None]], bool]:
     if not 1 <= len(keys) <= 1000:
         raise malformed()
     return keys, root.findtext("Quiet") == "true"
+
+
+def parse_completion(body: bytes) -> list[Listed]:
+    """The parts of a CompleteMultipartUpload document."""
+    listed = []
+    for each in parse(body, "CompleteMultipartUpload").findall("Part"):
+        number, etag = each.findtext("PartNumber", ""), each.findtext("ETag", "").strip().strip('"')
+        if not number.isdecimal() or not etag:
+            raise malformed()
+        said = {kind: each.findtext(f"Checksum{kind.upper()}") for kind in CHECKSUM_KINDS}
+        listed.append(Listed(int(number), etag, {kind: value for kind, value in said.items() if value}))
+    if not 1 <= len(listed) <= NUMBER_MAX:
+        raise malformed()
+    return listed
+
+
+def parse_tagging(body: bytes) -> list[tuple[str, str]]:
+    """Names and values of a Tagging document."""
+    tag_set = parse(body, "Tagging").find("TagSet")
+    if tag_set is None:
+        raise malformed()
+    return [(each.findtext("Key", ""), each.findtext("Value", "")) for each in tag_set.findall("Tag")]
 
 
 # Writing. A document is text; an element's content is escaped, a list of elements is joined.

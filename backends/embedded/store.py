@@ -24,7 +24,7 @@ from . import commits, compliance_clock, placement, recovery
 from .archive_changes import DeleteSpace, RegisterSpace, Transaction
 from .archives import Archive, Space
 from .catalogue import Bucket, Catalogue, Version
-from .changes import Change, Delete, DeleteMany, Put, Stored
+from .changes import Change, Delete, DeleteMany, Put, SetTags, Stored
 from .commits import Writer
 from .compliance_clock import ComplianceClock
 from .digests import BLOCK_BYTES, first_damaged_block
@@ -32,6 +32,8 @@ from .policy import ManagementClass
 from .recovery import CommitMark
 from .refusals import NoSuchBucket, NoSuchKey, Refusal, WriteFailed
 from .segments import LargeContent, LargeTransaction, OwnSegment, SegmentFile, Segments, block_span
+from .upload_changes import BeginUpload, Completed, CompleteUpload, PutPart
+from .uploads import Part
 from .written import Written
 
 
@@ -40,7 +42,7 @@ class Statistics:
     """What the store holds, and what its writer did since it opened."""
 
     buckets: int
-    objects: int  # versions with content, delete markers not counted
+    objects: int  # versions with content, delete markers not counted; of what was uploaded in parts, each part
     bytes: int
     segments: int
     segment_bytes: int
@@ -169,19 +171,47 @@ class Store:
 
         Raises Damaged and then returns nothing of it.
         """
-        version, file = self._find(version)
-        return await self._read(file, version, start, length)
+        if isinstance(version, Version) and version.upload is not None:
+            pieces = [await self._read_one(*span) for span in self._part_spans(version, start, length)]
+            return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
+        row, file = self._find(version)
+        return await self._read(file, row, start, length)
+
+    async def _read_one(self, row: Version | Archive | Part, start: int, length: int) -> memoryview:
+        row, file = self._find(row)
+        return await self._read(file, row, start, length)
 
     async def read_blocks(self, version: Version | Archive, start: int, length: int) -> AsyncIterator[memoryview]:
         """As `read`, in pieces that end on block boundaries; each is checked before it is handed out."""
-        version, file = self._find(version)
+        if isinstance(version, Version) and version.upload is not None:
+            for part, first, count in self._part_spans(version, start, length):
+                async for block in self._blocks_of_one(part, first, count):
+                    yield block
+            return
+        async for block in self._blocks_of_one(version, start, length):
+            yield block
+
+    async def _blocks_of_one(self, row: Version | Archive | Part, start: int, length: int) -> AsyncIterator[memoryview]:
+        row, file = self._find(row)
         end = start + length
         while start < end:
             stop = min(end, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
-            yield await self._read(file, version, start, stop - start)
+            yield await self._read(file, row, start, stop - start)
             start = stop
 
-    def _find(self, version: Version | Archive) -> tuple[Version | Archive, SegmentFile]:
+    def _part_spans(self, version: Version, start: int, length: int) -> list[tuple[Part, int, int]]:
+        """Which bytes of which parts are those of an object that was uploaded in parts: part, start, length."""
+        assert version.upload is not None
+        end = start + length
+        spans = []
+        for part, begins in self.queries.uploads.parts_between(version.upload, start, end):
+            first, last = max(start, begins), min(end, begins + part.size)
+            spans.append((part, first - begins, last - first))
+        if length and not spans:
+            raise NoSuchKey(version.key)  # deleted since the catalogue was asked
+        return spans
+
+    def _find(self, version: Version | Archive | Part) -> tuple[Version | Archive | Part, SegmentFile]:
         """The open segment that has the object's bytes, and the version as it was when that was found out.
 
         The catalogue was asked a moment ago: its segment may have been rewritten and deleted since. Once open,
@@ -198,7 +228,7 @@ class Store:
                     raise
                 version = now
 
-    async def _read(self, file: SegmentFile, version: Version | Archive, start: int, length: int) -> memoryview:
+    async def _read(self, file: SegmentFile, version: Version | Archive | Part, start: int, length: int) -> memoryview:
         first, end = block_span(start, length, version.size)
         buffer = bytearray(end - first)
         # Memory answers in microseconds without a thread; only what must come from the disk waits in one.
@@ -245,7 +275,30 @@ class Store:
         await self._writer.submit(change)
 
     async def put(self, put: Put) -> Stored:
-        return cast(Stored, await self._writer.submit(put))
+        return cast(Stored, await self._submit_content(put))
+
+    async def begin_upload(self, begin: BeginUpload) -> int:
+        """The upload's number."""
+        return cast(int, await self._writer.submit(begin))
+
+    async def put_part(self, part: PutPart) -> None:
+        await self._submit_content(part)
+
+    async def complete_upload(self, complete: CompleteUpload) -> Completed:
+        return cast(Completed, await self._writer.submit(complete))
+
+    async def _submit_content(self, change: Put | PutPart) -> object:
+        """What is refused leaves nothing."""
+        try:
+            return await self._writer.submit(change)
+        except Refusal:
+            if isinstance(change.content, LargeContent):
+                await self.abandon(change.content)
+            raise
+
+    async def set_tags(self, tags: SetTags) -> str:
+        """The version's id."""
+        return cast(str, await self._writer.submit(tags))
 
     async def delete(self, delete: Delete) -> Stored:
         return cast(Stored, await self._writer.submit(delete))
@@ -265,7 +318,10 @@ class Store:
         return cast(int, await self._writer.submit(deletion))
 
     async def begin_large(self, bucket: str, key: str) -> LargeContent:
-        """A place for an object above LARGE_BYTES, written as it comes, then given to `put` or `abandon`."""
+        """A place for an object or part above LARGE_BYTES, written as it comes.
+
+        It is then given to `put`, `put_part` or `abandon`.
+        """
         self.bucket(bucket)
         number, file = await asyncio.to_thread(self._create_segment)
         return LargeContent(number, file, bucket, key)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import random
 import sys
 import threading
@@ -30,7 +31,8 @@ CLIENTS = 4
 ROUNDS = 20  # on one store; the long run has ten more stores
 UNTIL = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
 SMALL_SEGMENTS = (
-    "from backends.embedded import commits, server; commits.ROLL_BYTES = 1 << 20; raise SystemExit(server.main())"
+    "from backends.embedded import commits, server, upload_changes; commits.ROLL_BYTES = 1 << 20;"
+    " upload_changes.PART_BYTES_MIN = 0; raise SystemExit(server.main())"
 )
 
 
@@ -44,15 +46,37 @@ class Held:
     mode: str | None = None
     until: datetime | None = None
     hold: bool | None = None
+    cuts: tuple[int, ...] = ()  # where its parts end, if it came in parts
 
     @property
     def content(self) -> bytes:
         return random.Random(self.tag).randbytes(self.size)
 
     @property
+    def pieces(self) -> list[bytes]:
+        return [self.content[start:end] for start, end in itertools.pairwise((0, *self.cuts))]
+
+    @property
+    def etag(self) -> str:
+        if not self.cuts:
+            return hashlib.md5(self.content).hexdigest()
+        md5s = b"".join(hashlib.md5(piece).digest() for piece in self.pieces)
+        return f"{hashlib.md5(md5s).hexdigest()}-{len(self.cuts)}"
+
+    @property
     def may_go(self) -> bool:
         """Whether a delete with bypass removes it."""
         return not self.hold and self.mode != "COMPLIANCE"
+
+
+@dataclass
+class Upload:
+    """An upload in parts under way: what it is to become, and how many parts were acknowledged."""
+
+    id: str
+    becomes: Held
+    parts: int = 0
+    aborting: bool = False
 
 
 @dataclass
@@ -67,6 +91,8 @@ class Client:
     new: Held | None = None  # being put: its version id is not known yet
     changing: tuple[str, Held | None] | None = None  # a version, and what it becomes (None: deleted)
     puts: int = 0
+    upload: Upload | None = None
+    uploads_continued: int = 0  # after a kill
 
     def work(self, answered: Callable[[], None]) -> None:
         """Change after change until the store is gone."""
@@ -79,7 +105,11 @@ class Client:
 
     def _change(self) -> None:
         names = list(self.held)
-        kind = self.chance.choices(["put", "delete", "extend", "hold"], [5, 4, 1, 1])[0] if names else "put"
+        kinds = ["put", "upload", "delete", "extend", "hold"]
+        kind = self.chance.choices(kinds, [5, 5, 4, 1, 1])[0] if names else "put"
+        if kind == "upload":
+            self._upload()
+            return
         if kind == "put":
             self._put()
             return
@@ -110,6 +140,53 @@ class Client:
         answer = self.s3.put_object(Bucket="b-1", Key=new.key, Body=new.content, **lock)
         self.held[answer["VersionId"]] = new
         self.new = None
+
+    def _upload(self) -> None:
+        """One step of the upload under way, which a kill does not end; or begin one."""
+        upload = self.upload
+        if upload is None:
+            self.puts += 1
+            cuts = tuple(sorted(self.chance.sample(range(1, 20_000), 3)))
+            key, tag = f"{self.number}/{self.puts % 7}", f"{self.number} {self.puts}"
+            becomes = Held(key, tag, cuts[-1], "GOVERNANCE", UNTIL, cuts=cuts)
+            answer = self.s3.create_multipart_upload(
+                Bucket="b-1", Key=key, ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=UNTIL
+            )
+            self.upload = Upload(answer["UploadId"], becomes)
+            return
+        named = {"Bucket": "b-1", "Key": upload.becomes.key, "UploadId": upload.id}
+        pieces = upload.becomes.pieces
+        if upload.parts < len(pieces):
+            self.s3.upload_part(**named, PartNumber=upload.parts + 1, Body=pieces[upload.parts])
+            upload.parts += 1
+        elif upload.aborting or self.chance.random() < 0.2:
+            upload.aborting = True
+            self.s3.abort_multipart_upload(**named)
+            self.upload = None
+        else:
+            self.new = upload.becomes
+            md5s = [hashlib.md5(piece).hexdigest() for piece in pieces]
+            parts = [{"PartNumber": number, "ETag": md5} for number, md5 in enumerate(md5s, 1)]
+            answer = self.s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
+            self.held[answer["VersionId"]] = upload.becomes
+            self.new = self.upload = None
+
+    async def settle_upload(self, store: Store) -> None:
+        """After a kill: every part that was acknowledged is there, unless all of them ended with the upload."""
+        upload = self.upload
+        if upload is None:
+            return
+        number = store.queries.upload_number(upload.id)
+        parts = store.queries.uploads.parts(number)
+        if store.queries.uploads.find(number) is None:
+            assert upload.aborting or self.new is upload.becomes
+            assert not upload.aborting or not parts
+            self.upload = None
+            return
+        contents = [bytes(await store._read_one(part, 0, part.size)) for part in parts]
+        assert len(parts) in (upload.parts, upload.parts + 1)  # or one more, whose answer did not come
+        assert contents == upload.becomes.pieces[: len(parts)]
+        self.uploads_continued += 1
 
     def _delete(self, named: dict[str, Any], version: Held) -> None:
         if version.may_go:
@@ -157,17 +234,19 @@ async def read_everything(folder: Path, clients: list[Client]) -> tuple[dict[int
             assert known is not None, f"{version.key} {version_id} was never put, or was deleted"
             content = bytes(await store.read(version, 0, version.size)) if version.size else b""
             assert content == known.content
-            assert version.etag == hashlib.md5(content).hexdigest()
+            assert version.etag == known.etag
             until = None if version.until_ms is None else datetime.fromtimestamp(version.until_ms / 1000, UTC)
             hold = None if version.legal_hold is None else bool(version.legal_hold)
-            held = Held(version.key, known.tag, version.size, version.mode, until, hold)
+            held = Held(version.key, known.tag, version.size, version.mode, until, hold, known.cuts)
             found[client.number][version_id] = held
-            segments[version_id] = version.segment
+            if version.upload is None:
+                segments[version_id] = version.segment
             if not held.may_go:
                 locked.append(Delete("b-1", version.key, version_id, bypass=True))
         if locked:
             assert {type(answer).__base__ for answer in await store.delete_many(locked)} == {Locked}
         for client in clients:
+            await client.settle_upload(store)
             for key, version_id in client.deleted:
                 assert store.queries.by_id(store.bucket("b-1"), key, version_id) is None
     finally:
@@ -202,6 +281,7 @@ def test_kill_under_load_loses_nothing_acknowledged(
         before = after
     assert sum(len(client.deleted) for client in clients) > rounds
     if rounds == ROUNDS:
+        assert sum(client.uploads_continued for client in clients) > rounds / 2
         assert moved > rounds / 2, "compaction was to be under way too"
 
 

@@ -19,11 +19,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from backends.embedded import commits, listing, rules
+from backends.embedded import commits, listing, rules, upload_changes
 from backends.embedded.catalogue import Version
 from backends.embedded.changes import (
     CreateBucket,
     Delete,
+    Put,
     SetLegalHold,
     SetLockConfiguration,
     SetRetention,
@@ -31,8 +32,11 @@ from backends.embedded.changes import (
 )
 from backends.embedded.refusals import Locked, Refusal
 from backends.embedded.rules import DefaultRetention, Lock, Mode, Retention
+from backends.embedded.s3_copy import copy_content
 from backends.embedded.store import Store
+from backends.embedded.upload_changes import AbortUpload, BeginUpload, CompleteUpload, Listed
 from tests.backends.embedded.core_calls import PLENTY, put
+from tests.backends.embedded.upload_calls import listed, part
 
 START_SECONDS = 2_000_000_000
 DAY = 86_400
@@ -60,6 +64,21 @@ class Made:
     version_id: str = ""  # the store's name for it
 
 
+@dataclass(eq=False)
+class Upload:
+    """An upload in parts; `made` is what it became."""
+
+    id: int
+    bucket: str
+    key: str
+    mode: str | None
+    until: int | None
+    hold: bool | None
+    parts: dict[int, bytes] = field(default_factory=dict)
+    made: Made | None = None
+    is_open: bool = True
+
+
 @dataclass
 class Bucket:
     versioning: str
@@ -77,6 +96,7 @@ class Model:
     def __init__(self) -> None:
         self.now = START_SECONDS
         self.buckets = {LOCKED: Bucket("Enabled", True), PLAIN: Bucket("Off", False)}
+        self.uploads: list[Upload] = []
 
     def refuses_delete(self, version: Made, bypass: bool) -> bool:
         if version.hold:
@@ -86,15 +106,40 @@ class Model:
         return version.mode == "COMPLIANCE" or not bypass
 
     def put(self, name: str, made: Made) -> str:
-        bucket = self.buckets[name]
-        if not bucket.object_lock and (made.mode or made.hold is not None):
+        refusal = self.refuses_lock(name, made)
+        if refusal is None:
+            self._stamp_and_add(name, made)
+        return refusal or "ok"
+
+    def refuses_lock(self, name: str, wanted: Made | Upload) -> str | None:
+        if not self.buckets[name].object_lock and (wanted.mode or wanted.hold is not None):
             return "NotLockBucket"
-        if made.until is not None and made.until <= self.now:
-            return "BadRetainUntil"
+        return "BadRetainUntil" if wanted.until is not None and wanted.until <= self.now else None
+
+    def complete(self, upload: Upload, numbers: list[int]) -> str:
+        """With these parts in this order. What was completed stays so while its version is there."""
+        there = upload.made in self.buckets[upload.bucket].versions
+        if not upload.is_open and not there:
+            return "NoSuchUpload"
+        for index, number in enumerate(numbers):
+            if index and number <= numbers[index - 1]:
+                return "PartsOutOfOrder"
+            if number not in upload.parts:
+                return "NoSuchPart"
+        if upload.is_open:
+            upload.parts = {number: upload.parts[number] for number in numbers}
+            is_null = self.buckets[upload.bucket].versioning != "Enabled"
+            content = b"".join(upload.parts.values())
+            upload.made = Made(upload.key, content, is_null, upload.mode, upload.until, upload.hold)
+            self._stamp_and_add(upload.bucket, upload.made)
+            upload.is_open = False
+        return "ok"
+
+    def _stamp_and_add(self, name: str, made: Made) -> None:
+        bucket = self.buckets[name]
         if made.mode is None and bucket.default is not None:
             made.mode, made.until = bucket.default[0], self.now + bucket.default[1] * DAY
         self._add(bucket, made)
-        return "ok"
 
     def put_marker(self, name: str, key: str) -> str:
         bucket = self.buckets[name]
@@ -146,6 +191,8 @@ class StoreAndModel(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="archiver-model-"))
         self.segments = mock.patch.object(commits, "ROLL_BYTES", 4000)  # so that objects are moved, too
         self.segments.start()
+        self.small_parts = mock.patch.object(upload_changes, "PART_BYTES_MIN", 0)
+        self.small_parts.start()
         self.loop = asyncio.new_event_loop()
         self.wall = self.elapsed = START_SECONDS
         self.model = Model()
@@ -166,6 +213,9 @@ class StoreAndModel(RuleBasedStateMachine):
         if not hasattr(self, "store"):
             return
         try:
+            for upload in [each for each in self.model.uploads if each.is_open]:
+                self._agreed(self._do(self.store.change(AbortUpload(upload.bucket, upload.key, upload.id))), "ok")
+                upload.is_open = False
             for bypass in (False, True):
                 self._delete_everything(bypass)
             self._pass(101 * 366 * DAY)  # nothing is locked any more, but what is held
@@ -175,6 +225,7 @@ class StoreAndModel(RuleBasedStateMachine):
             self.store.close()
             self.loop.close()
             self.segments.stop()
+            self.small_parts.stop()
             shutil.rmtree(self.folder)
 
     def _do(self, call: Coroutine[Any, Any, Any]) -> Any:
@@ -219,6 +270,83 @@ class StoreAndModel(RuleBasedStateMachine):
         self._agreed(answer, expected)
         if expected == "ok":
             self._remember(bucket, answer, made)
+
+    @rule(bucket=buckets, key=keys, number=st.integers(0, 30), wanted=retentions, hold=holds, start=st.integers(0, 5))
+    def copy(
+        self, bucket: str, key: str, number: int, wanted: tuple[Mode, int] | None, hold: bool | None, start: int
+    ) -> None:
+        """From a place in a version that is there. Nothing of that one's lock comes along."""
+        here = [(name, each) for name in (LOCKED, PLAIN) for each in self.model.buckets[name].versions if each.content]
+        if not here:
+            return
+        name, source = here[number % len(here)]
+        version = self.store.queries.by_id(self.store.bucket(name), source.key, source.version_id)
+        assert version is not None
+        assert source.content is not None
+        content = source.content[start:]
+        copied = self._do(
+            copy_content(self.store, version, version.size - len(content), len(content), "crc32", bucket, key)
+        )
+        retention, (mode, until) = self._retention(wanted)[0], self._retention(wanted)[1] or (None, None)
+        made = Made(key, content, self.model.buckets[bucket].versioning != "Enabled", mode, until, hold)
+        expected = self.model.put(bucket, made)
+        answer = self._do(self.store.put(Put(
+            bucket, key, copied.content, copied.size, copied.block_crcs, copied.etag, lock=Lock(retention, hold)
+        )))  # fmt: skip
+        self._agreed(answer, expected)
+        if expected == "ok":
+            self._remember(bucket, answer, made)
+
+    @rule(bucket=buckets, key=keys, wanted=retentions, hold=holds)
+    def begin_upload(self, bucket: str, key: str, wanted: tuple[Mode, int] | None, hold: bool | None) -> None:
+        retention, (mode, until) = self._retention(wanted)[0], self._retention(wanted)[1] or (None, None)
+        upload = Upload(0, bucket, key, mode, until, hold)
+        answer = self._do(self.store.begin_upload(BeginUpload(bucket, key, lock=Lock(retention, hold))))
+        refusal = self.model.refuses_lock(bucket, upload)
+        self._agreed(answer, refusal or "ok")
+        if refusal is None:
+            upload.id = answer
+            self.model.uploads.append(upload)
+
+    def _upload(self, number: int) -> Upload | None:
+        """Mostly one that is under way, sometimes one that ended."""
+        uploads = [each for each in self.model.uploads if each.is_open] if number % 4 else []
+        uploads = uploads or self.model.uploads
+        return uploads[number % len(uploads)] if uploads else None
+
+    @rule(number=st.integers(0, 30), part_number=st.integers(1, 3), content=st.binary(max_size=9),
+          repeat=st.sampled_from([1, 100]))  # fmt: skip
+    def put_part(self, number: int, part_number: int, content: bytes, repeat: int) -> None:
+        upload = self._upload(number)
+        if upload is None:
+            return
+        sent = part(upload.id, part_number, content * repeat, upload.key, upload.bucket)
+        self._agreed(self._do(self.store.put_part(sent)), "ok" if upload.is_open else "NoSuchUpload")
+        if upload.is_open:
+            upload.parts[part_number] = content * repeat
+
+    @rule(number=st.integers(0, 30), numbers=st.lists(st.integers(1, 3), min_size=1, max_size=3), sort=st.booleans())
+    def complete(self, number: int, numbers: list[int], sort: bool) -> None:
+        """Mostly with the parts that there are, or some of them; sometimes with others, or in a wrong order."""
+        upload = self._upload(number)
+        if upload is None:
+            return
+        if sort:
+            numbers = sorted(set(numbers) & upload.parts.keys() or upload.parts.keys() or {1})
+        said = [Listed(each, listed([upload.parts.get(each, b"none")])[0].etag, {}) for each in numbers]
+        was_open = upload.is_open
+        answer = self._do(self.store.complete_upload(CompleteUpload(upload.bucket, upload.key, upload.id, said)))
+        self._agreed(answer, self.model.complete(upload, numbers))
+        if was_open and upload.made is not None:
+            self._remember(upload.bucket, answer.stored, upload.made)
+
+    @rule(number=st.integers(0, 30))
+    def abort(self, number: int) -> None:
+        upload = self._upload(number)
+        if upload is not None:
+            answer = self._do(self.store.change(AbortUpload(upload.bucket, upload.key, upload.id)))
+            self._agreed(answer, "ok" if upload.is_open else "NoSuchUpload")
+            upload.is_open = False
 
     @rule(bucket=buckets, key=keys)
     def delete_by_key(self, bucket: str, key: str) -> None:
@@ -324,6 +452,13 @@ class StoreAndModel(RuleBasedStateMachine):
         if not hasattr(self, "store"):
             return
         assert self.store.clock.now_ms() == self.model.now * 1000
+        for upload in self.model.uploads:
+            alive = upload.is_open or upload.made in self.model.buckets[upload.bucket].versions
+            stored_parts = self.store.queries.uploads.parts(upload.id)
+            assert [(each.number, each.size) for each in stored_parts] == (
+                sorted((number, len(content)) for number, content in upload.parts.items()) if alive else []
+            )
+            assert (self.store.queries.uploads.find(upload.id) is not None) is upload.is_open
         for name, bucket in self.model.buckets.items():
             newest_first = bucket.versions[::-1]
             newest_first.sort(key=lambda each: each.key.encode())

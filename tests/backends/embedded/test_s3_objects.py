@@ -262,5 +262,5 @@ def test_content_md5_alone_is_integrity_enough(
 
 
 def test_the_door_says_what_it_does_not_offer(s3: Any, bucket: str) -> None:
-    with pytest.raises(ClientError, match="does not offer PUT key tagging"):
-        s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": []})
+    with pytest.raises(ClientError, match="does not offer PUT key acl"):
+        s3.put_object_acl(Bucket=bucket, Key="k", ACL="private")

@@ -128,9 +128,34 @@ def test_a_clock_may_be_wrong_by_fifteen_minutes(seconds: int, accepted: bool) -
         assert (raised.value.status, raised.value.code) == (403, "RequestTimeTooSkewed")
 
 
-def test_a_presigned_url_is_refused_by_name() -> None:
-    with pytest.raises(S3Error, match="presigned URLs are not offered"):
-        verify("GET", URL + "?X-Amz-Signature=abc", {})
+@pytest.mark.parametrize("name", ["x-amz-object-lock-mode", "x-amz-bypass-governance-retention", "x-amz-meta-more"])
+def test_a_header_that_was_not_signed_is_refused(name: str) -> None:
+    with pytest.raises(S3Error) as raised:
+        verify("PUT", URL, {**signed_by_botocore("PUT", URL, {}), name: "true"})
+    assert (raised.value.code, raised.value.details) == ("AccessDenied", {"HeadersNotSigned": name})
+
+
+def test_a_session_token_is_nobodys() -> None:
+    with pytest.raises(S3Error) as raised:
+        verify("PUT", URL, signed_by_botocore("PUT", URL, {"x-amz-security-token": "token"}))
+    assert raised.value.code == "InvalidToken"
+
+
+def test_a_header_that_was_signed_as_empty_must_be_there() -> None:
+    headers = signed_by_botocore("PUT", URL, {"x-amz-meta-case": ""})
+    verify("PUT", URL, headers)
+    headers.pop("x-amz-meta-case")
+    with pytest.raises(S3Error) as raised:
+        verify("PUT", URL, headers)
+    assert raised.value.code == "SignatureDoesNotMatch"
+
+
+def test_a_plus_sign_in_the_query_is_a_space_for_the_signature_too() -> None:
+    headers = signed_by_botocore("GET", "http://store/bucket?prefix=a%2Bb", {})
+    verify("GET", "http://store/bucket?prefix=a%2Bb", headers)
+    with pytest.raises(S3Error, match="does not match"):
+        verify("GET", "http://store/bucket?prefix=a+b", headers)
+    verify("GET", "http://store/bucket?prefix=a+b", signed_by_botocore("GET", "http://store/bucket?prefix=a%20b", {}))
 
 
 # Raw HTTP against the real door.

@@ -292,15 +292,18 @@ def schema(connection: sqlite3.Connection) -> list[Any]:
     return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
 
 
-async def test_a_store_of_the_first_layout_opens_and_gains_archives(data_dir: Path, tmp_path: Path) -> None:
+async def test_a_store_of_the_first_layout_opens_and_gains_what_came_later(data_dir: Path, tmp_path: Path) -> None:
     store = Store.open(data_dir)
     await store.change(CreateBucket("b", object_lock=True))
     await store.put(put("before", b"content of before"))
     store.close()
     older = sqlite3.connect(data_dir / "catalogue.db")
     older.execute("PRAGMA journal_mode = DELETE")
-    for table in ("archives", "spaces", "management_classes", "sqlite_sequence"):
+    for table in ("archives", "spaces", "management_classes", "sqlite_sequence", "parts", "uploads"):
         older.execute(f"DROP TABLE {table}" if table != "sqlite_sequence" else "DELETE FROM sqlite_sequence")
+    older.execute("DROP INDEX versions_by_upload")
+    for column in ("upload", "tags"):
+        older.execute(f"ALTER TABLE versions DROP COLUMN {column}")
     older.execute("PRAGMA user_version = 1")
     older.commit()
     true = layout_1(tmp_path / "true.db")

@@ -29,10 +29,7 @@ VERSIONS = {"minio": "v0.0.0-20260212201848-7aac2a2c5b7c", "versitygw": "v1.8.0"
 ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
     "embedded": {
         "not offered": {
-            "upload: a copy": NOT_OFFERED,
-            "upload: in parts": NOT_OFFERED,
             "bucket: a policy": NOT_OFFERED,
-            "bucket: tags of an object": NOT_OFFERED,
         },
     },
     "moto": {

@@ -1,0 +1,34 @@
+"""Uploads in parts through the store's core, short enough for tests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from backends.embedded.digests import Digests
+from backends.embedded.rules import Lock
+from backends.embedded.store import Store
+from backends.embedded.upload_changes import BeginUpload, Completed, CompleteUpload, Listed, PutPart
+
+
+def part(upload: int, number: int, content: bytes, key: str = "k", bucket: str = "b") -> PutPart:
+    digests = Digests()
+    digests.update(content)
+    return PutPart(bucket, key, upload, number, [content], len(content), digests.block_crcs(), digests.md5().hex())
+
+
+def listed(pieces: Sequence[bytes]) -> list[Listed]:
+    """Parts 1, 2 ... of that content."""
+    return [Listed(number, hashlib.md5(piece).hexdigest(), {}) for number, piece in enumerate(pieces, 1)]
+
+
+async def begun(store: Store, pieces: Sequence[bytes], key: str = "k", lock: Lock | None = None) -> int:
+    """An upload that has these parts, and is not completed."""
+    upload = await store.begin_upload(BeginUpload("b", key, lock=lock or Lock()))
+    for number, piece in enumerate(pieces, 1):
+        await store.put_part(part(upload, number, piece, key))
+    return upload
+
+
+async def completed(store: Store, upload: int, pieces: Sequence[bytes], key: str = "k") -> Completed:
+    return await store.complete_upload(CompleteUpload("b", key, upload, listed(pieces)))
