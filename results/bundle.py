@@ -27,10 +27,10 @@ def make_bundle(database: RunDatabase) -> dict[str, Any]:
         raise ResultsError(f"{database.path}: this run made no conformance checks; make one with: archiver worm")
     parts: dict[str, Any] = {
         "run": {name: run[name] for name in ("id", "started_at", "ended_at", "command_line", "backend", "host")},
-        "summary": worm_document(run["platform"], run["id"], checks),
+        "summary": worm_document(run["platform"], run["id"], checks, database.rounds()),
     }
     for check in checks:
-        parts[f"checks/{check.id}"] = {"check": asdict(check), "exchanges": database.exchanges(check.id)}
+        parts[f"checks/{check.name}"] = {"check": asdict(check), "exchanges": database.exchanges(check)}
     manifest = {name: _hash_of(part) for name, part in parts.items()}
     return {
         "format": FORMAT,

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from results.model import CheckRecord
-from results.tables import Cell, Column, Table
+from results.model import FIRST_ROUND, CheckRecord, RoundRecord
+from results.table import Cell, Column, Table
 
 VERDICTS = ("PASS", "DEVIATION", "FAIL", "NOT OFFERED", "NOT TRIED", "INCONCLUSIVE")
 DISCLAIMER = (
@@ -33,21 +33,25 @@ REQUIREMENTS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def worm_document(platform: Mapping[str, Any], run: str, checks: Sequence[CheckRecord]) -> dict[str, Any]:
+def worm_document(
+    platform: Mapping[str, Any], run: str, checks: Sequence[CheckRecord], rounds: Sequence[RoundRecord]
+) -> dict[str, Any]:
     """``archiver worm --json``."""
     return {
         "run": run,
         "platform": dict(platform),
         "checks": [asdict(check) for check in checks],
+        "rounds": [asdict(each) for each in rounds],
         "verdicts": dict(Counter(check.verdict for check in checks)),
         "violations": sum(check.is_violation for check in checks),
     }
 
 
 def findings_table(checks: Sequence[CheckRecord]) -> Table:
-    """Every check that did not simply pass, the gravest first; those that could not be tried are left out."""
+    """Every check that did not simply pass, the gravest first; those that could not be tried are left out, and what a
+    later round shows as the first did."""
     order = {verdict: place for place, verdict in enumerate(("FAIL", "INCONCLUSIVE", "DEVIATION", "NOT OFFERED"))}
-    found = [check for check in checks if check.verdict in order]
+    found = [check for check in checks if check.verdict in order and _is_news(check, checks)]
     found.sort(key=lambda check: (order[check.verdict], check.severity.replace("-", "S9")))
     return Table(
         name="findings",
@@ -58,12 +62,19 @@ def findings_table(checks: Sequence[CheckRecord]) -> Table:
             Column("what was seen", words=True),
         ),
         rows=tuple(
-            (Cell(each.verdict), Cell(each.severity), Cell(each.id), Cell(each.tries), Cell(each.reason))
+            (Cell(each.verdict), Cell(each.severity), Cell(each.name), Cell(each.tries), Cell(each.reason))
             for each in found
         ),
         caption="S1: a record can be destroyed or altered inside its period. S2: a lock can be weakened, or is silently"
         " missing. S3: wrong reporting, or what must be allowed is refused. S4: a code only. DEVIATION: the state is"
-        " right, the answer is not the original's.",
+        " right, the answer is not the original's. Under load and after a restart: where that differs from alone.",
+    )
+
+
+def _is_news(check: CheckRecord, checks: Sequence[CheckRecord]) -> bool:
+    """Whether its round is the first, or it came to something else there, or was not tried there."""
+    return check.round == FIRST_ROUND or not any(
+        other.id == check.id and other.round == FIRST_ROUND and other.verdict == check.verdict for other in checks
     )
 
 
@@ -73,7 +84,7 @@ def requirement_table(checks: Sequence[CheckRecord]) -> Table:
     for tag, (paragraph, words) in REQUIREMENTS.items():
         mine = [check for check in checks if tag in check.rules]
         counts = Counter(check.verdict for check in mine)
-        failed = ", ".join(check.id for check in mine if check.verdict == "FAIL")
+        failed = ", ".join(check.name for check in mine if check.verdict == "FAIL")
         rows.append(
             (
                 Cell(paragraph),
@@ -96,6 +107,43 @@ def requirement_table(checks: Sequence[CheckRecord]) -> Table:
     )
 
 
+def rounds_table(checks: Sequence[CheckRecord], rounds: Sequence[RoundRecord]) -> Table:
+    """What the platform was doing in each round, and what its checks came to."""
+    rows = []
+    for each in rounds:
+        mine = [check for check in checks if check.round == each.round]
+        counts = Counter(check.verdict for check in mine)
+        rows.append(
+            (
+                Cell(each.round),
+                *(Cell(str(counts[verdict]), counts[verdict]) for verdict in VERDICTS),
+                Cell(_meanwhile(each)),
+            )
+        )
+    return Table(
+        name="rounds",
+        title="Rounds",
+        columns=(
+            Column("round", label=True),
+            *(Column(verdict.lower()) for verdict in VERDICTS),
+            Column("meanwhile", words=True),
+        ),
+        rows=tuple(rows),
+        caption="What held alone is tried again while clients archive and retrieve, and after the server was killed.",
+    )
+
+
+def _meanwhile(record: RoundRecord) -> str:
+    """The note, and the load where there was one."""
+    if not record.load_seconds:
+        return record.note
+    return (
+        f"{record.objects_archived:,} objects archived ({record.archived_per_second:,.0f}/s), "
+        f"{record.objects_retrieved:,} retrieved ({record.retrieved_per_second:,.0f}/s), {record.errors:,} errors: "
+        f"{record.note}"
+    )
+
+
 def evidence_table(checks: Sequence[CheckRecord], exchanges: Mapping[str, int]) -> Table:
     """Every check with its requirement, verdict and how much evidence there is of it."""
     return Table(
@@ -110,8 +158,8 @@ def evidence_table(checks: Sequence[CheckRecord], exchanges: Mapping[str, int]) 
         ),
         rows=tuple(
             (
-                Cell(each.id), Cell(each.verdict), Cell(each.severity), Cell(", ".join(each.rules)), Cell(each.tries),
-                Cell(each.must), Cell(each.reason), Cell(str(exchanges.get(each.id, 0)), exchanges.get(each.id, 0)),
+                Cell(each.name), Cell(each.verdict), Cell(each.severity), Cell(", ".join(each.rules)), Cell(each.tries),
+                Cell(each.must), Cell(each.reason), Cell(str(exchanges.get(each.name, 0)), exchanges.get(each.name, 0)),
             )
             for each in checks
         ),
@@ -119,13 +167,14 @@ def evidence_table(checks: Sequence[CheckRecord], exchanges: Mapping[str, int]) 
 
 
 def matrix_table(platforms: Mapping[str, Sequence[CheckRecord]]) -> Table:
-    """Checks by platforms; what nobody could try is left out."""
-    by_platform = {name: {check.id: check for check in checks} for name, checks in platforms.items()}
-    every = {check.id: check for checks in platforms.values() for check in checks}
+    """Checks by platforms; what nobody could try is left out, and later rounds that came to what the first did."""
+    by_platform = {name: {check.name: check for check in checks} for name, checks in platforms.items()}
+    every = {check.name: check for checks in platforms.values() for check in checks}
     tried = [
-        identifier
-        for identifier in sorted(every)
-        if any(identifier in own and own[identifier].verdict != "NOT TRIED" for own in by_platform.values())
+        name
+        for name in sorted(every)
+        if any(name in own and own[name].verdict != "NOT TRIED" for own in by_platform.values())
+        and any(name in own and _is_news(own[name], platforms[platform]) for platform, own in by_platform.items())
     ]
     return Table(
         name="matrix",
@@ -137,11 +186,12 @@ def matrix_table(platforms: Mapping[str, Sequence[CheckRecord]]) -> Table:
         ),
         rows=tuple(
             (
-                Cell(identifier),
-                Cell(every[identifier].severity),
-                Cell(every[identifier].tries),
-                *(Cell(own[identifier].verdict if identifier in own else "–") for own in by_platform.values()),
+                Cell(check),
+                Cell(every[check].severity),
+                Cell(every[check].tries),
+                *(Cell(own[check].verdict if check in own else "–") for own in by_platform.values()),
             )
-            for identifier in tried
+            for check in tried
         ),
+        caption="Under load and after a restart: where a platform came to something else than alone.",
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from archiver.errors import ResultsError
 from results.database import RunDatabase
-from results.tables import Table
+from results.table import Table
 from results.text import render_markdown
-from results.worm import DISCLAIMER, evidence_table, findings_table, requirement_table
+from results.worm import DISCLAIMER, evidence_table, findings_table, requirement_table, rounds_table
 
 _STYLE = (
     "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#1b1b1b}"
@@ -25,8 +25,13 @@ _STYLE = (
 def write_worm_report(database: RunDatabase, folder: Path) -> list[Path]:
     """Write worm.html and worm.md into a folder, made if need be; their paths. Raises ResultsError."""
     run, checks = database.run(), database.checks()
-    exchanges = {check.id: len(database.exchanges(check.id)) for check in checks}
-    tables = [findings_table(checks), requirement_table(checks), evidence_table(checks, exchanges)]
+    exchanges = {check.name: len(database.exchanges(check)) for check in checks}
+    tables = [
+        findings_table(checks),
+        rounds_table(checks, database.rounds()),
+        requirement_table(checks),
+        evidence_table(checks, exchanges),
+    ]
     platform = run["platform"]
     title = f"WORM conformance: {platform['name']} {platform['version'] or ''}".strip()
     facts = f"Run {run['id']}, {', '.join(platform['endpoints'])}. {DISCLAIMER}"

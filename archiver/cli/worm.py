@@ -22,14 +22,15 @@ from archiver.worm.case import COMPLIANCE_SECONDS
 from archiver.worm.catalogue import catalogue
 from archiver.worm.conduct import LimitedDoors, WormOptions, WormOutcome, conduct
 from archiver.worm.limited import BYPASS, DELETE, HOLD, RETENTION, lacking_all, limited_doors
-from archiver.worm.suite import CheckResult
+from archiver.worm.restart import restart_of
+from archiver.worm.suite import CheckResult, Round
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials, find_credentials
 from backends.tsm import TsmOptions
 from results.contract import json_text
 from results.database import RunDatabase
 from results.text import render_text
-from results.worm import DISCLAIMER, findings_table, matrix_table, requirement_table, worm_document
+from results.worm import DISCLAIMER, findings_table, matrix_table, requirement_table, rounds_table, worm_document
 from results.worm_report import write_worm_report
 
 # Credentials that the embedded store makes, by the right that each lacks.
@@ -65,7 +66,8 @@ def worm(**given: Any) -> None:
     """Try whatever could lose, alter or unlock a record on a platform, and say what became of it.
 
     The checks make buckets of their own, lock for seconds, and remove all that may be removed. Every answer is judged
-    by the state it left. A check that fails with severity S1 or S2 is a violation: exit status 1.
+    by the state it left. Refusals that held are tried again while clients archive and retrieve and, where Archiver
+    started the server, after it was killed. A check that fails with severity S1 or S2 is a violation: exit status 1.
 
     \b
     Example:
@@ -76,7 +78,7 @@ def worm(**given: Any) -> None:
         raise UsageError("--platform starts a platform; --endpoint names one that runs already; choose one of them")
     outcomes = [_one(given, name, ids) for name in given["platforms"] or (None,)]
     databases = [RunDatabase.open(outcome.database) for outcome in outcomes]
-    documents = [worm_document(db.run()["platform"], db.run()["id"], db.checks()) for db in databases]
+    documents = [worm_document(db.run()["platform"], db.run()["id"], db.checks(), db.rounds()) for db in databases]
     if given["as_json"]:
         click.echo(json_text(documents[0] if len(documents) == 1 else {"platforms": documents}), nl=False)
     else:
@@ -109,7 +111,7 @@ def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> Wor
         assert isinstance(backend, S3Backend)
         limited = _limited(hosted, given["limited_profile"])
         store = hosted.process if isinstance(hosted, EmbeddedStore) else None
-        return conduct(backend, hosted, worm_options, limited, store, Ledger(ledger_path()), _told)
+        return conduct(backend, hosted, worm_options, limited, store, restart_of(hosted), Ledger(ledger_path()), _told)
 
 
 def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedDoors:
@@ -130,7 +132,8 @@ def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedDoors:
 def _told(result: CheckResult) -> None:
     """A line for each check as it ends, on a terminal."""
     if sys.stderr.isatty():
-        click.echo(f"{result.id:<7} {result.verdict}", err=True)
+        words = "" if result.round is Round.ALONE else f" {result.round}"
+        click.echo(f"{result.id:<7} {result.verdict}{words}", err=True)
 
 
 def _chosen(words: Sequence[str]) -> list[str]:
@@ -150,7 +153,7 @@ def _print(databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome]) ->
         counts = Counter(check.verdict for check in checks)
         click.echo(f"{profile.name} {profile.version or ''} at {', '.join(profile.endpoints)}, run {outcome.run_id}")
         click.echo("  " + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
-        for table in (findings_table(checks), requirement_table(checks)):
+        for table in (findings_table(checks), rounds_table(checks, database.rounds()), requirement_table(checks)):
             if table.rows:
                 click.echo("\n" + render_text(table, 120), nl=False)
         paths = write_worm_report(database, database.path.parent / "report")

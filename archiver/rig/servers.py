@@ -138,12 +138,15 @@ KINDS: Mapping[str, _Kind] = {
 
 
 @contextmanager
-def running(name: str, folder: Path, *, port: int = 0, tls: Path | None = None) -> Iterator[Server]:
+def running(
+    name: str, folder: Path, *, port: int = 0, tls: Path | None = None, access: Access | None = None
+) -> Iterator[Server]:
     """A server for as long as the block lasts; it also ends when this process does.
 
     ``tls`` is a file of the authorities that vouch for the certificate in the folder; without it there is no TLS.
+    ``access`` are the credentials of a server that was here before; without them new ones are made.
     """
-    process, server = _start(name, folder, port, tls, detached=False)
+    process, server = _start(name, folder, port, tls, access, detached=False)
     try:
         yield server
     finally:
@@ -157,7 +160,7 @@ def start(name: str, folder: Path, *, port: int = 0) -> Server:
         access = Access(store.access_key, store.secret_key)
         tsm = TsmAccess(store.tsm_host, store.tsm_port, store.node, store.node_password)
         return Server(name, store.endpoint, store.pid, folder, access, tsm)
-    return _start(name, folder, port, None, detached=True)[1]
+    return _start(name, folder, port, None, None, detached=True)[1]
 
 
 def log_tail(folder: Path) -> str:
@@ -169,13 +172,13 @@ def log_tail(folder: Path) -> str:
 
 
 def _start(
-    name: str, folder: Path, port: int, tls: Path | None, *, detached: bool
+    name: str, folder: Path, port: int, tls: Path | None, access: Access | None, *, detached: bool
 ) -> tuple[subprocess.Popen[bytes], Server]:
     kind = KINDS[name]
     find(name)  # before a folder is made for it
     with _held(name, folder) as hold, _log(name, folder) as log:
         port = _free_port(port)
-        access = Access("archiver" + secrets.token_hex(6), secrets.token_urlsafe(24))
+        access = access or Access("archiver" + secrets.token_hex(6), secrets.token_urlsafe(24))
         command = kind.command(name, folder, port, tls=tls is not None)
         if not detached:
             command = [*_end_with_this_process(), *command]

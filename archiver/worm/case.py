@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape
 
 from archiver.worm.exchange import Answer, Headers, S3Door
@@ -24,7 +24,10 @@ GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"
 LOCK_SECONDS = 90.0  # of locks that only have to outlast their check; clean-up bypasses them
 COMPLIANCE_SECONDS = 25.0  # nobody can bypass these: clean-up waits for them
 WAIT_SECONDS_MAX = 60.0
-BYPASS: Headers = (("x-amz-bypass-governance-retention", "true"),)
+FARTHEST_SECONDS = 101 * 366 * 86_400.0  # beyond the 100 years that Amazon takes
+LOCKING_FAR = ("CLK-06", "ING-04")  # checks that lock until dates as far as that, in the shared bucket, for a moment
+_BYPASS_NAME = "x-amz-bypass-governance-retention"
+BYPASS: Headers = ((_BYPASS_NAME, "true"),)
 ROOT = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 
@@ -86,6 +89,7 @@ class Case:
     deviations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     _known: dict[tuple[str, str], State] = field(default_factory=dict)  # as stored, unless the check changed it
+    _prepared: dict[tuple[str, str], Version] = field(default_factory=dict)
     _keys: int = 0
     _controlled: set[int] = field(default_factory=set)
 
@@ -116,12 +120,15 @@ class Case:
         """A door whose credential lacks a right: bypass, retention, hold, delete. Raises NotTried."""
         if right not in self.limited:
             raise NotTried(f"needs a credential without the right to {right}; name one with --limited-profile")
-        return self.limited[right].recording(self.door.record)
+        door = self.limited[right].recording(self.door.record)
+        door.sender = f"without the right to {right}"
+        return door
 
     def anonymous(self) -> S3Door:
         """A door that signs nothing."""
         nobody = self.door.recording(self.door.record)
         nobody.credentials = None
+        nobody.sender = "nobody"
         return nobody
 
     def wait_until(self, instant: datetime) -> None:
@@ -170,6 +177,7 @@ class Case:
         if how.get("hold") == "ON" and state.hold != "ON":
             raise Inconclusive("an object could not be prepared: it was stored without its hold; see ING-02")
         self._known[version.key, version.id] = state
+        self._prepared[version.key, version.id] = version
         return version
 
     def locked(self, mode: str = GOVERNANCE, seconds: float | None = None, *, hold: str | None = None) -> Version:
@@ -341,6 +349,28 @@ class Case:
             if known is not None and weaker(known, state, self.now()):
                 raise Failed(f"version {version.id} of {version.key}: {words_of(known)} became {words_of(state)}")
 
+    def must_have_lost_nothing(self) -> None:
+        """What was prepared with a lock is as it was, unless someone who may asked for less."""
+        now = self.now()
+        for place, known in list(self._known.items()):
+            if is_protected(known, now) and not self._may_be_weaker(place, known):
+                self.must_survive(self._prepared[place], unlocked=True)
+
+    def _may_be_weaker(self, place: tuple[str, str], known: State) -> bool:
+        """Whether a request with all rights could have taken its lock, or a part of it."""
+        for exchange in list(self.door.record):
+            target = unquote(exchange.target)
+            if exchange.sender or not (place[0] in target or "?delete" in target):
+                continue
+            if "legal-hold" in target and b"OFF" in exchange.request_body:
+                return True
+            bypasses = _BYPASS_NAME in target or any(
+                name.lower() == _BYPASS_NAME for name, _ in exchange.request_headers
+            )
+            if bypasses and known.hold != "ON" and known.mode != COMPLIANCE:
+                return True
+        return False
+
     def must_refuse(self, answer: Answer, what: str, aws: str, *versions: Version) -> None:
         """The versions are as they were; an answer that is not Amazon's ("403 AccessDenied") is a deviation."""
         try:
@@ -408,6 +438,11 @@ def lock_headers(lock: Lock | None, hold: str | None) -> Headers:
     """What an upload of any kind asks to be locked by."""
     held = [("x-amz-object-lock-legal-hold", hold)] if hold is not None else []
     return [*(lock.headers if lock else ()), *held]
+
+
+def is_protected(state: State, now: datetime) -> bool:
+    """Whether nothing may delete it: by a hold, or for at least two seconds more by its retention."""
+    return state.hold == "ON" or (state.until is not None and state.until > now + timedelta(seconds=2))
 
 
 def weaker(before: State, after: State, now: datetime | None = None) -> bool:

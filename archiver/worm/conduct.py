@@ -11,8 +11,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,21 @@ from archiver import machine
 from archiver.errors import PlatformError
 from archiver.ledger import Ledger, Placement
 from archiver.run import HostedStore, new_run_id
-from archiver.worm import checks
-from archiver.worm.case import COMPLIANCE_SECONDS
+from archiver.worm import checks, rounds
+from archiver.worm.case import COMPLIANCE_SECONDS, FARTHEST_SECONDS, LOCKING_FAR, WAIT_SECONDS_MAX
 from archiver.worm.exchange import Exchange, S3Door
 from archiver.worm.limited import Limited
-from archiver.worm.suite import CheckResult, Suite
+from archiver.worm.load import LoadReport, Order, order_for
+from archiver.worm.restart import Restart
+from archiver.worm.suite import CheckResult, Round, Suite
 from archiver.worm.tsm_calls import Call
 from archiver.worm.tsm_conduct import conduct_tsm
 from archiver.worm.verdict import Inconclusive
-from backends.base import Location, PlatformProfile
+from backends.base import Location, PlatformProfile, RemovalReport
 from backends.embedded.process import StoreProcess
 from backends.s3 import S3Backend
 from results.database import FILE_NAME, RunDatabase, RunRecord
-from results.model import CheckRecord
+from results.model import CheckRecord, RoundRecord
 
 CLOCK_SECONDS = 2.0  # by which the server's clock may be known too early
 LOCKED_SECONDS_MAX = 25 * 3600.0  # a default retention has whole days: one, under GOVERNANCE
@@ -59,10 +62,11 @@ class _Buckets:
     hosted: HostedStore | None
     ledger: Ledger
     made: list[Location] = field(default_factory=list)
+    locked: set[str] = field(default_factory=set)  # those of them that were made with Object Lock
     open_to_limited: Callable[[str], None] = lambda bucket: None  # called for each new bucket
     _making: threading.Lock = field(default_factory=threading.Lock)
 
-    def make(self, door: S3Door, lock: bool) -> str:
+    def make(self, door: S3Door, lock: bool, lock_seconds_max: float = LOCKED_SECONDS_MAX) -> str:
         """A new bucket, with Object Lock or without. Raises Inconclusive where it is not made."""
         bucket = f"archiver-{self.run_id.lower()}-{secrets.token_hex(4)}"
         location = Location(door.endpoint, door.region, bucket, True, "")
@@ -77,13 +81,14 @@ class _Buckets:
             bucket_created=True,
             prefix="",
             retention_mode="GOVERNANCE" if lock else "none",
-            latest_retain_until=time.time() + LOCKED_SECONDS_MAX if lock else None,
+            latest_retain_until=time.time() + lock_seconds_max if lock else None,
             legal_hold=lock,
             objects_max=20_000,
             bytes_max=1 << 30,
         )
         with self._making:
             self.made.append(location)
+            self.locked |= {bucket} if lock else set()
             self.ledger.open_placement(placement)
         headers = [("x-amz-bucket-object-lock-enabled", "true")] if lock else []
         region = "" if door.region == "us-east-1" else f"<LocationConstraint>{door.region}</LocationConstraint>"
@@ -96,20 +101,36 @@ class _Buckets:
 
     def remove(self) -> int:
         """Remove all that may be removed; how many buckets remain. COMPLIANCE locks are waited for once."""
-        left = [location for location in self.made if not self._remove(location)]
+        left = self._removed(self.made)
         if left:
-            time.sleep(COMPLIANCE_SECONDS + CLOCK_SECONDS)
-            left = [location for location in left if not self._remove(location)]
+            # A report has the dates of a few objects only, so there may be later ones.
+            latest = max(report.locked_until or 0.0 for _, report in left) - self.backend.server_now
+            time.sleep(min(max(latest, COMPLIANCE_SECONDS), WAIT_SECONDS_MAX) + CLOCK_SECONDS)
+            left = self._removed([location for location, _ in left])
         return len(left)
 
-    def _remove(self, location: Location) -> bool:
-        try:
-            report = self.backend.remove(location, bypass_governance=True, release_holds=True)
-        except PlatformError:
-            return False
-        if gone := report.bucket_removed or report.bucket_missing:
-            self.ledger.mark_removed(self.run_id, location.bucket)
-        return gone
+    def _removed(self, locations: Sequence[Location]) -> list[tuple[Location, RemovalReport]]:
+        """Those that remain, and why."""
+        left = []
+        for location in locations:
+            report = self._removal(location)
+            if report.bucket_removed or report.bucket_missing:
+                self.ledger.mark_removed(self.run_id, location.bucket)
+            else:
+                left.append((location, report))
+        return left
+
+    def _removal(self, location: Location) -> RemovalReport:
+        """A bucket made without Object Lock may refuse to hear of a bypass, and may have been given its lock since."""
+        report = RemovalReport()
+        for force in (True,) if location.bucket in self.locked else (False, True):
+            try:
+                report = self.backend.remove(location, bypass_governance=force, release_holds=force)
+            except PlatformError:
+                continue
+            if not report.objects_left:
+                break
+        return report
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +150,12 @@ def conduct(
     options: WormOptions,
     limited: LimitedDoors,
     store: StoreProcess | None,
+    restart: Restart | None,
     ledger: Ledger,
     on_check: Callable[[CheckResult], None],
 ) -> WormOutcome:
-    """Run the checks; those of TSM where ``store`` is the embedded one, which has that door, too.
+    """Run the checks; those of TSM where ``store`` is the embedded one, which has that door, too. Then again those of
+    ``rounds``: under load, and after ``restart`` where the server may be killed.
 
     Raises PlatformError where the platform cannot be reached or makes no bucket with Object Lock.
     """
@@ -144,6 +167,7 @@ def conduct(
     door = S3Door(access.endpoint, access.region, access.credentials, [], tls=access.tls)
     buckets = _Buckets(run_id, backend, hosted, ledger)
     results: list[CheckResult] = []
+    rounds_done: list[RoundRecord] = []
     spaces_left = 0
     verdict = "fail"
 
@@ -151,37 +175,98 @@ def conduct(
         results.append(result)
         on_check(result)
 
-    try:
-        with limited(door) as fewer_rights:
-            buckets.open_to_limited = fewer_rights.open_bucket
-            try:
-                bucket = buckets.make(door, True)
-            except Inconclusive as refused:
-                raise PlatformError(f"{access.endpoint}: no bucket with Object Lock: {refused}") from refused
-            suite = Suite(
-                door,
-                bucket,
-                options.compliance or hosted is not None,
-                fewer_rights.doors,
-                buckets.make,
-                profile.server_clock_offset_seconds or 0.0,
-            )
-            results = suite.run([each for each in options.ids if not is_tsm(each)], ended)
-        if store is not None:
-            of_tsm, spaces_left = conduct_tsm(store, run_id, [i for i in options.ids if is_tsm(i)], ledger, on_check)
-            results += of_tsm
-        verdict = "fail" if any(result.is_violation for result in results) else "pass"
-    except KeyboardInterrupt:
-        verdict = "interrupted"
-        raise
-    finally:
-        # Checks end in other threads; the database is this one's.
-        for result in results:
-            database.add_check(_check_record(result), [_exchange_document(each) for each in result.exchanges])
-        left = buckets.remove()
-        database.finish(time.time(), verdict)
-        database.close()
+    with ExitStack() as servers:  # that were started again: they are needed until all is removed
+        try:
+            with limited(door) as fewer_rights:
+                buckets.open_to_limited = fewer_rights.open_bucket
+                try:
+                    bucket = buckets.make(door, True, locked_seconds_max(options.ids))
+                except Inconclusive as refused:
+                    raise PlatformError(f"{access.endpoint}: no bucket with Object Lock: {refused}") from refused
+                suite = Suite(
+                    door,
+                    bucket,
+                    options.compliance or hosted is not None,
+                    fewer_rights.doors,
+                    buckets.make,
+                    profile.server_clock_offset_seconds or 0.0,
+                )
+                began, clock = time.time(), time.monotonic()
+                results = suite.run([i for i in options.ids if not is_tsm(i) and i != rounds.RESTART], ended)
+                if store is not None:
+                    of_tsm, spaces_left = conduct_tsm(
+                        store, run_id, [i for i in options.ids if is_tsm(i)], ledger, on_check
+                    )
+                    results += of_tsm
+                seconds = time.monotonic() - clock
+                rounds_done.append(RoundRecord(Round.ALONE, began, seconds, "the checks, side by side"))
+                later = _Later(suite, buckets, options.ids, results, on_check)
+                for take_round in (later.under_load, partial(later.after_restart, restart, servers)):
+                    of_round, record = take_round()
+                    results += of_round
+                    rounds_done += [record] if record is not None else []
+            verdict = "fail" if any(result.is_violation for result in results) else "pass"
+        except KeyboardInterrupt:
+            verdict = "interrupted"
+            raise
+        finally:
+            # Checks end in other threads; the database is this one's.
+            for result in results:
+                database.add_check(_check_record(result), [_exchange_document(each) for each in result.exchanges])
+            for record in rounds_done:
+                database.add_round(record)
+            left = buckets.remove()
+            database.finish(time.time(), verdict)
+            database.close()
     return WormOutcome(run_id, database.path, profile, left, spaces_left)
+
+
+class _Later:
+    """The rounds after the first, of a run that has some of their checks."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        buckets: _Buckets,
+        ids: Sequence[str],
+        alone: Sequence[CheckResult],
+        on_check: Callable[[CheckResult], None],
+    ) -> None:
+        self._suite = suite
+        self._buckets = buckets
+        self._again = rounds.to_repeat(alone)
+        self._ids = ids
+        self._on_check = on_check
+        self._loaded: tuple[Order, LoadReport] | None = None
+
+    def under_load(self) -> tuple[list[CheckResult], RoundRecord | None]:
+        ids = [*self._again, *(each for each in self._ids if each == rounds.READ_BACK)]
+        if not ids:
+            return [], None
+        try:
+            bucket = self._buckets.make(self._suite.door, True)
+        except Inconclusive as refused:
+            return [], RoundRecord(Round.UNDER_LOAD, time.time(), 0.0, f"not tried: {refused}")
+        order = order_for(self._buckets.backend, bucket, self._buckets.run_id)
+        results, record, report = rounds.under_load(self._suite, ids, order, self._on_check)
+        self._loaded = order, report
+        return results, record
+
+    def after_restart(
+        self, restart: Restart | None, servers: ExitStack
+    ) -> tuple[list[CheckResult], RoundRecord | None]:
+        ids = [*(each for each in self._ids if each == rounds.RESTART), *self._again]
+        if not ids:
+            return [], None
+        if restart is None:
+            return rounds.not_restarted(ids, self._on_check)
+        return rounds.after_restart(self._suite, ids, self._loaded, restart, servers, self._on_check)
+
+
+def locked_seconds_max(ids: Sequence[str]) -> float:
+    """Of the bucket that the checks share, should the process end in the middle of one."""
+    far = any(each in LOCKING_FAR for each in ids)
+    return FARTHEST_SECONDS + LOCKED_SECONDS_MAX if far else LOCKED_SECONDS_MAX
 
 
 def _record(run_id: str, backend: S3Backend, profile: PlatformProfile, options: WormOptions) -> RunRecord:
@@ -224,6 +309,7 @@ def _check_record(result: CheckResult) -> CheckRecord:
         reason=result.reason,
         started_at=result.started_at,
         seconds=result.seconds,
+        round=result.round,
     )
 
 

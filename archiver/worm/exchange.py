@@ -1,19 +1,24 @@
 """Requests as they are written, and answers as they came: the evidence of a check.
 
 One idea: nothing is hidden and nothing is repaired. A request is sent once, with exactly the headers and the query that
-a check gave it, and is kept with its answer; only what proves who we are is left out.
+a check gave it, and is kept with its answer; only what proves who we are is left out, also where an answer repeats it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import http.client
+import io
+import re
+import socket
 import ssl
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 from urllib.parse import quote, urlsplit
+from xml.sax.saxutils import escape
 
 from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
@@ -24,11 +29,20 @@ from backends.s3.control import Credentials
 
 Headers = Sequence[tuple[str, str]]
 
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0  # of silence
+EXCHANGE_SECONDS_MAX = 60.0  # of one exchange as a whole, however it drips
+ANSWER_BYTES_MAX = 64 << 20  # what a check asks for has a few MiB at most
 KEPT_BYTES = 4096  # of each body; its hash and length are kept whole
 REDACTED = "(left out)"
 _SECRET_HEADERS = {"authorization", "x-amz-security-token"}
 _SECRET_QUERY = ("X-Amz-Signature=", "X-Amz-Security-Token=", "X-Amz-Credential=")
+# What a platform tells of a signature that it does not take: it may hold the signature, or signed headers.
+_TELLING = re.compile(
+    rb"<(SignatureProvided|StringToSign|StringToSignBytes|CanonicalRequest|CanonicalRequestBytes|Token-\d+)>.*?</\1>",
+    re.S,
+)
+_SIGNATURE = re.compile(r"[0-9a-f]{64}")
+_PIECE_BYTES = 1 << 16
 _REFUSED = (400, 403, 404, 405, 409, 411, 412)
 
 
@@ -93,6 +107,7 @@ class Exchange:
     response_bytes: int
     response_sha256: str
     failure: str  # why no answer came
+    sender: str = ""  # whose rights it was sent with; empty: all
 
 
 class S3Door:
@@ -112,6 +127,7 @@ class S3Door:
         self.region = region
         self.credentials = credentials
         self.record = record
+        self.sender = ""  # in words where it has not all rights
         self._tls = tls
 
     def recording(self, record: list[Exchange]) -> S3Door:
@@ -173,7 +189,10 @@ class S3Door:
             answer = self._exchange(method, target, headers, body)
         except (OSError, http.client.HTTPException) as error:
             failure = f"{type(error).__name__}: {error}".strip(": ")
-        exchange = _exchange(began, time.monotonic() - clock, method, target, headers, body, answer, failure)
+        hidden = self._hidden(target, headers, body if body_is_secret else b"")
+        exchange = _exchange(
+            began, time.monotonic() - clock, method, target, headers, body, answer, failure, hidden, self.sender
+        )
         if body_is_secret:
             exchange = replace(exchange, request_body=REDACTED.encode())
         self.record.append(exchange)
@@ -195,6 +214,8 @@ class S3Door:
             else http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
         )
         try:
+            connection.connect()
+            connection.sock = cast(socket.socket, _Timed(connection.sock, time.monotonic() + EXCHANGE_SECONDS_MAX))
             connection.putrequest(method, target, skip_accept_encoding=True)
             names = {name.lower() for name, _ in headers}
             for name, value in headers:
@@ -203,9 +224,18 @@ class S3Door:
                 connection.putheader("Content-Length", str(len(body)))
             connection.endheaders(body or None)
             reply = connection.getresponse()
-            return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
+            return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, _whole(reply))
         finally:
             connection.close()
+
+    def _hidden(self, target: str, headers: Headers, secret_body: bytes) -> list[bytes]:
+        """What proves who we are, as it may stand in what is kept."""
+        shown = " ".join(value for name, value in headers if name.lower() == "authorization")
+        query = " ".join(word for word in target.split("&") if "X-Amz-Signature=" in word)
+        words = _SIGNATURE.findall(f"{shown} {query} {secret_body.decode('latin-1')}")
+        if self.credentials is not None:
+            words += [word for word in (self.credentials.secret_key, self.credentials.session_token) if word]
+        return [form.encode() for word in words for form in {word, quote(word, safe=""), quote(word), escape(word)}]
 
     def _signature(self, method: str, target: str, headers: Headers, body: bytes) -> list[tuple[str, str]]:
         request = AWSRequest(method, self.endpoint + target, data=body)
@@ -218,6 +248,18 @@ class S3Door:
     def _signing(self) -> BotoCredentials:
         assert self.credentials is not None
         return BotoCredentials(self.credentials.access_key, self.credentials.secret_key, self.credentials.session_token)
+
+
+def _whole(reply: http.client.HTTPResponse) -> bytes:
+    """The body. Raises HTTPException where it is cut, or longer than anybody asked for."""
+    pieces: list[bytes] = []
+    while piece := reply.read(_PIECE_BYTES):
+        pieces.append(piece)
+        if len(pieces) * _PIECE_BYTES > ANSWER_BYTES_MAX:
+            raise http.client.HTTPException(f"the answer has more than {ANSWER_BYTES_MAX} bytes")
+    if reply.length:  # still to come
+        raise http.client.IncompleteRead(b"".join(pieces), reply.length)
+    return b"".join(pieces)
 
 
 def query_text(query: Sequence[tuple[str, str | None]]) -> str:
@@ -244,22 +286,81 @@ def _exchange(
     body: bytes,
     answer: Answer | None,
     failure: str,
+    hidden: Sequence[bytes],
+    sender: str,
 ) -> Exchange:
-    shown = tuple((name, REDACTED if name.lower() in _SECRET_HEADERS else value) for name, value in headers)
+    def shown(text: str) -> str:
+        return _without(text.encode("utf-8", "surrogateescape"), hidden).decode("utf-8", "surrogateescape")
+
     reply = answer.body if answer is not None else b""
     return Exchange(
         at=at,
         seconds=seconds,
         method=method,
-        target=without_secrets(target),
-        request_headers=shown,
-        request_body=body[:KEPT_BYTES],
+        target=shown(without_secrets(target)),
+        request_headers=tuple(
+            (name, REDACTED if name.lower() in _SECRET_HEADERS else shown(value)) for name, value in headers
+        ),
+        request_body=_without(body, hidden)[:KEPT_BYTES],
         request_bytes=len(body),
         request_sha256=hashlib.sha256(body).hexdigest(),
         status=answer.status if answer is not None else None,
-        response_headers=tuple(answer.headers.items()) if answer is not None else (),
-        response_body=reply[:KEPT_BYTES],
+        response_headers=tuple((k, shown(v)) for k, v in answer.headers.items()) if answer is not None else (),
+        response_body=_without(_TELLING.sub(rb"<\1>" + REDACTED.encode() + rb"</\1>", reply), hidden)[:KEPT_BYTES],
         response_bytes=len(reply),
         response_sha256=hashlib.sha256(reply).hexdigest(),
-        failure=failure,
+        failure=shown(failure),
+        sender=sender,
     )
+
+
+def _without(data: bytes, hidden: Sequence[bytes]) -> bytes:
+    for word in hidden:
+        data = data.replace(word, REDACTED.encode())
+    return data
+
+
+class _Timed:
+    """A connected socket whose every use ends at one instant: no dripping answer can outlast it."""
+
+    def __init__(self, sock: socket.socket, ends: float) -> None:
+        self._sock = sock
+        self._ends = ends  # monotonic
+
+    def sendall(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            piece = rest[:_PIECE_BYTES]
+            rest = rest[self.in_time(lambda sock, piece=piece: sock.send(piece)) :]  # type: ignore[misc]
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_Arriving(self))
+
+    def in_time(self, step: Callable[[socket.socket], int]) -> int:
+        """What one step comes to. Raises TimeoutError when time is up."""
+        left = self._ends - time.monotonic()
+        try:
+            if left <= 0:  # though it never waited
+                raise TimeoutError
+            self._sock.settimeout(min(left, TIMEOUT_SECONDS))
+            return step(self._sock)
+        except TimeoutError:
+            if left < TIMEOUT_SECONDS:
+                raise TimeoutError(f"the exchange had not ended after {EXCHANGE_SECONDS_MAX:g} s") from None
+            raise TimeoutError(f"nothing came or went for {TIMEOUT_SECONDS:g} s") from None
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+class _Arriving(io.RawIOBase):
+    """What arrives on a timed socket."""
+
+    def __init__(self, timed: _Timed) -> None:
+        self._timed = timed
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        return self._timed.in_time(lambda sock: sock.recv_into(buffer))

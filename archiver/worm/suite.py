@@ -12,17 +12,27 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol, TypeVar
 
 from archiver.worm.case import Case
 from archiver.worm.catalogue import CatalogueEntry, catalogue
-from archiver.worm.checks import CHECKS
+from archiver.worm.checks import CHECKS, CheckFunction
 from archiver.worm.exchange import Exchange, S3Door
 from archiver.worm.tsm_calls import Call
 from archiver.worm.verdict import CheckEnded, Verdict
+from results.model import FIRST_ROUND
 
 CHECKS_AT_ONCE = 12  # most of their time they wait
 _NOT_FROM_OUTSIDE = ("declared", "operator", "days", "two sites")
+
+
+class Round(StrEnum):
+    """What the platform was doing while a check was tried."""
+
+    ALONE = FIRST_ROUND  # nothing but other checks
+    UNDER_LOAD = "under load"
+    AFTER_RESTART = "after restart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,7 @@ class CheckResult:
     started_at: float  # epoch seconds
     seconds: float
     exchanges: tuple[Exchange | Call, ...] = ()
+    round: Round = Round.ALONE
 
     @property
     def entry(self) -> CatalogueEntry:
@@ -56,26 +67,34 @@ class Suite:
     make_bucket: Callable[[S3Door, bool], str]
     clock_offset_seconds: float
 
-    def run(self, ids: Sequence[str], on_result: Callable[[CheckResult], None]) -> list[CheckResult]:
+    def run(
+        self, ids: Sequence[str], on_result: Callable[[CheckResult], None], round_: Round = Round.ALONE
+    ) -> list[CheckResult]:
         """Every check of ``ids``, in their order; ``on_result`` hears of each as it ends, one at a time."""
         # Those that wait for expiry first, so that nobody waits for them at the end.
         first = sorted(ids, key=lambda identifier: "W" not in catalogue()[identifier].needs)
-        done = {result.id: result for result in side_by_side(first, self._run_one, on_result, CHECKS_AT_ONCE)}
+        found = side_by_side(first, lambda each: self._run_one(each, round_), on_result, CHECKS_AT_ONCE)
+        done = {result.id: result for result in found}
         return [done[identifier] for identifier in ids]
 
-    def _run_one(self, identifier: str) -> CheckResult:
-        entry, function = catalogue()[identifier], CHECKS.get(identifier)
+    def judge(self, identifier: str, function: CheckFunction, round_: Round) -> CheckResult:
+        """What this function comes to as the check ``identifier``."""
         began, clock = time.time(), time.monotonic()
         record: list[Exchange] = []
-        if function is None:
-            return CheckResult(identifier, Verdict.NOT_TRIED, _why_not(entry), began, 0.0)
         door = self.door.recording(record)
         case = Case(
             identifier, door, self.bucket, self.may_use_compliance, self.limited,
             lambda lock: self.make_bucket(door, lock), self.clock_offset_seconds,
         )  # fmt: skip
         verdict, reason = conclude(function, case)
-        return CheckResult(identifier, verdict, reason, began, time.monotonic() - clock, tuple(record))
+        return CheckResult(identifier, verdict, reason, began, time.monotonic() - clock, tuple(record), round_)
+
+    def _run_one(self, identifier: str, round_: Round) -> CheckResult:
+        function = CHECKS.get(identifier)
+        if function is None:
+            why = _why_not(catalogue()[identifier])
+            return CheckResult(identifier, Verdict.NOT_TRIED, why, time.time(), 0.0, round=round_)
+        return self.judge(identifier, function, round_)
 
 
 class Noticing(Protocol):

@@ -90,9 +90,11 @@ class Asked:
         return self.changed({name: value for name, value in self.headers.items() if name not in names})
 
     def changed(self, headers: dict[str, str]) -> Answer:
-        """Passed on with other headers, signed anew by whoever asked; as it is where it was signed for another body."""
+        """Passed on with other headers, signed anew by whoever asked; as it is where it was signed for another body, or
+        carries its signature in its URL."""
         signed_for = self.headers.get("x-amz-content-sha256")
-        if signed_for not in (None, hashlib.sha256(self.body).hexdigest()):
+        is_presigned = "X-Amz-Signature" in self.query
+        if is_presigned or signed_for not in (None, hashlib.sha256(self.body).hexdigest()):
             return self.pass_on()
         return self.door.honest.send(
             self.method, self.bucket, self.key or None,

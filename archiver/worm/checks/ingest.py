@@ -15,6 +15,7 @@ from botocore.credentials import Credentials
 
 from archiver.worm import multipart
 from archiver.worm.case import (
+    FARTHEST_SECONDS,
     GOVERNANCE,
     Case,
     Lock,
@@ -127,7 +128,7 @@ def _beyond_100_years(case: Case) -> None:
     case.delete(control, bypass=True)
     if case.state(control).body is not None:
         raise NotTried("a lock of a century could stay behind: this credential does not bypass GOVERNANCE")
-    lock = Lock(GOVERNANCE, case.lock().until + timedelta(days=101 * 366))
+    lock = Lock(GOVERNANCE, case.lock().until + timedelta(seconds=FARTHEST_SECONDS))
     answer, version = case.put(lock=lock)
     if not answer.ok:
         must_store_nothing(

@@ -20,8 +20,8 @@ def checked(*arguments: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, document
 
 
-def verdicts(document: dict[str, Any]) -> dict[str, str]:
-    return {check["id"]: check["verdict"] for check in document["checks"]}
+def verdicts(document: dict[str, Any], round_: str = "alone") -> dict[str, str]:
+    return {check["id"]: check["verdict"] for check in document["checks"] if check["round"] == round_}
 
 
 def test_both_doors_of_the_embedded_store_refuse_and_nothing_stays(home: Path) -> None:
@@ -38,6 +38,20 @@ def test_both_doors_of_the_embedded_store_refuse_and_nothing_stays(home: Path) -
     assert known > 0
 
 
+def test_what_holds_alone_is_tried_under_load_and_after_the_store_was_killed(home: Path) -> None:
+    status, document = checked("--check", "DEL-02", "--check", "TSM-04")
+    assert status == 0
+    assert verdicts(document) == {"DEL-02": "PASS", "TSM-04": "PASS"}
+    assert verdicts(document, "under load") == {"DEL-02": "PASS"}
+    assert verdicts(document, "after restart") == {"DEL-02": "PASS"}
+    alone, loaded, restarted = document["rounds"]
+    assert (alone["round"], alone["load_seconds"]) == ("alone", 0.0)
+    assert loaded["objects_archived"] > 0
+    assert loaded["retrieved_per_second"] > 0
+    assert "was killed (SIGKILL) and answered again" in restarted["note"]
+    assert {row["backend"] for row in left_in(home)} <= {"tsm"}
+
+
 def test_evidence_is_a_file_in_which_nothing_can_be_changed(home: Path, tmp_path: Path) -> None:
     checked("--check", "DEL-02", "--check", "GOV-06")
     path = tmp_path / "evidence.json"
@@ -50,6 +64,11 @@ def test_evidence_is_a_file_in_which_nothing_can_be_changed(home: Path, tmp_path
     refused = [each for each in exchanges if each["method"] == "DELETE" and each["status"] == 403]
     assert refused, "the refusal itself is in the evidence"
     assert "AccessDenied" in refused[0]["response_body"]
+    for round_ in ("under load", "after restart"):
+        part = bundle["parts"][f"checks/DEL-02 {round_}"]
+        assert part["check"]["round"] == round_
+        assert any(each["status"] == 403 for each in part["exchanges"])
+    assert [each["round"] for each in bundle["parts"]["summary"]["rounds"]] == ["alone", "under load", "after restart"]
 
     for change in (
         lambda b: b["parts"]["checks/DEL-02"]["check"].update(verdict="FAIL"),
@@ -97,6 +116,8 @@ def test_the_report_says_by_requirement_what_was_seen(home: Path) -> None:
     assert "no certificate" in " ".join(done.stdout.split())
     (html,) = home.glob("runs/*/report/worm.html")
     assert "DEL-02" in html.read_text()
+    for text in (done.stdout, html.read_text(), html.with_suffix(".md").read_text()):
+        assert "objects archived (" in " ".join(text.split())
     assert "no certificate" in html.with_suffix(".md").read_text()
 
 

@@ -959,6 +959,49 @@ def deletes_and_answers_500(asked: Asked, store: Store) -> Answer:
     return Answer(500, {}, b"") if asked.is_delete and answer.status == 403 else answer
 
 
+def deletes_in_batches_and_answers_500(asked: Asked, store: Store) -> Answer:
+    if not asked.is_batch:
+        return asked.pass_on()
+    for version in asked.entries:
+        store.destroy(version)
+    return Answer(500, {}, b"")
+
+
+def deletes_and_says_nothing(asked: Asked, store: Store) -> Answer:
+    answer = deletes_and_says_no(asked, store)
+    if asked.is_delete and answer.status == 403:
+        raise ConnectionResetError("the connection was reset")
+    return answer
+
+
+def weakens_and_answers_503(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    if asked.sets("retention") and answer.status == 403:
+        store.unlock(asked.version)
+        return Answer(503, {}, b"")
+    return answer
+
+
+def releases_for_anybody_and_answers_500(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    if asked.sets("legal-hold") and answer.status == 403:
+        store.owner.set_hold(asked.version, "OFF")
+        return Answer(500, {}, b"")
+    return answer
+
+
+def fails_at_what_it_may_do(asked: Asked, store: Store) -> Answer:
+    """Does it, too."""
+    answer = asked.pass_on()
+    is_change = asked.is_delete or asked.is_batch or asked.sets("retention") or asked.sets("legal-hold")
+    return Answer(500, {}, b"") if is_change and answer.ok else answer
+
+
+def fails_and_does_nothing(asked: Asked, store: Store) -> Answer:
+    is_change = asked.is_delete or asked.is_batch or asked.sets("retention") or asked.sets("legal-hold")
+    return Answer(503, {}, b"") if is_change else asked.pass_on()
+
+
 def _weaken(store: Store, version: Version) -> None:
     lock = store.owner.state(version).lock
     if lock and is_governance(lock):
@@ -1037,10 +1080,10 @@ LIES: list[tuple[Lie, str, str]] = [
     (lets_everybody_lift_holds, "LH", "LH-09"),
     (shows_no_hold, "ING-01 ING-02 ING-14 VER-07", "ING-02"),
     (takes_any_word_for_the_bypass, "GOV", "GOV-05"),
-    (lets_everybody_bypass, "GOV BAT-08", "GOV-02 GOV-03 GOV-05"),
+    (lets_everybody_bypass, "GOV BAT-08", "GOV-02 GOV-03 GOV-05 GOV-06"),
     (lets_everybody_shorten, "GOV", "GOV-03 GOV-05"),
     (shortens_by_any_word_for_the_bypass, "GOV", "GOV-05"),
-    (lets_nobody_bypass, "GOV RET-11 RET-09", "GOV-04 RET-09 RET-11"),
+    (lets_nobody_bypass, "GOV RET-11 RET-09", "GOV-04 GOV-06 RET-09 RET-11"),
     (drops_the_lock_of_whom_it_does_not_let_lock, "GOV LH-09", "GOV-08 LH-09"),
     (keeps_one_version_of_a_key, "OVR-01 OVR-10 DEL-07 VER-01", "DEL-07 OVR-01 VER-01"),
     (overwrites_in_place, "OVR OVR-04 OVR-05", "OVR-04"),
@@ -1113,6 +1156,11 @@ LIES: list[tuple[Lie, str, str]] = [
     (shortens_under_a_marker, "DEL-05 DEL-02", "DEL-05"),
     (releases_in_batches_what_is_retained_too, "BAT-07 BAT-01", "BAT-07"),
     (stores_without_the_lock_and_does_not_list_it, "ING-03 ING-01", "ING-03"),
+    (deletes_and_answers_500, "DEL-02 DEL-01 DEL-05 GOV-02", "DEL-02 GOV-02"),
+    (deletes_in_batches_and_answers_500, "BAT-01 BAT-02 BAT-08", "BAT-01 BAT-02 BAT-08"),
+    (deletes_and_says_nothing, "DEL-02 DEL-05", "DEL-02"),
+    (weakens_and_answers_503, "RET-10 RET-01 GOV-03", "RET-10 GOV-03"),
+    (releases_for_anybody_and_answers_500, "LH-09 LH-08", "LH-09"),
 ]
 
 
@@ -1129,13 +1177,9 @@ def test_the_same_checks_fail_nothing_on_the_same_store_without_a_lie(platform: 
     assert of(Verdict.FAIL, results) == set(), reasons(results)
 
 
-@pytest.mark.parametrize(
-    ("lie", "should_catch"),
-    [
-        (deletes_and_answers_500, "DEL-02"),
-    ],
-)
-@pytest.mark.xfail(strict=True, reason="the check looks away from what was left")
-def test_a_lie_that_is_missed(lie: Lie, should_catch: str, platform: Platform) -> None:
-    results = platform.results(lie, should_catch)
-    assert of(Verdict.FAIL, results) == {should_catch}, reasons(results)
+@pytest.mark.parametrize("lie", [fails_at_what_it_may_do, fails_and_does_nothing])
+def test_a_platform_that_only_fails_is_not_called_a_liar(lie: Lie, platform: Platform) -> None:
+    ids = ["DEL-02", "DEL-03", "BAT-01", "GOV-01", "GOV-04", "LH-01", "LH-04", "RET-10", "RET-11", "SID-06"]
+    results = platform.results(lie, *ids)
+    assert of(Verdict.FAIL, results) == set(), reasons(results)
+    assert of(Verdict.INCONCLUSIVE, results) >= {"GOV-04", "LH-04", "RET-11"}, reasons(results)

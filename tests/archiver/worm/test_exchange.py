@@ -1,0 +1,204 @@
+"""Exchanges: none outlasts its deadline, however a server drips, and none keeps what proves who we are."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from archiver.worm import exchange
+from archiver.worm.case import Case
+from archiver.worm.checks.ingest import post_form
+from archiver.worm.exchange import REDACTED, Exchange, S3Door
+from archiver.worm.verdict import Inconclusive
+from backends.s3.control import Credentials
+from tests.servers.scripted import Conversation, Request, ScriptedServer, Step, close, read, send, serve
+
+SECRET, TOKEN = "planted/secret+key=", "planted+session/token&more=="
+CREDENTIALS = Credentials("KEYID", SECRET, TOKEN)
+
+
+def door_to(server: ScriptedServer) -> S3Door:
+    return S3Door(server.url, "us-east-1", CREDENTIALS, [])
+
+
+@pytest.fixture
+def ended() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def running(*steps: Step, then: Sequence[Step] = ()) -> ScriptedServer:
+    server = ScriptedServer([steps], then)
+    server.start()
+    return server
+
+
+def drip(data: bytes, ended: threading.Event) -> Step:
+    """A byte now and then, for as long as anybody listens."""
+
+    def step(conversation: Conversation) -> None:
+        while not ended.wait(0.01):
+            conversation.sock.sendall(data)
+
+    return step
+
+
+def assert_set(event: threading.Event) -> None:
+    assert event.wait(20)
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (b"", b"H"),
+        (b"HTTP/1.1 200 OK\r\nx-a: ", b"a"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["status", "header", "body", "chunks", "endless continue"],
+)
+def test_a_dripping_answer_ends_at_its_deadline(
+    begin: bytes, more: bytes, ended: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "EXCHANGE_SECONDS_MAX", 0.3)
+    server = running(read, send(begin), drip(more, ended))
+    door = door_to(server)
+    with pytest.raises(Inconclusive, match=r"GET /bucket/key: no answer: TimeoutError: .* 0\.3 s"):
+        door.send("GET", "bucket", "key")
+    ended.set()
+    server.stop()
+    (seen,) = door.record
+    assert (seen.status, seen.response_body) == (None, b"")
+    assert "0.3 s" in seen.failure
+
+
+def test_a_server_that_does_not_read_ends_an_upload_at_its_deadline(
+    ended: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "EXCHANGE_SECONDS_MAX", 0.3)
+    server = running(lambda _: assert_set(ended))
+    with pytest.raises(Inconclusive, match="no answer: TimeoutError"):
+        door_to(server).send("PUT", "bucket", "key", body=bytes(32 << 20))
+    ended.set()
+    server.stop()
+
+
+def test_an_answer_in_time_is_whole_however_it_comes() -> None:
+    body = bytes(range(256)) * 1000
+    server = running(read, send(b"HTTP/1.1 200 OK\r\nContent-Length: 256000\r\n\r\n"), send(body))
+    assert door_to(server).send("GET", "bucket", "key").body == body
+    server.stop()
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 10", b"Transfer-Encoding: chunked"])
+def test_an_answer_that_is_cut_is_none(head: bytes) -> None:
+    server = running(read, send(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n5\r\nhe"), close)
+    with pytest.raises(Inconclusive, match="no answer: IncompleteRead"):
+        door_to(server).send("GET", "bucket", "key")
+    server.stop()
+
+
+def test_an_answer_that_is_said_to_be_endless_is_none(ended: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "ANSWER_BYTES_MAX", 200_000)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: " + str(1 << 60).encode() + b"\r\n\r\n"
+    server = running(read, send(head), drip(bytes(1 << 16), ended))
+    with pytest.raises(Inconclusive, match="no answer: HTTPException: the answer has more than 200000 bytes"):
+        door_to(server).send("GET", "bucket", "key")
+    ended.set()
+    server.stop()
+
+
+def test_time_that_was_up_before_a_step_ends_it_too() -> None:
+    here, there = socket.socketpair()
+    with here, there, pytest.raises(TimeoutError, match="had not ended"):
+        exchange._Timed(here, 0.0).sendall(b"x")
+
+
+# What is kept.
+
+
+def telling(request: Request) -> bytes:
+    """An answer with all that was asked in it, as some servers give one that refuses a signature."""
+    told = (request.head + b"\n\n" + request.body).replace(b"&", b"&amp;").replace(b"<", b"&lt;")
+    body = (
+        b"<Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>KEYID</AWSAccessKeyId><StringToSign>"
+        + told + b"</StringToSign><SignatureProvided>" + told + b"</SignatureProvided><CanonicalRequest>" + told
+        + b"</CanonicalRequest><CanonicalRequestBytes>" + told.hex(" ").encode() + b"</CanonicalRequestBytes>"
+        + b"<Token-0>" + TOKEN.encode() + b"</Token-0><Message>" + told + SECRET.encode() + b"</Message></Error>"
+    )  # fmt: skip
+    head = f"HTTP/1.1 403 Forbidden\r\nx-told: {request.target}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+@pytest.fixture
+def telling_door() -> Iterator[S3Door]:
+    server = running(serve(telling), then=[serve(telling)])
+    yield door_to(server)
+    server.stop()
+
+
+def kept(seen: Exchange) -> str:
+    """Everything of it, also as it would stand in the evidence."""
+    document = asdict(seen)
+    return " ".join(each.decode("latin-1") if isinstance(each, bytes) else str(each) for each in document.values())
+
+
+def proofs(door: S3Door, *signatures: str) -> list[str]:
+    """What must not be kept, in every form that a server may repeat it in."""
+    return [SECRET, TOKEN, quote(SECRET, safe=""), quote(TOKEN, safe=""), TOKEN.replace("&", "&amp;"), *signatures]
+
+
+def must_hide(door: S3Door, *signatures: str) -> None:
+    (seen,) = door.record
+    for proof in proofs(door, *signatures):
+        assert proof not in kept(seen)
+        assert proof.encode().hex(" ") not in kept(seen)
+    assert b"<Code>SignatureDoesNotMatch</Code>" in seen.response_body
+    assert REDACTED in kept(seen)
+
+
+def test_nothing_that_proves_who_we_are_is_kept_of_a_signed_request(telling_door: S3Door) -> None:
+    headers = telling_door._signature("PUT", "/bucket/key", (("x-amz-meta-a", "b"),), b"body")
+    signature = re.search("Signature=([0-9a-f]{64})", dict(headers)["Authorization"])
+    assert signature
+    answer = telling_door.send_as_is("PUT", "/bucket/key", headers, b"body", unsure=True)
+    assert signature[1].encode() in answer.body
+    must_hide(telling_door, signature[1])
+
+
+def test_nothing_that_proves_who_we_are_is_kept_of_a_presigned_url(telling_door: S3Door) -> None:
+    target = telling_door.presigned("GET", "bucket", "key")
+    signature = re.search("X-Amz-Signature=([0-9a-f]{64})", urlsplit(target).query)
+    assert signature
+    telling_door.send_as_is("GET", target)
+    must_hide(telling_door, signature[1])
+
+
+def test_nothing_that_proves_who_we_are_is_kept_of_a_form(telling_door: S3Door) -> None:
+    case = Case("ING-12", telling_door, "bucket", False, {}, lambda lock: "", 0.0)
+    answer, _ = post_form(case, {})
+    signature = re.search(b'name="x-amz-signature"\r\n\r\n([0-9a-f]{64})', answer.body)
+    assert signature
+    must_hide(telling_door, signature[1].decode())
+
+
+def test_what_was_cut_is_searched_before_it_is_cut(telling_door: S3Door) -> None:
+    telling_door.send("PUT", "bucket", "key", headers=(("x-amz-meta-a", "a" * exchange.KEPT_BYTES),), body=b"x")
+    (seen,) = telling_door.record
+    assert seen.response_bytes > exchange.KEPT_BYTES >= len(seen.response_body)
+    assert TOKEN not in kept(seen)
+
+
+def test_an_exchange_names_the_rights_it_was_sent_with(telling_door: S3Door) -> None:
+    case = Case("X-01", telling_door, "bucket", False, {"bypass": telling_door}, lambda lock: "", 0.0)
+    for door in (case.door, case.without_right("bypass"), case.anonymous()):
+        door.send("GET", "bucket", "key")
+    assert [each.sender for each in telling_door.record] == ["", "without the right to bypass", "nobody"]

@@ -1,0 +1,409 @@
+"""The rounds under load and after a restart: what is wrong in one of them alone is found in that one.
+
+One idea: the platform is the embedded store behind a server that lies, and whole runs are conducted on it; what counts
+as a load to the lie is what the load's clients make, and no more.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from threading import Lock
+
+import pytest
+
+from archiver.errors import PlatformError
+from archiver.ledger import Ledger
+from archiver.platforms import EmbeddedStore
+from archiver.rig.servers import Server
+from archiver.worm import load, rounds
+from archiver.worm.case import Version, md5_of
+from archiver.worm.catalogue import catalogue
+from archiver.worm.checks import CHECKS
+from archiver.worm.conduct import WormOptions, conduct
+from archiver.worm.exchange import Answer, S3Door
+from archiver.worm.limited import Limited
+from archiver.worm.listing import versions
+from archiver.worm.restart import restart_of
+from archiver.worm.suite import CheckResult, Round, Suite
+from archiver.worm.verdict import Inconclusive, Verdict
+from backends.embedded import process
+from backends.s3 import S3Backend, S3Options
+from backends.s3.control import Credentials
+from results.database import RunDatabase
+from results.model import RoundRecord
+from tests.servers import real
+from tests.servers.lying_door import BYPASS, GONE, MODE, UNTIL, Asked, Lie, Store, lying
+from tests.servers.lying_server import LyingServer, lying_server, tell
+
+IDS = ("DEL-02", "LH-01", "VER-01", "VER-08")
+EVERYWHERE = {
+    ("DEL-02", "alone"), ("LH-01", "alone"), ("VER-01", "alone"),
+    ("DEL-02", "under load"), ("LH-01", "under load"), ("VER-01", "under load"),
+    ("DEL-02", "after restart"), ("LH-01", "after restart"), ("VER-08", "after restart"),
+}  # fmt: skip
+
+
+class Platform:
+    """A store behind a server that may lie, and whole runs on it."""
+
+    def __init__(self, store: process.StoreProcess, server: LyingServer, folder: Path) -> None:
+        self.credentials = Credentials(store.access_key, store.secret_key, None)
+        self.door = S3Door(store.endpoint, "us-east-1", self.credentials, [])
+        self.server = server
+        self.folder = folder
+        self.ledger = Ledger(folder / "ledger.db")
+        self.runs = itertools.count()
+        self.of_the_load = 0  # requests under way
+        self._counting = Lock()
+
+    def lies(self, lie: Lie) -> None:
+        def counted(asked: Asked, store: Store) -> Answer:
+            of_the_load = asked.key.startswith("load/")
+            with self._counting:
+                self.of_the_load += of_the_load
+            try:
+                return lie(asked, store)
+            finally:
+                with self._counting:
+                    self.of_the_load -= of_the_load
+
+        tell(self.server, self.door, counted, "")
+
+    @property
+    def owner(self) -> Store:
+        """What the lie keeps, and may do."""
+        return self.server.door._store
+
+    def is_busy(self) -> bool:
+        return self.of_the_load > 1
+
+    def checked(
+        self, restart: Callable[[], AbstractContextManager[None]] | None = nullcontext, ids: tuple[str, ...] = IDS
+    ) -> RunDatabase:
+        """A whole run."""
+        backend = S3Backend(S3Options((self.server.endpoint,), credentials=self.credentials, region="us-east-1"))
+        options = WormOptions(ids, False, self.folder / f"run-{next(self.runs)}", ["archiver", "worm"])
+        outcome = conduct(
+            backend, None, options, lambda _: nullcontext(Limited({})), None, restart, self.ledger, lambda _: None
+        )
+        assert outcome.buckets_left == 0
+        return RunDatabase.open(outcome.database)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[process.StoreProcess]:
+    with process.start(tmp_path_factory.mktemp("rounds") / "store") as running:
+        yield running
+
+
+@pytest.fixture
+def platform(store: process.StoreProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]:
+    monkeypatch.setattr(rounds, "TIMES", 4)
+    honest = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+    with lying_server(honest, "") as server:
+        found = Platform(store, server, tmp_path)
+        yield found
+        found.ledger.close()
+
+
+def failed(database: RunDatabase) -> set[tuple[str, str]]:
+    return {(check.id, check.round) for check in database.checks() if check.verdict == "FAIL"}
+
+
+def passed(database: RunDatabase) -> set[tuple[str, str]]:
+    return {(check.id, check.round) for check in database.checks() if check.verdict in ("PASS", "DEVIATION")}
+
+
+def of_round(database: RunDatabase, name: str) -> RoundRecord:
+    (record,) = (each for each in database.rounds() if each.round == name)
+    return record
+
+
+def reason(database: RunDatabase, identifier: str, round_: str) -> str:
+    (found,) = (each.reason for each in database.checks() if (each.id, each.round) == (identifier, round_))
+    return found
+
+
+# ---- a platform that keeps its word
+
+
+def test_what_holds_alone_is_tried_again_under_a_load_that_is_stated_and_after_a_restart(platform: Platform) -> None:
+    database = platform.checked()
+    assert passed(database) == EVERYWHERE
+    assert [each.round for each in database.rounds()] == ["alone", "under load", "after restart"]
+    loaded = of_round(database, "under load")
+    assert loaded.objects_archived > 0
+    assert loaded.objects_retrieved > 0
+    assert loaded.archived_per_second > 0
+    assert loaded.retrieved_per_second > 0
+    assert loaded.errors == 0
+    assert f"{loaded.objects_archived} objects" in reason(database, "VER-01", "under load")
+    assert platform.ledger.placements() == []
+
+
+def test_every_byte_of_the_load_is_in_the_ledger_before_the_first_is_sent(platform: Platform) -> None:
+    unknown: list[str] = []
+
+    def lie(asked: Asked, _: Store) -> Answer:
+        known = Ledger(platform.folder / "ledger.db")
+        promised = {each.bucket: each for each in known.placements()}
+        known.close()
+        if asked.key.startswith("load/") and asked.is_put:
+            placement = promised.get(asked.bucket)
+            if placement is None or placement.bytes_max < load.OBJECTS_MAX * load.OBJECT_BYTES:
+                unknown.append(asked.key)
+        return asked.pass_on()
+
+    platform.lies(lie)
+    assert of_round(platform.checked(ids=("DEL-02",)), "under load").objects_archived > 0
+    assert unknown == []
+
+
+def test_the_later_rounds_have_short_checks_whose_failure_is_a_violation() -> None:
+    again = {each for each in CHECKS if rounds.is_repeated(each)}
+    assert {"DEL-02", "DEL-04", "RET-10", "LH-01", "GOV-02", "OVR-04", "BAT-01"} <= again
+    assert again & {"BAT-03", "LH-02", "LH-10", "DEL-01", "RET-01", "CLK-02", "RAC-01"} == set()
+    assert all(catalogue()[each].severity in ("S1", "S2") for each in again)
+
+
+def test_what_fails_alone_needs_no_second_proof(platform: Platform) -> None:
+    def lie(asked: Asked, store: Store) -> Answer:
+        answer = asked.pass_on()
+        if asked.is_delete and answer.status == 403:
+            store.destroy(asked.version)
+        return answer
+
+    platform.lies(lie)
+    database = platform.checked(ids=("DEL-02", "DEL-05"))
+    assert failed(database) == {("DEL-02", "alone")}
+    assert passed(database) == {("DEL-05", each) for each in ("alone", "under load", "after restart")}
+
+
+def test_several_tries_come_to_the_worst_of_them() -> None:
+    tries = [
+        CheckResult("DEL-02", verdict, f"reason {number}", 0.0, 0.0, (), Round.UNDER_LOAD)
+        for number, verdict in enumerate((Verdict.PASS, Verdict.FAIL, Verdict.DEVIATION, Verdict.INCONCLUSIVE))
+    ]
+    worst = rounds._worst(tries)
+    assert (worst.verdict, worst.reason) == (Verdict.FAIL, "in 1 of 4 tries: reason 1")
+
+
+# ---- under load
+
+
+def test_a_platform_that_deletes_under_load_is_caught_there_alone(platform: Platform) -> None:
+    def lie(asked: Asked, store: Store) -> Answer:
+        answer = asked.pass_on()
+        if asked.is_delete and answer.status == 403 and platform.is_busy():
+            store.destroy(asked.version)
+            return GONE
+        return answer
+
+    platform.lies(lie)
+    database = platform.checked()
+    assert failed(database) == {("DEL-02", "under load"), ("LH-01", "under load")}
+    assert passed(database) == EVERYWHERE - failed(database)
+    assert "is gone" in reason(database, "DEL-02", "under load")
+
+
+def test_a_platform_that_drops_some_locks_under_load_is_caught_there_alone(platform: Platform) -> None:
+    puts = itertools.count()
+
+    def lie(asked: Asked, _: Store) -> Answer:
+        if asked.is_put and asked.key.startswith("load/") and platform.is_busy() and next(puts) % 50 == 0:
+            return asked.without(MODE, UNTIL)
+        return asked.pass_on()
+
+    platform.lies(lie)
+    database = platform.checked()
+    assert failed(database) == {("VER-01", "under load")}
+    assert passed(database) == EVERYWHERE - failed(database)
+    assert "has no retention, not GOVERNANCE until" in reason(database, "VER-01", "under load")
+    (check,) = (each for each in database.checks() if (each.id, each.round) == ("VER-01", "under load"))
+    exchanges = database.exchanges(check)
+    bad = reason(database, "VER-01", "under load").split("load/")[1][:12]
+    assert any(bad in each["target"] for each in exchanges), "the evidence shows the object"
+
+
+def test_a_platform_that_loses_and_spoils_objects_under_load_is_caught_there_alone(platform: Platform) -> None:
+    puts = itertools.count(1)
+
+    def lie(asked: Asked, store: Store) -> Answer:
+        if asked.is_put and asked.key.startswith("load/"):
+            number = next(puts)
+            if number == 7:
+                answer = asked.pass_on()
+                store.destroy(asked.version._replace(id=answer.version_id or "", body=b""))
+                return answer
+            if number == 8:
+                spoilt = asked.body[:-1] + b"?"
+                headers = [*((name, asked.headers[name]) for name in (MODE, UNTIL)), ("Content-MD5", md5_of(spoilt))]
+                return asked.door.honest.send("PUT", asked.bucket, asked.key, headers=headers, body=spoilt)
+        return asked.pass_on()
+
+    platform.lies(lie)
+    database = platform.checked(ids=("DEL-02", "VER-01", "VER-08"))
+    assert failed(database) == {("VER-01", "under load")}
+    assert "is gone" in reason(database, "VER-01", "under load")
+    assert "has other bytes" in reason(database, "VER-01", "under load")
+
+
+def test_without_a_load_nothing_is_said_to_hold_under_load(platform: Platform) -> None:
+    def lie(asked: Asked, _: Store) -> Answer:
+        opens = asked.method == "HEAD" and not asked.key  # as a session of the load does, and no check of these
+        return Answer(503, {}, b"") if opens else asked.pass_on()
+
+    platform.lies(lie)
+    database = platform.checked()
+    loaded = [each for each in database.checks() if each.round == "under load"]
+    assert {(each.id, each.verdict) for each in loaded} == {
+        ("DEL-02", "NOT TRIED"), ("LH-01", "NOT TRIED"), ("VER-01", "INCONCLUSIVE")
+    }  # fmt: skip
+    assert "no load came about: open: 503" in reason(database, "DEL-02", "under load")
+    assert of_round(database, "under load").errors > 0
+    assert ("VER-08", "after restart") in passed(database)
+
+
+# ---- after a restart
+
+
+def records_of_the_load(platform: Platform) -> list[Version]:
+    """What the latest load archived."""
+    case = platform.owner.owner
+    found = [
+        Version(each.bucket, entry.key, entry.id, b"")
+        for each in platform.ledger.placements()
+        for page in versions(case, each.bucket, "load/")
+        for entry in page
+    ]
+    assert found
+    return found
+
+
+def test_a_platform_that_forgets_locks_and_a_record_as_it_restarts_is_caught_after_it_alone(platform: Platform) -> None:
+    @contextmanager
+    def restart() -> Iterator[None]:
+        first, *_, last = sorted(records_of_the_load(platform))
+        platform.owner.unlock(first)
+        platform.owner.destroy(last)
+        yield
+
+    database = platform.checked(restart)
+    assert failed(database) == {("VER-08", "after restart")}
+    assert passed(database) == EVERYWHERE - failed(database)
+    said = reason(database, "VER-08", "after restart")
+    assert "what was archived under load: 2 of" in said
+    assert "has no retention" in said
+    assert "is gone" in said
+
+
+def test_a_platform_that_shows_locks_of_before_and_keeps_them_no_longer_is_caught(platform: Platform) -> None:
+    stored: set[str] = set()
+    before: set[str] = set()
+
+    def lie(asked: Asked, store: Store) -> Answer:
+        answer = asked.pass_on()
+        if asked.is_put:
+            stored.add(answer.version_id or "")
+        if asked.is_delete and answer.status == 403 and asked.version.id in before:
+            store.destroy(asked.version)
+            return GONE
+        return answer
+
+    @contextmanager
+    def restart() -> Iterator[None]:
+        before.update(stored)
+        yield
+
+    platform.lies(lie)
+    database = platform.checked(restart)
+    assert failed(database) == {("VER-08", "after restart")}
+    assert passed(database) == EVERYWHERE - failed(database)
+    for part in ("GOVERNANCE", "a legal hold"):
+        assert part in reason(database, "VER-08", "after restart")
+
+
+def test_a_platform_that_forgets_compliance_as_it_restarts_is_caught(platform: Platform) -> None:
+    restarted = False
+
+    def lie(asked: Asked, store: Store) -> Answer:
+        answer = asked.pass_on()
+        if restarted and asked.is_delete and BYPASS in asked.headers and answer.status == 403:
+            store.hidden.add(store.current(asked))
+            return GONE
+        return answer
+
+    @contextmanager
+    def restart() -> Iterator[None]:
+        nonlocal restarted
+        restarted = True
+        yield
+
+    assert platform.door.send("PUT", "compliance", headers=[("x-amz-bucket-object-lock-enabled", "true")]).ok
+    suite = Suite(lying(platform.door, lie, ""), "compliance", True, {}, lambda *_: "", 0.0)
+    with ExitStack() as servers:
+        (result,), _ = rounds.after_restart(suite, ["VER-08"], None, restart, servers, lambda _: None)
+    assert result.verdict is Verdict.FAIL
+    assert "COMPLIANCE: after a restart, deleting with the bypass header" in result.reason
+    assert "GOVERNANCE:" not in result.reason
+
+
+def test_a_server_that_does_not_come_back_fails_and_is_asked_no_more(platform: Platform) -> None:
+    @contextmanager
+    def restart() -> Iterator[None]:
+        raise PlatformError("it did not start: its catalogue is damaged")
+        yield
+
+    database = platform.checked(restart)
+    after = {(check.id, check.verdict) for check in database.checks() if check.round == "after restart"}
+    assert after == {("VER-08", "FAIL")}
+    assert "its catalogue is damaged" in reason(database, "VER-08", "after restart")
+    assert "did not come back" in of_round(database, "after restart").note
+
+
+def test_somebody_elses_server_is_not_killed(platform: Platform) -> None:
+    database = platform.checked(None)
+    after = {(check.id, check.verdict) for check in database.checks() if check.round == "after restart"}
+    assert after == {("VER-08", "NOT TRIED")}
+    assert "--platform" in of_round(database, "after restart").note
+
+
+def test_checks_of_one_round_alone_bring_no_other(platform: Platform) -> None:
+    database = platform.checked(ids=("DEL-01",))
+    assert [each.round for each in database.rounds()] == ["alone"]
+
+
+# ---- real restarts
+
+
+def test_the_embedded_store_is_killed_and_comes_back_with_what_it_had(tmp_path: Path) -> None:
+    with process.start(tmp_path / "store") as store:
+        restarted_keeps_what_it_acknowledged(EmbeddedStore(store), store.access_key, store.secret_key)
+
+
+@pytest.mark.platforms
+@pytest.mark.parametrize("name", real.NAMES)
+def test_real_servers_are_killed_and_come_back_with_what_they_had(name: str, tmp_path: Path) -> None:
+    with real.real_server(name, tmp_path) as server:
+        restarted_keeps_what_it_acknowledged(server, server.access.access_key, server.access.secret_key)
+
+
+def restarted_keeps_what_it_acknowledged(hosted: EmbeddedStore | Server, access_key: str, secret_key: str) -> None:
+    restart = restart_of(hosted)
+    assert restart is not None
+    door = S3Door(hosted.endpoint, "us-east-1", Credentials(access_key, secret_key, None), [])
+    assert door.send("PUT", "bucket").ok
+    assert door.send("PUT", "bucket", "key", body=b"acknowledged").ok
+    with restart():
+        status = Path(f"/proc/{hosted.pid}/status")
+        assert not status.exists() or "zombie" in status.read_text()
+        assert door.send("GET", "bucket", "key").body == b"acknowledged"
+    with pytest.raises(Inconclusive, match="no answer"):
+        door.send("GET", "bucket", "key")
+
+
+def test_a_server_of_somebody_else_has_no_restart() -> None:
+    assert restart_of(None) is None

@@ -1,0 +1,91 @@
+"""Conformance checks by round, as they are kept, shown side by side and bundled."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from results.bundle import make_bundle, verify_bundle, write_bundle
+from results.database import RunDatabase
+from results.model import CheckRecord, RoundRecord
+from results.tables import Table
+from results.worm import findings_table, matrix_table, rounds_table, worm_document
+from results.worm_report import write_worm_report
+
+LOAD = RoundRecord("under load", 5.0, 9.0, "4 clients", 8.0, 1000, 125.0, 4000, 500.0, 3)
+
+
+def check(identifier: str, verdict: str, round_: str = "alone") -> CheckRecord:
+    return CheckRecord(
+        identifier, "Family", "what is tried", "refuse", "403", ("R1",), "S1", verdict, "seen", 1.0, 0.1, round_
+    )
+
+
+def texts(table: Table, column: int = 0) -> list[str]:
+    return [row[column].text for row in table.rows]
+
+
+CHECKS = [
+    check("DEL-01", "DEVIATION"), check("DEL-02", "PASS"), check("DEL-03", "PASS"),
+    check("DEL-01", "DEVIATION", "under load"), check("DEL-02", "FAIL", "under load"),
+    check("DEL-03", "PASS", "after restart"), check("VER-08", "NOT OFFERED", "after restart"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def kept(make_run: Callable[..., RunDatabase]) -> RunDatabase:
+    database = make_run(platform={"name": "minio", "version": None, "endpoints": []})
+    for each in CHECKS:
+        database.add_check(each, [{"method": "DELETE", "round": each.round}])
+    for record in (RoundRecord("alone", 1.0, 4.0, "side by side"), LOAD):
+        database.add_round(record)
+    return database
+
+
+def test_a_check_is_kept_once_in_each_round_with_evidence_of_its_own(kept: RunDatabase) -> None:
+    assert kept.checks() == CHECKS
+    assert kept.rounds()[1] == LOAD
+    for each in CHECKS:
+        assert kept.exchanges(each) == [{"method": "DELETE", "round": each.round}]
+
+
+def test_findings_are_of_a_later_round_where_it_came_to_something_else() -> None:
+    assert texts(findings_table(CHECKS), 2) == ["DEL-02 under load", "DEL-01", "VER-08 after restart"]
+
+
+def test_a_round_states_its_load() -> None:
+    table = rounds_table(CHECKS, [RoundRecord("alone", 1.0, 4.0, "side by side"), LOAD])
+    assert texts(table) == ["alone", "under load"]
+    assert texts(table, len(table.columns) - 1) == [
+        "side by side",
+        "1,000 objects archived (125/s), 4,000 retrieved (500/s), 3 errors: 4 clients",
+    ]
+    assert [cell.number for cell in table.rows[1][1:4]] == [0, 1, 1]  # passed, deviated, failed
+
+
+def test_platforms_stand_side_by_side_in_the_rounds_in_which_they_differ() -> None:
+    other = [dataclasses.replace(each, verdict="PASS") for each in CHECKS if each.id != "VER-08"]
+    table = matrix_table({"one": CHECKS, "other": other})
+    assert texts(table) == ["DEL-01", "DEL-02", "DEL-02 under load", "DEL-03", "VER-08 after restart"]
+    assert [cell.text for cell in table.rows[2][3:]] == ["FAIL", "PASS"]
+    assert [cell.text for cell in table.rows[4][3:]] == ["NOT OFFERED", "–"]
+
+
+def test_a_violation_under_load_counts() -> None:
+    document = worm_document({}, "run", CHECKS, [LOAD])
+    assert document["violations"] == 1
+    assert document["rounds"][0]["objects_archived"] == 1000
+    assert {each["round"] for each in document["checks"]} == {"alone", "under load", "after restart"}
+
+
+def test_the_report_and_the_bundle_have_the_rounds(kept: RunDatabase, tmp_path: Path) -> None:
+    for path in write_worm_report(kept, tmp_path / "report"):
+        assert "1,000 objects archived (125/s)" in path.read_text()
+        assert "DEL-02 under load" in path.read_text()
+    bundle = make_bundle(kept)
+    assert {"checks/DEL-02", "checks/DEL-02 under load", "checks/VER-08 after restart"} <= bundle["parts"].keys()
+    write_bundle(bundle, tmp_path / "evidence.json")
+    assert verify_bundle(tmp_path / "evidence.json")["sha256"] == bundle["sha256"]
