@@ -23,7 +23,7 @@ FILE_NAME = "libApiTSM64.so"
 API_VERSION = (abi.DSM_API_VERSION, abi.DSM_API_RELEASE, abi.DSM_API_LEVEL, abi.DSM_API_SUBLEVEL)
 APPLICATION = b"Archiver"
 NO_LIMIT_DAYS = 65_535
-_RESPONSE_VERSION = 6  # of an archived object: has all that is looked at, and older libraries know no later one
+RESPONSE_VERSION = 6  # of an archived object: has all that is looked at, and older libraries know no later one
 _EXPORTS = len(abi.PROTOTYPES)
 
 
@@ -255,19 +255,9 @@ class ApiSession:
         name = abi.dsmObjName(space.encode(), high_level.encode(), low_level.encode(), abi.DSM_OBJ_ANY_TYPE)
         query = abi.qryArchiveData(stVersion=abi.qryArchiveDataVersion, objName=ctypes.pointer(name), descr=b"*")
         query.insDateUpperBound.year = query.expDateUpperBound.year = abi.DATE_PLUS_INFINITE
-        response = abi.qryRespArchiveData(stVersion=_RESPONSE_VERSION)
+        response = abi.qryRespArchiveData(stVersion=RESPONSE_VERSION)
         for _ in self._query(abi.qtArchive, query, response):
-            yield ArchivedObject(
-                high_level=response.objName.hl,
-                low_level=response.objName.ll,
-                id=whole(response.objId),
-                restore_order=_restore_order(response.restoreOrderExt),
-                size_bytes=whole(response.sizeEstimate),
-                management_class=response.mcName.decode(),
-                archived=seconds_of(response.insDate) or 0,
-                expires=seconds_of(response.expDate),
-                held=response.objHeld == abi.DSM_ARCH_HELD_TRUE,
-            )
+            yield archived_object(response)
 
     def delete(self, ids: Sequence[int]) -> None:
         """Delete archived objects in one transaction: all of them, or none and a TsmError."""
@@ -335,6 +325,21 @@ def halves(value: int) -> Any:
 def whole(struct64: Any) -> int:
     """Such a pair of halves as an integer."""
     return int(struct64.hi) << 32 | int(struct64.lo)
+
+
+def archived_object(response: Any) -> ArchivedObject:
+    """What a qryRespArchiveData says."""
+    return ArchivedObject(
+        high_level=response.objName.hl,
+        low_level=response.objName.ll,
+        id=whole(response.objId),
+        restore_order=_restore_order(response.restoreOrderExt),
+        size_bytes=whole(response.sizeEstimate),
+        management_class=response.mcName.decode(),
+        archived=seconds_of(response.insDate) or 0,
+        expires=seconds_of(response.expDate),
+        held=response.objHeld == abi.DSM_ARCH_HELD_TRUE,
+    )
 
 
 def _restore_order(order: Any) -> int:

@@ -14,11 +14,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from archiver.content import Content
 from archiver.errors import PlatformError, SafetyRefused, UsageError
+from archiver.record import Operation
 from archiver.retention import Retention, RetentionMode, RetentionWish
-from archiver.sizes import format_instant
 from backends.addresses import is_own_address
-from backends.base import Capabilities, Location, PlatformProfile, RemovalReport, RunPlan
+from backends.base import (
+    Capabilities,
+    CloserLook,
+    ExpectedLock,
+    Location,
+    PlatformProfile,
+    RemovalReport,
+    RunPlan,
+)
 from backends.tsm.api import (
     ApiSession,
     ArchivedObject,
@@ -29,16 +38,18 @@ from backends.tsm.api import (
     default_library_path,
     seconds_of,
 )
+from backends.tsm.closer_look import look_closer
 from backends.tsm.codes import Code
 from backends.tsm.configuration import read_password, session_options
 from backends.tsm.data_plane import TsmDataPlane
 from backends.tsm.interruptible import interruptible
+from backends.tsm.lock import DAY_SECONDS, LockRule
+from backends.tsm.query import archived_at
 from backends.tsm.removal import remove
-from backends.tsm.setting import WorkerSetting, high_level, low_level, object_name
+from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level, low_level, object_name
+from backends.tsm.transfer import Transfer
 
-DAY_SECONDS = 86_400
 SPACE_LENGTH_MAX = 1024
-_SUMMER_TIME_SECONDS = 3600
 _ZONE_SECONDS = 900  # every time zone's distance from UTC is a multiple of this
 
 
@@ -67,6 +78,16 @@ class TsmBackend:
     capabilities = Capabilities(
         retention_modes=("CLASS",),
         legal_hold=False,  # holds are placed on objects that are there already, not with the archiving
+        operations=(
+            Operation.ARCHIVE,
+            Operation.RETRIEVE,
+            Operation.HOLD,
+            Operation.RELEASE,
+            Operation.QUERY,
+            Operation.REFUSED_DELETE,
+            Operation.DELETE,
+            Operation.AUDIT,
+        ),  # not EXTEND: the class decides for how long
         stores_content=True,
     )
 
@@ -184,40 +205,84 @@ class TsmBackend:
                 session.register_space(location.bucket)
 
     @interruptible
-    def lock_problem(self, number: int, earliest: float | None, latest: float | None) -> str | None:
-        """What is wrong with the lock of archived object ``number``, as the server reports it; None: nothing."""
-        location = self._located()
-        name = object_name(location.bucket, location.prefix, number)
+    def attach(self, location: Location, retention: Retention) -> None:
+        """Go on in the file space of an earlier run. Raises PlatformError where it is not there any more, or where the
+        policy has lost the class that its objects are kept by."""
+        with self._session(f"find file space {location.bucket}") as session:
+            self._refuse_another_node(session.information().id.decode(), location)
+            found = session.has_space(location.bucket)
+        if not found:
+            raise PlatformError(f"{self._endpoint}: has no file space {location.bucket}; is it the server of that run?")
+        kept_by = retention.management_class
+        if kept_by is not None and not (kept_by in self._classes and self._classes[kept_by].archives):
+            raise PlatformError(
+                f"{self._endpoint}: the policy keeps no archives by class {kept_by} any more, by which the objects in "
+                f"{location.bucket} were to be kept; the server's default class decides now"
+            )
+        self._location, self._retention, self._space_is_there = location, retention, True
+
+    def set_default_lock(self, retention: Retention | None) -> None:
+        """Raises UsageError: an object's class is chosen when it is archived, and no file space has a rule."""
+        raise UsageError(
+            "a file space has no rule that locks by itself; with the tsm backend --management-class decides, when an "
+            "object is archived"
+        )
+
+    @interruptible
+    def lock_problem(
+        self, number: int, retention: Retention, earliest: float | None, latest: float | None
+    ) -> str | None:
+        """What is wrong with the lock of object ``number``, just archived, as the server reports it; None: nothing."""
+        name = self.object_name(number)
         with self._session(f"read the lock of {name}") as session:
-            found = list(session.archives(location.bucket, high_level(location.prefix, number), low_level(number)))
+            found = self._objects(session, number)
         if not found:
             return f"{name} was archived, but the server does not have it"
-        problem = self._problem(found[-1], earliest, latest)
-        return f"{name} was archived under a class, but {problem}" if problem else None
+        one = min(found, key=archived_at)
+        problem = self._lock_rule().problem(one, retention, earliest, latest)
+        words = problem.words if problem else None
+        if one.held and not retention.legal_hold:
+            words = words or "it is under a hold that nobody asked for"
+        return f"{name} was archived under a class, but {words}" if words else None
 
-    def _problem(self, found: ArchivedObject, earliest: float | None, latest: float | None) -> str | None:
-        if found.management_class != self._retention.management_class:
-            return f"its class is {found.management_class}, not {self._retention.management_class}"
-        if found.held != self._retention.legal_hold:
-            return "it is under a hold that nobody asked for" if found.held else "the hold asked for is not there"
-        if found.expires is None:
-            return "it has no date of expiry, so it would stay for good"
-        expires = found.expires - self._zone_seconds
-        if (self.options.class_seconds or {}).get(found.management_class) is None:
-            # The API tells lengths in whole days, rounded up, and dates in local time: summer time may begin before.
-            earliest = earliest - DAY_SECONDS if earliest is not None else None
-            latest = latest + _SUMMER_TIME_SECONDS if latest is not None else None
-        if earliest is not None and expires < earliest:
-            return (
-                f"it expires at {format_instant(expires)} already, not at {format_instant(earliest)} as its class says"
-            )
-        if latest is not None and expires > latest:
-            return f"it expires at {format_instant(expires)} only, later than the {format_instant(latest)} of its class"
+    def object_name(self, number: int) -> str:
+        """File space, high-level and low-level name."""
+        location = self._located()
+        return object_name(location.bucket, location.prefix, number)
+
+    @interruptible
+    def look_closer(self, number: int, size_bytes: int, content: Content, lock: ExpectedLock) -> CloserLook:
+        """Everything of the name of object ``number``. Raises PlatformError."""
+        with self._session(f"look at {self.object_name(number)}") as session:
+            found = self._objects(session, number)
+            transfer = Transfer(self._library, self.worker_setting(), content, "all")
+            return CloserLook(look_closer(session, found, transfer, number, size_bytes, self._lock_rule(), lock))
+
+    def unseen_locks(self, number: int) -> str | None:
+        """None: who may ask for an object is told its class, its date and its hold."""
         return None
+
+    @interruptible
+    def present(self, first: int, last: int) -> Iterator[int]:
+        """The objects ``first`` to ``last`` that the server has, by rising number. Raises PlatformError."""
+        location = self._located()
+        numbers: set[int] = set()
+        with self._session(f"list {location.bucket}/{location.prefix}") as session:
+            for number in range(first - first % OBJECTS_PER_GROUP, last + 1, OBJECTS_PER_GROUP):
+                group = session.archives(location.bucket, high_level(location.prefix, number))
+                numbers |= {int(one.low_level[1:]) for one in group if one.low_level[1:].isdigit()}
+        return iter(sorted(number for number in numbers if first <= number <= last))
+
+    def _objects(self, session: ApiSession, number: int) -> list[ArchivedObject]:
+        """What the server has under the name of object ``number``."""
+        location = self._located()
+        return list(session.archives(location.bucket, high_level(location.prefix, number), low_level(number)))
+
+    def _lock_rule(self) -> LockRule:
+        return LockRule(self._zone_seconds, frozenset(self.options.class_seconds or {}))
 
     def worker_setting(self) -> WorkerSetting:
         location = self._located()
-        assert self._retention.management_class is not None
         return WorkerSetting(
             library=self._library.path,
             configuration=self.options.configuration,
@@ -228,6 +293,7 @@ class TsmBackend:
             prefix=location.prefix,
             management_class=self._retention.management_class,
             objects_per_transaction=self._limit,
+            lock_rule=self._lock_rule(),
         )
 
     @classmethod

@@ -1,7 +1,7 @@
-"""The TSM data plane of one worker: a thread for each of its clients, and the ids of the objects they will retrieve.
+"""The TSM data plane of one worker: a thread for each of its clients, and the ids of the objects they will ask for.
 
 One idea: a call of the API blocks, so every client has a thread of its own, made before the clock starts; the ids by
-which objects are retrieved are asked for before it, too, as an application has them in its index.
+which objects are asked for are looked up before it, too, as an application has them in its index.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from archiver.errors import PlatformError
 from backends.base import PhaseSetting
 from backends.tsm.api import Library, SignOn, TsmError
-from backends.tsm.session import Client, Known, TsmSession
+from backends.tsm.audit import Audit
+from backends.tsm.lifecycle import Known, Lifecycle
+from backends.tsm.query import ObjectQuery, archived_at
+from backends.tsm.session import Client, TsmSession
 from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level
 from backends.tsm.transfer import Transfer
 
@@ -31,19 +34,24 @@ class TsmDataPlane:
         self._clients: dict[int, Client] = {}
 
     def set_phase(self, setting: PhaseSetting) -> None:
-        """Learn the ids of what will be retrieved, and make the clients' structures and threads."""
+        """Learn the ids of what is there already, and make the clients' structures and threads."""
         self._learn(int(number) for numbers in setting.reads for number in numbers)
         for number in setting.clients:
             thread = ThreadPoolExecutor(1, thread_name_prefix=f"tsm-client-{number}")
             thread.submit(int).result()  # so that it runs before the first session opens
+            transfer = Transfer(self._library, self._setting, setting.content, setting.verify)
+            query = ObjectQuery(self._library, self._setting)
             self._clients[number] = Client(
-                self._library,
-                self._setting,
-                self._sign_on,
-                Transfer(self._library, self._setting, setting.content, setting.verify),
-                self._known,
-                self._stopping,
-                thread,
+                library=self._library,
+                setting=self._setting,
+                sign_on=self._sign_on,
+                transfer=transfer,
+                lifecycle=Lifecycle(self._library, self._setting.objects_per_transaction, self._known),
+                query=query,
+                audit=Audit(query, transfer, self._setting.lock_rule, setting.expected),
+                known=self._known,
+                stopping=self._stopping,
+                thread=thread,
             )
 
     def session(self, client: int) -> TsmSession:
@@ -66,10 +74,13 @@ class TsmDataPlane:
         try:
             with self._sign_on.open() as session:
                 for number in groups.values():
-                    for found in session.archives(self._setting.space, high_level(self._setting.prefix, number)):
-                        self._known[int(found.low_level[1:])] = Known(found.restore_order, found.id)
+                    group = list(session.archives(self._setting.space, high_level(self._setting.prefix, number)))
+                    # Of several under one name the first is ours, and so the last that is put down here.
+                    for found in sorted(group, key=archived_at, reverse=True):
+                        if found.low_level[1:].isdigit():  # what somebody else put there has another name
+                            self._known[int(found.low_level[1:])] = Known(found.restore_order, found.id)
         except TsmError as error:
-            raise PlatformError(f"the ids of what is to be retrieved cannot be had: {error}") from error
+            raise PlatformError(f"the ids of the archived objects cannot be had: {error}") from error
 
 
 # A worker process serves one phase after another, each with a plane of its own; ids stay what they are.

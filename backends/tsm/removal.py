@@ -6,7 +6,7 @@ left without trying.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from backends.base import Location, RemovalReport
@@ -19,7 +19,7 @@ _UNKNOWN_SPACE = (Code.FILE_SPACE_NOT_FOUND, Code.FSNAME_NOTFOUND, Code.FS_NOT_R
 def remove(
     session: ApiSession, server: Any, location: Location, zone_seconds: int, *, release_holds: bool
 ) -> RemovalReport:
-    """Delete a run's objects as far as they are due, and its own file space once that is empty.
+    """Delete a run's objects as far as they are due, those held last, and its own file space once that is empty.
 
     ``server`` is its ApiSessInfo. Raises TsmError where the connection is lost.
     """
@@ -36,34 +36,49 @@ def remove(
     if not objects and not session.has_space(location.bucket):  # not every library minds asking in a space unknown
         report.bucket_missing = True
         return report
-    held = [one for one in objects if one.held]
+    # A protected server lets nothing go before its expiry; another lets go whatever is not held.
+    now = seconds_of(server.serverDate) or 0
+    protected = bool(server.archiveRetentionProtection)
+
+    def is_due(one: ArchivedObject) -> bool:
+        return not one.held and not (protected and (one.expires is None or one.expires > now))
+
+    left = _delete(session, objects, is_due, limit, report)
+    held = [one for one in left if one.held]
     if release_holds and held:
         for chunk in _chunks(held, limit):
             try:
                 session.release([one.id for one in chunk])
             except TsmError as error:
                 _quote(error, report)
-        objects = list(session.archives(location.bucket, pattern))
-    # A protected server lets nothing go before its expiry; another lets go whatever is not held.
-    now = seconds_of(server.serverDate) or 0
-    protected = bool(server.archiveRetentionProtection)
-    due = [one for one in objects if not one.held and not (protected and (one.expires is None or one.expires > now))]
+        left = _delete(session, list(session.archives(location.bucket, pattern)), is_due, limit, report)
+    report.objects_left = len(left)
+    report.on_hold = any(one.held for one in left)
+    report.locked_until = max((one.expires - zone_seconds for one in left if one.expires is not None), default=None)
+    if location.bucket_created and not left:
+        _delete_space(session, location.bucket, report)
+    return report
+
+
+def _delete(
+    session: ApiSession,
+    objects: Sequence[ArchivedObject],
+    is_due: Callable[[ArchivedObject], bool],
+    limit: int,
+    report: RemovalReport,
+) -> list[ArchivedObject]:
+    """Delete those of the objects that are due; returns what is left."""
     gone: set[int] = set()
-    for chunk in _chunks(due, limit):
+    for chunk in _chunks([one for one in objects if is_due(one)], limit):
         try:
             session.delete([one.id for one in chunk])
         except TsmError as error:
             _quote(error, report)
         else:
             gone |= {one.id for one in chunk}
+            report.objects_removed += len(chunk)
             report.bytes_removed += sum(one.size_bytes for one in chunk)
-    left = [one for one in objects if one.id not in gone]
-    report.objects_removed, report.objects_left = len(gone), len(left)
-    report.on_hold = any(one.held for one in left)
-    report.locked_until = max((one.expires - zone_seconds for one in left if one.expires is not None), default=None)
-    if location.bucket_created and not left:
-        _delete_space(session, location.bucket, report)
-    return report
+    return [one for one in objects if one.id not in gone]
 
 
 def _delete_space(session: ApiSession, space: str, report: RemovalReport) -> None:

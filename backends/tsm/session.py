@@ -1,4 +1,4 @@
-"""A TSM session: signed on, its objects in transactions or in a list, ended.
+"""A TSM session: signed on, its objects in transactions, in a list or one by one, ended.
 
 One idea: an object is archived when its transaction's vote is answered and not before, so that is when its row says
 it was done; waiting for the objects behind it is part of what it took.
@@ -7,29 +7,30 @@ it was done; waiting for the objects behind it is part of what it took.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from archiver.record import TSM_ERROR, Operation, Recorder, Status
 from backends.base import Batch
 from backends.tsm.api import Library, SignOn
+from backends.tsm.audit import Audit
 from backends.tsm.codes import Code, describe
+from backends.tsm.lifecycle import Known, Lifecycle
+from backends.tsm.query import NO_SUCH_OBJECT, ObjectQuery
 from backends.tsm.setting import WorkerSetting, object_name
-from backends.tsm.transfer import Failure, Transaction, Transfer
+from backends.tsm.transactions import Failure, Transaction
+from backends.tsm.transfer import Retrieved, Transfer
 
 _Value = TypeVar("_Value")
 
-
-class Known(NamedTuple):
-    """How an object is retrieved."""
-
-    restore_order: int
-    id: int
+# Looks at one object (session handle, number, size in bytes).
+Look = Callable[[int, int, int], Retrieved]
 
 
 @dataclass(slots=True)
@@ -40,7 +41,10 @@ class Client:
     setting: WorkerSetting
     sign_on: SignOn
     transfer: Transfer
-    known: Mapping[int, Known]  # by number, what may be retrieved
+    lifecycle: Lifecycle
+    query: ObjectQuery
+    audit: Audit
+    known: Mapping[int, Known]  # by number, what is there already
     stopping: threading.Event  # sessions are to end after the object they are at
     thread: ThreadPoolExecutor
     handle: int | None = None  # of the session that is open
@@ -57,6 +61,28 @@ class Client:
         elif handle:
             self.library.functions.dsmTerminate(handle)  # an expired password leaves one behind
         return code
+
+    def one_by_one(self, look: Look, numbers: Sequence[int], sizes: Sequence[int]) -> list[Retrieved]:
+        """Look at objects one after another; a connection that is lost ends it."""
+        assert self.handle is not None
+        done: list[Retrieved] = []
+        for number, size_bytes in zip(numbers, sizes, strict=True):
+            if self.stopping.is_set():
+                break
+            done.append(look(self.handle, number, size_bytes))
+            if _is_lost(done[-1].failure):
+                break
+        return done
+
+    def ask(self, handle: int, number: int, _: int) -> Retrieved:
+        """Query one object; none of its bytes come back."""
+        answer = self.query.ask(handle, number)
+        return Retrieved(number, 0, answer.sent_ns, answer.first_byte_ns, answer.done_ns, answer.failure)
+
+    def restore_order(self, number: int) -> float:
+        """By what objects are sorted that are to be read; what is not there comes last."""
+        known = self.known.get(number)
+        return known.restore_order if known is not None else math.inf
 
     def close(self) -> None:
         """End the session that is open, if one is."""
@@ -90,8 +116,12 @@ class TsmSession:
             at = last
             if operation is Operation.ARCHIVE:
                 whole = await self._archive(numbers, sizes, record)
-            else:
+            elif operation is Operation.RETRIEVE:
                 whole = await self._retrieve(numbers, sizes, record)
+            elif operation in (Operation.QUERY, Operation.AUDIT):
+                whole = await self._look(operation, numbers, sizes, record)
+            else:
+                whole = await self._change(operation, numbers, record)
             if not whole:
                 return
 
@@ -108,12 +138,33 @@ class TsmSession:
         client = self._client
         due_ns = time.monotonic_ns()
         transactions = await client.run(client.transfer.archive, client.handle, numbers, sizes, client.stopping.is_set)
+        return self._transactions_rows(Operation.ARCHIVE, transactions, due_ns, record)
+
+    async def _change(self, operation: Operation, numbers: Sequence[int], record: Recorder) -> bool:
+        """Hold, release or delete objects, or try to; False where that ended the session."""
+        client = self._client
+        due_ns = time.monotonic_ns()
+        lifecycle = client.lifecycle
+        work = {
+            Operation.HOLD: lifecycle.hold,
+            Operation.RELEASE: lifecycle.release,
+            Operation.DELETE: lifecycle.delete,
+            Operation.REFUSED_DELETE: lifecycle.refused_delete,
+        }[operation]
+        known = self._known(operation, numbers, due_ns, record)
+        transactions = await client.run(work, client.handle, known, client.stopping.is_set)
+        return self._transactions_rows(operation, transactions, due_ns, record)
+
+    def _transactions_rows(
+        self, operation: Operation, transactions: Sequence[Transaction], due_ns: int, record: Recorder
+    ) -> bool:
+        """Write what these came to; False where that ended the session."""
         for one in transactions:
-            self._transaction_rows(one, due_ns, record)
+            self._transaction_rows(operation, one, due_ns, record)
             due_ns = one.done_ns
         return not (transactions and transactions[-1].session_over)
 
-    def _transaction_rows(self, one: Transaction, due_ns: int, record: Recorder) -> None:
+    def _transaction_rows(self, operation: Operation, one: Transaction, due_ns: int, record: Recorder) -> None:
         failure, done_ns = one.failure, one.done_ns
         status = Status.OK if failure is None else failure.status
         due = [
@@ -122,9 +173,9 @@ class TsmSession:
         ]  # the first when what came before was done, the others when the one before was sent
         for number, size_bytes, due_ns, sent_ns in zip(one.numbers, one.sizes, due, one.sent_ns, strict=True):
             good_bytes = size_bytes if failure is None else 0
-            record.row(Operation.ARCHIVE, number, due_ns, sent_ns, done_ns, done_ns, good_bytes, status)
+            record.row(operation, number, due_ns, sent_ns, done_ns, done_ns, good_bytes, status)
             if failure is not None:
-                self._error(Operation.ARCHIVE, failure, number, record)
+                self._error(operation, failure, number, record)
         committed = sum(one.sizes) if failure is None else 0
         record.row(Operation.TRANSACTION, 0, one.began_ns, one.began_ns, one.voted_ns, done_ns, committed, status)
 
@@ -132,32 +183,54 @@ class TsmSession:
         """Retrieve objects in restore order; False where the connection was lost."""
         client = self._client
         due_ns = time.monotonic_ns()
-        wanted = []
-        for number, size_bytes in zip(numbers, sizes, strict=True):
-            known = client.known.get(number)
-            if known is None:
-                code = Code.ABORT_NO_MATCH
-                unknown = Failure(TSM_ERROR + code, describe(code), "dsmBeginQuery: the server has no such object")
-                self._error(Operation.RETRIEVE, unknown, number, record)
-                record.row(Operation.RETRIEVE, number, due_ns, due_ns, due_ns, due_ns, 0, unknown.status)
-            else:
-                wanted.append((known.restore_order, known.id, number, size_bytes))
-        ordered = [(object_id, number, size_bytes) for _, object_id, number, size_bytes in sorted(wanted)]
+        size_of = dict(zip(numbers, sizes, strict=True))
+        wanted = sorted(
+            client.known[number] + (number,) for number in self._known(Operation.RETRIEVE, numbers, due_ns, record)
+        )
+        ordered = [(object_id, number, size_of[number]) for _, object_id, number in wanted]
         retrieved = await client.run(client.transfer.retrieve, client.handle, ordered, client.stopping.is_set)
-        for one in retrieved:
+        return self._object_rows(Operation.RETRIEVE, retrieved, due_ns, record)
+
+    async def _look(self, operation: Operation, numbers: Sequence[int], sizes: Sequence[int], record: Recorder) -> bool:
+        """Query objects, or audit them in restore order; False where the connection was lost."""
+        client = self._client
+        due_ns = time.monotonic_ns()
+        look: Look = client.ask
+        if operation is Operation.AUDIT:
+            look = client.audit.look_at
+            pairs = sorted(zip(numbers, sizes, strict=True), key=lambda pair: client.restore_order(pair[0]))
+            numbers, sizes = [number for number, _ in pairs], [size_bytes for _, size_bytes in pairs]
+        looked = await client.run(client.one_by_one, look, numbers, sizes)
+        return self._object_rows(operation, looked, due_ns, record)
+
+    def _object_rows(self, operation: Operation, objects: Sequence[Retrieved], due_ns: int, record: Recorder) -> bool:
+        """Write what came of objects that were had one after another; False where the connection was lost."""
+        for one in objects:
             status: int = Status.OK
             good_bytes = one.size_bytes
             if one.failure is not None:
                 status, good_bytes = one.failure.status, 0
-                self._error(Operation.RETRIEVE, one.failure, one.number, record)
-            record.row(
-                Operation.RETRIEVE, one.number, due_ns, one.sent_ns, one.first_byte_ns, one.done_ns, good_bytes, status
-            )
+                self._error(operation, one.failure, one.number, record)
+            record.row(operation, one.number, due_ns, one.sent_ns, one.first_byte_ns, one.done_ns, good_bytes, status)
             due_ns = one.done_ns
-        failure = retrieved[-1].failure if retrieved else None
-        return failure is None or failure.status != Status.CONNECTION_LOST
+        return not (objects and _is_lost(objects[-1].failure))
+
+    def _known(self, operation: Operation, numbers: Sequence[int], due_ns: int, record: Recorder) -> list[int]:
+        """Those objects whose ids were found; of the others a row says that they are not there."""
+        known = []
+        for number in numbers:
+            if number in self._client.known:
+                known.append(number)
+            else:
+                self._error(operation, NO_SUCH_OBJECT, number, record)
+                record.row(operation, number, due_ns, due_ns, due_ns, due_ns, 0, NO_SUCH_OBJECT.status)
+        return known
 
     def _error(self, operation: Operation, failure: Failure, number: int, record: Recorder) -> None:
         setting = self._client.setting
         name = object_name(setting.space, setting.prefix, number)
         record.error(operation, failure.reason, failure.message, "", name, outcome_unknown=failure.outcome_unknown)
+
+
+def _is_lost(failure: Failure | None) -> bool:
+    return failure is not None and failure.status == Status.CONNECTION_LOST

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from backends.tsm.lock import LockRule
+
 OBJECTS_PER_GROUP = 1000  # that share a high-level name, and are found by one query
 
 
@@ -21,6 +23,7 @@ class WorkerSetting:
     prefix: str
     management_class: str | None  # None: the default class
     objects_per_transaction: int
+    lock_rule: LockRule = field(default_factory=LockRule)
 
 
 def high_level(prefix: str, number: int) -> str:

@@ -13,46 +13,22 @@ from dataclasses import dataclass
 from time import monotonic_ns
 
 from archiver.content import LAST_BLOCK_BYTES, Content, ContentCheck, LengthCheck
-from archiver.record import TSM_ERROR, Status
+from archiver.record import Status
 from backends.tsm import structures as abi
 from backends.tsm.api import Library, halves
-from backends.tsm.codes import Code, describe
+from backends.tsm.codes import Code
 from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level
+from backends.tsm.transactions import Failure, Transaction, Transactions, failure_of
 
 SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
 BUFFER_BYTES = 256 * 1024  # a retrieved object is checked in pieces of this size, which stay in the processor's cache
-_NEED_A_NEW_TRANSACTION = (Code.NEEDTO_ENDTXN, Code.NEEDTO_ENDTXN_DEDUP_SIZE_EXCEEDED)
 
 Check = ContentCheck | LengthCheck
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Why something did not succeed."""
-
-    status: int
-    reason: str
-    message: str
-    outcome_unknown: bool = False
-
-
-@dataclass(slots=True)
-class Transaction:
-    """One transaction as it went; ``sent_ns`` has the beginning of each of its objects."""
-
-    numbers: list[int]
-    sizes: list[int]
-    sent_ns: list[int]
-    began_ns: int = 0
-    voted_ns: int = 0
-    done_ns: int = 0
-    failure: Failure | None = None
-    session_over: bool = False  # the connection is lost, or no transaction can begin
-
-
-@dataclass(frozen=True, slots=True)
 class Retrieved:
-    """One retrieved object as it went."""
+    """One object that was retrieved, or asked for, as it went; ``size_bytes`` is what came back of it."""
 
     number: int
     size_bytes: int
@@ -92,8 +68,7 @@ class Transfer:
         self._buffer = bytearray(BUFFER_BYTES)
         self._buffer_address = ctypes.addressof(ctypes.c_char.from_buffer(self._buffer))
         self._buffer_view = memoryview(self._buffer)
-        self._reason = abi.dsUint16_t()
-        self._reason_ref = byref(self._reason)
+        self._transactions = Transactions(library, setting.objects_per_transaction)
 
     # Archiving.
 
@@ -105,49 +80,7 @@ class Transfer:
         A transaction that was refused is no reason not to try the next; what comes after one that ends the session is
         not tried.
         """
-        done: list[Transaction] = []
-        at = 0
-        while at < len(numbers) and not stopped():
-            last = min(at + self._setting.objects_per_transaction, len(numbers))
-            one = self._transaction(handle, numbers[at:last], sizes[at:last], stopped)
-            done.append(one)
-            at += len(one.numbers)
-            if one.session_over:
-                break
-        return done
-
-    def _transaction(
-        self, handle: int, numbers: Sequence[int], sizes: Sequence[int], stopped: Callable[[], bool]
-    ) -> Transaction:
-        """One transaction of as many of these objects as the server takes into it, at least one."""
-        functions = self._library.functions
-        one = Transaction([], [], [], began_ns=monotonic_ns())
-        code = functions.dsmBeginTxn(handle)
-        failed_in = "dsmBeginTxn" if code else ""
-        if code:
-            one.numbers.append(numbers[0])
-            one.sizes.append(sizes[0])
-            one.sent_ns.append(one.began_ns)
-        else:
-            for number, size_bytes in zip(numbers, sizes, strict=True):
-                if stopped():
-                    break
-                sent_ns = monotonic_ns()
-                failed_in, code = self._send(handle, number, size_bytes)
-                if code in _NEED_A_NEW_TRANSACTION and one.numbers:
-                    failed_in, code = "", 0
-                    break
-                one.numbers.append(number)
-                one.sizes.append(size_bytes)
-                one.sent_ns.append(sent_ns)
-                if code:
-                    break
-        one.voted_ns = monotonic_ns()
-        self._end(handle, one, failed_in, code, stopped())
-        one.done_ns = monotonic_ns()
-        lost = one.failure is not None and one.failure.status == Status.CONNECTION_LOST
-        one.session_over = lost or failed_in == "dsmBeginTxn"
-        return one
+        return self._transactions.each(handle, numbers, sizes, self._send, stopped)
 
     def _send(self, handle: int, number: int, size_bytes: int) -> tuple[str, int]:
         """Send one object; the function that failed and its return code, 0 where none did."""
@@ -184,27 +117,6 @@ class Transfer:
                 return "dsmSendData", code
         return "dsmEndSendObj", functions.dsmEndSendObj(handle)
 
-    def _end(self, handle: int, one: Transaction, failed_in: str, code: int, stopped: bool) -> None:
-        """Vote, and say why the transaction failed where it did."""
-        functions, reason = self._library.functions, self._reason
-        reason.value = 0
-        if code < 0:
-            one.failure = self._failure(failed_in, code)  # never voted for, so nothing of it is there
-            return
-        if (code and code != Code.WILL_ABORT) or stopped:
-            if failed_in != "dsmBeginTxn":
-                functions.dsmEndTxn(handle, abi.DSM_VOTE_ABORT, self._reason_ref)
-            one.failure = self._failure(failed_in or "dsmEndTxn", code or Code.ABORT_BY_CLIENT)
-            return
-        voted = functions.dsmEndTxn(handle, abi.DSM_VOTE_COMMIT, self._reason_ref)
-        if voted == Code.CHECK_REASON_CODE or (voted == Code.OK and reason.value):
-            one.failure = self._failure("dsmEndTxn", reason.value or voted)
-        elif voted:
-            # No answer to a vote for it: the transaction may be there or not, unless it was lost before.
-            one.failure = self._failure("dsmEndTxn", voted, outcome_unknown=code != Code.WILL_ABORT)
-        elif code:
-            one.failure = self._failure(failed_in, code, outcome_unknown=True)  # committed after all, but not all of it
-
     # Retrieving.
 
     def retrieve(
@@ -222,7 +134,7 @@ class Transfer:
         left = list(wanted)
         while left and not stopped():
             chunk = left[: abi.DSM_MAX_GET_OBJ]
-            got = self._get_list(handle, chunk, stopped)
+            got = self._get_list(handle, chunk, self._check, stopped)
             if not got:
                 break  # stopped before the first
             done += got
@@ -232,10 +144,16 @@ class Transfer:
                 break
         return done
 
+    def retrieve_whole(self, handle: int, object_id: int, number: int, size_bytes: int) -> Retrieved:
+        """Retrieve one object and compare every byte of it, whatever was asked for otherwise."""
+        (one,) = self._get_list(handle, [(object_id, number, size_bytes)], self._whole_check, lambda: False)
+        return one
+
     def _get_list(
         self,
         handle: int,
         chunk: Sequence[tuple[int, int, int]],
+        check_of: Callable[[int, int], Check],
         stopped: Callable[[], bool],
     ) -> list[Retrieved]:
         functions = self._library.functions
@@ -246,13 +164,13 @@ class Transfer:
         code = functions.dsmBeginGetData(handle, abi.bTrue, abi.gtArchive, byref(get_list))
         if code:
             now_ns = monotonic_ns()
-            failure = self._failure("dsmBeginGetData", code)
+            failure = failure_of(self._library, "dsmBeginGetData", code)
             _, number, size_bytes = chunk[0]
             return [Retrieved(number, size_bytes, sent_ns, now_ns, now_ns, failure)]
         for object_id, number, size_bytes in chunk:
             if stopped():
                 break
-            one = self._get(handle, object_id, number, sent_ns, self._check(number, size_bytes))
+            one = self._get(handle, object_id, number, sent_ns, check_of(number, size_bytes))
             done.append(one)
             if one.failure is not None and one.failure.status != Status.DAMAGED:
                 break
@@ -281,19 +199,18 @@ class Transfer:
             code = functions.dsmEndGetObj(handle)
             function = "dsmEndGetObj"
             if code:
-                failure = self._failure(function, code)
+                failure = failure_of(self._library, function, code)
             elif not check.finish():
                 failure = Failure(Status.DAMAGED, "damaged", "the bytes are not those that were archived")
         else:
-            failure = self._failure(function, code)
+            failure = failure_of(self._library, function, code)
         return Retrieved(number, check.size_bytes, sent_ns, first_byte_ns, monotonic_ns(), failure)
 
     def _check(self, number: int, size_bytes: int) -> Check:
         """What looks at the retrieved bytes of this object."""
         if self._verify == "all" or (self._verify == "sample" and number % SAMPLE_EVERY == 0):
-            return ContentCheck(self._content, number, size_bytes)
+            return self._whole_check(number, size_bytes)
         return LengthCheck(size_bytes)
 
-    def _failure(self, function: str, code: int, *, outcome_unknown: bool = False) -> Failure:
-        status = Status.CONNECTION_LOST if code < 0 else TSM_ERROR + code
-        return Failure(status, describe(code), f"{function}: {self._library.message(code)}", outcome_unknown)
+    def _whole_check(self, number: int, size_bytes: int) -> Check:
+        return ContentCheck(self._content, number, size_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ctypes import POINTER, byref, c_uint16, cast
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +14,14 @@ from tsm_sessions import SIZE, Server, archived, reached
 
 import backends
 from archiver.errors import PlatformError, SafetyRefused, UsageError
+from archiver.record import Operation
 from archiver.retention import Retention, RetentionMode, RetentionWish
 from backends.base import Location, RunPlan
 from backends.embedded import process
 from backends.tsm import TsmBackend
 from backends.tsm import structures as abi
-from backends.tsm.api import ApiSession, halves
+from backends.tsm.api import ApiSession, TsmError, halves
+from backends.tsm.codes import Code
 from backends.tsm.removal import remove as remove_from
 
 DAY_SECONDS = 86_400
@@ -176,7 +178,7 @@ def test_a_lock_that_is_as_its_class_says_is_no_problem(server: Server) -> None:
     backend, _ = server.prepared("run-lock")
     before = backend.server_now
     archived(backend, 1)
-    assert backend.lock_problem(1, before + 298, before + 400) is None
+    assert backend.lock_problem(1, server.retention(backend), before + 298, before + 400) is None
 
 
 @pytest.mark.parametrize(("earliest", "latest", "words"), [(400, 500, "already, not at"), (-100, 200, "later than")])
@@ -184,15 +186,16 @@ def test_a_lock_of_another_length_is_told(server: Server, earliest: float, lates
     backend, _ = server.prepared(f"run-length-{earliest}")
     now = backend.server_now
     archived(backend, 1)
-    assert words in str(backend.lock_problem(1, now + earliest, now + latest))
+    assert words in str(backend.lock_problem(1, server.retention(backend), now + earliest, now + latest))
 
 
 def test_where_only_days_are_known_a_class_may_end_within_its_last_day(server: Server) -> None:
     backend, _ = server.prepared("run-days", class_seconds=None)
     now = backend.server_now
     archived(backend, 1)
-    assert backend.lock_problem(1, now + DAY_SECONDS, now + DAY_SECONDS + 10) is None  # five minutes, told as a day
-    assert backend.lock_problem(1, now + 2 * DAY_SECONDS, now + 3 * DAY_SECONDS) is not None
+    asked = server.retention(backend)
+    assert backend.lock_problem(1, asked, now + DAY_SECONDS, now + DAY_SECONDS + 10) is None  # five minutes, as a day
+    assert backend.lock_problem(1, asked, now + 2 * DAY_SECONDS, now + 3 * DAY_SECONDS) is not None
 
 
 def test_an_object_of_another_class_is_told(server: Server) -> None:
@@ -201,7 +204,7 @@ def test_an_object_of_another_class_is_told(server: Server) -> None:
     other = server.backend()
     other.profile()
     other.locate(RunPlan("run-class", Retention(RetentionMode.CLASS, 300.0, management_class="STANDARD")))
-    problem = other.lock_problem(1, None, None)
+    problem = other.lock_problem(1, server.retention(other), None, None)
     assert problem is not None
     assert problem.startswith(f"{location.bucket}/run-class/000000/000000000001 was archived")
     assert "its class is LONG, not STANDARD" in problem
@@ -209,14 +212,14 @@ def test_an_object_of_another_class_is_told(server: Server) -> None:
 
 def test_an_object_that_is_not_there_is_told(server: Server) -> None:
     backend, _ = server.prepared("run-missing")
-    assert "the server does not have it" in str(backend.lock_problem(1, None, None))
+    assert "the server does not have it" in str(backend.lock_problem(1, server.retention(backend), None, None))
 
 
 def test_a_hold_that_nobody_asked_for_is_told(server: Server) -> None:
     backend, location = server.prepared("run-held-lock")
     archived(backend, 1)
     hold_all(server, location)
-    assert "under a hold" in str(backend.lock_problem(1, None, None))
+    assert "under a hold" in str(backend.lock_problem(1, server.retention(backend), None, None))
 
 
 def hold_all(server: Server, location: Location) -> None:
@@ -264,6 +267,53 @@ def test_a_workers_setting_can_travel_and_does_not_show_its_password(server: Ser
     assert pickle.loads(pickle.dumps(setting)) == setting
     assert (setting.management_class, setting.objects_per_transaction) == ("STANDARD", 4096)
     assert str(setting.password) not in repr(setting)
+
+
+def test_a_run_goes_on_where_an_earlier_one_was(server: Server) -> None:
+    earlier, location = server.prepared("run-earlier")
+    archived(earlier, 1, 2)
+    backend = server.backend()
+    backend.profile()
+    backend.attach(location, server.retention(backend))
+    assert backend.worker_setting() == earlier.worker_setting()
+    assert backend.lock_problem(2, server.retention(backend), None, None) is None
+    archived(backend, 3)
+    assert earlier.lock_problem(3, server.retention(backend), None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "management_class", "words"),
+    [
+        ({"bucket": "/archiver-nowhere"}, "STANDARD", "has no file space /archiver-nowhere"),
+        ({"endpoint": "tsm://SOMEBODY@127.0.0.1:1500"}, "STANDARD", "belongs to node SOMEBODY.*--tsm-node"),
+        ({}, "GONE", "keeps no archives by class GONE any more"),
+    ],
+)
+def test_a_run_does_not_go_on_where_its_objects_are_not_kept(
+    server: Server, change: dict[str, str], management_class: str, words: str
+) -> None:
+    _, location = server.prepared("run-not-kept")
+    backend = server.backend()
+    backend.profile()
+    asked = Retention(RetentionMode.CLASS, 300.0, management_class=management_class)
+    with pytest.raises(PlatformError, match=words):
+        backend.attach(replace(location, **change), asked)
+
+
+def test_an_audit_may_not_know_by_which_class_objects_are_kept(server: Server) -> None:
+    _, location = server.prepared("run-class-unknown")
+    backend = server.backend()
+    backend.profile()
+    backend.attach(location, Retention(RetentionMode.CLASS))
+    assert backend.worker_setting().management_class is None
+
+
+def test_a_file_space_has_no_rule_that_locks_by_itself(server: Server) -> None:
+    backend, _ = server.prepared("run-rule")
+    assert backend.capabilities.locks == ()
+    assert Operation.EXTEND not in backend.capabilities.operations
+    with pytest.raises(UsageError, match="--management-class decides"):
+        backend.set_default_lock(server.retention(backend))
 
 
 # Cleanup.
@@ -315,6 +365,40 @@ def test_held_objects_stay_until_their_holds_are_released(server: Server) -> Non
     report = server.backend().remove(location, bypass_governance=True, release_holds=False)
     assert (report.objects_removed, report.objects_left, report.on_hold) == (0, 3, True)
     assert remove(server, location, release_holds=True) == (3, 0, True)
+
+
+def test_expired_objects_go_first_then_those_released_and_the_file_space_last(server: Server) -> None:
+    expired, location = server.prepared("run-mixed", management_class="NONE")
+    locked, _ = server.prepared("run-mixed")
+    archived(expired, *range(6))
+    hold_all(server, location)
+    archived(expired, 6, 7)
+    archived(locked, 8)
+    report = server.backend().remove(location, bypass_governance=False, release_holds=False)
+    assert (report.objects_removed, report.objects_left, report.bucket_removed) == (2, 7, False)
+    assert report.bytes_removed == 2 * SIZE
+    assert (report.on_hold, report.refusals) == (True, [])
+    report = server.backend().remove(location, bypass_governance=False, release_holds=True)
+    assert (report.objects_removed, report.objects_left, report.bucket_removed) == (6, 1, False)
+    assert (report.on_hold, report.refusals) == (False, [])  # the last one has not expired, and nobody tried
+    assert report.locked_until is not None
+
+
+def test_what_has_expired_is_gone_even_where_holds_cannot_be_released(server: Server) -> None:
+    backend, location = server.prepared("run-unreleased", management_class="NONE")
+    archived(backend, 1, 2)
+    hold_all(server, location)
+    archived(backend, 3)
+    other = server.backend()
+    with other._session("remove") as session:
+
+        def lost(ids: Sequence[int]) -> None:
+            raise TsmError("dsmRetentionEvent", Code.TCPIP_FAILURE, "the connection is lost")
+
+        session.release = lost  # type: ignore[method-assign]
+        with pytest.raises(TsmError, match="-50"):
+            remove_from(session, session.information(), location, 0, release_holds=True)
+    assert remove(server, location) == (0, 2, False)
 
 
 def test_a_place_that_another_server_does_not_know_is_missing(server: Server) -> None:

@@ -15,7 +15,8 @@ from backends.tsm.api import whole
 from backends.tsm.codes import Code
 from backends.tsm.setting import WorkerSetting
 from backends.tsm.structures import DSM_MAX_GET_OBJ, DSM_VOTE_ABORT, DSM_VOTE_COMMIT
-from backends.tsm.transfer import BUFFER_BYTES, SAMPLE_EVERY, Retrieved, Transaction, Transfer
+from backends.tsm.transactions import Transaction
+from backends.tsm.transfer import BUFFER_BYTES, SAMPLE_EVERY, Retrieved, Transfer
 
 SIZE = 8192
 CONTENT = Content("run-1", 7, 3 * BUFFER_BYTES)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import uvloop
 
 from archiver.content import Content
 from archiver.record import Operation, Recorder
 from archiver.retention import Retention, RetentionWish
-from backends.base import Batch, Location, PhaseSetting, RunPlan
+from backends.base import Batch, ExpectedLock, Location, PhaseSetting, RunPlan
 from backends.embedded import policy
 from backends.embedded.process import StoreProcess
 from backends.tsm.backend import TsmBackend, TsmOptions
@@ -49,11 +50,15 @@ def of(operation: Operation, rows: list[Row]) -> list[Row]:
 
 
 def archives(*numbers: int, size_bytes: int = SIZE) -> Batch:
-    return Batch([Operation.ARCHIVE] * len(numbers), numbers, [size_bytes] * len(numbers))
+    return batch(Operation.ARCHIVE, *numbers, size_bytes=size_bytes)
 
 
 def retrieves(*numbers: int, size_bytes: int = SIZE) -> Batch:
-    return Batch([Operation.RETRIEVE] * len(numbers), numbers, [size_bytes] * len(numbers))
+    return batch(Operation.RETRIEVE, *numbers, size_bytes=size_bytes)
+
+
+def batch(operation: Operation, *numbers: int, size_bytes: int = SIZE) -> Batch:
+    return Batch([operation] * len(numbers), numbers, [size_bytes] * len(numbers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +112,12 @@ def data_plane(
     clients: tuple[int, ...] = (0,),
     verify: str = "all",
     content: Content = CONTENT,
+    expected: Sequence[ExpectedLock] = (),
 ) -> TsmDataPlane:
     """A worker's data plane, ready for a phase."""
     plane = TsmBackend.in_worker(setting)
-    plane.set_phase(PhaseSetting(content, None, verify, (SIZE,), clients, [reads] if reads else ()))  # type: ignore[list-item]
+    numbers = [np.array(reads, dtype=np.int64)] if reads else []
+    plane.set_phase(PhaseSetting(content, None, verify, (SIZE,), clients, numbers, expected=expected))
     return plane
 
 

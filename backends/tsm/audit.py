@@ -1,0 +1,49 @@
+"""Looking at archived objects as an auditor does: whether each is there, whole, and kept as it was asked for.
+
+One idea: nothing that an earlier phase or run learnt is believed; id, class, date and hold are asked of the server for
+each object, and every byte is compared.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from time import monotonic_ns
+
+from backends.base import ExpectedLock
+from backends.tsm.api import ArchivedObject
+from backends.tsm.lock import LockRule
+from backends.tsm.query import ObjectQuery
+from backends.tsm.transactions import Failure
+from backends.tsm.transfer import Retrieved, Transfer
+
+
+class Audit:
+    """The audit of one client, in one thread at a time. ``expected`` is by rising number."""
+
+    def __init__(
+        self, query: ObjectQuery, transfer: Transfer, rule: LockRule, expected: Sequence[ExpectedLock]
+    ) -> None:
+        self._query = query
+        self._transfer = transfer
+        self._rule = rule
+        self._expected = expected
+        self._firsts = [each.first for each in expected]
+
+    def look_at(self, handle: int, number: int, size_bytes: int) -> Retrieved:
+        """Query object ``number``, retrieve it, and compare its bytes and its lock with what was asked for."""
+        answer = self._query.ask(handle, number)
+        if answer.found is None:
+            return Retrieved(number, 0, answer.sent_ns, answer.first_byte_ns, answer.done_ns, answer.failure)
+        one = self._transfer.retrieve_whole(handle, answer.found.id, number, size_bytes)
+        failure = one.failure or self._lock_failure(number, answer.found)
+        return replace(one, sent_ns=answer.sent_ns, done_ns=monotonic_ns(), failure=failure)
+
+    def _lock_failure(self, number: int, found: ArchivedObject) -> Failure | None:
+        at = bisect_right(self._firsts, number) - 1
+        if at < 0 or number > self._expected[at].last:
+            return None  # nobody said what it was locked with
+        expected = self._expected[at]
+        problem = self._rule.problem(found, expected.retention, expected.earliest, expected.latest)
+        return Failure(problem.status, problem.status.name.lower(), problem.words) if problem else None

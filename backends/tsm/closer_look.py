@@ -1,0 +1,41 @@
+"""A closer look at one object that an audit found wanting: at everything that the server has under its name.
+
+One idea: a name may have been archived more than once, and each is an object of its own; none of them hides another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from archiver.sizes import format_instant
+from backends.base import ExpectedLock
+from backends.tsm.api import ApiSession, ArchivedObject
+from backends.tsm.lock import LockRule
+from backends.tsm.query import archived_at
+from backends.tsm.transfer import Transfer
+
+OBJECTS_READ_MAX = 20  # of one name
+
+
+def look_closer(
+    session: ApiSession,
+    objects: Sequence[ArchivedObject],
+    transfer: Transfer,
+    number: int,
+    size_bytes: int,
+    rule: LockRule,
+    lock: ExpectedLock,
+) -> str:
+    """What each of the ``objects`` of the name of object ``number`` is."""
+    if not objects:
+        return "the server has no object of that name"
+    seen = []
+    for one in sorted(objects, key=archived_at)[:OBJECTS_READ_MAX]:
+        failure = transfer.retrieve_whole(session.handle, one.id, number, size_bytes).failure
+        problem = rule.problem(one, lock.retention, lock.earliest, lock.latest)
+        state = failure.message if failure else "intact"
+        kept = problem.words if problem else "kept as it was asked for"
+        archived = format_instant(one.archived - rule.zone_seconds)
+        seen.append(f"object {one.id}, archived at {archived}: {state}; {kept}")
+    more = [f"{len(objects) - len(seen):,} more of that name"] if len(objects) > len(seen) else []
+    return ". ".join([*seen, *more])

@@ -1,0 +1,84 @@
+"""What a server says of one object, asked for by its name.
+
+One idea: the query's structures are made once, and from object to object only a name changes in them. An application
+may have archived another object under the same name; the first is ours.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_void_p, cast, sizeof
+from dataclasses import dataclass
+from time import monotonic_ns
+
+from archiver.record import TSM_ERROR
+from backends.tsm import structures as abi
+from backends.tsm.api import RESPONSE_VERSION, ArchivedObject, Library, archived_object
+from backends.tsm.codes import Code, describe
+from backends.tsm.setting import WorkerSetting, high_level, low_level
+from backends.tsm.transactions import Failure, failure_of
+
+NO_SUCH_OBJECT = Failure(
+    TSM_ERROR + Code.ABORT_NO_MATCH,
+    describe(Code.ABORT_NO_MATCH),
+    "dsmGetNextQObj: the server has no such object",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One query as it went. ``found`` is None exactly where there is a failure."""
+
+    sent_ns: int
+    first_byte_ns: int
+    done_ns: int
+    found: ArchivedObject | None
+    failure: Failure | None
+
+
+class ObjectQuery:
+    """The query of one client, in one thread at a time."""
+
+    def __init__(self, library: Library, setting: WorkerSetting) -> None:
+        self._library = library
+        self._prefix = setting.prefix
+        self._name = abi.dsmObjName(fs=setting.space.encode(), objType=abi.DSM_OBJ_FILE)
+        self._query = abi.qryArchiveData(abi.qryArchiveDataVersion, ctypes.pointer(self._name), descr=b"*")
+        self._query.insDateUpperBound.year = self._query.expDateUpperBound.year = abi.DATE_PLUS_INFINITE
+        self._query_pointer = cast(ctypes.pointer(self._query), c_void_p)
+        self._response = abi.qryRespArchiveData(stVersion=RESPONSE_VERSION)
+        self._block = abi.DataBlk(stVersion=abi.DataBlkVersion, bufferLen=sizeof(self._response))
+        self._block.bufferPtr = ctypes.addressof(self._response)
+        self._block_ref = byref(self._block)
+
+    def ask(self, handle: int, number: int) -> Answer:
+        """Ask for object ``number``."""
+        functions, block = self._library.functions, self._block
+        self._name.hl = high_level(self._prefix, number).encode()
+        self._name.ll = low_level(number).encode()
+        found: list[ArchivedObject] = []
+        sent_ns = monotonic_ns()
+        first_byte_ns = 0
+        function, code = "dsmBeginQuery", functions.dsmBeginQuery(handle, abi.qtArchive, self._query_pointer)
+        if code == Code.OK:
+            function, code = "dsmGetNextQObj", Code.MORE_DATA
+            while code == Code.MORE_DATA:
+                block.numBytes = 0
+                code = functions.dsmGetNextQObj(handle, self._block_ref)
+                first_byte_ns = first_byte_ns or monotonic_ns()
+                if code == Code.MORE_DATA or (code == Code.FINISHED and block.numBytes):
+                    found.append(archived_object(self._response))
+            functions.dsmEndQuery(handle)
+        done_ns = monotonic_ns()
+        failure = None
+        if code not in (Code.FINISHED, Code.ABORT_NO_MATCH):
+            failure = failure_of(self._library, function, code)
+        elif not found:
+            failure = NO_SUCH_OBJECT
+        first = min(found, key=archived_at) if failure is None else None
+        return Answer(sent_ns, first_byte_ns or done_ns, done_ns, first, failure)
+
+
+def archived_at(one: ArchivedObject) -> tuple[int, int]:
+    """By what objects are sorted in the order in which they were archived."""
+    return one.archived, one.id

@@ -1,0 +1,160 @@
+"""One client's transactions: begun, filled object by object, voted for, and told as they went.
+
+One idea: a transaction is refused as a whole and only at its end, so what it came to is decided in one place, whatever
+it was filled with. Nothing here raises for a platform's answer: it is in what returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from ctypes import byref
+from dataclasses import dataclass
+from time import monotonic_ns
+
+from archiver.record import TSM_ERROR, Status
+from backends.tsm import structures as abi
+from backends.tsm.api import Library
+from backends.tsm.codes import Code, describe
+
+_NEED_A_NEW_TRANSACTION = (Code.NEEDTO_ENDTXN, Code.NEEDTO_ENDTXN_DEDUP_SIZE_EXCEEDED)
+
+# Puts one object (session handle, number, size) into the open transaction; the call that decided and its return code.
+Put = Callable[[int, int, int], tuple[str, int]]
+# Puts these objects into it with a single call.
+PutAll = Callable[[int, Sequence[int]], tuple[str, int]]
+Stopped = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why something did not succeed."""
+
+    status: int
+    reason: str
+    message: str
+    outcome_unknown: bool = False
+
+
+def failure_of(library: Library, function: str, code: int, *, outcome_unknown: bool = False) -> Failure:
+    """The failure that a return code, or the reason of a vote, stands for."""
+    status = Status.CONNECTION_LOST if code < 0 else TSM_ERROR + code
+    return Failure(status, describe(code), f"{function}: {library.message(code)}", outcome_unknown)
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One transaction as it went; ``sent_ns`` has the beginning of each of its objects."""
+
+    numbers: list[int]
+    sizes: list[int]
+    sent_ns: list[int]
+    began_ns: int = 0
+    voted_ns: int = 0
+    done_ns: int = 0
+    failure: Failure | None = None
+    session_over: bool = False  # the connection is lost, or no transaction can begin
+
+
+class Transactions:
+    """Transactions of one client, in one thread at a time, of at most ``objects_max`` objects."""
+
+    def __init__(self, library: Library, objects_max: int) -> None:
+        self._library = library
+        self._objects_max = objects_max
+        self._reason = abi.dsUint16_t()
+        self._reason_ref = byref(self._reason)
+
+    def each(
+        self, handle: int, numbers: Sequence[int], sizes: Sequence[int], put: Put, stopped: Stopped
+    ) -> list[Transaction]:
+        """Put objects, one by one, into transactions of as many as are allowed.
+
+        A transaction that was refused is no reason not to try the next; what comes after one that ends the session is
+        not tried.
+        """
+        done: list[Transaction] = []
+        at = 0
+        while at < len(numbers) and not stopped():
+            last = min(at + self._objects_max, len(numbers))
+            one = self._one(handle, numbers[at:last], sizes[at:last], put, stopped)
+            done.append(one)
+            at += len(one.numbers)
+            if one.session_over:
+                break
+        return done
+
+    def together(self, handle: int, numbers: Sequence[int], put_all: PutAll, stopped: Stopped) -> list[Transaction]:
+        """As ``each``, for what the API does to all objects of a transaction with a single call."""
+        done: list[Transaction] = []
+        at = 0
+        while at < len(numbers) and not stopped():
+            chunk = list(numbers[at : at + self._objects_max])
+            at += len(chunk)
+            one = Transaction(chunk, [0] * len(chunk), [], began_ns=monotonic_ns())
+            failed_in, code = "dsmBeginTxn", self._library.functions.dsmBeginTxn(handle)
+            if code:
+                del one.numbers[1:], one.sizes[1:]
+            one.sent_ns = [monotonic_ns()] * len(one.numbers)
+            if not code:
+                failed_in, code = put_all(handle, chunk)
+            self._finish(handle, one, failed_in, code, stopped=False)
+            done.append(one)
+            if one.session_over:
+                break
+        return done
+
+    def _one(
+        self, handle: int, numbers: Sequence[int], sizes: Sequence[int], put: Put, stopped: Stopped
+    ) -> Transaction:
+        """One transaction of as many of these objects as the server takes into it, at least one."""
+        one = Transaction([], [], [], began_ns=monotonic_ns())
+        code = self._library.functions.dsmBeginTxn(handle)
+        failed_in = "dsmBeginTxn" if code else ""
+        if code:
+            one.numbers.append(numbers[0])
+            one.sizes.append(sizes[0])
+            one.sent_ns.append(one.began_ns)
+        else:
+            for number, size_bytes in zip(numbers, sizes, strict=True):
+                if stopped():
+                    break
+                sent_ns = monotonic_ns()
+                failed_in, code = put(handle, number, size_bytes)
+                if code in _NEED_A_NEW_TRANSACTION and one.numbers:
+                    failed_in, code = "", 0
+                    break
+                one.numbers.append(number)
+                one.sizes.append(size_bytes)
+                one.sent_ns.append(sent_ns)
+                if code:
+                    break
+        self._finish(handle, one, failed_in, code, stopped())
+        return one
+
+    def _finish(self, handle: int, one: Transaction, failed_in: str, code: int, stopped: bool) -> None:
+        """Vote, and keep when, and what came of it."""
+        one.voted_ns = monotonic_ns()
+        one.failure = self._vote(handle, failed_in, code, stopped)
+        one.done_ns = monotonic_ns()
+        lost = one.failure is not None and one.failure.status == Status.CONNECTION_LOST
+        one.session_over = lost or (code != 0 and failed_in == "dsmBeginTxn")
+
+    def _vote(self, handle: int, failed_in: str, code: int, stopped: bool) -> Failure | None:
+        """Vote for the transaction unless it has failed; why it failed where it did."""
+        functions, reason, library = self._library.functions, self._reason, self._library
+        reason.value = 0
+        if code < 0:
+            return failure_of(library, failed_in, code)  # never voted for, so nothing of it is there
+        if (code and code != Code.WILL_ABORT) or stopped:
+            if failed_in != "dsmBeginTxn":
+                functions.dsmEndTxn(handle, abi.DSM_VOTE_ABORT, self._reason_ref)
+            return failure_of(library, failed_in or "dsmEndTxn", code or Code.ABORT_BY_CLIENT)
+        voted = functions.dsmEndTxn(handle, abi.DSM_VOTE_COMMIT, self._reason_ref)
+        if voted == Code.CHECK_REASON_CODE or (voted == Code.OK and reason.value):
+            return failure_of(library, "dsmEndTxn", reason.value or voted)
+        if voted:
+            # No answer to a vote for it: the transaction may be there or not, unless it was lost before.
+            return failure_of(library, "dsmEndTxn", voted, outcome_unknown=code != Code.WILL_ABORT)
+        if code:
+            return failure_of(library, failed_in, code, outcome_unknown=True)  # committed after all, but not all of it
+        return None

@@ -1,0 +1,322 @@
+"""Holds, releases, queries and deletions against a real store: what they leave there, and what the engine sees."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tsm_sessions import Row, Server, archived, batch, data_plane, of, reached, record_of_sessions, rows_of
+
+from archiver.assignment import Tally, TallyKey
+from archiver.folding import fold
+from archiver.record import TSM_ERROR, Operation, Recorder, Status
+from backends.embedded import process
+from backends.tsm import TsmBackend
+from backends.tsm.api import ArchivedObject
+from backends.tsm.codes import Code
+from backends.tsm.data_plane import TsmDataPlane
+
+OPEN, CLOSE, TRANSACTION = Operation.OPEN, Operation.CLOSE, Operation.TRANSACTION
+HOLD, RELEASE, QUERY, DELETE, REFUSED_DELETE, AUDIT = (
+    Operation.HOLD, Operation.RELEASE, Operation.QUERY, Operation.DELETE, Operation.REFUSED_DELETE, Operation.AUDIT,
+)  # fmt: skip
+LOCKED, EXPIRED = "STANDARD", "NONE"  # classes whose objects stay for five minutes, and for no time at all
+_runs = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with process.start(tmp_path_factory.mktemp("tsm") / "store") as store, reached(store, shim) as server:
+        yield server
+
+
+def with_objects(server: Server, count: int, management_class: str = LOCKED, limit: int | None = None) -> TsmBackend:
+    """A backend in a place of its own, with objects 0, 1, ..."""
+    name = f"run-life-{next(_runs)}"
+    backend, _ = server.prepared(name, management_class=management_class, objects_per_transaction=limit)
+    archived(backend, *range(count))
+    return backend
+
+
+def plane_of(backend: TsmBackend, *numbers: int) -> TsmDataPlane:
+    return data_plane(backend.worker_setting(), reads=numbers)
+
+
+def perform(backend: TsmBackend, operation: Operation, *numbers: int) -> Recorder:
+    return record_of_sessions(plane_of(backend, *numbers), batch(operation, *numbers))
+
+
+def on_server(backend: TsmBackend) -> dict[int, ArchivedObject]:
+    """What the server has, by number."""
+    location = backend._located()
+    with backend._session("look") as session:
+        found = session.archives(location.bucket, f"/{location.prefix}/*")
+        return {int(one.low_level[1:]): one for one in found}
+
+
+def held(backend: TsmBackend) -> list[int]:
+    return sorted(number for number, one in on_server(backend).items() if one.held)
+
+
+def transactions(rows: list[Row]) -> list[tuple[int, int]]:
+    """Of each: its status, and how many objects it had."""
+    found, objects = [], 0
+    for row in rows:
+        if row.operation == TRANSACTION:
+            found.append((row.status, objects))
+            objects = 0
+        elif row.operation > TRANSACTION:
+            objects += 1
+    return found
+
+
+def seen(record: Recorder) -> tuple[int, int, int, list[tuple[int, int]]]:
+    """What the engine makes of it: objects, their bytes, errors, and the ranges that were changed."""
+    tallies: dict[TallyKey, Tally] = {}
+    changed = fold(record, 0, 0, 0, tallies)
+    total = Tally()
+    for tally in tallies.values():
+        total.add(tally)
+    return total.objects, total.bytes, total.errors, changed
+
+
+# Holds and releases.
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(None, [5]), (2, [2, 2, 1]), (1, [1] * 5)])
+def test_objects_are_held_in_transactions_of_as_many_as_are_allowed(
+    server: Server, limit: int | None, sizes: list[int]
+) -> None:
+    backend = with_objects(server, 6, limit=limit)
+    record = perform(backend, HOLD, 0, 1, 2, 3, 4)
+    rows = rows_of(record)
+    assert (rows[0].operation, rows[-1].operation) == (OPEN, CLOSE)
+    assert transactions(rows) == [(Status.OK, size) for size in sizes]
+    assert [row.number for row in of(HOLD, rows)] == [0, 1, 2, 3, 4]
+    assert held(backend) == [0, 1, 2, 3, 4]
+    assert seen(record) == (5, 0, 0, [(0, 4)])  # no bytes of theirs moved
+
+
+def test_an_object_is_held_when_its_transactions_vote_is_answered(server: Server) -> None:
+    rows = rows_of(perform(with_objects(server, 3), HOLD, 0, 1, 2))
+    (transaction,) = of(TRANSACTION, rows)
+    assert {row.done_ns for row in of(HOLD, rows)} == {transaction.done_ns}
+    assert transaction.sent_ns <= of(HOLD, rows)[0].sent_ns < transaction.first_byte_ns < transaction.done_ns
+    assert all(row.due_ns <= row.sent_ns <= row.first_byte_ns <= row.done_ns for row in rows)
+
+
+def test_what_is_released_is_held_no_more(server: Server) -> None:
+    backend = with_objects(server, 4)
+    perform(backend, HOLD, 0, 1, 2, 3)
+    record = perform(backend, RELEASE, 1, 2)
+    assert held(backend) == [0, 3]
+    assert seen(record) == (2, 0, 0, [(1, 2)])
+
+
+def test_an_object_that_is_held_already_fails_its_transaction_and_no_other(server: Server) -> None:
+    backend = with_objects(server, 4, limit=2)
+    perform(backend, HOLD, 1)
+    record = perform(backend, HOLD, 0, 1, 2, 3)
+    refused = TSM_ERROR + Code.ABORT_OBJECT_ALREADY_HELD
+    assert transactions(rows_of(record)) == [(refused, 2), (Status.OK, 2)]
+    assert [row.status for row in of(HOLD, rows_of(record))] == [refused, refused, 0, 0]
+    (error,) = record.errors.values()
+    assert (error.operation, error.reason, error.count) == ("hold", "250 ABORT_OBJECT_ALREADY_HELD", 2)
+    assert held(backend) == [1, 2, 3]
+    assert seen(record) == (2, 0, 2, [(2, 3)])
+
+
+def test_what_is_not_held_cannot_be_released(server: Server) -> None:
+    backend = with_objects(server, 1)
+    (row,) = of(RELEASE, rows_of(perform(backend, RELEASE, 0)))
+    assert row.status > TSM_ERROR
+
+
+# Queries.
+
+
+def test_a_query_asks_for_one_object_after_another(server: Server) -> None:
+    backend = with_objects(server, 3)
+    record = perform(backend, QUERY, 2, 0, 1)
+    rows = rows_of(record)
+    assert [row.operation for row in rows] == [OPEN, QUERY, QUERY, QUERY, CLOSE]
+    assert [(row.number, row.status) for row in of(QUERY, rows)] == [(2, 0), (0, 0), (1, 0)]
+    assert all(row.due_ns <= row.sent_ns < row.first_byte_ns <= row.done_ns for row in of(QUERY, rows))
+    assert seen(record) == (3, 0, 0, [])
+
+
+def test_a_query_for_what_is_not_there_says_so_and_goes_on(server: Server) -> None:
+    record = perform(with_objects(server, 2), QUERY, 0, 7, 1)
+    assert [row.status for row in of(QUERY, rows_of(record))] == [0, TSM_ERROR + Code.ABORT_NO_MATCH, 0]
+    (error,) = record.errors.values()
+    assert (error.operation, error.reason) == ("query", "2 ABORT_NO_MATCH")
+    assert error.object_name.endswith("/000000000007")
+
+
+# Deletions that are to be refused.
+
+
+def test_a_refusal_is_the_success_and_every_object_has_its_own(server: Server) -> None:
+    backend = with_objects(server, 4)
+    record = perform(backend, REFUSED_DELETE, 0, 1, 2, 3)
+    rows = rows_of(record)
+    assert record.errors == {}
+    assert transactions(rows) == [(Status.OK, 1)] * 4
+    assert {row.status for row in of(REFUSED_DELETE, rows)} == {Status.OK}
+    assert all(row.due_ns <= row.sent_ns <= row.first_byte_ns <= row.done_ns for row in rows)
+    assert sorted(on_server(backend)) == [0, 1, 2, 3]
+    assert seen(record) == (4, 0, 0, [])
+
+
+def test_a_hold_refuses_what_has_expired(server: Server) -> None:
+    backend = with_objects(server, 2, EXPIRED)
+    perform(backend, HOLD, 0, 1)
+    record = perform(backend, REFUSED_DELETE, 0, 1)
+    assert seen(record)[:3] == (2, 0, 0)
+    assert sorted(on_server(backend)) == [0, 1]
+
+
+def test_a_server_that_lets_a_held_object_go_is_caught(server: Server) -> None:
+    backend = with_objects(server, 3, EXPIRED)
+    perform(backend, HOLD, 0, 1, 2)
+    perform(backend, RELEASE, 1)  # by somebody else: as if the server had forgotten the hold
+    record = perform(backend, REFUSED_DELETE, 0, 1, 2)
+    rows = of(REFUSED_DELETE, rows_of(record))
+    assert [row.status for row in rows] == [Status.OK, Status.DELETED_LOCKED, Status.OK]
+    (error,) = record.errors.values()
+    assert (error.operation, error.reason, error.count) == ("refused-delete", "deleted what was locked", 1)
+    assert error.object_name.endswith("/000000000001")
+    assert sorted(on_server(backend)) == [0, 2]
+    assert seen(record) == (2, 0, 1, [])
+
+
+def test_a_refusal_by_the_call_itself_is_as_good(server: Server) -> None:
+    backend = with_objects(server, 2)
+    plane = plane_of(backend, 0, 1)
+    plane._library.functions.dsmDeleteObj = lambda *_: Code.ABORT_DELETE_NOT_ALLOWED
+    assert seen(record_of_sessions(plane, batch(REFUSED_DELETE, 0, 1)))[:3] == (2, 0, 0)
+
+
+def test_a_refusal_for_another_reason_is_none(server: Server) -> None:
+    """Of a node that may not delete anything nothing is learnt about locks; nor of an object that is gone."""
+    backend = with_objects(server, 2, EXPIRED)
+    plane = plane_of(backend, 0, 1)
+    plane._library.functions.dsmDeleteObj = lambda *_: Code.ABORT_NODE_NOT_AUTHORIZED
+    rows = rows_of(record_of_sessions(plane, batch(REFUSED_DELETE, 0, 1)))
+    assert {row.status for row in of(REFUSED_DELETE, rows)} == {TSM_ERROR + Code.ABORT_NODE_NOT_AUTHORIZED}
+    perform(backend, DELETE, 0)
+    rows = rows_of(perform(backend, REFUSED_DELETE, 0))
+    assert [row.status for row in of(REFUSED_DELETE, rows)] == [TSM_ERROR + Code.ABORT_NO_MATCH]
+
+
+# Deletions.
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(None, [5]), (2, [2, 2, 1])])
+def test_what_has_expired_is_deleted_in_transactions_of_as_many_as_are_allowed(
+    server: Server, limit: int | None, sizes: list[int]
+) -> None:
+    backend = with_objects(server, 6, EXPIRED, limit=limit)
+    record = perform(backend, DELETE, 0, 1, 2, 3, 4)
+    rows = rows_of(record)
+    assert transactions(rows) == [(Status.OK, size) for size in sizes]
+    ends = {row.done_ns for row in of(TRANSACTION, rows)}
+    assert {row.done_ns for row in of(DELETE, rows)} == ends
+    assert all(later.due_ns >= earlier.sent_ns for earlier, later in itertools.pairwise(of(DELETE, rows)))
+    assert sorted(on_server(backend)) == [5]
+    assert seen(record) == (5, 0, 0, [(0, 4)])
+
+
+def test_an_object_that_is_kept_fails_its_transaction_and_no_other(server: Server) -> None:
+    backend = with_objects(server, 4, EXPIRED, limit=2)
+    perform(backend, HOLD, 1)
+    record = perform(backend, DELETE, 0, 1, 2, 3)
+    refused = TSM_ERROR + Code.ABORT_DELETE_NOT_ALLOWED
+    assert transactions(rows_of(record)) == [(refused, 2), (Status.OK, 2)]
+    assert sorted(on_server(backend)) == [0, 1]
+    assert seen(record) == (2, 0, 2, [(2, 3)])
+
+
+def test_nothing_is_deleted_before_its_expiry(server: Server) -> None:
+    backend = with_objects(server, 2)
+    record = perform(backend, DELETE, 0, 1)
+    (error,) = record.errors.values()
+    assert (error.operation, error.reason, error.count) == ("delete", "248 ABORT_DELETE_NOT_ALLOWED", 2)
+    assert sorted(on_server(backend)) == [0, 1]
+
+
+# What goes wrong in all of them.
+
+
+@pytest.mark.parametrize("operation", [HOLD, RELEASE, DELETE, REFUSED_DELETE])
+def test_an_object_whose_id_was_not_found_is_not_there(server: Server, operation: Operation) -> None:
+    backend = with_objects(server, 0)
+    record = perform(backend, operation, 9)
+    assert [(row.operation, row.status) for row in rows_of(record)[1:-1]] == [(operation, TSM_ERROR + 2)]
+    (error,) = record.errors.values()
+    assert (error.operation, error.reason) == (operation.label, "2 ABORT_NO_MATCH")
+
+
+@pytest.mark.parametrize(
+    ("operation", "call"),
+    [
+        (HOLD, "dsmRetentionEvent"),
+        (RELEASE, "dsmRetentionEvent"),
+        (DELETE, "dsmDeleteObj"),
+        (REFUSED_DELETE, "dsmDeleteObj"),
+        (QUERY, "dsmGetNextQObj"),
+        (QUERY, "dsmBeginQuery"),
+        (AUDIT, "dsmBeginQuery"),
+        (AUDIT, "dsmGetObj"),
+    ],
+)
+def test_a_connection_that_is_lost_ends_the_session(server: Server, operation: Operation, call: str) -> None:
+    plane = plane_of(with_objects(server, 3, limit=1), 0, 1, 2)
+    setattr(plane._library.functions, call, lambda *_: Code.TCPIP_FAILURE)
+    rows = rows_of(record_of_sessions(plane, batch(operation, 0, 1, 2)))
+    assert [(row.number, row.status, row.bytes) for row in of(operation, rows)] == [(0, Status.CONNECTION_LOST, 0)]
+
+
+@pytest.mark.parametrize("operation", [HOLD, RELEASE, DELETE, REFUSED_DELETE])
+def test_a_vote_whose_answer_never_came_may_have_counted(server: Server, operation: Operation) -> None:
+    plane = plane_of(with_objects(server, 1), 0)
+    plane._library.functions.dsmEndTxn = lambda *_: Code.TCPIP_FAILURE
+    record = record_of_sessions(plane, batch(operation, 0))
+    (error,) = record.errors.values()
+    assert (error.operation, error.count, error.outcomes_unknown) == (operation.label, 1, 1)
+
+
+@pytest.mark.parametrize("operation", [HOLD, RELEASE, DELETE, REFUSED_DELETE])
+def test_a_transaction_that_cannot_begin_ends_the_session(server: Server, operation: Operation) -> None:
+    plane = plane_of(with_objects(server, 3), 0, 1, 2)
+    plane._library.functions.dsmBeginTxn = lambda *_: Code.ABORT_NODE_NOT_AUTHORIZED
+    rows = rows_of(record_of_sessions(plane, batch(operation, 0, 1, 2)))
+    assert [(row.number, row.status) for row in of(operation, rows)] == [(0, TSM_ERROR + 36)]
+
+
+@pytest.mark.parametrize("operation", [HOLD, RELEASE, QUERY, DELETE, REFUSED_DELETE, AUDIT])
+def test_a_phase_that_is_being_cut_off_begins_nothing_more(server: Server, operation: Operation) -> None:
+    backend = with_objects(server, 2, EXPIRED)
+    plane = plane_of(backend, 0, 1)
+    plane._stopping.set()
+    rows = rows_of(record_of_sessions(plane, batch(operation, 0, 1)))
+    assert [row.operation for row in rows] == [OPEN, CLOSE]
+    assert sorted(on_server(backend)) == [0, 1]
+    assert held(backend) == []
+
+
+def test_operations_may_alternate_in_a_session(server: Server) -> None:
+    backend = with_objects(server, 2, EXPIRED)
+    record = record_of_sessions(
+        plane_of(backend, 0, 1),
+        batch(HOLD, 0),
+        batch(REFUSED_DELETE, 0),
+        batch(RELEASE, 0),
+        batch(DELETE, 0),
+        batch(QUERY, 0, 1),
+    )
+    objects = [(row.operation, row.status) for row in rows_of(record) if row.operation > TRANSACTION]
+    assert objects == [(HOLD, 0), (REFUSED_DELETE, 0), (RELEASE, 0), (DELETE, 0), (QUERY, TSM_ERROR + 2), (QUERY, 0)]
+    assert record.errors[QUERY, "2 ABORT_NO_MATCH"].count == 1
