@@ -6,6 +6,7 @@ between local processes, and anything else that can carry three calls will do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from archiver.histogram import Histogram
 from archiver.record import ErrorKind
 from archiver.retention import DateMaker
+from backends.base import ExpectedLock
 from scenarios.model import Phase
 
 INTERVAL_NS = 250_000_000  # the grain of the time line, and of the measured window of several clients
@@ -25,7 +27,7 @@ INTERVAL_NS = 250_000_000  # the grain of the time line, and of the measured win
 class ClientAssignment:
     """One client of a worker: which workload, and which object numbers it may use.
 
-    ``numbers`` is (first, last + 1) for archiving; the numbers themselves, in the order to read them, for retrieving.
+    ``numbers`` is (first, last + 1) for archiving; for all else the numbers themselves, in order.
     """
 
     client: int
@@ -46,6 +48,7 @@ class Assignment:
     dates: DateMaker | None
     verify: str
     op_log: Path | None = None  # the file for this worker's operations in this phase
+    expected: Sequence[ExpectedLock] = ()  # for an audit: what the objects were locked with
 
 
 @dataclass(slots=True)
@@ -84,12 +87,15 @@ class TallyKey(NamedTuple):
 class IntervalReport:
     """What happened in a worker since its last report.
 
-    ``archived`` are (workload, first, last) ranges of object numbers that the platform acknowledged.
+    ``changed`` are (workload, first, last) ranges of object numbers of which the platform acknowledged that they were
+    archived, extended, held, released or deleted; ``findings`` what an audit found: (object number, status), INCOMPLETE
+    where it could not even ask.
     """
 
     tallies: dict[TallyKey, Tally]
-    archived: list[tuple[int, int, int]]
+    changed: list[tuple[int, int, int]]
     errors: list[ErrorKind]
+    findings: list[tuple[int, int]] = field(default_factory=list)
 
 
 class CpuSample(NamedTuple):

@@ -13,11 +13,21 @@ Windows repeat every WINDOWS objects: a platform that deduplicates would see the
 from __future__ import annotations
 
 import hashlib
+from enum import StrEnum
 
 LAST_BLOCK_BYTES = 64
 WINDOWS = 64
 WINDOW_STRIDE_BYTES = 4099
 GENERATOR = "shake-256/window-64x4099/1"
+
+
+class Checksum(StrEnum):
+    """Sent with an object, so that the platform can check what it got."""
+
+    CRC32C = "crc32c"
+    CRC64NVME = "crc64nvme"
+    MD5 = "md5"
+    NONE = "none"
 
 
 class Content:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from archiver.assignment import (
 )
 from archiver.bottleneck import judge
 from archiver.histogram import Histogram
+from archiver.numbers import LockedTimes, ObjectNumbers
 from archiver.processes import WorkerProcesses
 from archiver.record import ErrorKind
 from archiver.retention import DateMaker, Retention
@@ -78,6 +80,7 @@ class PhaseOutcome:
     intervals: list[IntervalRow]
     histograms: list[HistogramRow]
     archived: list[tuple[int, int, int]]  # object bytes, first and last number
+    changed: list[tuple[str, int, int, int]]  # extended, held, released, deleted: operation, object bytes, first, last
     errors: list[FirstError]
     archives_unknown: int  # failures after which the platform may hold the object all the same
     gave_up: str | None
@@ -102,39 +105,6 @@ class PhaseOutcome:
         return self.archives_unknown + max(0, sum(row.attempts for row in rows) - tried)
 
 
-class ObjectNumbers:
-    """Numbers for objects to archive, and the numbers of those archived so far, by size."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self._next = 0
-        self._archived: dict[int, list[tuple[int, int]]] = {}
-
-    def fresh(self, count: int) -> tuple[int, int]:
-        """``count`` numbers never used before, as (first, last + 1)."""
-        first = self._next
-        self._next += count
-        return first, self._next
-
-    def keep(self, object_bytes: int, ranges: Sequence[tuple[int, int]]) -> None:
-        """These were archived."""
-        self._archived.setdefault(object_bytes, []).extend(ranges)
-
-    def sample(self, object_bytes: int, count: int, position: int) -> NDArray[np.int64]:
-        """Up to ``count`` archived objects of one size in random order, each once; the order follows the seed."""
-        ranges = self._archived.get(object_bytes, [])
-        if not ranges:
-            return np.empty(0, dtype=np.int64)
-        firsts = np.array([first for first, _ in ranges], dtype=np.int64)
-        sizes = np.array([last - first + 1 for first, last in ranges], dtype=np.int64)
-        starts = np.cumsum(sizes) - sizes
-        generator = np.random.Generator(np.random.PCG64([self._seed, position]))
-        total = int(sizes.sum())
-        chosen = generator.permutation(total)[:count]
-        which = np.searchsorted(starts, chosen, side="right") - 1
-        return firsts[which] + (chosen - starts[which])
-
-
 class Coordinator:
     """Runs phases on worker processes."""
 
@@ -151,15 +121,19 @@ class Coordinator:
         dates: DateMaker | None,
         on_report: Callable[[IntervalReport], None],
         fill: Fill,
+        server_now: float = 0.0,
     ) -> PhaseOutcome:
-        """Carry out one phase. Raises RunFailed when a worker dies; ``on_report`` has then seen all it had reported."""
+        """Carry out one phase; ``server_now`` is the platform's clock, by which things expire.
+
+        Raises RunFailed when a worker dies; ``on_report`` has then seen all it had reported.
+        """
         merge = _Merge(phase)
 
         def take(report: IntervalReport) -> None:
             merge.take(report)
             on_report(report)
 
-        assignments = self._assign(phase, numbers, dates)
+        assignments = self._assign(phase, numbers, dates, server_now)
         started_at, start_ns = time.time(), 0
 
         def start() -> int:
@@ -181,6 +155,7 @@ class Coordinator:
             intervals=merge.interval_rows(window),
             histograms=[],
             archived=merge.archived_ranges(),
+            changed=merge.changed(),
             errors=merge.first_errors(),
             archives_unknown=merge.archives_unknown(),
             gave_up=next((report.gave_up for report in reports if report.gave_up), _nothing_to_do(assignments)),
@@ -208,7 +183,9 @@ class Coordinator:
             outcome.histograms += [_histogram_row(workload.name, name, h) for name, h in tally.histograms.items()]
         return outcome
 
-    def _assign(self, phase: Phase, numbers: ObjectNumbers, dates: DateMaker | None) -> list[Assignment]:
+    def _assign(
+        self, phase: Phase, numbers: ObjectNumbers, dates: DateMaker | None, server_now: float
+    ) -> list[Assignment]:
         """Give every client its share of object numbers, and spread clients over the workers."""
         clients: list[ClientAssignment] = []
         for index, workload in enumerate(phase.workloads):
@@ -218,7 +195,9 @@ class Coordinator:
                     numbers.fresh(share) for _ in range(workload.clients)
                 ]
             else:
-                pool = numbers.sample(workload.object_bytes, share * workload.clients, phase.position)
+                wanted = share * workload.clients
+                times = LockedTimes.of_phase(server_now, phase.stop.seconds_max, dates)
+                pool = numbers.sample(workload.object_bytes, wanted, phase.position, workload.operation, times)
                 each = len(pool) // workload.clients
                 mine = [pool[i * each : (i + 1) * each] for i in range(workload.clients)]
             clients += [ClientAssignment(len(clients) + i, index, part) for i, part in enumerate(mine)]
@@ -256,9 +235,10 @@ class Coordinator:
         client: ClientUsage,
     ) -> Result:
         setting = self._setting
+        retention = setting.retention.locked_by(workload.lock, workload.retain_for_seconds)
         histograms = tally.histograms
         verdict = judge(client, usage, shares_host=setting.server.shares_host)
-        archives = workload.operation == "archive"
+        archives, retrieves = workload.operation == "archive", workload.operation == "retrieve"
         per_transaction = setting.objects_per_transaction_max if archives else None
 
         def latency(quantity: str) -> Any:
@@ -275,12 +255,12 @@ class Coordinator:
             position=phase.position,
             session_kind=setting.session_kind,
             session_open=setting.session_open,
-            temperature=None if archives else "unknown",
-            checksum=setting.checksum,
+            temperature="unknown" if retrieves else None,
+            checksum=workload.checksum or setting.checksum,
             payload_signing=setting.payload_signing,
-            retention_mode=setting.retention.mode.value,
-            legal_hold=setting.retention.legal_hold,
-            verified="none" if archives else setting.verify,
+            retention_mode=retention.mode.value,
+            legal_hold=retention.legal_hold,
+            verified=setting.verify if retrieves else "none",
             sessions=tally.sessions,
             objects=tally.objects,
             bytes=tally.bytes,
@@ -313,6 +293,9 @@ class Coordinator:
             transaction_commit_ms=latency("transaction_commit"),
             utilisations=verdict.utilisations,
             confidence=verdict.confidence,
+            variant=workload.variant,
+            lock=workload.lock.value if workload.lock is not None else None,
+            lock_ms=latency("lock"),
         )
 
 
@@ -342,7 +325,7 @@ class _Merge:
         self._phase = phase
         self._tallies: dict[TallyKey, Tally] = {}
         self._errors: dict[tuple[str, str], ErrorKind] = {}
-        self._archived: list[tuple[int, int, int]] = []
+        self._changed: list[tuple[int, int, int]] = []
 
     def take(self, report: IntervalReport) -> None:
         for key, tally in report.tallies.items():
@@ -352,7 +335,7 @@ class _Merge:
             if known is not error:
                 known.count += error.count
                 known.outcomes_unknown += error.outcomes_unknown
-        self._archived += report.archived
+        self._changed += report.changed
 
     def window(self, reports: Sequence[PhaseReport], start_ns: int) -> Window:
         """The time that counts: all workers' warm-up is over, and no client has run out of its share."""
@@ -397,13 +380,20 @@ class _Merge:
     def archived_ranges(self) -> list[tuple[int, int, int]]:
         """(object bytes, first, last) in order, neighbours joined."""
         joined: list[tuple[int, int, int]] = []
-        for workload, first, last in sorted(self._archived):
+        for workload, first, last in sorted(self._changed):
+            if self._phase.workloads[workload].operation != "archive":
+                continue
             size = self._phase.workloads[workload].object_bytes
             if joined and joined[-1][0] == size and joined[-1][2] + 1 == first:
                 joined[-1] = (size, joined[-1][1], last)
             else:
                 joined.append((size, first, last))
         return joined
+
+    def changed(self) -> list[tuple[str, int, int, int]]:
+        """(operation, object bytes, first, last) of what was extended, held, released or deleted."""
+        ranges = ((self._phase.workloads[workload], first, last) for workload, first, last in self._changed)
+        return [(w.operation, w.object_bytes, first, last) for w, first, last in ranges if w.operation != "archive"]
 
     def first_errors(self) -> list[FirstError]:
         return [
@@ -417,20 +407,32 @@ class _Merge:
 
 def _work(phase: Phase, tallies: Sequence[Tally]) -> Work:
     """What was done in the measured time, over all workloads."""
-    moved = {"archive": 0, "retrieve": 0}
+    moved = Counter[str]()
     for workload, tally in zip(phase.workloads, tallies, strict=True):
         moved[workload.operation] += tally.bytes
     return Work(sum(tally.objects for tally in tallies), moved["archive"], moved["retrieve"])
 
 
 def _nothing_to_do(assignments: Sequence[Assignment]) -> str | None:
-    """Why a phase could do nothing: its sessions were to retrieve what was never archived."""
+    """Why a phase could do nothing: its sessions were for objects that are not there."""
     for assignment in assignments:
         for client in assignment.clients:
             workload = assignment.phase.workloads[client.workload]
             if not isinstance(client.numbers, tuple) and len(client.numbers) < workload.objects_per_session:
-                return "too few objects of this size were archived to retrieve one session of them"
+                return _TOO_FEW.get(workload.operation, "too few objects of this size were archived for one session")
     return None
+
+
+_TOO_FEW = {
+    "release": "too few objects of this size are under a hold for one session; a hold sweep comes before it",
+    "delete": "too few objects of this size have expired for one session; an archive sweep with a short retain_for "
+    "comes before it",
+    "extend": "too few objects of this size have a lock that outlasts the phase and ends before the new date for one "
+    "session; --retain-for locks them longer",
+    "query": "too few objects of this size have a lock for one session",
+    "refused-delete": "too few objects of this size are locked for as long as the phase may take; --retain-for locks "
+    "them longer",
+}
 
 
 def _measured_counts(workload: str, rows: Sequence[IntervalRow]) -> list[int]:

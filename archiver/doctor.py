@@ -11,9 +11,10 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
-from archiver.coordinator import Coordinator, Fill, ObjectNumbers, RunSetting
+from archiver.coordinator import Coordinator, Fill, RunSetting
+from archiver.numbers import Kept, ObjectNumbers
 from archiver.processes import WorkerProcesses
 from archiver.retention import DateMaker, Retention
 from archiver.sampler import ResourceSampler
@@ -25,6 +26,7 @@ from scenarios.model import OperationName, Phase, StopRule, Workload
 OBJECT_SIZES_BYTES = (8192, 1 << 20)
 CLIENTS = 16
 OBJECTS_PER_SESSION = 100
+OPERATIONS: tuple[OperationName, ...] = ("archive", "retrieve")
 _OBJECTS_PER_SECOND_MAX = 3_000_000  # more than any machine reaches: bounds the object numbers to prepare
 
 
@@ -45,7 +47,7 @@ def ceilings(seconds: float) -> Iterator[Ceiling]:
     try:
         for limit in ("engine", "wire"):
             for size_bytes in OBJECT_SIZES_BYTES:
-                for operation in get_args(OperationName):
+                for operation in OPERATIONS:
                     with ExitStack() as stack:
                         backend, setting = "null", None
                         if limit == "wire":
@@ -75,7 +77,7 @@ def _measure(coordinator: Coordinator, operation: OperationName, size_bytes: int
     )
     phase = Phase("ceiling", 1, 1, (workload,), stop)
     numbers = ObjectNumbers(seed=1)
-    numbers.keep(size_bytes, [(0, phase.objects_max(workload) - 1)])
+    numbers.keep(Kept(size_bytes, 0, phase.objects_max(workload) - 1))
     dates = DateMaker(Retention(), time.time() + 7200)
     outcome = coordinator.run_phase(phase, numbers, dates, lambda report: None, Fill())
     return outcome.results[0]

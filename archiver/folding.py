@@ -14,12 +14,15 @@ from archiver.histogram import Histogram, part_of
 from archiver.record import PLATFORM_ERROR, Operation, Recorder, Status
 
 _Column = NDArray[np.int64]
+_PARTS = (Operation.SESSION, Operation.TRANSACTION, Operation.LOCK)  # of what has rows of its own
+_CHANGES = (Operation.ARCHIVE, Operation.EXTEND, Operation.HOLD, Operation.RELEASE, Operation.DELETE)
 
 
 def fold(
     record: Recorder, workload: int, start_ns: int, warm_up_ns: int, tallies: dict[TallyKey, Tally]
 ) -> list[tuple[int, int]]:
-    """Add the rows not folded before to ``tallies``; returns the ranges of object numbers archived.
+    """Add the rows not folded before to ``tallies``; returns the ranges of object numbers that were changed: archived,
+    extended, held, released or deleted.
 
     Rows that ended before ``warm_up_ns`` are warm-up.
     """
@@ -34,12 +37,12 @@ def fold(
     operation, status, done_ns = columns["operation"], columns["status"], columns["done_ns"]
     interval = (done_ns - start_ns) // INTERVAL_NS
     good = status == Status.OK
-    archived = _ranges(columns["number"][(operation == Operation.ARCHIVE) & good])
+    changed = _ranges(columns["number"][np.isin(operation, _CHANGES) & good])
     warm_up = done_ns < warm_up_ns
     for index, is_warm_up in sorted(set(zip(interval.tolist(), warm_up.tolist(), strict=True))):
         tally = tallies.setdefault(TallyKey(index, workload, is_warm_up), Tally())
         _add(tally, columns, (interval == index) & (warm_up == is_warm_up), good)
-    return archived
+    return changed
 
 
 def _add(tally: Tally, columns: dict[str, _Column], here: NDArray[np.bool_], good: NDArray[np.bool_]) -> None:
@@ -54,14 +57,15 @@ def _add(tally: Tally, columns: dict[str, _Column], here: NDArray[np.bool_], goo
     # Requests that the platform answered with an error: the final answer, and those before it that were retried.
     refused = here & is_object & (columns["status"] >= PLATFORM_ERROR)
     tally.refusals += int((columns["attempts"][here & is_object] - 1).sum()) + int(refused.sum())
-    # A session or a transaction that failed did so because of its opening or its objects, which have rows of their own;
+    # A session, a transaction or a lock that failed did so in its opening or its objects, which have rows of their own;
     # only a session that was cut short between objects is an error by itself.
-    failed = here & ~good & (operation != Operation.SESSION) & (operation != Operation.TRANSACTION)
+    failed = here & ~good & ~np.isin(operation, _PARTS)
     cut_short = here & (operation == Operation.SESSION) & (columns["status"] == Status.INCOMPLETE)
     tally.errors += int(failed.sum()) + int(cut_short.sum())
     opened = here & good & (operation == Operation.OPEN)
     closed = here & good & (operation == Operation.CLOSE)
     committed = here & good & (operation == Operation.TRANSACTION)
+    locked = here & good & (operation == Operation.LOCK)
     for quantity, rows, since, until in (
         ("session_service", sessions, "sent_ns", "done_ns"),
         ("session_response", sessions, "due_ns", "done_ns"),
@@ -70,6 +74,7 @@ def _add(tally: Tally, columns: dict[str, _Column], here: NDArray[np.bool_], goo
         ("object_service", objects, "sent_ns", "done_ns"),
         ("object_response", objects, "due_ns", "done_ns"),
         ("first_byte", objects, "sent_ns", "first_byte_ns"),
+        ("lock", locked, "sent_ns", "done_ns"),
         ("transaction_send", committed, "sent_ns", "first_byte_ns"),
         ("transaction_commit", committed, "first_byte_ns", "done_ns"),
     ):

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from archiver.errors import ResultsError, RunFailed
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,69 +39,168 @@ class Placement:
     bytes_max: int
     objects: int | None = None
     bytes: int | None = None
+    id: int | None = field(default=None, compare=False)  # of the row; the ledger's own
+    content_seed: int | None = None  # from which content is made again; None: not made by object numbers
+    first_number: int = 0  # objects have numbers from here on, fewer than ``objects_max`` of them
+    earliest_retain_until: float | None = None  # no object's lock ends before; None: no date
+    written_at: float = field(default=0.0, compare=False)  # epoch seconds
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRange:
+    """Objects of one size that a platform acknowledged, by the numbers that their names are made of."""
+
+    object_bytes: int
+    first: int
+    last: int
 
 
 class Ledger:
     """The open ledger. Every write is durable when the call returns (SQLite, full sync)."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        # Threads may write in turn: SQLite's own lock is on for every call.
-        self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Threads may write in turn: SQLite's own lock is on for every call.
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            raise ResultsError(
+                f"{path}, the record of what is locked, cannot be opened: {error}; make its folder yours to write, or "
+                "name another home with ARCHIVER_HOME"
+            ) from error
         self._db.row_factory = sqlite3.Row
+        try:
+            self._make_current()
+        except ResultsError:
+            self._db.close()
+            raise
+
+    def _make_current(self) -> None:
+        """Make the tables, or bring those of an earlier version up to date, all of it or nothing."""
         try:
             self._db.execute("PRAGMA synchronous = FULL")
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if version > _VERSION:
-                self._db.close()
-                raise ResultsError(f"{path} was written by a newer Archiver (ledger version {version}); upgrade")
-            if version == 0:
-                self._db.executescript(files("archiver").joinpath("ledger.sql").read_text())
-                self._db.execute(f"PRAGMA user_version = {_VERSION}")
-        except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise ResultsError(
-                f"{path}, the record of what is locked, cannot be read: {error}; restore it from a copy, or move it "
-                "away and list the buckets by hand before you remove anything"
-            ) from error
+            if version < _VERSION:
+                changes = _FROM_VERSION_1 if version == 1 else ""
+                tables = files("archiver").joinpath("ledger.sql").read_text()
+                self._db.executescript(
+                    f"BEGIN IMMEDIATE; {changes}\n{tables}\nPRAGMA user_version = {_VERSION}; COMMIT"
+                )
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
+        if version > _VERSION:
+            raise ResultsError(f"{self._path} was written by a newer Archiver (ledger version {version}); upgrade")
 
     def open_placement(self, placement: Placement) -> int:
         """Commit the bound of what a phase may leave behind; returns the row's id."""
         row = {**asdict(placement), "written_at": time.time()}
+        del row["id"]
         columns, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
         cursor = self._write(f"INSERT INTO placement ({columns}) VALUES ({marks})", row)
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
-    def close_placement(self, row_id: int, objects: int, size_bytes: int) -> None:
-        """Replace the bound by what the phase really left."""
-        self._write("UPDATE placement SET objects = ?, bytes = ? WHERE id = ?", (objects, size_bytes, row_id))
+    def close_placement(
+        self,
+        row_id: int,
+        objects: int,
+        size_bytes: int,
+        ranges: Sequence[NumberRange] = (),
+        latest_retain_until: float | None = None,
+    ) -> None:
+        """Replace the bound by what the phase really left; ``ranges`` name what was acknowledged of it, and
+        ``latest_retain_until`` is the latest date that was asked for, where it is known better than before."""
+        with self._db:
+            self._write("BEGIN IMMEDIATE")
+            # What a phase ends with is there, whatever a clean-up removed while it was under way.
+            self._write(
+                "UPDATE placement SET objects = ?, bytes = ?, removed_at = NULL, "
+                "latest_retain_until = min(latest_retain_until, coalesce(?, latest_retain_until)) WHERE id = ?",
+                (objects, size_bytes, latest_retain_until, row_id),
+            )
+            for each in ranges:
+                values = (row_id, each.object_bytes, each.first, each.last)
+                self._write("INSERT INTO object_range VALUES (?, ?, ?, ?)", values)
 
-    def placements(self, run: str) -> list[Placement]:
-        """What one run has out there and is not yet removed."""
-        rows = self._db.execute("SELECT * FROM placement WHERE run = ? AND removed_at IS NULL ORDER BY id", (run,))
+    def ranges(self, row_id: int) -> list[NumberRange]:
+        """What the platform acknowledged of one placement."""
+        rows = self._read(
+            "SELECT object_bytes, first, last FROM object_range WHERE placement = ? ORDER BY first", (row_id,)
+        )
+        return [NumberRange(*row) for row in rows]
+
+    def placements(self, run: str | None = None) -> list[Placement]:
+        """What one run, or all of them, has out there and is not yet removed, in the order of writing."""
+        rows = self._read(
+            "SELECT * FROM placement WHERE removed_at IS NULL AND (run = ?1 OR ?1 IS NULL) ORDER BY id", (run,)
+        )
         flags = ("bucket_created", "legal_hold")
-        names = [field.name for field in fields(Placement)]
+        names = [each.name for each in fields(Placement)]
         return [_placement({name: bool(row[name]) if name in flags else row[name] for name in names}) for row in rows]
+
+    def strengthen(self, run: str, *, until: float | None = None, legal_hold: bool = False) -> None:
+        """Before the locks of a run's objects are extended, or held: the ledger knows it first."""
+        self._write(
+            "UPDATE placement SET latest_retain_until = max(coalesce(latest_retain_until, ?1), coalesce(?1, "
+            "latest_retain_until)), legal_hold = max(legal_hold, ?2) WHERE run = ?3 AND removed_at IS NULL "
+            "AND coalesce(objects, objects_max) > 0",
+            (until, legal_hold, run),
+        )
 
     def latest_run(self) -> str | None:
         """The last run that still has something out there."""
-        row = self._db.execute("SELECT run FROM placement WHERE removed_at IS NULL ORDER BY id DESC LIMIT 1").fetchone()
-        return None if row is None else str(row["run"])
+        rows = self._read("SELECT run FROM placement WHERE removed_at IS NULL ORDER BY id DESC LIMIT 1")
+        return str(rows[0]["run"]) if rows else None
 
     def knows(self, run: str) -> bool:
         """True when the ledger ever had a row of this run."""
-        return self._db.execute("SELECT 1 FROM placement WHERE run = ? LIMIT 1", (run,)).fetchone() is not None
+        return bool(self._read("SELECT 1 FROM placement WHERE run = ? LIMIT 1", (run,)))
 
     def mark_removed(self, run: str, bucket: str) -> None:
         """All that this run put into a bucket is gone."""
         self._write("UPDATE placement SET removed_at = ? WHERE run = ? AND bucket = ?", (time.time(), run, bucket))
 
+    def mark_rows_removed(self, row_ids: Sequence[int]) -> None:
+        """All that these rows stand for is gone; what was written since they were read stays known."""
+        with self._db:
+            self._write("BEGIN IMMEDIATE")
+            for row_id in row_ids:
+                self._write("UPDATE placement SET removed_at = ? WHERE id = ?", (time.time(), row_id))
+
+    def check_writable(self) -> None:
+        """Before anything is removed, for what is gone has to be noted. Raises ResultsError."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")  # a page, and so a journal, has to be written
+        except sqlite3.Error as error:
+            raise ResultsError(
+                f"{self._path}, the record of what is locked, cannot be written: {error}; nothing was removed"
+            ) from error
+        finally:
+            self._db.rollback()
+
     def close(self) -> None:
         self._db.close()
 
-    def _write(self, statement: str, values: dict[str, Any] | tuple[Any, ...]) -> sqlite3.Cursor:
+    def _read(self, statement: str, values: tuple[Any, ...] = ()) -> list[sqlite3.Row]:
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: sqlite3.Error) -> ResultsError:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
+            return ResultsError(
+                f"{self._path}, the record of what is locked, was written by an older Archiver, and it cannot be "
+                f"brought up to date: {error}; make it yours to write"
+            )
+        return ResultsError(
+            f"{self._path}, the record of what is locked, cannot be read: {error}; restore it from a copy, or move it "
+            "away and list the buckets by hand before you remove anything"
+        )
+
+    def _write(self, statement: str, values: dict[str, Any] | tuple[Any, ...] = ()) -> sqlite3.Cursor:
         try:
             return self._db.execute(statement, values)
         except sqlite3.Error as error:
@@ -108,6 +208,13 @@ class Ledger:
                 f"{self._path}, the record of what is locked, cannot be written: {error}; nothing is archived that "
                 "it does not know of"
             ) from error
+
+
+_FROM_VERSION_1 = """
+ALTER TABLE placement ADD COLUMN content_seed INTEGER;
+ALTER TABLE placement ADD COLUMN first_number INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE placement ADD COLUMN earliest_retain_until REAL;
+"""
 
 
 def _placement(values: dict[str, Any]) -> Placement:

@@ -1,6 +1,6 @@
 -- The ledger: what this tester has put where, and until when it cannot be deleted. One file over all runs, so that
 -- losing a run's folder never loses the record of what is locked.
--- Versions: 1 (PRAGMA user_version) first form.
+-- Versions (PRAGMA user_version): 1 first form; 2 the numbers of objects, the seed of their content, the earliest date.
 
 CREATE TABLE IF NOT EXISTS placement (
     id                INTEGER PRIMARY KEY,
@@ -21,6 +21,18 @@ CREATE TABLE IF NOT EXISTS placement (
     objects           INTEGER,           -- exact, when the phase ended; NULL: it never did, list the prefix
     bytes             INTEGER,
     written_at        REAL NOT NULL,     -- epoch seconds
-    removed_at        REAL               -- epoch seconds; NULL: still there as far as we know
+    removed_at        REAL,              -- epoch seconds; NULL: still there as far as we know
+    content_seed      INTEGER,           -- content is made again from this; NULL: objects have no numbers
+    first_number      INTEGER NOT NULL DEFAULT 0, -- names are numbers from here on, fewer than objects_max of them
+    earliest_retain_until REAL           -- epoch seconds: no object's lock ends before; NULL: no date
 );
 CREATE INDEX IF NOT EXISTS placement_run ON placement (run);
+
+-- Which objects of a placement were acknowledged: a session's numbers follow each other, so a million take kilobytes.
+CREATE TABLE IF NOT EXISTS object_range (
+    placement    INTEGER NOT NULL REFERENCES placement,
+    object_bytes INTEGER NOT NULL,
+    first        INTEGER NOT NULL,
+    last         INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS object_range_placement ON object_range (placement);

@@ -46,7 +46,7 @@ SCHEMA = pa.schema(
     ],
     metadata={"archiver_op_log_version": str(VERSION)},
 )
-_OPERATIONS = pa.array([operation.name.lower() for operation in Operation])
+_OPERATIONS = pa.array([operation.label for operation in Operation])
 
 
 class OpLog:

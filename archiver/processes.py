@@ -17,7 +17,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from archiver.assignment import Assignment, IntervalReport, PhaseReport
-from archiver.errors import RunFailed
+from archiver.errors import ArchiverError, RunFailed
 from archiver.worker import run_phase
 
 
@@ -85,8 +85,10 @@ def worker_main(pipe: Connection[Any, Any], cores: Sequence[int]) -> None:
             pipe.send(run_phase(assignment, PipeChannel(pipe)))
         except (EOFError, BrokenPipeError):
             return
+        except ArchiverError as error:  # says by itself what happened and what to do
+            pipe.send(_Crashed(str(error)))
         except Exception:  # noqa: BLE001 - whatever it was, the coordinator must hear of it
-            pipe.send(_Crashed(traceback.format_exc(limit=-4)))
+            pipe.send(_Crashed(f"a worker failed:\n{traceback.format_exc(limit=-4)}"))
 
 
 class WorkerProcesses:
@@ -105,6 +107,9 @@ class WorkerProcesses:
             theirs.close()
             self._processes.append(process)
             self._pipes.append(ours)
+
+    def __len__(self) -> int:
+        return len(self._pipes)
 
     def run(
         self,
@@ -142,7 +147,7 @@ class WorkerProcesses:
                         done.append(message)
                         del busy[pipe]
                     elif isinstance(message, _Crashed):
-                        failure = failure or f"a worker failed:\n{message.text}"
+                        failure = failure or message.text
                         del busy[pipe]
                         self._tell(busy, _Stop())
         except KeyboardInterrupt:

@@ -13,17 +13,31 @@ from enum import IntEnum
 
 
 class Operation(IntEnum):
-    """What a row timed. OPEN, CLOSE, SESSION and TRANSACTION are a session's own; from ARCHIVE on they are objects.
+    """What a row timed. Those before ARCHIVE are a session's own; from ARCHIVE on they are objects.
 
     A TRANSACTION is sent when it began, has its first byte when its vote was sent, and is done when that was answered.
+    A LOCK is a request of its own that locks an object just archived; the ARCHIVE row has its time in it.
     """
 
     OPEN = 0
     CLOSE = 1
     SESSION = 2
     TRANSACTION = 3
-    ARCHIVE = 4
-    RETRIEVE = 5
+    LOCK = 4
+    ARCHIVE = 5
+    RETRIEVE = 6
+    EXTEND = 7  # give a later date
+    HOLD = 8
+    RELEASE = 9
+    QUERY = 10  # read the lock
+    REFUSED_DELETE = 11  # try to delete what is locked: the refusal is the success
+    DELETE = 12  # of what has expired
+    AUDIT = 13  # retrieve, and compare content and lock with what was asked for
+
+    @property
+    def label(self) -> str:
+        """As scenarios and results write it: refused-delete."""
+        return self.name.lower().replace("_", "-")
 
 
 class Status(IntEnum):
@@ -39,6 +53,10 @@ class Status(IntEnum):
     PROTOCOL_ERROR = 7
     DAMAGED = 8
     INCOMPLETE = 9  # a session that ended before all its objects were tried
+    UNLOCKED = 10  # whole, but without the lock or the hold it was archived with
+    WEAKER = 11  # its lock ends earlier, or can be bypassed
+    LONGER = 12  # its lock ends later than was promised
+    DELETED_LOCKED = 13  # the platform deleted what was locked
 
 
 PLATFORM_ERROR = 300  # statuses from here on are the platform's own: HTTP's as they are
@@ -154,7 +172,7 @@ class Recorder:
         kind = self.errors.get((operation, reason))
         if kind is None:
             kind = self.errors[operation, reason] = ErrorKind(
-                operation.name.lower(), reason, 0, message[:500], request_id, object_name
+                operation.label, reason, 0, message[:500], request_id, object_name
             )
         kind.count += 1
         kind.outcomes_unknown += outcome_unknown

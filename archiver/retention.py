@@ -6,7 +6,7 @@ seconds, and only after the guards agreed. A typing error here costs its user ye
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from archiver.errors import SafetyRefused
@@ -14,6 +14,7 @@ from archiver.sizes import format_bytes, format_duration, format_instant
 
 RETAIN_FOR_SECONDS = 300.0  # where nothing else is asked for
 SHORTEST_SECONDS = 2.0  # dates are whole seconds, and a request takes its time
+BUCKET_DEFAULT_SECONDS = 86_400.0  # a bucket's rule counts in days
 PHASE_SECONDS_MAX = 3600.0  # how far a phase's promised latest date lies beyond its first
 
 
@@ -22,6 +23,16 @@ class RetentionMode(StrEnum):
     COMPLIANCE = "COMPLIANCE"  # nobody may
     CLASS = "CLASS"  # the platform's management class decides, and makes the dates itself
     NONE = "none"
+
+
+class Lock(StrEnum):
+    """How an object comes by its lock, where a scenario measures what that costs."""
+
+    NONE = "none"
+    BUCKET_DEFAULT = "bucket-default"  # by the bucket's own rule, whose shortest time is a day
+    HEADER = "header"  # in the request that archives it
+    SEPARATE = "separate"  # by a request of its own, after the one that archives it
+    HEADER_AND_HOLD = "header-and-hold"  # as header, with a legal hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,22 @@ class Retention:
     @property
     def locks(self) -> bool:
         return self.mode is not RetentionMode.NONE or self.legal_hold
+
+    def locked_by(self, lock: Lock | None, retain_for_seconds: float | None = None) -> Retention:
+        """What an object is locked with that comes by its lock in this way; None: just as the run says.
+
+        ``retain_for_seconds`` is a time of its own, for what is to expire while the run goes on.
+        """
+        if retain_for_seconds is not None and self.mode is not RetentionMode.NONE:
+            return replace(self, retain_for_seconds=retain_for_seconds, retain_until=None).locked_by(lock)
+        if lock is None:
+            return self
+        if lock is Lock.NONE:
+            return replace(self, mode=RetentionMode.NONE, retain_for_seconds=None, retain_until=None, legal_hold=False)
+        held = replace(self, legal_hold=lock is Lock.HEADER_AND_HOLD)
+        if lock is Lock.BUCKET_DEFAULT:
+            return replace(held, retain_for_seconds=BUCKET_DEFAULT_SECONDS, retain_until=None)
+        return held
 
 
 @dataclass(frozen=True, slots=True)

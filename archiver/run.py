@@ -1,39 +1,49 @@
-"""One run: a scenario carried out on one platform, from the guards to the last committed phase.
+"""One run: what is known before it touches anything, and how it goes from phase to phase.
 
-One idea: nothing is touched before everything that can be refused has been refused, and the ledger knows what a
-phase may leave behind before its first byte is sent.
+One idea: making a plan refuses all that can be refused, and the ledger knows what a phase may leave behind before its
+first byte is sent.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from archiver import caches, machine
-from archiver.assignment import INTERVAL_NS, IntervalReport
-from archiver.content import GENERATOR
-from archiver.coordinator import Coordinator, Fill, ObjectNumbers, PhaseOutcome, RunSetting
-from archiver.errors import ArchiverError, NotEnoughSpace, ResultsError, RunFailed, UsageError
-from archiver.ledger import Ledger, Placement
+from archiver import caches
+from archiver.assignment import IntervalReport
+from archiver.coordinator import Coordinator, Fill, PhaseOutcome
+from archiver.earlier import EarlierObjects
+from archiver.errors import ArchiverError, ResultsError, RunFailed, SafetyRefused, UsageError
+from archiver.ledger import Ledger, NumberRange, Placement
+from archiver.numbers import Kept, ObjectNumbers
 from archiver.processes import WorkerProcesses
-from archiver.retention import DateMaker, Guards, Retention, RetentionMode, RetentionWish, check, latest_date
+from archiver.retention import (
+    BUCKET_DEFAULT_SECONDS,
+    DateMaker,
+    Guards,
+    Lock,
+    Retention,
+    RetentionMode,
+    RetentionWish,
+    check,
+    latest_date,
+)
 from archiver.sampler import ResourceSampler
-from archiver.server_usage import ServerView, read_bytes
-from archiver.sizes import format_bytes
+from archiver.server_usage import ServerView, read_bytes, usage_throughout
+from archiver.sizes import format_duration
 from archiver.watch.choosing import Watched, WatchOptions, watch_sources
 from archiver.watch.source import Source
-from backends.base import Backend, Location, PlatformProfile, RunPlan
-from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
-from scenarios.model import Phase, Scenario
+from backends.base import Backend, Capabilities, PlatformProfile
+from results.database import PhaseRecord, RunDatabase
+from results.model import ServerUsage
+from scenarios.model import Phase, Scenario, Workload
 
-SPACE_RESERVE_BYTES = 1 << 30
+EXPIRY_SECONDS_MAX = 60.0  # so long a run waits for short locks to end
 DATE_TOLERANCE_SECONDS = 2.0  # dates and the server's clock are known in whole seconds
 
 
@@ -63,10 +73,14 @@ class HostedStore(Protocol):
         """What it keeps on which disk: device -> object, catalogue."""
 
 
+# What the server used in the last so many seconds, as far as anybody sampled it. Any thread may ask.
+ServerLately = Callable[[float], ServerUsage | None]
+
+
 class Observer(Protocol):
     """Who follows runs as they happen; several take turns."""
 
-    def phase_started(self, phase: Phase, platform: str) -> None: ...
+    def phase_started(self, phase: Phase, platform: str, server_lately: ServerLately) -> None: ...
 
     def reported(self, report: IntervalReport) -> None: ...
 
@@ -97,6 +111,7 @@ class RunOptions:
     op_log_dir: Path | None
     watch: WatchOptions
     devices: Devices
+    objects_from: EarlierObjects | None = None  # archive nothing, and read these
 
 
 @dataclass(slots=True)
@@ -114,48 +129,8 @@ def new_run_id() -> str:
     return time.strftime("%Y%m%dt%H%M%S", time.gmtime()) + "-" + secrets.token_hex(3)
 
 
-def execute(
-    scenario: Scenario,
-    platforms: Sequence[tuple[Backend, HostedStore | None]],
-    options: RunOptions,
-    ledger: Ledger,
-    observer: Observer,
-) -> list[RunOutcome]:
-    """Carry out a scenario on one platform, or on several in turn, cell by cell, so that whatever changes with time
-    meets all of them alike; each has a run of its own.
-
-    Raises UsageError and PlatformError before anything is measured; afterwards what went wrong is in the outcomes, and
-    what finished is in the databases. A platform that fails ends its own run only.
-    """
-    comparison = new_run_id() if len(platforms) > 1 else None
-    plans = [_plan(scenario, backend, hosted, options, len(platforms)) for backend, hosted in platforms]
-    _check_space([plan.hosted for plan in plans if plan.hosted is not None], scenario.archived_max()[1])
-    runs: list[_Run] = []
-    try:
-        for plan in plans:
-            runs.append(_begin(plan, comparison, ledger, observer))
-            runs[-1].start_watching()
-        for phase in scenario.phases:
-            for run in runs:
-                if run.outcome.failure is None:
-                    run.carry_out(phase)
-    except KeyboardInterrupt:
-        for run in runs:
-            run.outcome.interrupted = True
-        if not runs:
-            raise
-    except BaseException:
-        for run in runs:
-            run.outcome.failure = run.outcome.failure or "the runs beside it could not begin"
-        raise
-    finally:
-        for run in runs:
-            run.finish()
-    return [run.outcome for run in runs]
-
-
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     """One run, as far as it is known before anything is touched. Making it refuses all that can be refused."""
 
     scenario: Scenario
@@ -179,17 +154,31 @@ class _Plan:
         return self.worker_cores if self.profile.shares_host else []
 
 
-def _plan(
-    scenario: Scenario, backend: Backend, hosted: HostedStore | None, options: RunOptions, platforms: int
-) -> _Plan:
+def make_plan(
+    scenario: Scenario,
+    backend: Backend,
+    hosted: HostedStore | None,
+    options: RunOptions,
+    run_id: str,
+    platforms: int = 1,
+    locked_before_bytes: int = 0,
+) -> Plan:
+    """Ask the platform what it is, and the guards whether this may be. Raises UsageError and PlatformError.
+
+    ``locked_before_bytes`` is what a run that goes on has archived already.
+    """
     capabilities = backend.capabilities
     if options.retention.legal_hold and not capabilities.legal_hold:
         raise UsageError(f"--legal-hold: the {backend.name} backend does not offer it")
     profile = backend.profile()
-    retention = backend.retention_for(options.retention)
+    earlier = options.objects_from
+    retention = earlier.retention if earlier is not None else backend.retention_for(options.retention)
     if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
         raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
-    check(retention, options.guards, scenario.archived_max()[1] * platforms, backend.server_now)
+    check_offered(scenario, backend.name, capabilities, retention)
+    if any(has_operation(scenario, each) for each in ("archive", "extend", "hold")):  # else nothing is locked
+        locked_bytes = scenario.archived_max()[1] * platforms + locked_before_bytes
+        check_locks(scenario, retention, options.guards, locked_bytes, backend.server_now)
     cores = _worker_cores(profile.shares_host)
     watched = Watched(
         endpoints=(hosted.endpoint,) if hosted is not None else profile.endpoints if profile.protocol == "s3" else (),
@@ -201,14 +190,14 @@ def _plan(
     )
     devices = options.devices
     roles = hosted.disk_roles() if hosted is not None else {}
-    return _Plan(
+    return Plan(
         scenario=scenario,
         backend=backend,
         hosted=hosted,
         options=options,
         profile=profile,
         retention=retention,
-        run_id=new_run_id(),
+        run_id=run_id,
         worker_cores=cores,
         sources=watch_sources(options.watch, watched),
         server=ServerView(
@@ -221,99 +210,11 @@ def _plan(
     )
 
 
-def _begin(plan: _Plan, comparison: str | None, ledger: Ledger, observer: Observer) -> _Run:
-    """Prepare the platform, and everything that records what is done to it."""
-    backend, hosted, retention, options = plan.backend, plan.hosted, plan.retention, plan.options
-    if hosted is not None:
-        _pin(hosted, plan.worker_cores)
-    location = backend.locate(RunPlan(plan.run_id, retention))
-    content_seed = secrets.randbits(62)
-    database = RunDatabase.create(
-        options.out_dir / plan.run_id / FILE_NAME, _record(plan, location, content_seed, comparison)
-    )
-    place = Placement(
-        run=plan.run_id,
-        phase="prepare",
-        backend=backend.name,
-        platform=hosted.platform if hosted is not None else None,
-        endpoint=location.endpoint,
-        region=location.region,
-        bucket=location.bucket,
-        bucket_created=location.bucket_created,
-        prefix=location.prefix,
-        retention_mode=retention.mode.value,
-        latest_retain_until=None,
-        legal_hold=retention.legal_hold,
-        objects_max=0,
-        bytes_max=0,
-    )
-    stores_content = backend.capabilities.stores_content
-    try:
-        if stores_content:
-            # In the ledger before it is made, so that no bucket is ever left without a record.
-            ledger.close_placement(ledger.open_placement(place), 0, 0)
-        backend.prepare()
-    except BaseException:
-        database.finish(time.time(), "fail")
-        database.close()
-        raise
-    setting = RunSetting(
-        run_id=plan.run_id,
-        content_seed=content_seed,
-        backend=backend.name,
-        backend_setting=backend.worker_setting(),
-        retention=retention,
-        verify=options.verify if stores_content else "none",
-        session_kind=plan.profile.session_kind,
-        session_open=plan.profile.session_open,
-        checksum=plan.profile.checksum,
-        payload_signing=plan.profile.payload_signing,
-        objects_per_transaction_max=plan.profile.objects_per_transaction_max,
-        op_log_dir=options.op_log_dir,
-        server=plan.server,
-    )
-    sampler = ResourceSampler(plan.sources)
-    workers = WorkerProcesses(plan.workers, plan.pinned_cores)
-    return _Run(
-        plan, ledger, place, database, sampler, workers, Coordinator(setting, workers, sampler, plan.workers),
-        ObjectNumbers(content_seed), observer, RunOutcome(plan.run_id, database.path),
-        lock_is_to_be_read=retention.locks and stores_content,
-    )  # fmt: skip
-
-
-def _record(plan: _Plan, location: Location, content_seed: int, comparison: str | None) -> RunRecord:
-    scenario, options = plan.scenario, plan.options
-    return RunRecord(
-        id=plan.run_id,
-        started_at=time.time(),
-        command_line=options.command_line,
-        scenario=scenario.name,
-        scenario_title=scenario.title,
-        scenario_json=scenario.text,
-        sweep_order=scenario.order,
-        order_seed=scenario.order_seed,
-        repetitions=scenario.repetitions,
-        phases_planned=len(scenario.phases),
-        backend=plan.backend.name,
-        platform=asdict(plan.profile),
-        settings=_settings(plan),
-        host=machine.describe(),
-        workers=plan.workers,
-        worker_cores=plan.pinned_cores,
-        shared_host=plan.profile.shares_host,
-        location=asdict(location),
-        content_seed=content_seed,
-        content_kind=GENERATOR,
-        interval_ns=INTERVAL_NS,
-        comparison=comparison,
-    )
-
-
 @dataclass(slots=True)
-class _Run:
+class Run:
     """One run under way: its phases, one by one."""
 
-    plan: _Plan
+    plan: Plan
     ledger: Ledger
     place: Placement  # what every phase's record has in common
     database: RunDatabase
@@ -323,8 +224,10 @@ class _Run:
     numbers: ObjectNumbers
     observer: Observer
     outcome: RunOutcome
-    lock_is_to_be_read: bool
+    locks_read: set[str] | None  # of which variants one has been read back; None: none can be
     archived_bytes: int = 0
+    bucket_has_rule: bool = False
+    expiries: dict[int, float] = field(default_factory=dict)  # when what was locked for a short time expires, by size
 
     def start_watching(self) -> None:
         self.sampler.start()
@@ -333,11 +236,11 @@ class _Run:
     def carry_out(self, phase: Phase) -> None:
         """One phase; what goes wrong ends this run, and is in its outcome."""
         try:
-            self.observer.phase_started(phase, self.plan.profile.name)
+            self.observer.phase_started(phase, self.plan.profile.name, self._server_lately)
             outcome = self._phase(phase)
             self._store(outcome)
             self.observer.phase_finished(outcome)
-            if outcome.archived and self.lock_is_to_be_read:
+            if outcome.archived:
                 self._read_lock(outcome)
             if outcome.gave_up is not None:
                 first = f": {outcome.errors[0].reason}: {outcome.errors[0].message}" if outcome.errors else ""
@@ -358,6 +261,10 @@ class _Run:
             outcome.failure = outcome.failure or str(error)
         self.database.close()
 
+    def _server_lately(self, seconds: float) -> ServerUsage | None:
+        since_ns = time.monotonic_ns() - int(seconds * 1e9)
+        return usage_throughout(self.sampler.timelines(since_ns), self.plan.server)
+
     def _tell_problems(self) -> None:
         """Report each source of resource samples that cannot be read, once."""
         for found in self.sampler.take_problems():
@@ -369,27 +276,41 @@ class _Run:
         reads = any(workload.operation == "retrieve" for workload in phase.workloads)
         if reads and hosted is not None:
             caches.drop(hosted.data_files())
+        workload = phase.workloads[0]
+        retention = self.retention(workload)
+        self._wait_for_dates(phase)
+        if workload.operation == "archive":
+            self._set_rule(retention if workload.lock is Lock.BUCKET_DEFAULT else None)
+        latest = latest_date(retention, self.plan.options.guards, backend.server_now)
+        dates = DateMaker(retention, latest) if latest is not None else None
         objects_max, bytes_max = phase.archived_max()
-        dates = row = None
-        if objects_max and backend.capabilities.stores_content:
-            latest = latest_date(self.plan.retention, self.plan.options.guards, backend.server_now)
-            if latest is not None:
-                dates = DateMaker(self.plan.retention, latest)
+        row = None
+        stores_content = backend.capabilities.stores_content
+        if stores_content and objects_max:
             row = self.ledger.open_placement(
                 replace(
                     self.place,
                     phase=phase.label,
+                    retention_mode=retention.mode.value,
+                    legal_hold=retention.legal_hold,
+                    earliest_retain_until=self.dates_between(retention, time.time())[0],
                     latest_retain_until=latest,
+                    first_number=self.numbers.next,
                     objects_max=objects_max,
                     bytes_max=bytes_max,
                 )
             )
-        outcome = self.coordinator.run_phase(phase, self.numbers, dates, self.observer.reported, self._fill())
+        elif stores_content and workload.operation in ("extend", "hold"):
+            until = latest if workload.operation == "extend" else None
+            self.ledger.strengthen(self.plan.run_id, until=until, legal_hold=workload.operation == "hold")
+        server_now = backend.server_now
+        self.database.begin_phase(phase.position, server_now)
+        outcome = self.coordinator.run_phase(
+            phase, self.numbers, dates, self.observer.reported, self._fill(), server_now
+        )
         if reads and hosted is not None:
             self._judge_temperature(outcome)
-        for object_bytes, first, last in outcome.archived:
-            self.numbers.keep(object_bytes, [(first, last)])
-        self.archived_bytes += outcome.archived_bytes()
+        self.take_in(workload, outcome.started_at, outcome.seconds, outcome.archived, outcome.changed)
         if row is not None:
             # An archive whose answer never came may be there all the same, so it counts as left behind.
             unknown = outcome.unknown_objects()
@@ -397,8 +318,69 @@ class _Run:
                 row,
                 outcome.archived_objects() + unknown,
                 outcome.archived_bytes() + unknown * max(w.object_bytes for w in phase.workloads),
+                [NumberRange(*each) for each in outcome.archived],
+                self._latest_sent(workload, outcome),
             )
         return outcome
+
+    def _latest_sent(self, workload: Workload, outcome: PhaseOutcome) -> float | None:
+        """The latest date that a phase asked for; None where the platform makes the dates."""
+        retention = self.retention(workload)
+        if retention.mode is RetentionMode.CLASS or workload.lock is Lock.BUCKET_DEFAULT:
+            return None
+        return self.dates_between(retention, outcome.started_at, outcome.seconds)[1]
+
+    def take_in(
+        self,
+        workload: Workload,
+        started_at: float,
+        seconds: float,
+        archived: Sequence[tuple[int, int, int]],
+        changed: Sequence[tuple[str, int, int, int]],
+    ) -> None:
+        """Know what a phase has archived and changed."""
+        retention = self.retention(workload)
+        earliest, latest = self.dates_between(retention, started_at, seconds)
+        if workload.retain_for_seconds is not None and latest is not None:
+            self.expiries[workload.object_bytes] = latest
+        for object_bytes, first, last in archived:
+            self.numbers.keep(Kept(object_bytes, first, last, earliest, latest), held=retention.legal_hold)
+            self.archived_bytes += object_bytes * (last - first + 1)
+        for change in changed:
+            self.numbers.change(*change)
+
+    def retention(self, workload: Workload) -> Retention:
+        """What a workload's objects are locked with."""
+        return self.plan.retention.locked_by(workload.lock, workload.retain_for_seconds)
+
+    def _set_rule(self, rule: Retention | None) -> None:
+        """Have the bucket lock by itself what comes next, or not."""
+        if self.bucket_has_rule != (rule is not None):
+            self.plan.backend.set_default_lock(rule)
+            self.bucket_has_rule = rule is not None
+
+    def _wait_for_dates(self, phase: Phase) -> None:
+        """Let the short locks end of what is to be deleted, and a later date be really later."""
+        if any(workload.operation == "extend" for workload in phase.workloads):
+            time.sleep(DATE_TOLERANCE_SECONDS + 1)
+        now = self.plan.backend.server_now
+        sizes = [workload.object_bytes for workload in phase.workloads if workload.operation == "delete"]
+        expiries = [expiry for size in sizes if (expiry := self.expiries.get(size, now)) < now + EXPIRY_SECONDS_MAX]
+        time.sleep(max([0.0, *(expiry - now + DATE_TOLERANCE_SECONDS for expiry in expiries)]))
+
+    def dates_between(
+        self, retention: Retention, started_at: float, seconds: float = 0.0
+    ) -> tuple[float | None, float | None]:
+        """Between which dates the locks end of what is archived in the seconds from ``started_at`` (epoch seconds)."""
+        backend = self.plan.backend
+        if retention.retain_for_seconds is None:
+            return retention.retain_until, retention.retain_until
+        first = started_at + backend.server_now - time.time() + retention.retain_for_seconds
+        earliest, latest = first - DATE_TOLERANCE_SECONDS, first + seconds + DATE_TOLERANCE_SECONDS
+        promised = latest_date(retention, self.plan.options.guards, backend.server_now)
+        if promised is not None:  # COMPLIANCE dates never pass what the user accepted
+            earliest, latest = min(earliest, promised), min(latest, promised)
+        return earliest, latest
 
     def _fill(self) -> Fill:
         hosted = self.plan.hosted
@@ -407,20 +389,19 @@ class _Run:
         return Fill(store_bytes, self.archived_bytes)
 
     def _read_lock(self, outcome: PhaseOutcome) -> None:
-        """Read the first lock back: a run over locks that are not there, or not those asked for, is worth nothing."""
-        self.lock_is_to_be_read = False
-        retention, backend = self.plan.retention, self.plan.backend
-        earliest = latest = retention.retain_until
-        if retention.retain_for_seconds is not None:
-            first = outcome.started_at + backend.server_now - time.time() + retention.retain_for_seconds
-            earliest, latest = first - DATE_TOLERANCE_SECONDS, first + outcome.seconds + DATE_TOLERANCE_SECONDS
-            promised = latest_date(retention, self.plan.options.guards, backend.server_now)
-            if promised is not None:  # COMPLIANCE dates never pass what the user accepted
-                earliest, latest = min(earliest, promised), min(latest, promised)
-        problem = backend.lock_problem(outcome.archived[0][1], earliest, latest)
-        self.database.set_lock_verified(problem or "verified")
+        """Read the first lock of each variant back: a run over locks that are not there, or not those asked for, is
+        worth nothing."""
+        workload = outcome.phase.workloads[0]
+        if self.locks_read is None or workload.variant in self.locks_read:
+            return
+        self.locks_read.add(workload.variant)
+        retention = self.retention(workload)
+        earliest, latest = self.dates_between(retention, outcome.started_at, outcome.seconds)
+        problem = self.plan.backend.lock_problem(outcome.archived[0][1], retention, earliest, latest)
+        if self.plan.retention.locks:
+            self.database.set_lock_verified(problem or "verified")
         if problem is not None:
-            raise RunFailed(f"the platform did not keep the lock: {problem}")
+            raise RunFailed(f"{outcome.phase.label}: the platform did not keep the lock: {problem}")
 
     def _judge_temperature(self, outcome: PhaseOutcome) -> None:
         """Say whether what was retrieved came from a disk, by what its device read meanwhile."""
@@ -452,6 +433,8 @@ class _Run:
                 histograms=outcome.histograms,
                 archived=outcome.archived,
                 errors=outcome.errors,
+                changed=outcome.changed,
+                gave_up=outcome.gave_up,
             )
         )
         self._store_samples()
@@ -459,6 +442,66 @@ class _Run:
     def _store_samples(self) -> None:
         self.database.add_samples(self.sampler.take_unstored())
         self._tell_problems()
+
+
+def check_locks(scenario: Scenario, retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:
+    """Refuse a run of which one object or another would be locked too long, too much or for good; see ``check``."""
+    check(retention, guards, locked_bytes, server_now)
+    if has_lock(scenario, Lock.BUCKET_DEFAULT):
+        _check_rule(scenario, retention, guards)
+    for each in retentions(scenario, retention):
+        check(each, guards, locked_bytes, server_now)
+
+
+def _check_rule(scenario: Scenario, retention: Retention, guards: Guards) -> None:
+    """A bucket's own rule counts in days, and makes its dates where no consent bounds them."""
+    leave_out = "leave lock bucket-default out: --set archive.locks=none,header,separate,header-and-hold"
+    if retention.mode is RetentionMode.COMPLIANCE:
+        raise SafetyRefused(
+            f"{scenario.name}: a bucket's own rule makes dates that --accept-locked-until cannot bound, so it is not "
+            f"used in mode COMPLIANCE; {leave_out}"
+        )
+    if guards.max_retain_seconds < BUCKET_DEFAULT_SECONDS:
+        raise SafetyRefused(
+            f"{scenario.name}: a bucket's own rule counts in days, so what it locks stays for "
+            f"{format_duration(BUCKET_DEFAULT_SECONDS)}, longer than --max-retain "
+            f"{format_duration(guards.max_retain_seconds)}; allow it with --max-retain 25h, or {leave_out}"
+        )
+
+
+def retentions(scenario: Scenario, retention: Retention) -> set[Retention]:
+    """What the objects of a scenario are locked with, one way or another."""
+    workloads = (workload for phase in scenario.phases for workload in phase.workloads)
+    return {retention.locked_by(w.lock, w.retain_for_seconds) for w in workloads if w.operation == "archive"}
+
+
+def has_lock(scenario: Scenario, lock: Lock) -> bool:
+    return any(workload.lock is lock for phase in scenario.phases for workload in phase.workloads)
+
+
+def has_operation(scenario: Scenario, operation: str) -> bool:
+    return any(workload.operation == operation for phase in scenario.phases for workload in phase.workloads)
+
+
+def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, retention: Retention) -> None:
+    """Refuse operations and locks that the backend does not have, or that make no sense without a lock."""
+    offered = [operation.label for operation in capabilities.operations]
+    workloads = [workload for phase in scenario.phases for workload in phase.workloads]
+    for workload in workloads:
+        if workload.operation not in offered:
+            raise UsageError(
+                f"{scenario.name}: the {backend} backend does not offer {workload.operation!r}; it has "
+                f"{', '.join(offered)}"
+            )
+        if workload.retain_for_seconds is not None and retention.mode is RetentionMode.CLASS:
+            raise UsageError(f"{scenario.name}: retain_for: a management class decides how long objects are locked")
+        if workload.lock is not None and workload.lock not in capabilities.locks:
+            raise UsageError(f"{scenario.name}: the {backend} backend does not offer lock {workload.lock.value!r}")
+    if retention.mode is RetentionMode.NONE and any(
+        workload.lock is not None or workload.operation in ("query", "extend", "refused-delete", "delete")
+        for workload in workloads
+    ):
+        raise UsageError(f"{scenario.name} measures locks, so --retention-mode none leaves nothing to measure")
 
 
 def _size(path: Path) -> int:
@@ -472,54 +515,3 @@ def _worker_cores(shared_host: bool) -> list[int]:
     """The cores workers use: all of them, or the upper half where the platform needs the others."""
     usable = sorted(os.sched_getaffinity(0))
     return usable[-max(1, len(usable) // 2) :] if shared_host else usable
-
-
-def _pin(hosted: HostedStore, worker_cores: Sequence[int]) -> None:
-    """Keep the store off the workers' cores, where there are others; every thread it has by now, too."""
-    others = set(os.sched_getaffinity(0)) - set(worker_cores)
-    if not others:
-        return
-    for task in Path(f"/proc/{hosted.pid}/task").iterdir():
-        try:
-            os.sched_setaffinity(int(task.name), others)
-        except OSError:  # not ours to move: the run goes on unpinned
-            return
-
-
-def _check_space(stores: Sequence[HostedStore], bytes_max: int) -> None:
-    """``bytes_max`` for each; stores on one file system share what is free there."""
-    together = Counter(os.stat(store.data_dir).st_dev for store in stores)
-    for store in stores:
-        free = shutil.disk_usage(store.data_dir).free
-        wanted = bytes_max * together[os.stat(store.data_dir).st_dev]
-        if wanted + SPACE_RESERVE_BYTES > free:
-            raise NotEnoughSpace(
-                f"this may archive up to {format_bytes(wanted)}, but {store.data_dir} has only {format_bytes(free)} "
-                "free; use --quick, fewer cells (--set object_sizes=8KiB), fewer platforms, or another disk "
-                "(ARCHIVER_HOME)"
-            )
-
-
-def _settings(plan: _Plan) -> dict[str, Any]:
-    guards, retention, profile = plan.options.guards, plan.retention, plan.profile
-    return {
-        "retention_mode": retention.mode.value,
-        "retain_for_seconds": retention.retain_for_seconds,
-        "retain_until": retention.retain_until,
-        "legal_hold": retention.legal_hold,
-        "management_class": retention.management_class,
-        "max_retain_seconds": guards.max_retain_seconds,
-        "max_locked_bytes": guards.max_locked_bytes,
-        "accept_locked_until": guards.accept_locked_until,
-        "verify": plan.options.verify,
-        "session_kind": profile.session_kind,
-        "session_open": profile.session_open,
-        "checksum": profile.checksum,
-        "payload_signing": profile.payload_signing,
-        "objects_per_transaction_max": profile.objects_per_transaction_max,
-        "platform_started": plan.hosted is not None,
-        "watched": [source.name for source in plan.sources],
-        "disk_roles": dict(plan.server.disk_roles),
-        "disk_speeds": dict(plan.server.disk_speeds),
-        "link_speed_bytes_per_second": plan.server.link_speed_bytes_per_second,
-    }

@@ -108,4 +108,26 @@ class WindowStop:
         self.measured_to_ns = min(self.measured_to_ns, now_ns)
 
 
-StopDecision = SessionStop | WindowStop
+class EverythingStop:
+    """All that was handed out is done, however long it takes."""
+
+    def __init__(self, start_ns: int) -> None:
+        self.measured_from_ns = start_ns
+        self.measured_to_ns = NO_END_NS
+        self.settled = True
+
+    @property
+    def warm_up_ns(self) -> int:
+        return self.measured_from_ns
+
+    def wants_session(self, now_ns: int) -> bool:
+        return True
+
+    def session_ended(self, opened_ns: int, closed_ns: int) -> None:
+        pass
+
+    def ran_out(self, now_ns: int) -> None:
+        pass
+
+
+StopDecision = SessionStop | WindowStop | EverythingStop

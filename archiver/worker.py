@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -31,13 +32,15 @@ from archiver.folding import fold
 from archiver.histogram import Histogram, part_of
 from archiver.op_log import OpLog
 from archiver.record import Operation, Recorder, Status
-from archiver.stopping import SessionStop, StopDecision, WindowStop
+from archiver.stopping import EverythingStop, SessionStop, StopDecision, WindowStop
 from backends.base import Batch, DataPlane, PhaseSetting
+from scenarios.model import Workload
 
 RECORDER_ROWS = 4096
 TICK_SECONDS = 0.05
 REPORT_SECONDS = 1.0
 FAILED_SESSIONS_MAX = 3  # in a row, without a single object: the client gives up
+UNREACHED = frozenset((Status.CONNECT_FAILED, Status.CONNECT_TIMEOUT, Status.TLS_FAILED, Status.READ_TIMEOUT))
 
 
 def run_phase(assignment: Assignment, channel: Channel) -> PhaseReport:
@@ -53,6 +56,20 @@ def run_phase(assignment: Assignment, channel: Channel) -> PhaseReport:
         gc.unfreeze()
 
 
+def operation_of(workload: Workload) -> Operation:
+    """What a workload does to its objects."""
+    return Operation[workload.operation.upper().replace("-", "_")]
+
+
+def findings(record: Recorder) -> list[tuple[int, int]]:
+    """(object number, status) of the objects, among the rows not folded yet, that an audit found wanting."""
+    return [
+        (record.number[row], record.status[row])
+        for row in range(record.folded, record.used)
+        if record.operation[row] == Operation.AUDIT and record.status[row] != Status.OK
+    ]
+
+
 def _cpu_now() -> CpuSample:
     try:
         waited_ns = int(Path("/proc/self/schedstat").read_text().split()[1])
@@ -66,6 +83,7 @@ class _PhaseRun:
         self._assignment = assignment
         self._channel = channel
         phase = assignment.phase
+        self.stop_rule = phase.stop
         sizes = tuple(sorted({workload.object_bytes for workload in phase.workloads}))
         self.plane: DataPlane = backends.load(assignment.backend).in_worker(assignment.backend_setting)
         content = Content(assignment.run_id, assignment.content_seed, sizes[-1])
@@ -77,12 +95,17 @@ class _PhaseRun:
                 sizes,
                 clients=tuple(client.client for client in assignment.clients),
                 reads=tuple(client.numbers for client in assignment.clients if not isinstance(client.numbers, tuple)),
+                operations=frozenset(operation_of(workload) for workload in phase.workloads),
+                locks=frozenset(workload.lock for workload in phase.workloads),
+                checksums=frozenset(workload.checksum for workload in phase.workloads),
+                expected=assignment.expected,
             )
         )
         self._clients = [_Client(self, client) for client in assignment.clients]
         self._op_log = OpLog(assignment.op_log) if assignment.op_log is not None else None
         self._tallies: dict[TallyKey, Tally] = {}
-        self._archived: list[tuple[int, int, int]] = []
+        self._changed: list[tuple[int, int, int]] = []
+        self._findings: list[tuple[int, int]] = []
         self._lateness_ns: list[int] = []
         self._lateness = Histogram()
         self._cpu: list[CpuSample] = []
@@ -92,9 +115,13 @@ class _PhaseRun:
         phase = self._assignment.phase
         self.start_ns = self._channel.wait_for_start()
         await asyncio.sleep(max(0.0, (self.start_ns - time.monotonic_ns()) / 1e9))
-        self.stop: StopDecision = (
-            SessionStop(phase, phase.workloads[0]) if phase.clients == 1 else WindowStop(phase, self.start_ns)
-        )
+        self.stop: StopDecision
+        if phase.stop.everything:
+            self.stop = EverythingStop(self.start_ns)
+        elif phase.clients == 1:
+            self.stop = SessionStop(phase, phase.workloads[0])
+        else:
+            self.stop = WindowStop(phase, self.start_ns)
         self._cpu.append(_cpu_now())
         clients = [] if self._channel.should_stop() else self._clients
         tasks = [asyncio.create_task(client.run()) for client in clients]
@@ -128,8 +155,14 @@ class _PhaseRun:
         if self._op_log is not None:
             object_bytes = self._assignment.phase.workloads[workload].object_bytes
             self._op_log.write(client.assignment.client, client.record, object_bytes)
+        if client.operation is Operation.AUDIT:
+            self._findings += findings(client.record)
         ranges = fold(client.record, workload, self.start_ns, self.stop.warm_up_ns, self._tallies)
-        self._archived += [(workload, first, last) for first, last in ranges]
+        self._changed += [(workload, first, last) for first, last in ranges]
+
+    def not_tried(self, numbers: Iterable[int]) -> None:
+        """An audit names what it could not even ask for."""
+        self._findings += [(number, Status.INCOMPLETE) for number in numbers]
 
     def flush(self) -> None:
         """Fold everything and report it."""
@@ -139,8 +172,8 @@ class _PhaseRun:
             self._lateness.add(part_of(np.array(self._lateness_ns, dtype=np.int64)))
             self._lateness_ns.clear()
         errors = [error for client in self._clients for error in client.record.errors.values()]
-        self._channel.report(IntervalReport(self._tallies, self._archived, errors))
-        self._tallies, self._archived = {}, []
+        self._channel.report(IntervalReport(self._tallies, self._changed, errors, self._findings))
+        self._tallies, self._changed, self._findings = {}, [], []
         for client in self._clients:
             client.record.errors = {}
 
@@ -172,10 +205,11 @@ class _Client:
         self.assignment = assignment
         self._workload = run._assignment.phase.workloads[assignment.workload]
         objects = self._workload.objects_per_session
-        self._operations = [Operation[self._workload.operation.upper()]] * objects
+        self.operation = operation_of(self._workload)
+        self._operations = [self.operation] * objects
         self._sizes = [self._workload.object_bytes] * objects
         self._taken = 0
-        self._session_rows = 2 * objects + 3  # each object may have a transaction of its own
+        self._session_rows = 2 * objects + 3  # each object may have a transaction, or a lock, of its own
         self.record = Recorder(max(RECORDER_ROWS, 2 * self._session_rows))
         self.gave_up: str | None = None
 
@@ -202,28 +236,44 @@ class _Client:
             stop.session_ended(now_ns, time.monotonic_ns())
             any_object = any_object or objects > 0
             failed_sessions = 0 if objects else failed_sessions + 1
-            if failed_sessions >= FAILED_SESSIONS_MAX and not any_object:
+            # An audit has all there is before it, so it gives up also where the platform goes away midway.
+            audits = self.operation is Operation.AUDIT
+            if failed_sessions >= FAILED_SESSIONS_MAX and (audits or not any_object):
                 self.gave_up = f"{failed_sessions} sessions in a row completed no object"
+                if audits:
+                    self._run.not_tried(self._rest())
                 return
 
-    def _next_batch(self) -> Batch | None:
-        """The objects of the next session; None when the client's share is used up."""
-        count = self._workload.objects_per_session
+    def _rest(self) -> list[int]:
+        """What is left of the client's share."""
         numbers = self.assignment.numbers
+        return [] if isinstance(numbers, tuple) else numbers[self._taken :].tolist()
+
+    def _next_batch(self) -> Batch | None:
+        """The objects of the next session; None when the client's share is used up.
+
+        Where everything is to be done, the last session may have fewer objects.
+        """
+        workload, numbers = self._workload, self.assignment.numbers
+        count = workload.objects_per_session
         first = self._taken
         if isinstance(numbers, tuple):
             if numbers[0] + first + count > numbers[1]:
                 return None
             taken: range | list[int] = range(numbers[0] + first, numbers[0] + first + count)
         else:
-            if first + count > len(numbers):
+            if self._run.stop_rule.everything:
+                count = min(count, len(numbers) - first)
+            if not count or first + count > len(numbers):
                 return None
             taken = numbers[first : first + count].tolist()
         self._taken = first + count
-        return Batch(self._operations, taken, self._sizes)
+        return Batch(
+            self._operations[:count], taken, self._sizes[:count], lock=workload.lock, checksum=workload.checksum
+        )
 
     async def _session(self, batch: Batch, due_ns: int) -> int:
-        """One session and its row; returns how many objects it completed."""
+        """One session and its row; returns how many objects it completed (of an audit: was told of)."""
         record = self.record
         session = self._run.plane.session(self.assignment.client)
         sent_ns = time.monotonic_ns()
@@ -241,4 +291,7 @@ class _Client:
             status = Status.INCOMPLETE
         await session.close(record)
         record.row(Operation.SESSION, 0, due_ns, sent_ns, opened_ns, time.monotonic_ns(), size_bytes, status)
+        if self.operation is Operation.AUDIT:
+            self._run.not_tried(set(batch.number) - {record.number[row] for row in rows})
+            return sum(1 for row in rows if record.status[row] not in UNREACHED)  # a finding is an answer
         return good

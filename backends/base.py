@@ -7,20 +7,20 @@ raises for a platform's answer, so nothing is lost to an exception, a hang or Ct
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from archiver.content import Content
+from archiver.content import Checksum, Content
 from archiver.record import Operation, Recorder
-from archiver.retention import DateMaker, Retention, RetentionWish
+from archiver.retention import DateMaker, Lock, Retention, RetentionWish
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 SESSION_OPEN_KINDS = ("connect", "head-bucket", "lock-config")
-CHECKSUMS = ("crc32c", "crc64nvme", "md5", "none")
+CHECKSUMS = tuple(checksum.value for checksum in Checksum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class Capabilities:
 
     retention_modes: tuple[str, ...] = ()  # which of GOVERNANCE, COMPLIANCE, CLASS there are; the first is the default
     legal_hold: bool = False  # a hold can be placed with the archive operation
+    operations: tuple[Operation, ...] = (Operation.ARCHIVE, Operation.RETRIEVE)  # on objects
+    locks: tuple[Lock, ...] = ()  # ways in which an object may come by its lock, for scenarios that compare them
     stores_content: bool = True  # False: archived bytes go nowhere, so nothing can be retrieved or verified
 
 
@@ -59,6 +61,7 @@ class RunPlan:
 
     run_id: str
     retention: Retention
+    archives_unlocked: bool = False  # some objects come without a lock, which no bucket may give them by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,22 @@ class PhaseSetting:
     verify: str  # all, sample, none
     object_sizes_bytes: tuple[int, ...]
     clients: tuple[int, ...] = ()  # of this worker
-    reads: Sequence[NDArray[np.int64]] = ()  # numbers of the objects that they will retrieve
+    reads: Sequence[NDArray[np.int64]] = ()  # numbers of the archived objects that they will ask for
+    operations: frozenset[Operation] = frozenset()  # that they will carry out
+    locks: frozenset[Lock | None] = frozenset((None,))  # ways of locking among them
+    checksums: frozenset[Checksum | None] = frozenset((None,))  # checksums other than the run's among them
+    expected: Sequence[ExpectedLock] = ()  # for AUDIT: by rising number, what each object was locked with
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedLock:
+    """What objects ``first`` to ``last`` were locked with; their dates lie between the two (epoch seconds)."""
+
+    first: int
+    last: int
+    retention: Retention
+    earliest: float | None
+    latest: float | None
 
 
 @dataclass(slots=True)
@@ -81,6 +99,8 @@ class Batch:
     number: Sequence[int]
     size_bytes: Sequence[int]
     due_ns: Sequence[int] | None = None  # None: each is due when the previous one is done
+    lock: Lock | None = None  # how what is archived comes by its lock; None: as the run says
+    checksum: Checksum | None = None  # sent with what is archived; None: the run's
 
     def __len__(self) -> int:
         return len(self.number)
@@ -109,6 +129,14 @@ class RemovalReport:
     locked_until: float | None = None  # epoch seconds, the latest date among what is left
     on_hold: bool = False  # a legal hold was seen among what is left
     refusals: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CloserLook:
+    """What was found of an object that an audit found wanting."""
+
+    words: str
+    hidden: bool = False  # it is there, whole, but behind something newer of the same name
 
 
 class Session(Protocol):
@@ -145,15 +173,33 @@ class Backend(Protocol):
     def prepare(self) -> None:
         """Make that place and verify its lock. Raises PlatformError."""
 
+    def attach(self, location: Location, retention: Retention) -> None:
+        """Go on in a place that an earlier run made, instead of ``locate`` and ``prepare``.
+
+        Raises PlatformError where it is not there, or does not lock although ``retention`` does.
+        """
+
+    def set_default_lock(self, retention: Retention | None) -> None:
+        """Give the run's own bucket a rule that locks by itself whatever is put there; None: take it away.
+
+        Read back before it returns. Raises PlatformError. Only where Lock.BUCKET_DEFAULT is offered.
+        """
+
     @property
     def server_now(self) -> float:
         """The platform's clock in epoch seconds, as far as it can be known."""
 
-    def lock_problem(self, number: int, earliest: float | None, latest: float | None) -> str | None:
-        """What is wrong with the lock the platform reports for archived object ``number``; None: nothing.
+    def lock_problem(
+        self, number: int, retention: Retention, earliest: float | None, latest: float | None
+    ) -> str | None:
+        """What is wrong with the lock the platform reports for object ``number``, archived with ``retention``; None:
+        nothing.
 
         Its date is to lie between the two (epoch seconds); None where no date was asked for.
         """
+
+    def object_name(self, number: int) -> str:
+        """What the platform calls object ``number``, for people."""
 
     def worker_setting(self) -> Any:
         """A picklable value from which ``in_worker`` makes the data plane. May hold secrets; never stored."""
@@ -164,6 +210,20 @@ class Backend(Protocol):
 
     def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
         """Remove what may be removed of a run's objects, and the bucket where the run made it."""
+
+
+@runtime_checkable
+class VersionedBackend(Protocol):
+    """A backend that can look past what its platform answers by itself: at versions, and at what a credential sees."""
+
+    def look_closer(self, number: int, size_bytes: int, content: Content, lock: ExpectedLock) -> CloserLook:
+        """What there is of an object, over all its versions. Raises PlatformError."""
+
+    def unseen_locks(self, number: int) -> str | None:
+        """Why this credential sees no locks, asked of one object; None: it does, or that cannot be told."""
+
+    def present(self, first: int, last: int) -> Iterator[int]:
+        """The objects ``first`` to ``last`` that the platform lists. Raises PlatformError."""
 
 
 class DataPlane(Protocol):

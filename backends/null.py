@@ -10,7 +10,7 @@ import asyncio
 import time
 
 from archiver.record import Operation, Recorder
-from archiver.retention import Retention, RetentionMode, RetentionWish
+from archiver.retention import Lock, Retention, RetentionMode, RetentionWish
 from backends.base import (
     Batch,
     Capabilities,
@@ -51,6 +51,8 @@ class NullBackend:
         retention_modes=("GOVERNANCE", "COMPLIANCE"),
         legal_hold=True,
         stores_content=False,
+        operations=tuple(operation for operation in Operation if operation >= Operation.ARCHIVE),
+        locks=tuple(Lock),
     )
 
     def profile(self) -> PlatformProfile:
@@ -67,12 +69,23 @@ class NullBackend:
     def prepare(self) -> None:
         pass
 
+    def attach(self, location: Location, retention: Retention) -> None:
+        pass
+
+    def set_default_lock(self, retention: Retention | None) -> None:
+        pass
+
     @property
     def server_now(self) -> float:
         return time.time()
 
-    def lock_problem(self, number: int, earliest: float | None, latest: float | None) -> str | None:
+    def lock_problem(
+        self, number: int, retention: Retention, earliest: float | None, latest: float | None
+    ) -> str | None:
         return None
+
+    def object_name(self, number: int) -> str:
+        return str(number)
 
     def worker_setting(self) -> None:
         return None

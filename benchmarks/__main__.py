@@ -9,7 +9,7 @@ from types import ModuleType
 import click
 
 from archiver import machine
-from benchmarks import ceilings, client_cost, memory, sampling, store, tsm
+from benchmarks import audit, ceilings, client_cost, memory, sampling, store, tsm
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,6 +37,7 @@ _register("client-cost", client_cost, "Client CPU per object: Archiver against a
 _register("ceilings", ceilings, "What one worker on one core can do at most.")
 _register("store", store, "The embedded store: archive rates, CPU per object, commits per sync.")
 _register("tsm", tsm, "TSM sessions on the embedded store: batching, CPU on both sides, clients in parallel.")
+_register("audit", audit, "Auditing objects beside retrieving the same ones.")
 _register("memory", memory, "Memory of a worker for 100,000 and for 1,000,000 objects.")
 _register("sampling", sampling, "CPU of watching: one read of this host, and of a server's processes.")
 

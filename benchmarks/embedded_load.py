@@ -69,7 +69,7 @@ class Load:
     objects_max: int = CLIENT_OBJECTS_MAX
 
 
-class _Stopwatch:
+class Stopwatch:
     """A channel that starts at once, and counts from there to the last report."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ def archive(store: StoreProcess, way: Way, load: Load) -> dict[str, float]:
         ClientAssignment(client, 0, (first + client * per_client, first + (client + 1) * per_client))
         for client in range(load.clients)
     )
-    stopwatch = _Stopwatch()
+    stopwatch = Stopwatch()
     before, server = store_statistics(store), _Server(store)
     run_phase(
         Assignment(

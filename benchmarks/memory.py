@@ -69,7 +69,8 @@ def _carry_out(objects: int) -> None:
     """In a process of its own: one archive and one retrieve phase of so many objects, then print both peaks."""
     import multiprocessing
 
-    from archiver.coordinator import Coordinator, Fill, ObjectNumbers, RunSetting
+    from archiver.coordinator import Coordinator, Fill, RunSetting
+    from archiver.numbers import Kept, ObjectNumbers
     from archiver.processes import WorkerProcesses
     from archiver.retention import Retention
     from archiver.sampler import ResourceSampler
@@ -92,7 +93,7 @@ def _carry_out(objects: int) -> None:
             Phase(operation, position, 1, (workload,), stop), numbers, None, lambda report: None, Fill()
         )
         for size_bytes, first, last in outcome.archived:
-            numbers.keep(size_bytes, [(first, last)])
+            numbers.keep(Kept(size_bytes, first, last))
         done += outcome.results[0].objects
     assert done == 2 * objects, f"{done} of {2 * objects} objects were done"
     (worker,) = multiprocessing.active_children()

@@ -6,22 +6,28 @@ phase, and everything printed or drawn later is a query over this file.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from archiver.errors import ResultsError
 from results.contract import check_from_document, result_document, result_from_document
-from results.model import CheckRecord, FirstError, Result
+from results.model import CheckRecord, FirstError, Result, RoundRecord
 from results.resources import SampleRow, Timeline
 
-VERSION = 2
+VERSION = 4
 FILE_NAME = "run.db"
+LOCK_NAME = "lock"  # beside it, held by whoever writes it
+CLOCK_ANEW_NS = (
+    60 * 10**9
+)  # a difference to wall clocks beyond this means that the run's clock began anew, or stood still
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ class RunRecord:
     content_kind: str
     interval_ns: int
     comparison: str | None = None
+    objects_from: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,8 @@ class PhaseRecord:
     histograms: Sequence[HistogramRow]
     archived: Sequence[tuple[int, int, int]]  # object bytes, first, last
     errors: Sequence[FirstError]
+    changed: Sequence[tuple[str, int, int, int]] = ()  # operation, object bytes, first, last
+    gave_up: str | None = None  # why it ended early
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,48 +123,81 @@ class PhaseTimes:
     measured_to_ns: int
 
 
-_JSON_COLUMNS = ("command_line", "platform", "settings", "host", "worker_cores", "location")
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """When a run went on after it had broken off."""
+
+    at: float  # epoch seconds
+    after_position: int  # of the last phase that had finished; 0: none
+    shift_ns: int  # by which instants that are older were moved on the run's clock
+
+
+_JSON_COLUMNS = ("command_line", "platform", "settings", "host", "worker_cores", "location", "objects_from")
+_INSTANTS = ("start_ns", "end_ns", "measured_from_ns", "measured_to_ns")
 
 
 class RunDatabase:
     """The open database of one run."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, lock: IO[bytes] | None = None) -> None:
         self._db = connection
         self._db.row_factory = sqlite3.Row
+        self._lock = lock  # of the one who writes
         self.path = path
 
     @classmethod
     def create(cls, path: Path, record: RunRecord) -> RunDatabase:
         """A new database with the run's own row. Raises ResultsError where it cannot be written."""
+        lock = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            lock = _lock(path)
             connection = sqlite3.connect(path)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.executescript(files("results").joinpath("schema.sql").read_text())
             connection.execute(f"PRAGMA user_version = {VERSION}")
             row = {
-                name: json.dumps(value) if name in _JSON_COLUMNS else value for name, value in asdict(record).items()
+                name: json.dumps(value) if name in _JSON_COLUMNS and value is not None else value
+                for name, value in asdict(record).items()
             }
             columns = ", ".join(row)
             marks = ", ".join(f":{name}" for name in row)
             connection.execute(f"INSERT INTO run ({columns}) VALUES ({marks})", row)
             connection.commit()
         except (OSError, sqlite3.Error) as error:
+            if lock is not None:
+                lock.close()
             raise ResultsError(
                 f"{path}: the results cannot be written: {error}; name another folder with --out"
             ) from error
-        return cls(connection, path)
+        return cls(connection, path, lock)
 
     @classmethod
     def open(cls, path: Path) -> RunDatabase:
         """An existing database, to read. Raises ResultsError for a missing, foreign, damaged or newer file."""
-        if path.is_dir():
-            path = path / FILE_NAME
-        if not path.exists():
-            raise ResultsError(f"{path}: no such run; name its id, its folder, or `latest`")
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        return cls._open(_existing(path), "ro", None)
+
+    @classmethod
+    def reopen(cls, path: Path) -> RunDatabase:
+        """An existing database, to go on writing it.
+
+        Raises ResultsError as ``open`` does, and where the run that writes it is alive.
+        """
+        path = _existing(path)
+        try:
+            lock = _lock(path)
+        except OSError as error:
+            raise ResultsError(f"{path.parent}: cannot be written: {error}") from error
+        try:
+            return cls._open(path, "rw", lock)
+        except BaseException:
+            lock.close()
+            raise
+
+    @classmethod
+    def _open(cls, path: Path, mode: str, lock: IO[bytes] | None) -> RunDatabase:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)
         try:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version > VERSION:
@@ -175,14 +217,19 @@ class RunDatabase:
         except ResultsError:
             connection.close()
             raise
-        return cls(connection, path)
+        return cls(connection, path, lock)
+
+    def begin_phase(self, position: int, server_now: float) -> None:
+        """A phase is about to touch the platform, whose clock (epoch seconds) decides which objects it takes."""
+        with self._transaction():
+            self._db.execute("INSERT INTO begun VALUES (?, ?, ?)", (position, time.time(), server_now))
 
     def add_phase(self, phase: PhaseRecord) -> None:
         """Commit a finished phase, all of it or nothing."""
         at = phase.position
         with self._transaction():
             self._db.execute(
-                "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     at,
                     phase.name,
@@ -195,6 +242,7 @@ class RunDatabase:
                     phase.end_ns,
                     phase.measured_from_ns,
                     phase.measured_to_ns,
+                    phase.gave_up,
                 ),
             )
             self._db.executemany(
@@ -210,6 +258,7 @@ class RunDatabase:
             self._insert("interval", 9, [(at, *_values(row)) for row in phase.intervals])
             self._insert("histogram", 7, [(at, *_values(row)) for row in phase.histograms])
             self._insert("object_range", 4, [(at, *row) for row in phase.archived])
+            self._insert("object_change", 5, [(at, *row) for row in phase.changed])
             self._insert("error", 7, [(at, *_values(row)) for row in phase.errors])
 
     def add_samples(self, samples: Iterable[SampleRow]) -> None:
@@ -226,19 +275,43 @@ class RunDatabase:
         """Commit what a conformance check came to, with its evidence."""
         with self._transaction():
             self._db.execute(
-                "INSERT INTO worm_check VALUES (?, ?, ?)", (check.id, check.verdict, json.dumps(asdict(check)))
+                "INSERT INTO worm_check VALUES (?, ?, ?, ?)",
+                (check.id, check.round, check.verdict, json.dumps(asdict(check))),
             )
-            rows = [(check.id, position, json.dumps(each)) for position, each in enumerate(exchanges, 1)]
-            self._insert("worm_exchange", 3, rows)
+            rows = [(check.id, check.round, position, json.dumps(each)) for position, each in enumerate(exchanges, 1)]
+            self._insert("worm_exchange", 4, rows)
+
+    def add_round(self, record: RoundRecord) -> None:
+        """Commit what a round of conformance checks was like."""
+        with self._transaction():
+            self._db.execute("INSERT INTO worm_round VALUES (?, ?)", (record.round, json.dumps(asdict(record))))
+
+    def rounds(self) -> list[RoundRecord]:
+        """The rounds of conformance checks of this run, in order."""
+        rows = self._db.execute("SELECT document FROM worm_round ORDER BY rowid")
+        return [RoundRecord(**json.loads(row["document"])) for row in rows]
+
+    def add_audit(self, document: Mapping[str, Any]) -> None:
+        """Commit what an audit found."""
+        with self._transaction():
+            self._db.execute("INSERT INTO audit VALUES (?, ?)", (document["started_at"], json.dumps(document)))
+
+    def audits(self) -> list[dict[str, Any]]:
+        """What every audit of this run found, in order."""
+        rows = self._db.execute("SELECT document FROM audit ORDER BY rowid")
+        return [json.loads(row["document"]) for row in rows]
 
     def checks(self) -> list[CheckRecord]:
         """Every conformance check of this run, in the order in which they ended."""
         rows = self._db.execute("SELECT document FROM worm_check ORDER BY rowid")
         return [check_from_document(json.loads(row["document"])) for row in rows]
 
-    def exchanges(self, check_id: str) -> list[dict[str, Any]]:
+    def exchanges(self, check: CheckRecord) -> list[dict[str, Any]]:
         """The evidence of a check, in order."""
-        rows = self._db.execute("SELECT document FROM worm_exchange WHERE check_id = ? ORDER BY position", (check_id,))
+        rows = self._db.execute(
+            "SELECT document FROM worm_exchange WHERE check_id = ? AND round = ? ORDER BY position",
+            (check.id, check.round),
+        )
         return [json.loads(row["document"]) for row in rows]
 
     def set_lock_verified(self, outcome: str) -> None:
@@ -251,10 +324,90 @@ class RunDatabase:
         with self._transaction():
             self._db.execute("UPDATE run SET ended_at = ?, verdict = ?", (ended_at, verdict))
 
+    def resume(self, at: float, now_ns: int) -> Resumption:
+        """The run goes on, at ``at`` (epoch seconds) and ``now_ns`` (its clock), after its last finished phase.
+
+        A phase that gave up is forgotten, and one in which the platform went away already. Where the clock began anew
+        meanwhile, as it does when the machine starts, all that is older is moved to before ``now_ns``, as long before
+        it as wall clocks say.
+        """
+        with self._transaction():
+            broken = self._broken()
+            for table in ("error", "object_change", "object_range", "histogram", "interval", "result", "phase"):
+                self._db.executemany(f"DELETE FROM {table} WHERE position = ?", [(position,) for position in broken])
+            shift_ns = self._shift_ns(at, now_ns)
+            if shift_ns:
+                moved = ", ".join(f"{name} = {name} + :shift" for name in _INSTANTS)
+                self._db.execute(f"UPDATE phase SET {moved}", {"shift": shift_ns})
+                self._db.execute("UPDATE sample SET monotonic_ns = monotonic_ns + ?", (shift_ns,))
+            after = self._db.execute("SELECT coalesce(max(position), 0) FROM phase").fetchone()[0]
+            self._db.execute("INSERT INTO resumption VALUES (?, ?, ?)", (at, after, shift_ns))
+            self._db.execute("UPDATE run SET ended_at = NULL, verdict = NULL")
+        return Resumption(at, after, shift_ns)
+
+    def _shift_ns(self, at: float, now_ns: int) -> int:
+        """What to add to older instants, so that they lie before ``now_ns`` as long as wall clocks say."""
+        last = self._db.execute(
+            "SELECT at, monotonic_ns FROM sample UNION ALL SELECT started_at + seconds, end_ns FROM phase "
+            "ORDER BY 2 DESC LIMIT 1"
+        ).fetchone()
+        if last is None:
+            return 0
+        since_ns = round(max(0.0, at - last[0]) * 1e9)  # a wall clock that was set back says no more than the order
+        shift_ns: int = now_ns - since_ns - last[1]
+        # Wall clocks drift, and are set by fractions of a second: the clock itself is better while it runs on.
+        return 0 if last[1] <= now_ns and abs(shift_ns) < CLOCK_ANEW_NS else shift_ns
+
+    def resumptions(self) -> list[Resumption]:
+        """When the run went on after it had broken off, in order."""
+        return [Resumption(*row) for row in self._db.execute("SELECT at, after_position, shift_ns FROM resumption")]
+
+    def broken_off(self) -> list[tuple[int, float]]:
+        """(position, the platform's clock when it began) of every beginning of a phase that came to no good end; after
+        ``resume``, which forgets those that came to a bad one."""
+        rows = self._db.execute(
+            "SELECT position, server_now FROM begun WHERE rowid NOT IN (SELECT max(begun.rowid) FROM begun JOIN phase "
+            "USING (position) GROUP BY position) ORDER BY rowid"
+        )
+        return [tuple(row) for row in rows]
+
+    def finished(self) -> int:
+        """How many phases finished as they should."""
+        return int(self._db.execute("SELECT count(*) FROM phase").fetchone()[0]) - len(self._broken())
+
+    def _broken(self) -> list[int]:
+        """Positions of phases that do not count as finished: those that gave up, and the one before in which the
+        platform went away already: at its end nothing succeeded any more."""
+        rows = self._db.execute(
+            "SELECT position FROM phase WHERE gave_up NOT NULL OR (position + 1 IN (SELECT position FROM phase WHERE "
+            "gave_up NOT NULL) AND 0 = (SELECT sum(objects) FROM interval WHERE interval.position = phase.position "
+            "AND interval = (SELECT max(interval) FROM interval WHERE interval.position = phase.position)))"
+        )
+        return [row["position"] for row in rows]
+
+    def archived_by(self, position: int) -> list[tuple[int, int, int]]:
+        """(object bytes, first, last) of what one phase archived."""
+        rows = self._db.execute(
+            "SELECT object_bytes, first, last FROM object_range WHERE position = ? ORDER BY first", (position,)
+        )
+        return [tuple(row) for row in rows]
+
+    def changes(self, position: int | None = None) -> list[tuple[str, int, int, int]]:
+        """(operation, object bytes, first, last) of what one phase, or the run, held, released and deleted."""
+        rows = self._db.execute(
+            "SELECT operation, object_bytes, first, last FROM object_change WHERE position = ?1 OR ?1 IS NULL "
+            "ORDER BY rowid",
+            (position,),
+        )
+        return [tuple(row) for row in rows]
+
     def run(self) -> dict[str, Any]:
         """The run's own row, JSON columns decoded."""
         row = dict(self._db.execute("SELECT * FROM run").fetchone())
-        return {name: json.loads(value) if name in _JSON_COLUMNS else value for name, value in row.items()}
+        return {
+            name: json.loads(value) if name in _JSON_COLUMNS and value is not None else value
+            for name, value in row.items()
+        }
 
     def results(self, *, drift_checks: bool = False) -> list[Result]:
         """Every result in the order of measuring, without (or only) the repeated first cells that show drift."""
@@ -284,11 +437,12 @@ class RunDatabase:
         """(source, epoch seconds, problem) of every source that could not be read at some time."""
         return [tuple(row) for row in self._db.execute("SELECT source, at, problem FROM source_problem ORDER BY at")]
 
-    def attempts(self) -> list[tuple[str, int, int]]:
-        """(operation, attempts at objects, sessions that ended well) of every part of every phase."""
+    def attempts(self) -> list[tuple[str, str | None, int, int]]:
+        """(operation, lock, attempts at objects, sessions that ended well) of every part of every phase."""
         rows = self._db.execute(
-            "SELECT operation, sum(attempts), sum(interval.sessions) FROM interval JOIN result "
-            "USING (position, workload) GROUP BY operation ORDER BY operation"
+            "SELECT operation, json_extract(document, '$.lock') AS lock, sum(attempts), sum(interval.sessions) "
+            "FROM interval JOIN result "
+            "USING (position, workload) GROUP BY operation, lock ORDER BY operation"
         )
         return [tuple(row) for row in rows]
 
@@ -305,6 +459,14 @@ class RunDatabase:
         )
         return [tuple(row) for row in rows]
 
+    def cell_histograms(self, quantity: str) -> list[tuple[int, str, bytes, bytes]]:
+        """(position, workload, indices, counts) of a quantity in every phase."""
+        rows = self._db.execute(
+            "SELECT position, workload, indices, counts FROM histogram WHERE quantity = ? ORDER BY position, workload",
+            (quantity,),
+        )
+        return [tuple(row) for row in rows]
+
     def archived(self, object_bytes: int) -> list[tuple[int, int]]:
         """Ranges (first, last) of the objects of one size that this run archived."""
         rows = self._db.execute(
@@ -314,6 +476,8 @@ class RunDatabase:
 
     def close(self) -> None:
         self._db.close()
+        if self._lock is not None:
+            self._lock.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -325,6 +489,30 @@ class RunDatabase:
 
     def _insert(self, table: str, columns: int, rows: list[tuple[Any, ...]]) -> None:
         self._db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * columns)})", rows)
+
+
+def _existing(path: Path) -> Path:
+    """The file of a run that is named by its file or folder. Raises ResultsError."""
+    if path.is_dir():
+        path = path / FILE_NAME
+    if not path.exists():
+        raise ResultsError(f"{path}: no such run; name its id, its folder, or `latest`")
+    return path
+
+
+def _lock(path: Path) -> IO[bytes]:
+    """Be the only one who writes this database, until the file that is returned closes: the kernel sees to that even
+    where the process is killed. Raises ResultsError where another does.
+
+    It is a file of its own, since closing any other descriptor of the database would undo SQLite's own locks.
+    """
+    file = (path.parent / LOCK_NAME).open("wb")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as held:
+        file.close()
+        raise ResultsError(f"{path}: its run is under way; wait for its end") from held
+    return file
 
 
 def _values(row: Any) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ HOST_LIMITED = "every core of the machine was busy: whatever ran there shares th
 
 
 class CellKey(NamedTuple):
-    operation: str
+    operation: str  # with its variant, where it has one: archive, lock header
     object_bytes: int
     objects_per_session: int
     clients: int
@@ -129,7 +129,9 @@ def _key(result: Result) -> CellKey:
 
 
 def _series(result: Result) -> tuple[str, int, int]:
-    return result.operation, result.object_bytes, result.objects_per_session
+    """Its operation, with what sets it apart from others of the same sizes: variants are cells of their own."""
+    operation = f"{result.operation}, {result.variant}" if result.variant else result.operation
+    return operation, result.object_bytes, result.objects_per_session
 
 
 def _settings(result: Result) -> tuple[str, str, str, bool, str, bool, str, int | None]:

@@ -115,7 +115,7 @@ class Result:
 
     phase: str
     workload: str
-    operation: str  # archive, retrieve
+    operation: str  # archive, retrieve, query, extend, hold, release, refused-delete, delete
     object_bytes: int
     objects_per_session: int
     clients: int
@@ -163,11 +163,17 @@ class Result:
     utilisations: tuple[Utilisation, ...] = ()  # nearest to saturation first
     confidence: str | None = None  # in limited_by: high, or medium or low and why; None where no server was seen
     first_errors: tuple[FirstError, ...] = field(default=())
+    variant: str = ""  # what sets it apart from others of the same sizes: lock header-and-hold, crc64nvme, for 3s
+    lock: str | None = None  # how objects came by their lock, where a scenario compares that; None: as the run says
+    lock_ms: Latency | None = None  # of the request that locked an object by itself
+
+
+FIRST_ROUND = "alone"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckRecord:
-    """One check of the catalogue on one platform."""
+    """One check of the catalogue on one platform, in one round."""
 
     id: str
     family: str
@@ -180,8 +186,30 @@ class CheckRecord:
     reason: str
     started_at: float
     seconds: float
+    round: str  # what the platform was doing: alone, under load, after restart
+
+    @property
+    def name(self) -> str:
+        """The id, and the round where it is not the first."""
+        return self.id if self.round == FIRST_ROUND else f"{self.id} {self.round}"
 
     @property
     def is_violation(self) -> bool:
         """A record can be lost or altered, or a lock weakened or missing."""
         return self.verdict == "FAIL" and self.severity in ("S1", "S2")
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord:
+    """One round of checks, and what the platform had to do or to bear meanwhile."""
+
+    round: str
+    started_at: float  # epoch seconds
+    seconds: float
+    note: str  # in words; why where it was not tried
+    load_seconds: float = 0.0  # for which clients archived and retrieved
+    objects_archived: int = 0
+    archived_per_second: float = 0.0  # while objects were archived, which may have been for a part of the time
+    objects_retrieved: int = 0
+    retrieved_per_second: float = 0.0
+    errors: int = 0

@@ -7,6 +7,7 @@ somebody else was there; either way a reader has to know.
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import inf
@@ -19,7 +20,16 @@ SHARE_IN_TIME = 0.99  # of the server's requests: what the bound that is shown h
 
 # By the protocol that the client speaks, what a server calls the request of each attempt at an object,
 _OBJECT_REQUESTS: Mapping[str, Mapping[str, str]] = {
-    "s3": {"archive": "PutObject", "retrieve": "GetObject"},
+    "s3": {
+        "archive": "PutObject",
+        "retrieve": "GetObject",
+        "query": "GetObjectRetention",
+        "extend": "PutObjectRetention",
+        "hold": "PutObjectLegalHold",
+        "release": "PutObjectLegalHold",
+        "refused-delete": "DeleteObject",
+        "delete": "DeleteObject",
+    },
     "tsm": {"archive": "TSM OBJECT", "retrieve": "TSM GET"},
 }
 # and that of opening a session, by what opening asks. A TSM client signs on at other times, too.
@@ -51,10 +61,10 @@ class RequestCount:
 
 def request_counts(database: RunDatabase, timelines: Mapping[str, Timeline]) -> tuple[RequestCount, ...]:
     """Every operation that the server counted or the client sent, the client's first; empty where no source counted
-    from the first phase's start to after the last one's end."""
+    from the first phase's start to after the last one's end, and for a run that was resumed."""
     phases = database.phases()
     timeline = _counting(timelines, phases)
-    if timeline is None:
+    if timeline is None or database.resumptions():  # what a phase asked that broke off is in nobody's numbers
         return ()
     # To the source's last word, as some count a request only after it was answered; but what a phase asked that was
     # cut short is in nobody's numbers.
@@ -135,19 +145,26 @@ class _Ours:
         run = database.run()
         self._database = database
         self._settings = run["settings"]
+        self._may_retry = bool(run["platform"].get("details", {}).get("retries"))
         protocol = run["platform"].get("protocol", "")
         self._names = _OBJECT_REQUESTS.get(protocol, {})
         self._opening = _OPENING_REQUESTS.get(protocol, {}).get(self._settings.get("session_open", ""))
 
     def sent(self) -> dict[str, int]:
         """Requests by the server's names, warm-up and drain included."""
-        sent: dict[str, int] = {}
-        opened = 0
-        for operation, attempts, sessions in self._database.attempts():
+        sent = Counter[str]()
+        opened, locked_apart = 0, False
+        for operation, lock, attempts, sessions in self._database.attempts():
             opened += sessions
             if operation in self._names:
-                sent[self._names[operation]] = attempts
+                sent[self._names[operation]] += attempts
+            if lock == "separate":  # each object archived is locked by a request of its own
+                sent[self._names["extend"]] += attempts
+                locked_apart = True
         # A session counts when it ended well: where one did not, it is not known whether its opening had been sent.
+        # Likewise a lock of its own is sent as often as its object only where nothing failed or was sent again.
+        if locked_apart and (self._database.has_errors() or self._may_retry):
+            del sent[self._names["extend"]]
         exact = self._settings.get("session_kind") == "opened" and not self._database.has_errors()
         if self._opening and opened and exact:
             sent[self._opening] = opened

@@ -1,5 +1,6 @@
 -- One run: everything measured, and everything needed to judge it and to make its objects again.
--- Versions (PRAGMA user_version): 1 first form; 2 samples by source, measured times of phases, comparisons.
+-- Versions (PRAGMA user_version): 1 first form; 2 samples by source, measured times of phases, comparisons;
+--   3 conformance checks by round; 4 runs that go on after they broke off, and that read objects of another.
 -- Times are epoch seconds (REAL) where a column says so; intervals count interval_ns from a phase's start.
 -- Secrets never enter this file.
 
@@ -28,7 +29,22 @@ CREATE TABLE run (
     content_kind    TEXT NOT NULL,           -- generator and layout of object content
     interval_ns     INTEGER NOT NULL,
     comparison      TEXT,                    -- common to the runs whose cells were measured in turn; NULL: alone
-    lock_verified   TEXT                     -- 'verified', or what was wrong with the first lock read back
+    lock_verified   TEXT,                    -- 'verified', or what was wrong with the first lock read back
+    objects_from    TEXT                     -- JSON: the run whose objects it read, and when they were archived; NULL: its own
+);
+
+-- When the run went on after it had broken off. Instants on the run's clock that are older were moved by shift_ns.
+CREATE TABLE resumption (
+    at              REAL NOT NULL,           -- epoch seconds
+    after_position  INTEGER NOT NULL,        -- of the last phase that had finished; 0: none
+    shift_ns        INTEGER NOT NULL
+);
+
+-- Every phase that was begun: one that is not in table phase broke off.
+CREATE TABLE begun (
+    position        INTEGER NOT NULL,
+    at              REAL NOT NULL,           -- epoch seconds
+    server_now      REAL NOT NULL            -- the platform's clock, by which its objects were chosen
 );
 
 CREATE TABLE phase (
@@ -42,7 +58,8 @@ CREATE TABLE phase (
     start_ns        INTEGER NOT NULL,        -- the same two instants on the run's clock
     end_ns          INTEGER NOT NULL,
     measured_from_ns INTEGER NOT NULL,       -- between these the rates were measured
-    measured_to_ns  INTEGER NOT NULL
+    measured_to_ns  INTEGER NOT NULL,
+    gave_up         TEXT                     -- why it ended early; NULL: it did not
 );
 
 CREATE TABLE result (
@@ -95,6 +112,15 @@ CREATE TABLE object_range (
     last         INTEGER NOT NULL
 );
 
+-- What became of archived objects, in order: held, released, deleted.
+CREATE TABLE object_change (
+    position     INTEGER NOT NULL REFERENCES phase,
+    operation    TEXT NOT NULL,
+    object_bytes INTEGER NOT NULL,
+    first        INTEGER NOT NULL,
+    last         INTEGER NOT NULL
+);
+
 -- The first failure of each kind in each phase, and how many there were.
 CREATE TABLE error (
     position    INTEGER NOT NULL REFERENCES phase,
@@ -123,15 +149,31 @@ CREATE TABLE source_problem (
 
 -- What each conformance check came to (archiver worm); a document is a results.worm.CheckRecord.
 CREATE TABLE worm_check (
-    id              TEXT PRIMARY KEY,        -- DEL-02
+    id              TEXT NOT NULL,           -- DEL-02
+    round           TEXT NOT NULL,           -- alone, under load, after restart
     verdict         TEXT NOT NULL,
-    document        TEXT NOT NULL
+    document        TEXT NOT NULL,
+    PRIMARY KEY (id, round)
 );
 
 -- Its evidence: every request and answer in order, without secrets.
 CREATE TABLE worm_exchange (
-    check_id        TEXT NOT NULL REFERENCES worm_check,
+    check_id        TEXT NOT NULL,
+    round           TEXT NOT NULL,
     position        INTEGER NOT NULL,        -- from 1
     document        TEXT NOT NULL,
-    PRIMARY KEY (check_id, position)
+    PRIMARY KEY (check_id, round, position),
+    FOREIGN KEY (check_id, round) REFERENCES worm_check (id, round)
+);
+
+-- The rounds in which checks were tried, and how much load there was; a document is a results.model.RoundRecord.
+CREATE TABLE worm_round (
+    round           TEXT PRIMARY KEY,
+    document        TEXT NOT NULL
+);
+
+-- What reading everything again, or a sample of it, found (archiver audit); a document is an archiver.audit.AuditRecord.
+CREATE TABLE audit (
+    started_at      REAL NOT NULL,           -- epoch seconds
+    document        TEXT NOT NULL            -- JSON
 );

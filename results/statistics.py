@@ -1,4 +1,4 @@
-"""Statistics over repetitions: of one rate, and of two rates measured in pairs.
+"""Statistics over repetitions, of one rate and of two rates measured in pairs; and of samples of objects.
 
 One idea: rates are ratios, so their spread is taken on the logarithm: an interval is then never negative, and reads
 as "within so many percent". Two platforms are compared pair by pair, so that what changed between one repetition and
@@ -14,6 +14,7 @@ from functools import cache
 from statistics import fmean, median, stdev
 
 PAIRS_MIN = 3  # fewer leave one degree of freedom or none: an interval twelve standard errors wide, or no interval
+_JUST_BELOW = 1 - 1e-9  # a tie is not broken by rounding
 REPETITIONS_MAX = 1000  # beyond these nobody is told an exact number
 
 # Student's t, 97.5%, for 1, 2, ... degrees of freedom; beyond these, 1.96 + 2.5 / degrees is within 1%.
@@ -116,6 +117,23 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def bad_objects_max(objects: int, sampled: int, bad: int, confidence: float) -> int:
+    """How many of ``objects`` are bad at most, with this confidence, where ``bad`` of ``sampled`` were, drawn at random
+    and each once.
+
+    The exact one-sided bound of the hypergeometric distribution: the most bad objects among which a sample with so few
+    of them is still at least as likely as 1 - confidence (Cochran, Sampling Techniques, 3rd edition, section 3.6).
+    """
+    most = objects - (sampled - bad)
+    # Below the number that the sample suggests, the sample is more likely than not: the bound lies above.
+    low, high = max(bad, bad * objects // sampled if sampled else 0), most
+    while low < high:
+        middle = (low + high + 1) // 2
+        likely = _hypergeometric_up_to(bad, objects, middle, sampled) >= (1 - confidence) * _JUST_BELOW
+        low, high = (middle, high) if likely else (low, middle - 1)
+    return low
+
+
 def pairs_needed(spread: float, log_difference: float) -> int | None:
     """With how many pairs of this spread a 95% interval around this difference (not 0) no longer reaches ratio 1.
 
@@ -138,6 +156,31 @@ def pairs_needed(spread: float, log_difference: float) -> int | None:
 def _half_width(spread: float, count: int) -> float:
     """Of the 95% interval of a mean."""
     return t_quantile(0.975, count - 1) * spread / math.sqrt(count)
+
+
+def _hypergeometric_up_to(found: int, objects: int, bad: int, sampled: int) -> float:
+    """The probability of at most ``found`` bad ones in a sample of ``sampled``, where ``bad`` of ``objects`` are.
+
+    From the last term down: where ``found`` is below what is to be expected, each is smaller than the one before.
+    """
+    if found >= min(bad, sampled):
+        return 1.0
+    ways = _log_choices(bad, found) + _log_choices(objects - bad, sampled - found) - _log_choices(objects, sampled)
+    total = term = math.exp(ways)
+    good = objects - bad
+    for count in range(found, 0, -1):
+        term *= count * (good - sampled + count) / ((bad - count + 1) * (sampled - count + 1))
+        total += term
+        if term <= total * 1e-17:
+            break
+    return total
+
+
+def _log_choices(among: int, chosen: int) -> float:
+    """The logarithm of the binomial coefficient."""
+    if not 0 <= chosen <= among:
+        return -math.inf
+    return math.lgamma(among + 1) - math.lgamma(chosen + 1) - math.lgamma(among - chosen + 1)
 
 
 def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
-from archiver.sizes import format_size
+from archiver.content import Checksum
+from archiver.retention import Lock
+from archiver.sizes import format_duration, format_size
 
-OperationName = Literal["archive", "retrieve"]
+OperationName = Literal["archive", "retrieve", "query", "extend", "hold", "release", "refused-delete", "delete"]
 Order = Literal["shuffled", "paper"]
 
 OBJECTS_PER_SESSION_MAX = 500
@@ -39,6 +41,7 @@ class StopRule:
     bytes_max: int
     client_bytes_max: int
     precision: float
+    everything: bool = False  # all objects handed out, however long it takes: no limit above applies
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,20 @@ class Workload:
     """What one group of clients does."""
 
     name: str
-    operation: OperationName
+    operation: OperationName | Literal["audit"]  # audit: no scenario has it
     object_bytes: int
     objects_per_session: int
     clients: int
+    lock: Lock | None = None  # how archived objects come by their lock; None: as the run says
+    checksum: Checksum | None = None  # sent with archived objects; None: the run's
+    retain_for_seconds: float | None = None  # a shorter lock than the run's, so that something expires meanwhile
+
+    @property
+    def variant(self) -> str:
+        """What sets this workload apart from one of the same sizes: lock, checksum, retention; empty for nothing."""
+        words = [f"lock {self.lock}" if self.lock else "", self.checksum or ""]
+        words.append(f"for {format_duration(self.retain_for_seconds)}" if self.retain_for_seconds is not None else "")
+        return ", ".join(word for word in words if word)
 
     @property
     def session_bytes(self) -> int:
@@ -72,7 +85,7 @@ class Phase:
         """For people: ``archive 8KiB x 25, 1 client``."""
         parts = [
             f"{w.operation} {format_size(w.object_bytes)} x {w.objects_per_session},"
-            f" {w.clients} client{'s' if w.clients > 1 else ''}"
+            f" {w.clients} client{'s' if w.clients > 1 else ''}{', ' if w.variant else ''}{w.variant}"
             for w in self.workloads
         ]
         return " + ".join(parts) + (" (drift check)" if self.drift_check else "")

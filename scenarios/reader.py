@@ -10,6 +10,7 @@ import random
 import re
 import tomllib
 from collections.abc import Sequence
+from enum import StrEnum
 from importlib.resources import files
 from itertools import product
 from math import inf
@@ -18,7 +19,9 @@ from typing import Any, get_args
 
 import msgspec
 
+from archiver.content import Checksum
 from archiver.errors import ScenarioError
+from archiver.retention import SHORTEST_SECONDS, Lock
 from archiver.sizes import parse_duration, parse_size
 from scenarios.model import OBJECTS_PER_SESSION_MAX, OperationName, Order, Phase, Scenario, StopRule, Workload
 
@@ -53,6 +56,9 @@ class _SweepTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     object_sizes: tuple[SizeBytes, ...]
     objects_per_session: tuple[int, ...]
     clients: tuple[int, ...]
+    locks: tuple[Lock, ...] = ()
+    checksums: tuple[Checksum, ...] = ()
+    retain_for: Seconds | None = None
     drift_check: bool = False
     stop: _StopTable
     quick: dict[str, Any] = {}
@@ -97,8 +103,12 @@ def read_scenario(
     order_seed: int = 0,
     repetitions: int = 1,
     allow_large_sessions: bool = False,
+    objects_from: str | None = None,
 ) -> Scenario:
-    """Read, check and expand a scenario. Raises ScenarioError naming file, key and remedy."""
+    """Read, check and expand a scenario. Raises ScenarioError naming file, key and remedy.
+
+    Where objects come from an earlier run (``objects_from``), only the sweeps that retrieve are kept.
+    """
     where, text = scenario_text(name_or_path)
     try:
         document = tomllib.loads(text)
@@ -112,7 +122,14 @@ def read_scenario(
     for override in overrides:
         _override(document, override)
     table = _convert(document, where)
+    if objects_from is not None:
+        retrieving = tuple(sweep for sweep in table.sweep if sweep.operation == "retrieve")
+        if not retrieving:
+            raise ScenarioError(f"{where}: no sweep retrieves, so there is nothing to do with objects of another run")
+        table = msgspec.structs.replace(table, sweep=retrieving)
     _check(table, where, allow_large_sessions)
+    if objects_from is None:
+        _check_has_source(table, where)
     return Scenario(
         name=table.name,
         title=table.title,
@@ -121,6 +138,28 @@ def read_scenario(
         order_seed=order_seed,
         repetitions=repetitions,
         text=msgspec.json.encode(document).decode(),
+    )
+
+
+def recorded_scenario(
+    text: str, *, order: Order, order_seed: int, repetitions: int, retrieving_only: bool = False
+) -> Scenario:
+    """The scenario of ``Scenario.text``: a run that goes on is carried out as it was planned, whatever has become of
+    the file since. Raises ScenarioError where this version of Archiver does not know it.
+    """
+    document = msgspec.json.decode(text)
+    table = _convert(document, "the scenario that the run recorded")
+    if retrieving_only:
+        retrieving = tuple(sweep for sweep in table.sweep if sweep.operation == "retrieve")
+        table = msgspec.structs.replace(table, sweep=retrieving)
+    return Scenario(
+        name=table.name,
+        title=table.title,
+        phases=_expand(table, order, order_seed, repetitions),
+        order=order,
+        order_seed=order_seed,
+        repetitions=repetitions,
+        text=text,
     )
 
 
@@ -188,8 +227,15 @@ def _convert(document: dict[str, Any], where: str) -> _File:
             known = set(_fields(table)) | ({"stop"} if table is _File else set())
             message = f"unknown key {unknown[1]!r}{_suggest([unknown[1]], known)}"
         if "enum value" in message:
-            message += f"; choose one of {', '.join(get_args(OperationName))}"
+            message += f"; choose one of {', '.join(_choices(key))}"
         raise ScenarioError(f"{where}: {key + ': ' if key else ''}{message}") from error
+
+
+def _choices(key: str) -> Sequence[str]:
+    """What an entry may be that is one of several words."""
+    enums: dict[str, type[StrEnum]] = {"locks": Lock, "checksums": Checksum}
+    enum = enums.get(key.rpartition(".")[2].partition("[")[0])
+    return get_args(OperationName) if enum is None else [member.value for member in enum]
 
 
 def _decode(wanted: type, value: Any) -> Any:
@@ -217,13 +263,16 @@ def _check(table: _File, where: str, allow_large_sessions: bool) -> None:
         key = f"{where}: sweep {sweep.name!r}"
         if names.index(sweep.name) != index:
             raise ScenarioError(f"{key}: the name is used twice; give each sweep its own")
-        for name in ("object_sizes", "objects_per_session", "clients"):
+        for name in ("object_sizes", "objects_per_session", "clients", "locks", "checksums"):
             values = getattr(sweep, name)
-            if not values:
+            numbers = name not in ("locks", "checksums")
+            if not values and numbers:
                 raise ScenarioError(f"{key}: {name} is empty; name at least one")
             if len(set(values)) < len(values):
                 raise ScenarioError(f"{key}: {name}: an entry stands there twice; name each once")
-            if min(values) < 1:
+            if values and not numbers and sweep.operation != "archive":
+                raise ScenarioError(f"{key}: {name}: only what is archived has them, not {sweep.operation}")
+            if numbers and min(values) < 1:
                 raise ScenarioError(f"{key}: {name}: {min(values)} is not possible; every entry must be at least 1")
         if max(sweep.object_sizes) > OBJECT_BYTES_MAX:
             raise ScenarioError(f"{key}: object_sizes: {max(sweep.object_sizes)} bytes is above the limit of 64MiB")
@@ -246,21 +295,42 @@ def _check(table: _File, where: str, allow_large_sessions: bool) -> None:
             raise ScenarioError(f"{key}: stop.seconds_max is above {SECONDS_MAX:.0f}s, the longest a phase may take")
         if stop.bytes_max < 1 or stop.client_bytes_max < 1:
             raise ScenarioError(f"{key}: stop.bytes_max and stop.client_bytes_max must be at least 1 byte")
-    _check_retrieve_has_source(table, where)
+        _check_retain_for(sweep, key)
 
 
-def _check_retrieve_has_source(table: _File, where: str) -> None:
-    archived: set[int] = set()
+def _check_retain_for(sweep: _SweepTable, key: str) -> None:
+    if sweep.retain_for is None:
+        return
+    if sweep.operation != "archive" or set(sweep.locks) & {Lock.NONE, Lock.BUCKET_DEFAULT}:
+        raise ScenarioError(f"{key}: retain_for: only for what is archived with a date of its own")
+    if sweep.retain_for < SHORTEST_SECONDS:
+        raise ScenarioError(f"{key}: retain_for: a lock of {sweep.retain_for:g} s may be over before it is there")
+
+
+_NEEDS = {"release": "held", "delete": "archived with a short retain_for"}
+
+
+def _check_has_source(table: _File, where: str) -> None:
+    """Whatever is asked for was archived (held, locked for a short time) by a sweep before."""
+    there: dict[str, set[int]] = {}
     for sweep in table.sweep:
+        sizes = set(sweep.object_sizes)
         if sweep.operation == "archive":
-            archived.update(sweep.object_sizes)
+            there.setdefault("archived", set()).update(sizes)
+            if sweep.retain_for is not None:
+                there.setdefault(_NEEDS["delete"], set()).update(sizes)
+            if Lock.HEADER_AND_HOLD in sweep.locks:
+                there.setdefault("held", set()).update(sizes)
             continue
-        missing = set(sweep.object_sizes) - archived
+        need = _NEEDS.get(sweep.operation, "archived")
+        missing = sizes - there.get(need, set())
         if missing:
             raise ScenarioError(
-                f"{where}: sweep {sweep.name!r}: object_sizes: nothing of {min(missing)} bytes is archived by a sweep "
-                "before it, so there is nothing to retrieve"
+                f"{where}: sweep {sweep.name!r}: object_sizes: nothing of {min(missing)} bytes is {need} by a sweep "
+                f"before it, so there is nothing to {sweep.operation}"
             )
+        if sweep.operation == "hold":
+            there.setdefault("held", set()).update(sizes)
 
 
 def _expand(table: _File, order: Order, order_seed: int, repetitions: int) -> tuple[Phase, ...]:
@@ -269,12 +339,21 @@ def _expand(table: _File, order: Order, order_seed: int, repetitions: int) -> tu
     phases: list[Phase] = []
     for repetition in range(1, repetitions + 1):
         for sweep in table.sweep:
-            cells = [
-                Workload(sweep.operation, sweep.operation, int(size), objects, clients)
-                for size, objects, clients in product(sweep.object_sizes, sweep.objects_per_session, sweep.clients)
-            ]
+            alike = list(product(sweep.object_sizes, sweep.objects_per_session, sweep.clients))
             if order == "shuffled":
-                generator.shuffle(cells)
+                generator.shuffle(alike)
+            cells = []
+            for size, objects, clients in alike:
+                # Variants of one cell follow each other, so that they are compared under the same conditions.
+                variants = list(product(sweep.locks or (None,), sweep.checksums or (None,)))
+                if order == "shuffled":
+                    generator.shuffle(variants)
+                cells += [
+                    Workload(
+                        sweep.operation, sweep.operation, int(size), objects, clients, lock, checksum, sweep.retain_for
+                    )
+                    for lock, checksum in variants
+                ]
             repeated = cells[:1] if sweep.drift_check and len(cells) > 1 else []
             for index, cell in enumerate([*cells, *repeated]):
                 phases.append(

@@ -48,7 +48,7 @@ class Reports:
         for key, tally in report.tallies.items():
             self.tally.add(tally)
             self.by_key.setdefault(key, Tally()).add(tally)
-        self.archived += report.archived
+        self.archived += report.changed
         self.reasons += [error.reason for error in report.errors]
 
     def should_stop(self) -> bool:

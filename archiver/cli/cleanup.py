@@ -1,37 +1,42 @@
-"""``archiver cleanup``: remove what a run put on a platform, as far as its locks allow."""
+"""``archiver cleanup``: remove what runs put on platforms, as far as its locks allow."""
 
 from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from archiver.cli.parameters import tsm_options
-from archiver.errors import PlatformError, UsageError
+from archiver.errors import ArchiverError, UsageError
+from archiver.holdings import Holding, gather, total
 from archiver.home import ledger_path
-from archiver.ledger import Ledger, Placement
-from archiver.platforms import PlatformOptions, open_backend
+from archiver.ledger import Ledger
+from archiver.platforms import PlatformOptions
+from archiver.removal import Consent, Outcome, is_under_way, may_be_under_way, remove
 from archiver.retention import RetentionMode
 from archiver.sizes import format_bytes, format_instant
-from backends.base import Location, RemovalReport
+from backends.base import RemovalReport
 from backends.s3 import S3Options
 from backends.tsm import TsmOptions
-from backends.tsm.configuration import parse_server
+
+_NOTHING_LEFT = "nothing is left on any platform"
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", required=False)
+@click.option("--all-expired", is_flag=True, help="Clean up after all runs whose locks have ended.")
 @click.option("--bypass-governance", is_flag=True, help="Remove GOVERNANCE objects before their date.")
-@click.option("--release-holds", is_flag=True, help="Release the legal holds that this run placed.")
+@click.option("--release-holds", is_flag=True, help="Release the legal holds that the run placed.")
 @click.option("--profile", help="AWS profile with the credentials  [default: AWS_PROFILE or the environment]")
 @click.option("--ca-bundle", help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE or the system's]")
 @click.option("--insecure", is_flag=True, help="Do not verify TLS certificates.")
 @tsm_options
 def cleanup(
-    run: str,
+    run: str | None,
+    all_expired: bool,
     bypass_governance: bool,
     release_holds: bool,
     profile: str | None,
@@ -45,101 +50,113 @@ def cleanup(
     """Remove the objects of RUN that are no longer locked, and the bucket or file space where the run made it.
 
     RUN is a run's id, or `latest`: the last one that left something. What to remove comes from the ledger; nothing
-    else is touched. Says what remains, and until when.
+    else is touched. Says what remains, and until when. `archiver ledger` lists what there is.
+
+    --all-expired is for all runs of which the ledger says that every lock has ended; runs that may be under way are
+    left alone, and so are those under legal hold, unless --release-holds is given. A platform that cannot be reached
+    keeps no other from being cleaned up.
 
     \b
     Example:
         archiver cleanup latest --bypass-governance
 
-    Exit status: 0 nothing remains; 1 something does.
+    Exit status: 0 nothing remains of what was to be removed; 1 something does; 3 no platform could be reached.
     """
-    ledger = Ledger(ledger_path())
-    if run == "latest":
-        run = ledger.latest_run() or run
-    placements = ledger.placements(run)
-    if not placements:
-        known = ledger.knows(run)
-        message = "everything of it has been removed already" if known else "the ledger knows no such run"
-        if known:
-            click.echo(f"{run}: {message}")
-            return
-        raise UsageError(f"{run}: {message}; its id is the name of its folder")
+    if (run is not None) == all_expired:
+        raise UsageError("name a run (its id, or `latest`), or give --all-expired: one of the two")
+    if all_expired and bypass_governance:
+        raise UsageError("--bypass-governance removes what has not expired; name the run, instead of --all-expired")
     options = PlatformOptions(
         S3Options(endpoints=(), profile=profile, ca_bundle=ca_bundle, insecure=insecure),
         TsmOptions(library=tsm_library, server=tsm_server, node=tsm_node, password_file=tsm_password_file),
     )
-    places: dict[tuple[str, str, str], list[Placement]] = {}
-    for placement in placements:
-        places.setdefault((placement.backend, placement.endpoint, placement.bucket), []).append(placement)
-    left = [_clean(run, each, options, ledger, bypass_governance, release_holds) for each in places.values()]
-    sys.exit(1 if any(left) else 0)
+    ledger, now = Ledger(ledger_path()), time.time()
+    outcomes = []
+    try:
+        holdings = _all_expired(ledger, now, release_holds) if run is None else _of_run(ledger, run)
+        for outcome in remove(holdings, options, ledger, Consent(bypass_governance, release_holds), now):
+            _tell(outcome)
+            outcomes.append(outcome)
+    finally:
+        ledger.close()
+    sys.exit(_exit_status(outcomes))
 
 
-def _clean(
-    run: str,
-    placements: list[Placement],
-    options: PlatformOptions,
-    ledger: Ledger,
-    bypass_governance: bool,
-    release_holds: bool,
-) -> int:
-    """Remove what may be removed from one bucket or file space; how many objects remain there."""
-    report = _remove(placements, options, bypass_governance, release_holds)
-    place = "file space" if placements[0].backend == "tsm" else "bucket"
-    if report.bucket_missing and any(map(_may_be_locked, placements)):
-        raise PlatformError(
-            f"{run}: {placements[0].endpoint} has no {place} {placements[0].bucket}, yet objects of this run are "
-            "locked there; is another platform answering at that address? The ledger keeps its record"
+def _of_run(ledger: Ledger, run: str) -> list[Holding]:
+    """What a run has left; nothing where all of it was removed before. Raises UsageError for an unknown one."""
+    if run == "latest":
+        latest = ledger.latest_run()
+        if latest is None:
+            click.echo(_NOTHING_LEFT)
+            return []
+        run = latest
+    holdings = gather(ledger.placements(run))
+    if holdings:
+        if is_under_way(run):
+            raise UsageError(f"{run}: is under way; let it end, or stop it, before what it left is removed")
+        return holdings
+    if not ledger.knows(run):
+        raise UsageError(f"{run}: the ledger knows no such run; its id is the name of its folder")
+    click.echo(f"{run}: everything of it has been removed already")
+    return []
+
+
+def _all_expired(ledger: Ledger, now: float, release_holds: bool) -> list[Holding]:
+    """What can be removed of all runs; says so where there is nothing."""
+    everything = gather(ledger.placements())
+    due = [each for each in everything if each.has_expired(now) and (release_holds or not each.legal_hold)]
+    under_way = [run for run in sorted({each.first.run for each in due}) if may_be_under_way(run, everything, now)]
+    for run in under_way:
+        click.echo(f"{run}: may be under way, and is left alone; if it was killed: archiver cleanup {run}")
+    found = [each for each in due if each.first.run not in under_way]
+    if not found:
+        until = total(everything).locked_until
+        last = f"; nothing is locked beyond {format_instant(until)}" if until is not None and until > now else ""
+        click.echo(f"nothing can be removed now{last}" if everything else _NOTHING_LEFT)
+    return found
+
+
+def _exit_status(outcomes: Sequence[Outcome]) -> int:
+    """A platform that cannot be used is the answer only where it was the only one."""
+    failures = [each.failure for each in outcomes if each.failure is not None]
+    if failures and len(failures) == len(outcomes):
+        return failures[0].exit_status
+    return 1 if failures or any(each.report is not None and each.report.objects_left for each in outcomes) else 0
+
+
+def _tell(outcome: Outcome) -> None:
+    """Say what became of one bucket or file space."""
+    holding, report = outcome.holding, outcome.report
+    if report is None:
+        _tell_failure(holding, outcome.failure)
+        return
+    run, place = holding.first.run, holding.place
+    too = f", and its {place}" if report.bucket_removed else ""
+    click.echo(f"{run}: removed {report.objects_removed:,} objects ({format_bytes(report.bytes_removed)}){too}")
+    if report.objects_left:
+        click.echo(f"{run}: {report.objects_left:,} objects remain{_why(report, holding)}")
+    elif holding.first.bucket_created and not report.bucket_removed and not report.bucket_missing:
+        click.echo(
+            f"{run}: its {place} {holding.first.bucket} stays: something is in it that the run did not put there"
         )
-    bucket = f", and its {place}" if report.bucket_removed else ""
-    click.echo(f"{run}: removed {report.objects_removed:,} objects ({format_bytes(report.bytes_removed)}){bucket}")
-    if not report.objects_left:
-        if placements[0].bucket_created and not report.bucket_removed and not report.bucket_missing:
-            click.echo(
-                f"{run}: its {place} {placements[0].bucket} stays: something is in it that the run did not put there"
-            )
-        ledger.mark_removed(run, placements[0].bucket)
-        return 0
-    click.echo(f"{run}: {report.objects_left:,} objects remain{_why(report, placements)}")
     for refusal in report.refusals[:3]:
         click.echo(f"  the platform says: {refusal}")
-    return report.objects_left
 
 
-def _remove(
-    placements: list[Placement], options: PlatformOptions, bypass_governance: bool, release_holds: bool
-) -> RemovalReport:
-    """What is in one bucket under one prefix."""
-    place = placements[0]
-    location = Location(place.endpoint, place.region, place.bucket, place.bucket_created, place.prefix)
-    # The bypass header is only for what can be bypassed: a bucket without Object Lock refuses it (400).
-    bypass = bypass_governance and any(p.retention_mode == RetentionMode.GOVERNANCE.value for p in placements)
-    if place.platform is None and place.backend in ("s3", "minio"):
-        options = replace(options, s3=replace(options.s3, endpoints=(place.endpoint,), region=place.region))
-    if place.platform is None and place.backend == "tsm":
-        node, _, server = place.endpoint.removeprefix("tsm://").rpartition("@")
-        server = options.tsm.server or server
-        # A stanza with stored passwords has its own node and takes no other; it is told one only with a password.
-        names_node = options.tsm.password_file is not None or parse_server(server) is not None
-        tsm = replace(options.tsm, server=server, node=options.tsm.node or (node if names_node else None))
-        options = replace(options, tsm=tsm)
-    with open_backend(place.backend, place.platform, options) as (backend, _):
-        return backend.remove(location, bypass_governance=bypass, release_holds=release_holds)
+def _tell_failure(holding: Holding, failure: ArchiverError | None) -> None:
+    first = holding.first
+    words = str(failure)
+    where = "" if words.startswith(f"{first.run}:") else f"{first.run}, {holding.place} {first.bucket}: "
+    click.echo(f"archiver: {where}{words}", err=True)
 
 
-def _may_be_locked(place: Placement) -> bool:
-    """True while what was put there cannot all have been removed."""
-    if place.objects == 0:
-        return False
-    return place.legal_hold or (place.latest_retain_until or 0.0) > time.time()
-
-
-def _why(report: RemovalReport, placements: list[Placement]) -> str:
+def _why(report: RemovalReport, holding: Holding) -> str:
     reasons = []
     if report.locked_until is not None:
-        by_class = all(place.retention_mode == RetentionMode.CLASS.value for place in placements)
+        by_class = all(mode == RetentionMode.CLASS.value for mode in holding.modes)
         remedy = "" if by_class else " (GOVERNANCE: --bypass-governance)"
         reasons.append(f"locked until {format_instant(report.locked_until)}{remedy}")
     if report.on_hold:
-        reasons.append("under legal hold (--release-holds)")
+        ours = "--release-holds" if holding.legal_hold else "which the run did not place"
+        reasons.append(f"under legal hold ({ours})")
     return ": " + ", ".join(reasons) if reasons else ""

@@ -5,23 +5,33 @@ from __future__ import annotations
 import os
 import ssl
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 
+from archiver.content import Content
 from archiver.errors import PlatformError, SafetyRefused, UsageError
-from archiver.retention import Retention, RetentionMode, RetentionWish
+from archiver.record import Operation
+from archiver.retention import Lock, Retention, RetentionMode, RetentionWish
 from backends.base import (
     CHECKSUMS,
     SESSION_OPEN_KINDS,
     Capabilities,
+    CloserLook,
+    ExpectedLock,
     Location,
     PlatformProfile,
     RemovalReport,
     RunPlan,
 )
-from backends.s3.control import Control, Credentials, find_credentials, lock_problem
+from backends.s3.closer_look import AskedObject, look_closer
+from backends.s3.control import Control, Credentials, find_credentials
 from backends.s3.data_plane import S3DataPlane
 from backends.s3.endpoints import expand, is_this_host, tls_context
+from backends.s3.reported_lock import lock_problem
 from backends.s3.setting import WorkerSetting
+
+DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,8 @@ class S3Backend:
         retention_modes=("GOVERNANCE", "COMPLIANCE"),
         legal_hold=True,
         stores_content=True,
+        operations=tuple(operation for operation in Operation if operation >= Operation.ARCHIVE),
+        locks=tuple(Lock),
     )
 
     def __init__(self, options: S3Options) -> None:
@@ -89,6 +101,7 @@ class S3Backend:
         )
         self._clock_offset_seconds = 0.0
         self._retention = Retention()
+        self._archives_unlocked = False
         self._location: Location | None = None
 
     def profile(self) -> PlatformProfile:
@@ -134,7 +147,7 @@ class S3Backend:
 
     def locate(self, plan: RunPlan) -> Location:
         """The run's bucket and prefix; touches nothing."""
-        self._retention = plan.retention
+        self._retention, self._archives_unlocked = plan.retention, plan.archives_unlocked
         bucket = self.options.bucket or f"archiver-{plan.run_id.lower()}"
         created = self.options.bucket is None
         self._location = Location(self._endpoints[0], self._region, bucket, created, f"{plan.run_id}/")
@@ -146,11 +159,11 @@ class S3Backend:
         if location.bucket_created:
             self._control.create_bucket(location.bucket)
         lock = self._control.lock_of_bucket(location.bucket)
-        if lock.default_retention is not None and not self._retention.locks:
+        if lock.default_retention is not None and (self._archives_unlocked or not self._retention.locks):
             raise SafetyRefused(
                 f"{location.endpoint}: bucket {location.bucket} locks whatever is put there by itself "
                 f"({lock.default_retention}), which no guard of this run limits; name a bucket without default "
-                "retention, or let the run lock its objects with --retention-mode"
+                "retention, or let the run lock all its objects itself"
             )
         if not lock.enabled and self._retention.locks:
             raise PlatformError(
@@ -158,16 +171,66 @@ class S3Backend:
                 "protected; name a bucket made with Object Lock, leave --bucket out, or run with --retention-mode none"
             )
 
-    def lock_problem(self, number: int, earliest: float | None, latest: float | None) -> str | None:
+    def attach(self, location: Location, retention: Retention) -> None:
+        """Go on in a bucket that is there. Raises PlatformError."""
+        self._retention, self._location = retention, location
+        if not self._control.lock_of_bucket(location.bucket).enabled and retention.locks:
+            raise PlatformError(f"{location.endpoint}: bucket {location.bucket} has no Object Lock any more")
+
+    def set_default_lock(self, retention: Retention | None) -> None:
+        """The bucket's own rule, in days, rounded up; read back."""
+        bucket = self._located().bucket
+        days = ceil((retention.retain_for_seconds or 0.0) / DAY_SECONDS) if retention is not None else 0
+        mode = retention.mode.value if retention is not None else None
+        self._control.set_default_lock(bucket, mode, days)
+        found = self._control.lock_of_bucket(bucket).default_retention
+        wanted = f"{mode}, {days} days" if mode is not None else None
+        if found != wanted:
+            raise PlatformError(
+                f"{self._endpoints[0]}: bucket {bucket} was given the rule {wanted or 'to lock nothing by itself'}, "
+                f"but reports {found or 'none'}"
+            )
+
+    def lock_problem(
+        self, number: int, retention: Retention, earliest: float | None, latest: float | None
+    ) -> str | None:
         """What is wrong with the lock of archived object ``number``, as the platform reports it; None: nothing."""
         location = self._located()
         key = f"{location.prefix}{number:012d}"
-        problem = lock_problem(self._control.lock_of(location.bucket, key), self._retention, earliest, latest)
-        return f"{location.bucket}/{key} was archived with a lock, but {problem}" if problem else None
+        problem = lock_problem(self._control.lock_of(location.bucket, key), retention, earliest, latest)
+        asked = f"with mode {retention.mode.value}" if retention.locks else "without a lock"
+        return f"{location.bucket}/{key} was archived {asked}, but {problem.words}" if problem else None
 
     def _located(self) -> Location:
         assert self._location is not None, "locate() comes first"
         return self._location
+
+    def object_name(self, number: int) -> str:
+        """Bucket and key."""
+        location = self._located()
+        return f"{location.bucket}/{self._key(number)}"
+
+    def look_closer(self, number: int, size_bytes: int, content: Content, lock: ExpectedLock) -> CloserLook:
+        """Every version of an object. Raises PlatformError."""
+        asked = AskedObject(self._located().bucket, self._key(number), number, size_bytes, content, lock)
+        return look_closer(self._control, asked)
+
+    def unseen_locks(self, number: int) -> str | None:
+        """Whether the credential lacks the right to see locks, asked of one object. Raises PlatformError."""
+        missing = self._control.right_missing_to_see_locks(self._located().bucket, self._key(number))
+        return f"this credential may not see locks ({missing})" if missing else None
+
+    def present(self, first: int, last: int) -> Iterator[int]:
+        """The objects ``first`` to ``last`` that the bucket lists. Raises PlatformError."""
+        location = self._located()
+        before = self._key(first - 1) if first else ""
+        for key, _ in self._control.versions(location.bucket, location.prefix, before, self._key(last)):
+            name = key.removeprefix(location.prefix)
+            if name.isascii() and name.isdigit():
+                yield int(name)
+
+    def _key(self, number: int) -> str:
+        return f"{self._located().prefix}{number:012d}"
 
     def worker_setting(self) -> WorkerSetting:
         location = self._located()

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import boto3
 import botocore.exceptions
 from botocore.config import Config
 
 from archiver.errors import PlatformError, UsageError
-from archiver.retention import Retention, RetentionMode
-from archiver.sizes import format_instant
 from backends.base import Location, RemovalReport
+from backends.s3.reported_lock import ReportedLock
 
 _HOLD_OFF = {"Status": "OFF"}
+_Version: TypeAlias = tuple[str, str]  # key, version id
 _LEFT_ASKED_PER_PAGE = 10
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,14 @@ class BucketLock(NamedTuple):
 
     enabled: bool
     default_retention: str | None  # "GOVERNANCE, 30 days"
+
+
+class KeyVersion(NamedTuple):
+    """One version of a key, or a delete marker."""
+
+    id: str
+    is_marker: bool
+    is_latest: bool
 
 
 class Control:
@@ -137,28 +146,99 @@ class Control:
             configuration.get("ObjectLockEnabled") == "Enabled", f"{default['Mode']}, {length}" if default else None
         )
 
-    def lock_of(self, bucket: str, key: str) -> tuple[str | None, float | None, bool]:
-        """Mode, retain-until (epoch seconds) and legal hold that the platform reports for an object."""
+    def lock_of(self, bucket: str, key: str) -> ReportedLock:
+        """The lock that the platform reports for an object."""
         with self._translated(f"read the lock of {bucket}/{key}"):
-            reply = self._client.head_object(Bucket=bucket, Key=key)
-        until = reply.get("ObjectLockRetainUntilDate")
-        return (
-            reply.get("ObjectLockMode"),
-            until.timestamp() if until else None,
-            reply.get("ObjectLockLegalHoldStatus") == "ON",
-        )
+            return _lock_in(self._client.head_object(Bucket=bucket, Key=key))
+
+    def lock_of_version(self, bucket: str, key: str, version: str) -> ReportedLock:
+        """The lock that the platform reports for one version; by the calls for locks, where HEAD shows none."""
+        which = {"Bucket": bucket, "Key": key, "VersionId": version}
+        with self._translated(f"read the lock of {bucket}/{key} (version {version})"):
+            lock = _lock_in(self._client.head_object(**which))
+            if lock.mode is None:
+                with suppress(botocore.exceptions.ClientError):  # it has none, or nobody may know
+                    found = self._client.get_object_retention(**which)["Retention"]
+                    lock = lock._replace(mode=found["Mode"], until=found["RetainUntilDate"].timestamp())
+            if not lock.on_hold:
+                with suppress(botocore.exceptions.ClientError):
+                    hold = self._client.get_object_legal_hold(**which)["LegalHold"]
+                    lock = lock._replace(on_hold=hold.get("Status") == "ON")
+        return lock
+
+    def set_default_lock(self, bucket: str, mode: str | None, days: int) -> None:
+        """Have a bucket lock by itself whatever is put there, or (None) no longer."""
+        rule = {"Rule": {"DefaultRetention": {"Mode": mode, "Days": days}}} if mode is not None else {}
+        with self._translated(f"set the lock configuration of bucket {bucket}"):
+            self._client.put_object_lock_configuration(
+                Bucket=bucket, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", **rule}
+            )
+
+    def versions(self, bucket: str, prefix: str, after: str, last: str) -> Iterator[tuple[str, str]]:
+        """(key, version id) of the newest version of every key from just after ``after`` to ``last``."""
+        pages = self._client.get_paginator("list_object_versions")
+        with self._translated(f"list the versions of {bucket}/{prefix}"):
+            for page in pages.paginate(Bucket=bucket, Prefix=prefix, KeyMarker=after):
+                for row in page.get("Versions", []):
+                    if row["Key"] > last:
+                        return
+                    if row["IsLatest"]:
+                        yield row["Key"], row["VersionId"]
+
+    def versions_of(self, bucket: str, key: str) -> list[KeyVersion]:
+        """Every version and delete marker of one key."""
+        pages = self._client.get_paginator("list_object_versions")
+        found: dict[str, KeyVersion] = {}
+        with self._translated(f"list the versions of {bucket}/{key}"):
+            for page in pages.paginate(Bucket=bucket, Prefix=key):
+                for kind in ("Versions", "DeleteMarkers"):
+                    for row in page.get(kind, []):
+                        if row["Key"] == key:
+                            version = KeyVersion(row["VersionId"], kind == "DeleteMarkers", bool(row["IsLatest"]))
+                            found[version.id] = version
+        return list(found.values())
+
+    def content_of(self, bucket: str, key: str, version: str) -> Iterator[bytes]:
+        """The bytes of one version, in pieces."""
+        with self._translated(f"retrieve {bucket}/{key} (version {version})"):
+            yield from self._client.get_object(Bucket=bucket, Key=key, VersionId=version)["Body"].iter_chunks(
+                _CHUNK_BYTES
+            )
+
+    def right_missing_to_see_locks(self, bucket: str, key: str) -> str | None:
+        """The right that this credential lacks to see an object's lock; None: it may see it, or nobody can tell."""
+        for right, ask in (
+            ("s3:GetObjectRetention", self._client.get_object_retention),
+            ("s3:GetObjectLegalHold", self._client.get_object_legal_hold),
+        ):
+            with self._translated(f"read the lock of {bucket}/{key}"):
+                try:
+                    ask(Bucket=bucket, Key=key)
+                except botocore.exceptions.ClientError as error:
+                    if _code(error) == "AccessDenied":
+                        return right
+        return None
 
     def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
-        """Remove every version and marker under the run's prefix that is not locked, then the run's own bucket."""
+        """Remove what is not locked of everything under the run's prefix, then the run's own bucket.
+
+        Every version, every marker and every unfinished upload. Raises PlatformError.
+        """
         report = RemovalReport()
         with self._translated(f"remove {location.bucket}/{location.prefix}"):
             try:
-                removed_before = -1
+                removed_before, claimed = -1, set[_Version]()
                 # A listing may pass over what moves up when its neighbours go, so it is asked for until nothing went.
                 while report.objects_removed > removed_before:
                     removed_before, report.objects_left = report.objects_removed, 0
+                    first_page = True
                     for page in self._versions(location):
-                        self._remove_page(location.bucket, page, report, bypass_governance, release_holds)
+                        if first_page:  # each listing begins where the one before did
+                            self._refuse_lies(claimed, page)
+                        gone = self._remove_page(location.bucket, page, report, bypass_governance, release_holds)
+                        if first_page:
+                            first_page, claimed = False, gone
+                self._abort_uploads(location, report)
                 if location.bucket_created and not report.objects_left:
                     self._delete_bucket(location.bucket, report)
             except botocore.exceptions.ClientError as error:
@@ -166,6 +246,15 @@ class Control:
                     raise
                 report.bucket_missing = True
         return report
+
+    def _refuse_lies(self, claimed: set[_Version], page: list[dict[str, Any]]) -> None:
+        """What a platform said that it deleted is not to be listed again. Raises PlatformError."""
+        for row in page:
+            if (row["Key"], row["VersionId"]) in claimed:
+                raise PlatformError(
+                    f"{self.endpoint}: said that it deleted {row['Key']} (version {row['VersionId']}), and lists it "
+                    "still; nothing counts as removed. Clean up again later, and doubt the platform if it says so again"
+                )
 
     def _delete_bucket(self, bucket: str, report: RemovalReport) -> None:
         """Delete the run's own bucket, unless somebody else has put something into it."""
@@ -175,13 +264,30 @@ class Control:
         except botocore.exceptions.ClientError as error:
             if _code(error) != "BucketNotEmpty":
                 raise
-            report.refusals.append(f"BucketNotEmpty: bucket {bucket} stays")
+
+    def _abort_uploads(self, location: Location, report: RemovalReport) -> None:
+        """End the run's unfinished uploads: they are paid for, and no listing of objects shows them."""
+        pages = self._client.get_paginator("list_multipart_uploads")
+        try:
+            # MinIO takes a prefix for a whole key, and lists nothing under it.
+            for page in pages.paginate(Bucket=location.bucket):
+                for upload in page.get("Uploads", []):
+                    if upload["Key"].startswith(location.prefix):
+                        self._client.abort_multipart_upload(
+                            Bucket=location.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                        )
+        except botocore.exceptions.ClientError as error:
+            # Without the operation there are no uploads; without the right, what else there is still goes.
+            if _code(error) == "NoSuchBucket":
+                raise
+            if _code(error) != "NotImplemented":
+                report.refusals.append(f"unfinished uploads may remain: {_quoted(error)}")
 
     def _versions(self, location: Location) -> Iterator[list[dict[str, Any]]]:
         pages = self._client.get_paginator("list_object_versions").paginate(
             Bucket=location.bucket, Prefix=location.prefix
         )
-        before: set[tuple[str, str]] = set()
+        before: set[_Version] = set()
         for page in pages:
             rows = {
                 (row["Key"], row["VersionId"]): row
@@ -201,36 +307,58 @@ class Control:
         report: RemovalReport,
         bypass_governance: bool,
         release_holds: bool,
-    ) -> None:
+    ) -> set[_Version]:
+        """Delete what a page lists; what went of it, as the platform says."""
         sizes = {(row["Key"], row["VersionId"]): row.get("Size", 0) for row in rows}
         left = self._delete(bucket, list(sizes), bypass_governance)
-        if release_holds and left:
-            for key, version in left:
-                self._client.put_object_legal_hold(Bucket=bucket, Key=key, VersionId=version, LegalHold=_HOLD_OFF)
+        if release_holds and left and self._release_holds(bucket, left, report):
             left = self._delete(bucket, list(left), bypass_governance)
+        gone = set(sizes) - set(left)
         report.objects_left += len(left)
-        report.objects_removed += len(sizes) - len(left)
-        report.bytes_removed += sum(size for pair, size in sizes.items() if pair not in left)
+        report.objects_removed += len(gone)
+        report.bytes_removed += sum(sizes[version] for version in gone)
         report.refusals.extend(sorted(set(left.values()) - set(report.refusals)))
-        # Why they stay is asked of a few only: a run may leave a hundred thousand.
-        for key, version in list(left)[:_LEFT_ASKED_PER_PAGE]:
-            head = self._client.head_object(Bucket=bucket, Key=key, VersionId=version)
+        self._ask_why(bucket, list(left), report)
+        return gone
+
+    def _release_holds(self, bucket: str, versions: Iterable[_Version], report: RemovalReport) -> bool:
+        """False where the platform refuses it: a credential may lack the right."""
+        try:
+            for key, version in versions:
+                self._client.put_object_legal_hold(Bucket=bucket, Key=key, VersionId=version, LegalHold=_HOLD_OFF)
+        except botocore.exceptions.ClientError as error:
+            words = f"release the legal hold: {_quoted(error)}"
+            if words not in report.refusals:
+                report.refusals.append(words)
+            return False
+        return True
+
+    def _ask_why(self, bucket: str, left: list[_Version], report: RemovalReport) -> None:
+        """Why they stay is asked of a few only, for a run may leave a hundred thousand: of those archived last."""
+        for key, version in left[-_LEFT_ASKED_PER_PAGE:]:
+            try:
+                head = self._client.head_object(Bucket=bucket, Key=key, VersionId=version)
+            except botocore.exceptions.ClientError:  # that they stay is known, and the ledger knows until when
+                return
             report.on_hold = report.on_hold or head.get("ObjectLockLegalHoldStatus") == "ON"
             until: datetime | None = head.get("ObjectLockRetainUntilDate")
             if until is not None:
                 report.locked_until = max(report.locked_until or 0.0, until.timestamp())
 
-    def _delete(self, bucket: str, pairs: list[tuple[str, str]], bypass: bool) -> dict[tuple[str, str], str]:
+    def _delete(self, bucket: str, versions: list[_Version], bypass: bool) -> dict[_Version, str]:
         """Delete versions in one batch; what was refused, and why."""
         reply = self._client.delete_objects(
             Bucket=bucket,
-            Delete={"Objects": [{"Key": key, "VersionId": version} for key, version in pairs], "Quiet": True},
+            Delete={"Objects": [{"Key": key, "VersionId": version} for key, version in versions], "Quiet": True},
             **({"BypassGovernanceRetention": True} if bypass else {}),
         )
-        return {
-            (error["Key"], error["VersionId"]): f"{error['Code']}: {error.get('Message', '')}"
-            for error in reply.get("Errors", [])
-        }
+        refused: dict[_Version, str] = {}
+        for error in reply.get("Errors", []):
+            key, version = error["Key"], error.get("VersionId")
+            # A refusal that does not name its version may mean any of that key.
+            meant = [(key, version)] if version else [each for each in versions if each[0] == key]
+            refused |= dict.fromkeys(meant, f"{error['Code']}: {error.get('Message', '')}")
+        return refused
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
@@ -278,42 +406,28 @@ def find_credentials(profile: str | None) -> tuple[Credentials, str]:
     return Credentials(frozen.access_key, frozen.secret_key, frozen.token), region
 
 
-def lock_problem(
-    lock: tuple[str | None, float | None, bool], retention: Retention, earliest: float | None, latest: float | None
-) -> str | None:
-    """What is wrong with the lock that a platform reports for an object archived with ``retention``; None: nothing.
-
-    Its date is to lie between ``earliest`` and ``latest`` (epoch seconds).
-    """
-    mode, until, on_hold = lock
-    if retention.legal_hold and not on_hold:
-        return "the legal hold asked for is not there, or this credential may not see it (s3:GetObjectLegalHold)"
-    if retention.mode is RetentionMode.NONE:
-        return None
-    if mode != retention.mode.value:
-        if mode is None:
-            return (
-                f"the platform reports no mode, not {retention.mode.value}; either it dropped the lock, or this "
-                "credential may not see it (s3:GetObjectRetention)"
-            )
-        return f"its mode is {mode}, not {retention.mode.value}"
-    if until is None:
-        return "its retain-until date is missing, so nothing protects it"
-    if earliest is not None and until < earliest:
-        return f"it is locked until {format_instant(until)} only, not until {format_instant(earliest)} as asked for"
-    if latest is not None and until > latest:
-        return f"it is locked until {format_instant(until)}, later than the {format_instant(latest)} asked for"
-    return None
-
-
 def _stay_at_the_endpoint(context: dict[str, Any], **_: object) -> None:
     # boto3 answers a redirect by asking which region the bucket is in, and a redirect of that question likewise:
     # without end where what redirects is a console. The data plane follows no redirect either.
     context.get("s3_redirect", {})["redirected"] = True
 
 
+def _lock_in(reply: dict[str, Any]) -> ReportedLock:
+    """Of an answer to HEAD."""
+    until = reply.get("ObjectLockRetainUntilDate")
+    return ReportedLock(
+        reply.get("ObjectLockMode"),
+        until.timestamp() if until else None,
+        reply.get("ObjectLockLegalHoldStatus") == "ON",
+    )
+
+
 def _code(error: botocore.exceptions.ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _quoted(error: botocore.exceptions.ClientError) -> str:
+    return f"{_code(error)}: {error.response.get('Error', {}).get('Message', '')}"
 
 
 _REMEDY: dict[str, str] = {

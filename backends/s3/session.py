@@ -9,14 +9,20 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from collections.abc import Mapping
 from typing import Protocol
 
+from archiver.content import Checksum
 from archiver.record import Operation, Recorder, Status
+from archiver.retention import Lock
 from backends.base import Batch
 from backends.s3.connection import Connection, Endpoint, connect
 from backends.s3.replies import BodyCheck, ReplyReader
+from backends.s3.reported_lock import MODE_HEADER, LockProblem
 from backends.s3.setting import WorkerSetting
 
+MOVES_CONTENT = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT))
+REFUSALS = frozenset(("AccessDenied", "InvalidRequest", "ObjectLocked"))  # of a deletion, because of a lock
 RETRIED = frozenset((429, 500, 502, 503, 504))
 RETRY_SECONDS_FIRST = 0.1
 RETRY_SECONDS_MAX = 30.0
@@ -43,9 +49,17 @@ class RequestSource(Protocol):
 
     def opening_request(self, endpoint_index: int) -> bytes: ...
 
-    def archive_request(self, endpoint_index: int, number: int, size_bytes: int) -> tuple[bytes | memoryview, ...]: ...
+    def archive_request(
+        self, endpoint_index: int, number: int, size_bytes: int, lock: Lock | None, checksum: Checksum | None
+    ) -> tuple[bytes | memoryview, ...]: ...
 
     def retrieve_request(self, endpoint_index: int, number: int) -> bytes: ...
+
+    def head_request(self, endpoint_index: int, number: int) -> bytes: ...
+
+    def change_request(self, endpoint_index: int, operation: Operation, number: int) -> tuple[bytes, ...]: ...
+
+    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None: ...
 
     def check(self, number: int, size_bytes: int) -> BodyCheck: ...
 
@@ -69,6 +83,9 @@ class S3Session:
         self._connected_ns = 0
         self._attempts = 1
         self._retry: asyncio.TimerHandle | None = None
+        # Sent, first byte and attempts of an object that is being locked by a request of its own.
+        self._archived: tuple[int, int, int] | None = None
+        self._audited: tuple[int, int, int] | None = None  # the same of one that was read, while its lock is asked for
 
     async def open(self, record: Recorder, due_ns: int) -> bool:
         if self._connection is not None and self._connection.usable:
@@ -152,14 +169,29 @@ class S3Session:
         if reply.status in RETRIED and self._attempts <= self._source.setting.retries and reply.keep_alive:
             self._retry = asyncio.get_running_loop().call_later(self._retry_delay(reply), self._send_again)
             return
-        if reply.status != 200:
-            self._reply_error(operation, reply, self._source.object_name(number))
-            self._row(operation, number, sent_ns, first_byte_ns, done_ns, 0, reply.status)
-        elif self._check is not None and not self._check.finish():
-            self._error(operation, "damaged", "the bytes are not those that were archived", reply.request_id, number)
-            self._row(operation, number, sent_ns, first_byte_ns, done_ns, 0, Status.DAMAGED)
-        else:
-            self._row(operation, number, sent_ns, first_byte_ns, done_ns, size_bytes)
+        if operation is Operation.AUDIT and self._audited is None and self._shows_no_lock(number, reply):
+            self._audited = (sent_ns, first_byte_ns, self._attempts)
+            self._attempts = 1
+            self._send_head()
+            return
+        status = self._judge(operation, number, reply)
+        if self._audited is not None:
+            (sent_ns, first_byte_ns, self._attempts), self._audited = self._audited, None
+        if operation is Operation.ARCHIVE and batch.lock is Lock.SEPARATE:
+            if self._archived is None and status == Status.OK and reply.keep_alive:
+                self._archived = (sent_ns, first_byte_ns, self._attempts)
+                self._attempts = 1
+                self._send_lock()
+                return
+            if self._archived is None and status == Status.OK:
+                lost = "the server closed the connection before the object could be locked"
+                self._error(operation, "not locked", lost, reply.request_id, number, outcome_unknown=True)
+                status = Status.CONNECTION_LOST
+            elif self._archived is not None:
+                self._row(Operation.LOCK, number, sent_ns, first_byte_ns, done_ns, 0, status)
+                (sent_ns, first_byte_ns, self._attempts), self._archived = self._archived, None
+        moved = status == Status.OK and operation in MOVES_CONTENT
+        self._row(operation, number, sent_ns, first_byte_ns, done_ns, size_bytes if moved else 0, status)
         self._due_ns = done_ns
         self._index = index + 1
         if self._index == len(batch):
@@ -168,6 +200,53 @@ class S3Session:
             self._closed_by_server(reply.request_id, number)
         else:
             self._send_next()
+
+    def _judge(self, operation: Operation, number: int, reply: ReplyReader) -> int:
+        """The status of an object's row; what failed is counted under its reason."""
+        if operation is Operation.REFUSED_DELETE:
+            if reply.status in (400, 403) and reply.s3_error()[0] in REFUSALS:
+                return Status.OK
+            if reply.status < 300:
+                gone = "the platform deleted what was locked"
+                self._error(operation, "deleted what was locked", gone, reply.request_id, number)
+                return Status.DELETED_LOCKED
+        if reply.status != 200 and not (operation is Operation.DELETE and reply.status == 204):
+            self._reply_error(operation, reply, self._source.object_name(number), was_archived=bool(self._archived))
+            return reply.status
+        if self._check is not None and not self._check.finish():
+            self._error(operation, "damaged", "the bytes are not those that were archived", reply.request_id, number)
+            return Status.DAMAGED
+        if operation is Operation.AUDIT:
+            problem = self._source.lock_problem(number, reply.headers)
+            if problem is not None:
+                self._error(operation, problem.status.name.lower(), problem.words, reply.request_id, number)
+                return problem.status
+        return Status.OK
+
+    def _send_lock(self) -> None:
+        """Lock the object that was just archived, by a request of its own."""
+        connection = self._connection
+        assert connection is not None
+        self._check = None
+        number = self._batch.number[self._index]
+        connection.send(self._source.change_request(self._endpoint_index, Operation.EXTEND, number))
+
+    def _shows_no_lock(self, number: int, reply: ReplyReader) -> bool:
+        """Whole, but without its lock: some platforms show that to HEAD only."""
+        if MODE_HEADER in reply.headers or reply.status != 200 or not reply.keep_alive:
+            return False
+        if self._check is not None and not self._check.finish():
+            return False
+        problem = self._source.lock_problem(number, reply.headers)
+        return problem is not None and problem.status == Status.UNLOCKED
+
+    def _send_head(self) -> None:
+        """Ask for the lock of the object that was just read."""
+        connection = self._connection
+        assert connection is not None
+        self._check = None
+        number = self._batch.number[self._index]
+        connection.send((self._source.head_request(self._endpoint_index, number),), is_head=True)
 
     def exchange_failed(self, status: Status, message: str, sent_ns: int, first_byte_ns: int) -> None:
         done_ns = time.monotonic_ns()
@@ -179,6 +258,11 @@ class S3Session:
         else:
             operation, number = self._batch.operation[self._index], self._batch.number[self._index]
             self._error(operation, _REASON[status], message, "", number, outcome_unknown=True)
+            if self._archived is not None:
+                self._row(Operation.LOCK, number, sent_ns, first_byte_ns or done_ns, done_ns, 0, status)
+                (sent_ns, first_byte_ns, self._attempts), self._archived = self._archived, None
+            if self._audited is not None:
+                (sent_ns, first_byte_ns, self._attempts), self._audited = self._audited, None
             self._row(operation, number, sent_ns, first_byte_ns or done_ns, done_ns, 0, status)
             self._index += 1
         self._finish()
@@ -211,6 +295,12 @@ class S3Session:
             self.exchange_failed(Status.CONNECTION_LOST, lost, self._due_ns, 0)
             return
         self._attempts += 1
+        if self._archived is not None:
+            self._send_lock()
+            return
+        if self._audited is not None:
+            self._send_head()
+            return
         parts, self._check = self._make_request(self._index)
         connection.send(parts, check=self._check)
 
@@ -222,11 +312,13 @@ class S3Session:
         return min(RETRY_SECONDS_FIRST * float(2 ** (self._attempts - 1)), RETRY_SECONDS_MAX)
 
     def _make_request(self, index: int) -> tuple[tuple[bytes | memoryview, ...], BodyCheck | None]:
-        number, size_bytes = self._batch.number[index], self._batch.size_bytes[index]
-        if self._batch.operation[index] is Operation.ARCHIVE:
-            return self._source.archive_request(self._endpoint_index, number, size_bytes), None
-        request = self._source.retrieve_request(self._endpoint_index, number)
-        return (request,), self._source.check(number, size_bytes)
+        batch, source, at = self._batch, self._source, self._endpoint_index
+        operation, number, size_bytes = batch.operation[index], batch.number[index], batch.size_bytes[index]
+        if operation is Operation.ARCHIVE:
+            return source.archive_request(at, number, size_bytes, batch.lock, batch.checksum), None
+        if operation not in MOVES_CONTENT:
+            return source.change_request(at, operation, number), None
+        return (source.retrieve_request(at, number),), source.check(number, size_bytes)
 
     def _row(
         self,
@@ -258,11 +350,11 @@ class S3Session:
         self._record.error(Operation.OPEN, _REASON[status], message)
         self._row(Operation.OPEN, 0, sent_ns, done_ns, done_ns, 0, status)
 
-    def _reply_error(self, operation: Operation, reply: ReplyReader, name: str) -> None:
+    def _reply_error(self, operation: Operation, reply: ReplyReader, name: str, *, was_archived: bool = False) -> None:
         code, message = reply.s3_error()
         assert self._record is not None
         # A refusal is an answer; a server in trouble, or an odd success, may have kept the object all the same.
-        unclear = not 300 <= reply.status < 500
+        unclear = was_archived or not 300 <= reply.status < 500
         reason = f"{reply.status} {code}".strip()
         self._record.error(operation, reason, message, reply.request_id, name, outcome_unknown=unclear)
 

@@ -79,7 +79,8 @@ class RequestTemplate:
     """The head of one kind of request: everything fixed but the path, the ``variable`` headers and the date.
 
     Arguments: ``fixed`` signed headers; ``variable`` names of signed headers whose values come with each request, in
-    sorted order; ``unsigned`` headers sent but not signed (Content-Length). ``query`` is the canonical query string.
+    sorted order; ``unsigned`` headers sent but not signed (Content-Length). ``query`` is the canonical query string;
+    where it ends with ``=`` and ``query_varies``, the rest of it comes with each request, encoded.
     Where ``variable`` has ``x-amz-content-sha256`` its value is also the payload hash.
     """
 
@@ -92,12 +93,13 @@ class RequestTemplate:
         variable: tuple[str, ...] = (),
         unsigned: dict[str, str] | None = None,
         query: str = "",
+        query_varies: bool = False,
     ) -> None:
         self._method = method
         self._fixed = {"host": host, **fixed}
         self._variable = variable
         self._unsigned = unsigned or {}
-        self._query = query
+        self._query = query.replace("%", "%%") + ("%b" if query_varies else "")  # as bytes formatting needs it
         self._payload_is_variable = "x-amz-content-sha256" in variable
         if not self._payload_is_variable:
             self._fixed.setdefault("x-amz-content-sha256", UNSIGNED_PAYLOAD)
@@ -118,7 +120,7 @@ class RequestTemplate:
         signed = ";".join(names)
         payload = "%b" if self._payload_is_variable else values["x-amz-content-sha256"]
         canonical_headers = "".join(f"{name}:{values[name]}\n" for name in names)
-        query = self._query.replace("%", "%%")
+        query = self._query
         self._canonical = f"{self._method}\n%b\n{query}\n{canonical_headers}\n{signed}\n{payload}".encode()
         target = f"%b?{query}" if query else "%b"
         sent_headers = "".join(f"{name}: {values[name]}\r\n" for name in names)
@@ -130,7 +132,8 @@ class RequestTemplate:
         self._moment = moment
 
     def head(self, path: bytes, values: tuple[bytes, ...] = ()) -> bytes:
-        """The signed head for one path; ``values`` in the order of the sorted ``variable`` names."""
+        """The signed head for one path; ``values``: the rest of the query where it varies, then the ``variable``
+        headers in the order of their names."""
         moment = self._moment
         assert moment is not None, "compile() comes first"
         if self._payload_is_variable:

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.assignment import INTERVAL_NS, Assignment, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
-from archiver.coordinator import Coordinator, Fill, ObjectNumbers, PhaseOutcome, RunSetting
+from archiver.coordinator import Coordinator, Fill, PhaseOutcome, RunSetting
 from archiver.histogram import Histogram, part_of
+from archiver.numbers import Kept, ObjectNumbers
 from archiver.processes import WorkerProcesses
 from archiver.record import ErrorKind
 from archiver.retention import Retention
@@ -109,7 +110,7 @@ def test_a_sample_has_each_archived_object_at_most_once_and_no_other(
         for length, gap in lengths:
             first = at + gap
             at = first + length
-            numbers.keep(size, [(first, at - 1)])
+            numbers.keep(Kept(size, first, at - 1))
             archived += range(first, at) if size == 8192 else ()
     sample = numbers.sample(8192, count, position).tolist()
     assert len(sample) == min(count, len(archived)) == len(set(sample))
@@ -120,7 +121,8 @@ def test_a_sample_has_each_archived_object_at_most_once_and_no_other(
 def test_a_samples_order_is_random_and_follows_seed_and_phase() -> None:
     def sample(seed: int, position: int) -> list[int]:
         numbers = ObjectNumbers(seed)
-        numbers.keep(8192, [(0, 499), (1000, 1499)])
+        numbers.keep(Kept(8192, 0, 499))
+        numbers.keep(Kept(8192, 1000, 1499))
         return [int(n) for n in numbers.sample(8192, 1000, position)]
 
     first = sample(7, 1)
@@ -153,8 +155,8 @@ def test_every_client_archives_numbers_of_its_own_within_the_promised_bound(clie
 
 def test_every_client_retrieves_archived_objects_of_its_own() -> None:
     numbers = ObjectNumbers(7)
-    numbers.keep(1000, [(100, 149)])
-    numbers.keep(2000, [(0, 99)])
+    numbers.keep(Kept(1000, 100, 149))
+    numbers.keep(Kept(2000, 0, 99))
     _, _, assignments = carry_out(phase(operation="retrieve"), lambda *_: [], numbers=numbers)
     shares = [[int(n) for n in c.numbers] for a in assignments for c in a.clients]
     assert [len(share) for share in shares] == [12, 12, 12, 12]  # 50 do not divide by 4

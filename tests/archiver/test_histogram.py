@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from archiver.histogram import HIGHEST_NS, SIGNIFICANT_DIGITS, Histogram, HistogramPart, index_of, part_of
+from archiver.histogram import (
+    HIGHEST_NS,
+    SIGNIFICANT_DIGITS,
+    Histogram,
+    HistogramPart,
+    index_of,
+    part_of,
+    percentiles,
+)
 
 REFERENCE = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
 QUANTITIES = {"p50": 50, "p70": 70, "p90": 90, "p99": 99, "p99_9": 99.9}
@@ -113,3 +121,11 @@ def test_percentiles_are_never_means_of_window_percentiles() -> None:
 def test_an_empty_histogram_has_no_latency() -> None:
     assert Histogram().latency() is None
     assert merged([part_of(array([]))]).latency() is None
+
+
+@given(st.lists(samples, min_size=1, max_size=5).filter(any))
+def test_percentiles_of_parts_are_those_of_their_merged_histogram(lists: list[list[int]]) -> None:
+    parts = [part_of(array(values)) for values in lists]
+    latency = merged(parts).latency()
+    assert latency is not None
+    assert percentiles(parts, list(QUANTITIES.values())) == [getattr(latency, name) for name in QUANTITIES]

@@ -72,7 +72,7 @@ def test_phase_after_phase_on_the_same_workers(workers: WorkerProcesses) -> None
         assert len(started) == phase + 1  # one start instant for all, when all are ready
         assert [end.measured_from_ns for end in ends] == [started[-1]] * 2
         assert objects(reports) == 110
-        assert sum(last - first + 1 for report in reports for _, first, last in report.archived) == 110
+        assert sum(last - first + 1 for report in reports for _, first, last in report.changed) == 110
 
 
 def test_a_killed_worker_fails_the_run_by_name_and_what_it_had_reported_is_handed_on(workers: WorkerProcesses) -> None:
@@ -102,8 +102,15 @@ def test_a_fault_in_a_worker_fails_the_run_with_its_own_words(workers: WorkerPro
     def start() -> int:
         raise AssertionError("started before all workers were ready")
 
-    with pytest.raises(RunFailed, match="no backend named 'absent' is installed"):
+    with pytest.raises(RunFailed, match="no backend named 'absent' is installed") as failed:
         workers.run([assignments(LONG)[0], assignments(LONG, "absent")[1]], start, lambda report: None)
+    assert "Traceback" not in str(failed.value)  # it says what happened and what to do
+
+
+def test_a_fault_that_nobody_foresaw_comes_with_its_place(workers: WorkerProcesses) -> None:
+    broken = replace(assignments(LONG)[1], phase=None)  # type: ignore[arg-type]
+    with pytest.raises(RunFailed, match=r"a worker failed:\nTraceback"):
+        workers.run([assignments(LONG)[0], broken], time.monotonic_ns, lambda report: None)
 
 
 def test_closing_ends_every_worker() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from archiver.server_usage import ServerView, Work, read_bytes, server_usage
+from archiver.server_usage import ServerView, Work, read_bytes, server_usage, usage_throughout
 from results.model import ServerUsage
 from results.resources import Reading, SampleRow, Timeline
 
@@ -162,6 +162,18 @@ def test_a_source_that_does_not_reach_over_the_phase_says_nothing() -> None:
     short = Timeline([SampleRow("late", 0.0, TO_NS // 2, {"process_cpu_seconds": {"": 1.0}})])
     assert server_usage({"late": short}, ServerView(), WORK, 0, TO_NS) is None
     assert usage(local=host((1.0,)), late=short).cpu_percent is None
+
+
+def test_usage_throughout_is_of_the_time_that_all_sources_saw() -> None:
+    counts = ((0.25, 0.0), (0.5, 1.0), (0.75, 4.0))  # 5 s
+    late = Timeline(SampleRow("pid:7", 0.0, int(TO_NS * at), {"process_cpu_seconds": {"": n}}) for at, n in counts)
+    found = usage_throughout({"local": host((5.0,)), "pid:7": late, "silent": Timeline()}, ServerView())
+    assert found is not None
+    assert found.cpu_percent == pytest.approx(80)
+    assert found.host_cpu_percent == pytest.approx(50)
+    assert usage_throughout({"silent": Timeline()}, ServerView()) is None
+    once = Timeline([SampleRow("once", 0.0, TO_NS, {"process_cpu_seconds": {"": 1.0}})])
+    assert usage_throughout({"once": once}, ServerView()) is None
 
 
 def test_what_a_store_counts_itself_is_kept_by_part() -> None:

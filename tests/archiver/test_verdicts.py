@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from archiver.coordinator import Coordinator, Fill, ObjectNumbers, RunSetting
+from archiver.coordinator import Coordinator, Fill, RunSetting
+from archiver.numbers import ObjectNumbers
 from archiver.processes import WorkerProcesses
 from archiver.retention import DateMaker, Retention
 from archiver.sampler import ResourceSampler

@@ -68,7 +68,7 @@ class Channel:
         return total
 
     def archived(self) -> list[int]:
-        return [n for report in self.reports for _, first, last in report.archived for n in range(first, last + 1)]
+        return [n for report in self.reports for _, first, last in report.changed for n in range(first, last + 1)]
 
     def errors(self) -> dict[tuple[str, str], int]:
         counts: dict[tuple[str, str], int] = {}

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archiver.content import Checksum
 from archiver.errors import ScenarioError, UsageError
-from scenarios.model import Phase, Scenario
+from archiver.retention import Lock
+from scenarios.model import Phase, Scenario, Workload
 from scenarios.reader import builtin_names, read_scenario
 
 KIB = 1024
@@ -235,6 +237,187 @@ def test_what_was_run_is_kept_with_the_overrides_applied(tmp_path: Path) -> None
     assert '"clients":[3]' in scenario.text
 
 
+# ---- variants and the operations of a lock's life
+
+LOCKS = """
+name = "locks"
+title = "Locks"
+
+[stop]
+warm_up_sessions = 1
+warm_up_seconds = "500ms"
+sessions_min = 3
+large_sessions_min = 2
+large_session = "100MB"
+seconds_min = "1s"
+seconds_max = "2s"
+bytes_max = "1MB"
+client_bytes_max = "1MB"
+precision = 0.05
+
+[[sweep]]
+name = "archive"
+operation = "archive"
+object_sizes = ["8KiB", 512]
+objects_per_session = [1, 25]
+clients = [1]
+locks = ["none", "header", "separate", "header-and-hold"]
+checksums = ["crc32c", "md5"]
+
+[[sweep]]
+name = "expiring"
+operation = "archive"
+object_sizes = ["8KiB"]
+objects_per_session = [25]
+clients = [1]
+retain_for = "3s"
+
+[[sweep]]
+name = "last"
+operation = "delete"
+object_sizes = ["8KiB"]
+objects_per_session = [25]
+clients = [1]
+"""
+
+
+def without(*sweeps: str) -> str:
+    """LOCKS without some of its sweeps."""
+    head, *tables = LOCKS.split("[[sweep]]")
+    return "[[sweep]]".join([head, *(table for table in tables if not any(f'name = "{n}"' in table for n in sweeps))])
+
+
+def workloads(scenario: Scenario, sweep: str, repetition: int = 1) -> list[Workload]:
+    return [p.workloads[0] for p in scenario.phases if p.name == sweep and p.repetition == repetition]
+
+
+@pytest.mark.parametrize("order", ["paper", "shuffled"])
+def test_variants_of_one_cell_follow_each_other(tmp_path: Path, order: Any) -> None:
+    scenario = read_scenario(written(tmp_path, LOCKS), order=order, order_seed=3, repetitions=3)
+    for repetition in (1, 2, 3):
+        found = workloads(scenario, "archive", repetition)
+        assert len(found) == 4 * 8
+        for start in range(0, len(found), 8):
+            group = found[start : start + 8]
+            assert len({(w.object_bytes, w.objects_per_session, w.clients) for w in group}) == 1
+            assert len({(w.lock, w.checksum) for w in group}) == 8
+
+
+def test_variants_are_shuffled_anew_in_every_cell_unless_the_papers_order_is_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path, LOCKS)
+
+    def orders(**given: Any) -> list[list[tuple[Lock | None, Checksum | None]]]:
+        found = workloads(read_scenario(path, **given), "archive")
+        return [[(w.lock, w.checksum) for w in found[start : start + 8]] for start in range(0, 32, 8)]
+
+    as_written = [(Lock(lock), Checksum(checksum)) for lock in ("none", "header", "separate", "header-and-hold")
+                  for checksum in ("crc32c", "md5")]  # fmt: skip
+    assert orders(order="paper") == [as_written] * 4
+    shuffled = orders(order_seed=3)
+    assert len({tuple(order) for order in shuffled}) == 4
+    assert all(sorted(order) == sorted(as_written) for order in shuffled)
+
+
+def test_a_phase_says_what_sets_its_variant_apart(tmp_path: Path) -> None:
+    scenario = read_scenario(written(tmp_path, LOCKS), order="paper")
+    labels = [phase.label for phase in scenario.phases]
+    assert labels[0] == "archive 8KiB x 1, 1 client, lock none, crc32c"
+    assert labels[-2] == "archive 8KiB x 25, 1 client, for 3s"
+    assert labels[-1] == "delete 8KiB x 25, 1 client"
+    assert len(set(labels)) == len(labels)
+
+
+@pytest.mark.parametrize("order", ["paper", "shuffled"])
+def test_a_workload_without_variants_is_as_it_was(order: Any) -> None:
+    for phase in read_scenario("dr550", order=order).phases:
+        assert {(w.lock, w.checksum, w.retain_for_seconds, w.variant) for w in phase.workloads} == {
+            (None, None, None, "")
+        }
+
+
+def test_the_lock_cost_scenario_compares_every_lock_and_carries_out_every_operation() -> None:
+    for quick in (False, True):
+        scenario = read_scenario("lock-cost", quick=quick)
+        assert {w.lock for w in workloads(scenario, "archive")} == set(Lock)
+        operations = [phase.workloads[0].operation for phase in scenario.phases]
+        assert set(operations) == {
+            "archive", "query", "extend", "refused-delete", "hold", "release", "delete",
+        }  # fmt: skip
+        assert operations.index("hold") < operations.index("release")
+        assert scenario.archived_max()[1] < 10e9
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("archive.locks=separate", {("separate", "crc32c"), ("separate", "md5")}),
+        (
+            'archive.locks=["none", "header"]',
+            {(lock, name) for lock in ("none", "header") for name in ("crc32c", "md5")},
+        ),
+        ("archive.checksums=none", {(lock, "none") for lock in ("none", "header", "separate", "header-and-hold")}),
+    ],
+)
+def test_variants_can_be_chosen_on_the_command_line(tmp_path: Path, override: str, expected: set[Any]) -> None:
+    scenario = read_scenario(written(tmp_path, LOCKS), overrides=[override])
+    assert {(w.lock, w.checksum) for w in workloads(scenario, "archive")} == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "after"),
+    [("release", "header-and-hold"), ("hold", "none"), ("query", "none"), ("extend", "none"), ("delete", "none")],
+)
+def test_each_operation_follows_what_it_needs(tmp_path: Path, operation: str, after: str) -> None:
+    text = LOCKS.replace('operation = "delete"', f'operation = "{operation}"')
+    scenario = read_scenario(written(tmp_path, text), overrides=[f"archive.locks={after}"])
+    assert workloads(scenario, "last")[0].operation == operation
+
+
+def test_what_a_hold_sweep_held_can_be_released(tmp_path: Path) -> None:
+    last = LOCKS[LOCKS.rindex("[[sweep]]") :]
+    text = without("expiring", "last") + "".join(
+        last.replace('"last"', f'"{name}"').replace('"delete"', f'"{name}"') for name in ("hold", "release")
+    )
+    scenario = read_scenario(written(tmp_path, text), overrides=["archive.locks=header"])
+    assert [phase.name for phase in scenario.phases][-2:] == ["hold", "release"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LOCKS.replace('"separate"', '"seperate"'),
+         "locks[2]: Invalid enum value 'seperate'; choose one of none, bucket-default, header, separate,"),
+        (LOCKS.replace('"md5"', '"sha1"'), "checksums[1]: Invalid enum value 'sha1'; choose one of crc32c, "),
+        (LOCKS.replace('"none", "header",', '"header", "header",'), "locks: an entry stands there twice"),
+        (LOCKS.replace('"crc32c", "md5"', '"md5", "md5"'), "checksums: an entry stands there twice"),
+        (LOCKS.replace('operation = "delete"', 'operation = "delete"\nlocks = ["none"]'),
+         "'last': locks: only what is archived has them, not delete"),
+        (LOCKS.replace('operation = "delete"', 'operation = "retrieve"\nchecksums = ["md5"]'),
+         "'last': checksums: only what is archived has them, not retrieve"),
+        (LOCKS.replace('"3s"', '"1500ms"'), "'expiring': retain_for: a lock of 1.5 s may be over before it is there"),
+        (LOCKS.replace('"3s"', '"3"'), "retain_for: '3': a duration needs a unit"),
+        (LOCKS.replace('operation = "delete"', 'operation = "delete"\nretain_for = "3s"'),
+         "'last': retain_for: only for what is archived with a date of its own"),
+        (LOCKS.replace('retain_for', 'locks = ["none"]\nretain_for'),
+         "'expiring': retain_for: only for what is archived with a date of its own"),
+        (LOCKS.replace('retain_for', 'locks = ["bucket-default"]\nretain_for'),
+         "'expiring': retain_for: only for what is archived with a date of its own"),
+        (without("expiring"), "'last': object_sizes: nothing of 8192 bytes is archived with a short retain_for by a "
+                              "sweep before it, so there is nothing to delete"),
+        (LOCKS.replace('"delete"', '"release"').replace(', "header-and-hold"', ""),
+         "'last': object_sizes: nothing of 8192 bytes is held by a sweep before it, so there is nothing to release"),
+        (without("archive", "expiring").replace('"delete"', '"hold"'),
+         "'last': object_sizes: nothing of 8192 bytes is archived by a sweep before it, so there is nothing to hold"),
+    ],
+)  # fmt: skip
+def test_a_variant_or_an_operation_that_cannot_be_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ScenarioError) as refused:
+        read_scenario(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert message in str(refused.value)
+
+
 # ---- what is refused
 
 
@@ -245,7 +428,7 @@ def test_what_was_run_is_kept_with_the_overrides_applied(tmp_path: Path) -> None
         ("clients = [1]", "client = [1]", "unknown key 'client'; did you mean 'clients'?"),
         ("sessions_min", "sesions_min", "unknown key 'sesions_min'; did you mean 'sessions_min'?"),
         ("[stop]", "[stops]", "unknown key 'stops'; did you mean 'stop'?"),
-        ("clients = [1]\n", "colour = 1\n", "unknown key 'colour'; known here: clients, drift_check, name"),
+        ("clients = [1]\n", "colour = 1\n", "unknown key 'colour'; known here: checksums, clients, drift_check,"),
         ('"8KiB", 512', '"8KX", 512', "object_sizes[0]: '8KX': unknown size unit 'KX'; use B, KiB"),
         ('"8KiB", 512', '"8s", 512', "object_sizes[0]: '8s': unknown size unit 's'; use B, KiB"),
         ('"8KiB", 512', "8.5, 512", "object_sizes[0]: '8.5' is not a whole number of bytes"),
@@ -266,7 +449,7 @@ def test_what_was_run_is_kept_with_the_overrides_applied(tmp_path: Path) -> None
         ('object_sizes = ["8KiB"]\nobjects', 'object_sizes = ["8KiB", "9KiB"]\nobjects',
          "'retrieve': object_sizes: nothing of 9216 bytes is archived by a sweep before it"),
         ('operation = "archive"', 'operation = "retrieve"', "'archive': object_sizes: nothing of 512 bytes is"),
-        ('operation = "archive"', 'operation = "delete"', "operation: Invalid enum value 'delete'"),
+        ('operation = "archive"', 'operation = "copy"', "operation: Invalid enum value 'copy'; choose one of archive,"),
         ("sessions_min = 3", "sessions_min = 0", "'archive': stop.sessions_min must be at least 1"),
         ("large_sessions_min = 2", "large_sessions_min = 0", "stop.large_sessions_min must be at least 1"),
         ("warm_up_sessions = 1", "warm_up_sessions = -1", "stop.warm_up_sessions must be a number of at least 0"),
@@ -323,7 +506,7 @@ def test_501_objects_in_a_session_are_measured_where_that_is_asked_for() -> None
         ("cleints=2", "unknown key 'cleints'; did you mean 'clients'?"),
         ("archive.cleints=2", "unknown key 'archive.cleints'; did you mean 'clients'?"),
         ("stop.second_max=2s", "unknown key 'stop.second_max'; did you mean 'seconds_max'?"),
-        ("archive=2", "unknown key 'archive'; known here: clients,"),
+        ("archive=2", "unknown key 'archive'; known here: checksums, clients,"),
         ("retreive.clients=2", "no sweep 'retreive'; did you mean 'retrieve'?"),  # not ignored
         ("quick.clients=2", "no sweep 'quick'; known here: archive, archive-parallel"),
         ("a.b.c=2", "no sweep 'a'; known here"),

@@ -54,11 +54,40 @@ def copy_as(home: Path, run: str, copy: str, **changed: dict[str, str]) -> None:
 def test_what_cannot_be_compared_is_refused_with_its_exit_status(home: Path) -> None:
     run = run_id("--backend", "null")
     copy_as(home, run, "unchecked", platform={"name": "other"}, settings={"verify": "none"})
+    (home / "runs" / "half" / "run.db").parent.mkdir()
+    (home / "runs" / "half" / "run.db").write_bytes((home / "runs" / run / "run.db").read_bytes()[:3000])
+    no_cell = "archive.9KiB.2.objects_per_second < 0.9"
     for arguments, status, words in (
         ((run, "unchecked"), 1, "verification of retrieved objects differs (null: all; other: none)"),
         ((run,), 2, "name two runs or more"),
         ((run, "no-such-run"), 1, "no such run"),
+        ((run, "half"), 1, "half"),
+        ((run, "unchecked", "--fail-if", "slow"), 2, "'slow' is no condition; write OPERATION.SIZE"),
+        ((run, "unchecked", "--force", "--fail-if", no_cell), 2, "null has no such cell; it has archive.8KiB.2, "),
+        ((run, "unchecked", "--form", "pie"), 2, "'rates', 'percent', 'times', 'matrix'"),
     ):
         done = archiver("compare", *arguments)
         assert (done.returncode, done.stdout) == (status, "")
         assert words in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_condition_decides_the_exit_status_and_force_marks_what_it_compares(home: Path) -> None:
+    run = run_id("--backend", "null")
+    copy_as(home, run, "unchecked", platform={"name": "other"}, settings={"verify": "none"})
+    copy_as(home, run, "other", platform={"name": "other"})
+    equal, slower = "archive.8KiB.2.objects_per_second < 0.9", "*.*.*.objects_per_second > 0.9"
+    passed = archiver("compare", run, "other", "--fail-if", equal, "--form", "percent")
+    assert passed.returncode == 0, passed.stderr
+    assert "other as percent of null" in passed.stdout
+    assert f"passes: {equal}: other, archive.8KiB.2: 1.000" in " ".join(passed.stdout.split())
+    failed = archiver("compare", run, "other", "--fail-if", equal, "--fail-if", slower, "--json")
+    assert failed.returncode == 1
+    judged = json.loads(failed.stdout)["fail_if"]
+    assert [(each["condition"], each["operation"], each["value"], each["fails"]) for each in judged] == [
+        (equal, "archive", 1.0, False), (slower, "archive", 1.0, True), (slower, "retrieve", 1.0, True),
+    ]  # fmt: skip
+    assert failed.stderr.count("fails: ") == 2
+    forced = archiver("compare", run, "unchecked", "--force", "--form", "times")
+    assert forced.returncode == 0, forced.stderr
+    assert forced.stdout.count("FORCED") == 5  # platforms, times, differences, latencies, the sentence of the whole

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from results.database import FILE_NAME, RunDatabase, RunRecord
 from tests.archiver.cli.test_run import TINY, archiver
+from tests.results.watched_run import RECORD
 
 
 def test_a_report_can_be_made_again_with_the_same_bytes(home: Path, tmp_path: Path) -> None:
@@ -37,6 +42,91 @@ def test_what_the_server_counted_is_shown_beside_what_was_sent(home: Path, tmp_p
     sent = {each["operation"]: each["sent"] for each in requests if each["sent"]}
     assert {"PutObject", "GetObject", "HeadBucket"} <= sent.keys()
     assert {each["operation"]: each["counted"] for each in requests if each["sent"]} == sent
+
+
+def test_every_format_is_of_the_same_run_and_says_where_it_went(home: Path, tmp_path: Path) -> None:
+    ran = archiver("run", "dr550", *TINY, "--json")
+    assert ran.returncode == 0, ran.stderr
+    run = json.loads(ran.stdout)["run"]
+    pages = []
+    for name in ("one", "two"):
+        made = archiver("report", run, "--format", "html", "--out", str(tmp_path / name))
+        assert made.stdout == f"{tmp_path / name}/report.html: 1 file\n", made.stderr
+        assert [path.name for path in (tmp_path / name).iterdir()] == ["report.html"]
+        pages.append((tmp_path / name / "report.html").read_bytes())
+    assert pages[0] == pages[1]
+    text = pages[0].decode()
+    assert all(f'id="figure-{number}-' in text for number in (1, 2, 3, 4, 6, 7, 8))
+    assert all(f'<tr id="cell-{place}"' in text for place in range(1, 3))
+    assert archiver("report", run, "--format", "csv", "--out", str(tmp_path / "csv")).returncode == 0
+    assert {path.suffix for path in (tmp_path / "csv").rglob("*") if path.is_file()} == {".csv"}
+    printed = archiver("report", run, "--format", "json")
+    assert json.loads(printed.stdout) == json.loads(ran.stdout)
+    assert archiver("report", run, "--format", "json", "--out", str(tmp_path / "json")).returncode == 0
+    assert (tmp_path / "json" / "results.json").read_text() == printed.stdout
+    indexed = archiver("report", "--index", str(home / "runs"))
+    assert indexed.stdout == f"{home}/runs/index.html: 1 run\n", indexed.stderr
+    assert run in (home / "runs" / "index.html").read_text()
+
+
+def test_a_conformance_run_has_a_report_in_every_format(home: Path, tmp_path: Path) -> None:
+    assert archiver("worm", "--check", "DEL-02").returncode == 0
+    for form, name in (("html", "report.html"), ("markdown", "report.md"), ("csv", "tables/requirements.csv")):
+        made = archiver("report", "latest", "--format", form, "--out", str(tmp_path))
+        assert made.returncode == 0, made.stderr
+        assert "17a-4(f)(2)(i)(B)" in (tmp_path / name).read_text()
+    document = json.loads(archiver("report", "latest", "--format", "json").stdout)
+    assert document["checks"][0]["id"] == "DEL-02"
+    assert document["violations"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ([], 2, "name one run, as in `archiver report latest`, or a folder of runs with --index DIR"),
+        (["latest", "--index", "."], 2, "name one run"),
+        (["latest"], 1, "there is no run yet; make one with: archiver run dr550 --quick"),
+        (["nosuch", "--format", "html"], 1, "no such run; name its id, its folder, or `latest`"),
+        (
+            ["latest", "--format", "html", "--out", "a/b.html"],
+            2,
+            "--out names a folder, and report.html goes into it; give a",
+        ),
+        (["latest", "--format", "pdf"], 2, "'pdf' is not one of"),
+        (["--index", "nosuch"], 2, "does not exist"),
+        (["--index", "."], 1, "there is no run under it"),
+        (["empty"], 1, "is no results database of Archiver"),
+        (["torn", "--format", "html"], 1, "torn"),
+        (["damaged", "--format", "html"], 1, "damaged, and cannot be read to its end"),
+        (["newer", "--format", "csv"], 1, "newer Archiver (version 99); upgrade to read it"),
+    ],
+)
+def test_bad_input_gets_one_clear_message(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], status: int, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if words and words[0] in ("empty", "torn", "damaged", "newer"):
+        _spoil(Path(words[0]))
+    done = archiver("report", *words)
+    assert done.returncode == status, done.stdout
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("archiver: ") + done.stderr.count("Error: ") == 1
+
+
+def _spoil(folder: Path) -> None:
+    """A run's folder whose database was not written to its end, is damaged, or is of another version."""
+    database = RunDatabase.create(folder / FILE_NAME, RunRecord(**RECORD))
+    database.close()
+    with sqlite3.connect(folder / FILE_NAME) as db:
+        if folder.name == "newer":
+            db.execute("PRAGMA user_version = 99")
+        if folder.name == "damaged":
+            db.execute("DROP TABLE result")
+    db.close()
+    content = (folder / FILE_NAME).read_bytes()
+    if folder.name in ("empty", "torn"):
+        (folder / FILE_NAME).write_bytes(content[: len(content) // 2] if folder.name == "torn" else b"")
 
 
 def test_module_and_script_are_the_same_command() -> None:

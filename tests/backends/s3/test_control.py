@@ -13,7 +13,8 @@ from servers.scripted import Request, ScriptedServer, close, read, reset, send, 
 from archiver.errors import PlatformError, UsageError
 from archiver.retention import Retention, RetentionMode
 from backends.s3 import control
-from backends.s3.control import Control, Credentials, find_credentials, lock_problem
+from backends.s3.control import Control, Credentials, find_credentials
+from backends.s3.reported_lock import ReportedLock, lock_problem
 
 Scripted = Callable[..., ScriptedServer]
 NOW = 1_900_000_000.0
@@ -55,12 +56,12 @@ GOVERNANCE_HELD = Retention(RetentionMode.GOVERNANCE, 300.0, legal_hold=True)
 def test_what_is_wrong_with_a_lock(
     asked: Retention, mode: str | None, until: float | None, on_hold: bool, problem: str | None
 ) -> None:
-    found = lock_problem((mode, until, on_hold), asked, NOW, NOW + 400)
-    assert found is None if problem is None else problem in str(found)
+    found = lock_problem(ReportedLock(mode, until, on_hold), asked, NOW, NOW + 400)
+    assert found is None if problem is None else found is not None and problem in found.words
 
 
 def test_a_date_without_an_upper_bound_is_never_too_late() -> None:
-    assert lock_problem(("GOVERNANCE", NOW + 1e8, False), GOVERNANCE, NOW, None) is None
+    assert lock_problem(ReportedLock("GOVERNANCE", NOW + 1e8, False), GOVERNANCE, NOW, None) is None
 
 
 def client_error(code: str, message: str, request_id: str | None = "R-1") -> botocore.exceptions.ClientError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 from botocore.auth import S3SigV4Auth
@@ -123,6 +123,22 @@ def test_any_path_header_secret_and_second_is_signed_as_botocore_signs_it(
     template.compile(Signer(*signer), second, {})
     sent, expected = sent_and_botocore(template.head(encode_path(path).encode(), (variable.encode(),)), signer)
     assert sent == expected
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(blacklist_categories=("Cs",)), min_size=1), st.booleans())
+def test_a_query_that_comes_with_the_request_is_signed_as_botocore_signs_it(version: str, has_header: bool) -> None:
+    signer = ("AKIDEXAMPLE", SECRET, "us-east-1", None)
+    variable = ("x-amz-meta-b",) if has_header else ()
+    template = RequestTemplate(
+        "DELETE", "store", {"x-amz-meta-a": "100%"}, variable=variable, query="versionId=", query_varies=True
+    )
+    template.compile(Signer(*signer), SECOND, {})
+    encoded = quote(version, safe="-_.~")
+    head = template.head(b"/bucket/run/1", (encoded.encode(), *([b"%b"] if has_header else [])))
+    sent, expected = sent_and_botocore(head, signer)
+    assert sent == expected
+    assert head.startswith(f"DELETE /bucket/run/1?versionId={encoded} HTTP/1.1\r\n".encode())
 
 
 @pytest.mark.parametrize("access_key", ["AKIDEXAMPLE", "100%b", "a%key%"])

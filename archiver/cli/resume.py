@@ -1,0 +1,108 @@
+"""``archiver resume``: go on with a run that broke off."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archiver.cli.progress import Progress
+from archiver.cli.run import conclude, earlier_objects, left_behind, platform_options, run, run_options
+from archiver.errors import UsageError
+from archiver.home import find_run, ledger_path
+from archiver.ledger import Ledger
+from archiver.platforms import PlatformOptions, open_backend
+from archiver.resumption import BrokenRun, look_at, remaining
+from archiver.resumption import resume as go_on
+from results.database import RunDatabase
+from scenarios.model import Scenario
+from scenarios.reader import recorded_scenario
+
+
+@click.command()
+@click.argument("name", metavar="RUN")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
+@click.option("--quiet", is_flag=True, help="No progress and no tables.")
+def resume(name: str, out: Path | None, as_json: bool, quiet: bool) -> None:
+    """Go on with RUN, which was interrupted, was killed or failed, after its last finished phase.
+
+    RUN is a run's id, its folder, or `latest`. Everything that was chosen comes from the run's own record, and only
+    credentials from the environment; files that its command line names are looked for from where you are now. What
+    finished stays as it is; the phase that broke off is carried out anew, with other objects.
+
+    \b
+    Example:
+        archiver resume latest
+
+    Exit status: as `archiver run`.
+    """
+    ledger = Ledger(ledger_path())
+    database = RunDatabase.reopen(find_run(name) if out is None else out / name)
+    try:
+        broken = look_at(database, ledger)
+        row = database.run()
+        given = _as_given(broken.id, row["command_line"])
+        scenario = recorded_scenario(
+            row["scenario_json"],
+            order=row["sweep_order"],
+            order_seed=row["order_seed"],
+            repetitions=row["repetitions"],
+            retrieving_only=row["objects_from"] is not None,
+        )
+        rest = replace(scenario, phases=remaining(broken, scenario))
+        options = replace(run_options(given, row["command_line"]), workers=row["workers"])
+        if row["objects_from"] is not None:
+            options = replace(options, objects_from=earlier_objects(ledger, row["objects_from"]["run"], scenario))
+        if not quiet:
+            _tell(broken, scenario)
+        with ExitStack() as stack:
+            platform = row["platform"]["name"] if row["settings"]["platform_started"] else None
+            opened = stack.enter_context(open_backend(row["backend"], platform, _platform(given, row)))
+            if not quiet and rest.archived_max()[0]:
+                for line in left_behind(rest, opened[0].capabilities.retention_modes, options):
+                    click.echo(line, err=True)
+            progress = stack.enter_context(Progress(rest, 1, enabled=not quiet))
+            outcome = go_on(broken, scenario, opened, options, ledger, progress)
+    finally:
+        database.close()
+    conclude([outcome], as_json=as_json, say=not quiet)
+
+
+def _as_given(name: str, command_line: list[str]) -> dict[str, Any]:
+    """The options of the recorded command, read as the run's own command reads them. Raises UsageError."""
+    if command_line[1:2] != ["run"]:
+        raise UsageError(f"{name}: was not started by archiver run, but by {' '.join(command_line)}")
+    try:
+        return run.make_context("archiver run", command_line[2:]).params
+    except click.ClickException as wrong:
+        raise UsageError(
+            f"{name}: its command line, {' '.join(command_line)}, cannot be followed here: {wrong.format_message()}"
+        ) from wrong
+
+
+def _platform(given: dict[str, Any], row: dict[str, Any]) -> PlatformOptions:
+    """The platform that the run began on, whatever the environment names now."""
+    options = platform_options(given)
+    if row["settings"]["platform_started"] or row["platform"]["protocol"] != "s3":
+        return options
+    endpoints = tuple(row["platform"]["endpoints"])
+    return replace(options, s3=replace(options.s3, endpoints=endpoints, region=row["location"]["region"]))
+
+
+def _tell(broken: BrokenRun, scenario: Scenario) -> None:
+    """Where the run goes on, and what the phase that broke off may have left."""
+    phases = scenario.phases
+    next_one = (
+        f", with phase {broken.finished + 1}, {phases[broken.finished].label}" if broken.finished < len(phases) else ""
+    )
+    click.echo(f"goes on after {broken.finished} of {len(phases)} phases{next_one}", err=True)
+    for each in broken.left_open:
+        click.echo(
+            f"{each.phase} broke off: at most {each.objects_max:,} objects of it are in {each.bucket}/{each.prefix}; "
+            f"nobody counted them, and archiver cleanup {broken.id} removes them with the others",
+            err=True,
+        )

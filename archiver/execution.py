@@ -1,0 +1,267 @@
+"""A scenario on one platform, or on several in turn, from the guards to the last committed phase.
+
+One idea: nothing is touched before everything that can be refused has been refused, and the ledger knows a place before
+it is made.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from archiver import machine
+from archiver.assignment import INTERVAL_NS
+from archiver.content import GENERATOR
+from archiver.coordinator import Coordinator, RunSetting
+from archiver.earlier import EarlierObjects, check_first
+from archiver.errors import NotEnoughSpace, UsageError
+from archiver.ledger import Ledger, Placement
+from archiver.numbers import ObjectNumbers
+from archiver.processes import WorkerProcesses
+from archiver.retention import Lock
+from archiver.run import HostedStore, Observer, Plan, Run, RunOptions, RunOutcome, has_lock, make_plan, new_run_id
+from archiver.sampler import ResourceSampler
+from archiver.sizes import format_bytes
+from backends.base import Backend, Location, RunPlan
+from results.database import FILE_NAME, RunDatabase, RunRecord
+from scenarios.model import Phase, Scenario
+
+SPACE_RESERVE_BYTES = 1 << 30
+
+
+def execute(
+    scenario: Scenario,
+    platforms: Sequence[tuple[Backend, HostedStore | None]],
+    options: RunOptions,
+    ledger: Ledger,
+    observer: Observer,
+) -> list[RunOutcome]:
+    """Carry out a scenario on one platform, or on several in turn, cell by cell, so that whatever changes with time
+    meets all of them alike; each has a run of its own.
+
+    Raises UsageError and PlatformError before anything is measured; afterwards what went wrong is in the outcomes, and
+    what finished is in the databases. A platform that fails ends its own run only.
+    """
+    comparison = new_run_id() if len(platforms) > 1 else None
+    plans = [
+        make_plan(scenario, backend, hosted, options, new_run_id(), len(platforms)) for backend, hosted in platforms
+    ]
+    check_space([plan.hosted for plan in plans if plan.hosted is not None], scenario.archived_max()[1])
+    return carry_through([partial(_begin, plan, comparison, ledger, observer) for plan in plans], scenario.phases)
+
+
+def carry_through(beginnings: Sequence[Callable[[], Run]], phases: Sequence[Phase]) -> list[RunOutcome]:
+    """Begin runs, and let them take turns with these phases."""
+    runs: list[Run] = []
+    try:
+        for begin in beginnings:
+            runs.append(begin())
+            runs[-1].start_watching()
+        for phase in phases:
+            for run in runs:
+                if run.outcome.failure is None:
+                    run.carry_out(phase)
+    except KeyboardInterrupt:
+        for run in runs:
+            run.outcome.interrupted = True
+        if not runs:
+            raise
+    except BaseException:
+        for run in runs:
+            run.outcome.failure = run.outcome.failure or "the runs beside it could not begin"
+        raise
+    finally:
+        for run in runs:
+            run.finish()
+    return [run.outcome for run in runs]
+
+
+def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observer) -> Run:
+    """Prepare the platform, and everything that records what is done to it."""
+    backend, earlier = plan.backend, plan.options.objects_from
+    if plan.hosted is not None:
+        pin(plan.hosted, plan.worker_cores)
+    if earlier is not None:
+        return _begin_on_objects_of(earlier, plan, ledger, observer)
+    unlocked = any(has_lock(plan.scenario, lock) for lock in (Lock.NONE, Lock.SEPARATE))
+    location = backend.locate(RunPlan(plan.run_id, plan.retention, archives_unlocked=unlocked))
+    given = backend.capabilities.stores_content and not location.bucket_created
+    if given and has_lock(plan.scenario, Lock.BUCKET_DEFAULT):
+        raise UsageError(
+            f"--bucket {location.bucket}: this scenario sets a bucket's own rule, which only a bucket of the run's own "
+            "may get; leave --bucket out, or the lock: --set archive.locks=none,header,separate"
+        )
+    content_seed = secrets.randbits(62)
+    database = RunDatabase.create(
+        plan.options.out_dir / plan.run_id / FILE_NAME, _record(plan, location, content_seed, comparison)
+    )
+    place = placement(plan, location, content_seed)
+    try:
+        if backend.capabilities.stores_content:
+            # In the ledger before it is made, so that no bucket is ever left without a record.
+            ledger.close_placement(ledger.open_placement(place), 0, 0)
+        backend.prepare()
+    except BaseException:
+        database.finish(time.time(), "fail")
+        database.close()
+        raise
+    return open_run(plan, place, database, ObjectNumbers(content_seed), ledger, observer)
+
+
+def _begin_on_objects_of(earlier: EarlierObjects, plan: Plan, ledger: Ledger, observer: Observer) -> Run:
+    """Nothing is made, and nothing will be left behind: what is read lies there already."""
+    location = replace(earlier.location, bucket_created=False)
+    plan.backend.attach(location, earlier.retention)
+    check_first(earlier, plan.backend)
+    database = RunDatabase.create(
+        plan.options.out_dir / plan.run_id / FILE_NAME, _record(plan, location, earlier.content_seed, None)
+    )
+    place = placement(plan, location, earlier.content_seed)
+    return open_run(plan, place, database, earlier.numbers(), ledger, observer)
+
+
+def placement(plan: Plan, location: Location, content_seed: int) -> Placement:
+    """What the ledger's rows of a run have in common."""
+    return Placement(
+        run=plan.run_id,
+        phase="prepare",
+        backend=plan.backend.name,
+        platform=plan.hosted.platform if plan.hosted is not None else None,
+        endpoint=location.endpoint,
+        region=location.region,
+        bucket=location.bucket,
+        bucket_created=location.bucket_created,
+        prefix=location.prefix,
+        retention_mode=plan.retention.mode.value,
+        latest_retain_until=None,
+        legal_hold=plan.retention.legal_hold,
+        objects_max=0,
+        bytes_max=0,
+        content_seed=content_seed,
+    )
+
+
+def open_run(
+    plan: Plan, place: Placement, database: RunDatabase, numbers: ObjectNumbers, ledger: Ledger, observer: Observer
+) -> Run:
+    """Start the workers of a run whose place is there."""
+    backend, profile, options = plan.backend, plan.profile, plan.options
+    stores_content = backend.capabilities.stores_content
+    earlier = options.objects_from
+    assert place.content_seed is not None
+    setting = RunSetting(
+        run_id=earlier.run if earlier is not None else plan.run_id,  # by whose name the objects were made
+        content_seed=place.content_seed,
+        backend=backend.name,
+        backend_setting=backend.worker_setting(),
+        retention=plan.retention,
+        verify=options.verify if stores_content else "none",
+        session_kind=profile.session_kind,
+        session_open=profile.session_open,
+        checksum=profile.checksum,
+        payload_signing=profile.payload_signing,
+        objects_per_transaction_max=profile.objects_per_transaction_max,
+        op_log_dir=_op_log_dir(plan),
+        server=plan.server,
+    )
+    sampler = ResourceSampler(plan.sources)
+    workers = WorkerProcesses(plan.workers, plan.pinned_cores)
+    return Run(
+        plan, ledger, place, database, sampler, workers, Coordinator(setting, workers, sampler, plan.workers),
+        numbers, observer, RunOutcome(plan.run_id, database.path), locks_read=set() if stores_content else None,
+    )  # fmt: skip
+
+
+def _op_log_dir(plan: Plan) -> Path | None:
+    """Logs are named after the run that made the objects, so another run's go into a folder of their own."""
+    folder, earlier = plan.options.op_log_dir, plan.options.objects_from
+    return folder if folder is None or earlier is None else folder / plan.run_id
+
+
+def _record(plan: Plan, location: Location, content_seed: int, comparison: str | None) -> RunRecord:
+    scenario, options, earlier = plan.scenario, plan.options, plan.options.objects_from
+    return RunRecord(
+        id=plan.run_id,
+        started_at=time.time(),
+        command_line=options.command_line,
+        scenario=scenario.name,
+        scenario_title=scenario.title,
+        scenario_json=scenario.text,
+        sweep_order=scenario.order,
+        order_seed=scenario.order_seed,
+        repetitions=scenario.repetitions,
+        phases_planned=len(scenario.phases),
+        backend=plan.backend.name,
+        platform=asdict(plan.profile),
+        settings=settings(plan),
+        host=machine.describe(),
+        workers=plan.workers,
+        worker_cores=plan.pinned_cores,
+        shared_host=plan.profile.shares_host,
+        location=asdict(location),
+        content_seed=content_seed,
+        content_kind=GENERATOR,
+        interval_ns=INTERVAL_NS,
+        comparison=comparison,
+        objects_from=earlier.document() if earlier is not None else None,
+    )
+
+
+def pin(hosted: HostedStore, worker_cores: Sequence[int]) -> None:
+    """Keep the store off the workers' cores, where there are others; every thread it has by now, too."""
+    others = set(os.sched_getaffinity(0)) - set(worker_cores)
+    if not others:
+        return
+    for task in Path(f"/proc/{hosted.pid}/task").iterdir():
+        try:
+            os.sched_setaffinity(int(task.name), others)
+        except OSError:  # not ours to move: the run goes on unpinned
+            return
+
+
+def check_space(stores: Sequence[HostedStore], bytes_max: int) -> None:
+    """``bytes_max`` for each; stores on one file system share what is free there. Raises NotEnoughSpace."""
+    together = Counter(os.stat(store.data_dir).st_dev for store in stores)
+    for store in stores:
+        free = shutil.disk_usage(store.data_dir).free
+        wanted = bytes_max * together[os.stat(store.data_dir).st_dev]
+        if wanted + SPACE_RESERVE_BYTES > free:
+            raise NotEnoughSpace(
+                f"this may archive up to {format_bytes(wanted)}, but {store.data_dir} has only {format_bytes(free)} "
+                "free; use --quick, fewer cells (--set object_sizes=8KiB), fewer platforms, or another disk "
+                "(ARCHIVER_HOME)"
+            )
+
+
+def settings(plan: Plan) -> dict[str, Any]:
+    """What was chosen, and what the platform made of it, for the record."""
+    guards, retention, profile = plan.options.guards, plan.retention, plan.profile
+    return {
+        "retention_mode": retention.mode.value,
+        "retain_for_seconds": retention.retain_for_seconds,
+        "retain_until": retention.retain_until,
+        "legal_hold": retention.legal_hold,
+        "management_class": retention.management_class,
+        "max_retain_seconds": guards.max_retain_seconds,
+        "max_locked_bytes": guards.max_locked_bytes,
+        "accept_locked_until": guards.accept_locked_until,
+        "verify": plan.options.verify,
+        "session_kind": profile.session_kind,
+        "session_open": profile.session_open,
+        "checksum": profile.checksum,
+        "payload_signing": profile.payload_signing,
+        "objects_per_transaction_max": profile.objects_per_transaction_max,
+        "platform_started": plan.hosted is not None,
+        "watched": [source.name for source in plan.sources],
+        "disk_roles": dict(plan.server.disk_roles),
+        "disk_speeds": dict(plan.server.disk_speeds),
+        "link_speed_bytes_per_second": plan.server.link_speed_bytes_per_second,
+    }

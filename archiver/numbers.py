@@ -1,0 +1,171 @@
+"""Which objects a run has: numbers for new ones, and the numbers of those that are there, by size and by lock.
+
+One idea: an operation draws from the objects for which it makes sense, so that no refusal, expiry or absence that is
+measured was made by the tester itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archiver.retention import DateMaker
+
+LOCKED_RESERVE_SECONDS = 10.0  # what is to refuse a deletion stays locked so much longer than the phase may take
+
+
+class LockedTimes(NamedTuple):
+    """Of a phase, by the platform's clock: what is locked until after ``ends`` refuses, what ended before ``begins``
+    has expired, and what ends before ``extended_to`` can be extended."""
+
+    begins: float
+    ends: float
+    extended_to: float
+
+    @classmethod
+    def of_phase(cls, server_now: float, seconds_max: float, dates: DateMaker | None) -> LockedTimes:
+        """Of a phase that begins now and may take so long, and in which ``dates`` are given."""
+        extended_to = dates.retain_until(server_now) if dates is not None else server_now
+        return cls(server_now, server_now + seconds_max + LOCKED_RESERVE_SECONDS, extended_to)
+
+
+ANY_TIME = LockedTimes(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Objects ``first`` to ``last`` that a platform keeps, and between which dates (epoch seconds) their locks end."""
+
+    object_bytes: int
+    first: int
+    last: int
+    earliest: float | None = None
+    latest: float | None = None
+
+
+class ObjectNumbers:
+    """Numbers for objects to archive, and the numbers of those archived so far."""
+
+    def __init__(self, seed: int, first: int = 0) -> None:
+        self._seed = seed
+        self._next = first
+        self._kept: dict[int, list[Kept]] = {}
+        self._held: defaultdict[int, _Numbers] = defaultdict(_Numbers)
+        self._extended: defaultdict[int, _Numbers] = defaultdict(_Numbers)  # dates later than those kept of them
+        self._deleted: defaultdict[int, _Numbers] = defaultdict(_Numbers)
+
+    @property
+    def next(self) -> int:
+        """No object has this number or a higher one."""
+        return self._next
+
+    def fresh(self, count: int) -> tuple[int, int]:
+        """``count`` numbers never used before, as (first, last + 1)."""
+        first = self._next
+        self._next += count
+        return first, self._next
+
+    def keep(self, kept: Kept, *, held: bool = False) -> None:
+        """These were archived."""
+        self._kept.setdefault(kept.object_bytes, []).append(kept)
+        if held:
+            self.change("hold", kept.object_bytes, kept.first, kept.last)
+
+    def change(self, operation: str, object_bytes: int, first: int, last: int) -> None:
+        """These were extended, held, released or deleted."""
+        if operation in ("hold", "release"):
+            self._held[object_bytes].change(first, last, join=operation == "hold")
+        elif operation == "extend":
+            self._extended[object_bytes].change(first, last, join=True)
+        elif operation == "delete":
+            self._deleted[object_bytes].change(first, last, join=True)
+
+    def sample(
+        self,
+        object_bytes: int,
+        count: int,
+        position: int,
+        operation: str = "retrieve",
+        times: LockedTimes = ANY_TIME,
+    ) -> NDArray[np.int64]:
+        """Up to ``count`` objects of one size for which ``operation`` makes sense, in random order, each once.
+
+        The order follows the seed and ``position``, the phase's.
+        """
+        generator = np.random.Generator(np.random.PCG64([self._seed, position]))
+        held = self._held[object_bytes].all()
+        ranges = [(k.first, k.last) for k in self._kept.get(object_bytes, []) if _fits(k, operation, times)]
+        unfit = [self._deleted[object_bytes].all()]
+        if operation in ("hold", "delete"):
+            unfit.append(held)
+        if operation == "delete":
+            unfit.append(self._extended[object_bytes].all())
+        if operation == "release" or any(map(len, unfit)):
+            fit = _without(held if operation == "release" else _all(ranges), np.concatenate(unfit))
+            return fit[generator.permutation(len(fit))[:count]]
+        if not ranges:
+            return np.empty(0, dtype=np.int64)
+        # As long as nothing is excepted a few ranges stand for all.
+        firsts = np.array([first for first, _ in ranges], dtype=np.int64)
+        sizes = np.array([last - first + 1 for first, last in ranges], dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        chosen = generator.permutation(int(sizes.sum()))[:count]
+        which = np.searchsorted(starts, chosen, side="right") - 1
+        return firsts[which] + (chosen - starts[which])
+
+
+class _Numbers:
+    """Numbers that come and go, a hundred thousand at a time; what was said last of one counts."""
+
+    def __init__(self) -> None:
+        self._numbers = np.empty(0, dtype=np.int64)
+        self._changes: list[tuple[bool, int, int]] = []  # since they were asked for: join, first, last
+
+    def change(self, first: int, last: int, *, join: bool) -> None:
+        self._changes.append((join, first, last))
+
+    def all(self) -> NDArray[np.int64]:
+        """Those that are there, rising, each once."""
+        for join, changes in groupby(self._changes, key=itemgetter(0)):
+            changed = _all([(first, last) for _, first, last in changes])
+            self._numbers = np.union1d(self._numbers, changed) if join else _without(self._numbers, changed)
+        self._changes.clear()
+        return self._numbers
+
+
+def _fits(kept: Kept, operation: str, times: LockedTimes) -> bool:
+    """Whether an operation makes sense on objects with these dates."""
+    if operation == "delete":
+        return kept.latest is not None and kept.latest < times.begins
+    if operation == "query":
+        return kept.earliest is not None
+    if operation == "refused-delete":
+        return kept.earliest is not None and kept.earliest > times.ends
+    if operation == "hold":  # what expires soon is there to be deleted
+        return kept.earliest is None or kept.earliest > times.ends
+    if operation == "extend":
+        return (
+            kept.earliest is not None
+            and kept.latest is not None
+            and times.ends < kept.earliest
+            and (kept.latest < times.extended_to)
+        )
+    return True
+
+
+def _all(ranges: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """Every number of some ranges, rising, each once."""
+    if not ranges:
+        return np.empty(0, dtype=np.int64)
+    return np.unique(np.concatenate([np.arange(first, last + 1, dtype=np.int64) for first, last in ranges]))
+
+
+def _without(numbers: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.setdiff1d(numbers, others)

@@ -1,0 +1,79 @@
+"""The lock that a platform reports for an object, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from archiver.record import Status
+from archiver.retention import Retention, RetentionMode
+from archiver.sizes import format_instant
+
+MODE_HEADER = b"x-amz-object-lock-mode"
+
+
+class ReportedLock(NamedTuple):
+    """Mode, retain-until date (epoch seconds) and legal hold."""
+
+    mode: str | None
+    until: float | None
+    on_hold: bool
+
+    @classmethod
+    def of_headers(cls, headers: Mapping[bytes, bytes]) -> ReportedLock:
+        """From the headers, in lower case, of an answer to GET or HEAD."""
+        mode = headers.get(MODE_HEADER)
+        date = headers.get(b"x-amz-object-lock-retain-until-date")
+        hold = headers.get(b"x-amz-object-lock-legal-hold", b"")
+        return cls(mode.decode("latin-1") if mode else None, _instant(date), hold.strip().upper() == b"ON")
+
+
+class LockProblem(NamedTuple):
+    """What is wrong with a lock: UNLOCKED, WEAKER or LONGER, and in words."""
+
+    status: Status
+    words: str
+
+
+def lock_problem(
+    lock: ReportedLock, retention: Retention, earliest: float | None, latest: float | None
+) -> LockProblem | None:
+    """What is wrong with the lock that a platform reports for an object archived with ``retention``; None: nothing.
+
+    Its date is to lie between ``earliest`` and ``latest`` (epoch seconds).
+    """
+    if retention.legal_hold and not lock.on_hold:
+        missing = "the legal hold asked for is not there, or this credential may not see it (s3:GetObjectLegalHold)"
+        return LockProblem(Status.UNLOCKED, missing)
+    wanted = retention.mode
+    if wanted is RetentionMode.NONE:
+        if lock.mode is None:
+            return None
+        return LockProblem(Status.LONGER, f"it is locked in mode {lock.mode}, which nobody asked for")
+    if lock.mode is None:
+        return LockProblem(
+            Status.UNLOCKED,
+            f"the platform reports no mode, not {wanted.value}; either it dropped the lock, or this credential may not "
+            "see it (s3:GetObjectRetention)",
+        )
+    if lock.mode != wanted.value:
+        status = Status.LONGER if lock.mode == RetentionMode.COMPLIANCE.value else Status.WEAKER
+        return LockProblem(status, f"its mode is {lock.mode}, not {wanted.value}")
+    if lock.until is None:
+        return LockProblem(Status.UNLOCKED, "its retain-until date is missing, so nothing protects it")
+    if earliest is not None and lock.until < earliest:
+        until, asked = format_instant(lock.until), format_instant(earliest)
+        return LockProblem(Status.WEAKER, f"it is locked until {until} only, not until {asked} as asked for")
+    if latest is not None and lock.until > latest:
+        until, asked = format_instant(lock.until), format_instant(latest)
+        return LockProblem(Status.LONGER, f"it is locked until {until}, later than the {asked} asked for")
+    return None
+
+
+def _instant(date: bytes | None) -> float | None:
+    """Epoch seconds of a date as S3 writes it; None for none, or for what is no date."""
+    try:
+        return datetime.fromisoformat(date.decode("ascii").strip()).timestamp() if date else None
+    except ValueError:
+        return None

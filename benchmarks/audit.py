@@ -1,0 +1,142 @@
+"""What an audit costs beside retrieving the same objects: client CPU per object, and objects per second.
+
+An audit is a retrieval, a comparison of every byte, and one of the lock that the answer reports; retrieving compares
+every byte, too. Both read the same locked objects of one embedded store, in the same random order, over connections
+kept open, in this process; store and client are pinned to different cores. Rounds are interleaved, and ratios are taken
+within a round.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from archiver.assignment import Assignment, ClientAssignment
+from archiver.retention import DateMaker, Retention
+from archiver.sizes import format_size
+from archiver.worker import run_phase
+from backends.base import ExpectedLock
+from backends.embedded import process
+from benchmarks.embedded_load import (
+    CONTENT_SEED,
+    Stopwatch,
+    Way,
+    cores,
+    make_bucket,
+    median,
+    median_ratio,
+    s3_way,
+    verdict,
+)
+from scenarios.model import Phase, StopRule, Workload
+
+CLIENTS = 4
+OBJECTS_PER_SESSION = 50
+LOCKED_SECONDS = 7200.0
+OBJECTS = {8192: 16_000, 1 << 20: 400}  # by their size: whole sessions for every client
+OBJECTS_SMALL = 200
+GOALS = {"cpu_ratio_max": 1.25, "rate_ratio_min": 0.85}
+
+
+def measure(*, small: bool) -> dict[str, Any]:
+    """Every size: objects/s and client CPU per object of retrieving and auditing, by round, and the median ratios."""
+    rounds = 1 if small else 5
+    sizes = {}
+    with cores() as (store_cores, client_cores), tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder:
+        os.sched_setaffinity(0, store_cores)  # the store inherits them, threads and all
+        with process.start(Path(folder) / "store") as store:
+            os.sched_setaffinity(0, client_cores)
+            make_bucket(store)
+            way = s3_way(store, keep_sessions_open=True)
+            for position, size_bytes in enumerate(OBJECTS):
+                objects = OBJECTS_SMALL if small else OBJECTS[size_bytes]
+                first = position * 10_000_000
+                sizes[format_size(size_bytes)] = _rounds(way, size_bytes, first, objects, rounds)
+    ratios = {
+        size: {
+            "cpu": median_ratio(found, "audit", "retrieve", "cpu_microseconds_per_object"),
+            "rate": median_ratio(found, "audit", "retrieve", "objects_per_second"),
+        }
+        for size, found in sizes.items()
+    }
+    return {
+        "rounds": rounds,
+        "sizes": sizes,
+        "ratios": ratios,
+        "goals": GOALS,
+        "goals_met": {
+            "cpu_ratio_max": all(ratio["cpu"] <= GOALS["cpu_ratio_max"] for ratio in ratios.values()),
+            "rate_ratio_min": all(ratio["rate"] >= GOALS["rate_ratio_min"] for ratio in ratios.values()),
+        },
+    }
+
+
+def text(document: dict[str, Any]) -> str:
+    """The same as a table: medians, and what an audit takes of a retrieval."""
+    lines = [f"{CLIENTS} clients in one worker, median of {document['rounds']} interleaved rounds"]
+    for size, rounds in document["sizes"].items():
+        for name in ("retrieve", "audit"):
+            rate = median(rounds, name, "objects_per_second")
+            cpu = median(rounds, name, "cpu_microseconds_per_object")
+            lines.append(f"  {size:<8}{name:<10}{rate:>10,.0f} objects/s{cpu:>10.1f} us of client CPU per object")
+        ratio = document["ratios"][size]
+        lines.append(f"  {size:<8}ratio     {ratio['rate']:>10.2f} of the rate{ratio['cpu']:>10.2f} of the CPU")
+    lines += [f"  {name} {goal}: {verdict(document['goals_met'][name])}" for name, goal in document["goals"].items()]
+    return "\n".join(lines)
+
+
+def _rounds(way: Way, size_bytes: int, first: int, objects: int, rounds: int) -> list[dict[str, dict[str, float]]]:
+    lock = Retention()
+    now = time.time()
+    earliest = now + (lock.retain_for_seconds or 0.0) - 60
+    expected = ExpectedLock(first, first + objects - 1, lock, earliest, now + LOCKED_SECONDS)
+    _phase(way, "archive", size_bytes, np.arange(first, first + objects), expected)
+    order = np.random.Generator(np.random.PCG64(1)).permutation(objects) + first
+    return [
+        {name: _phase(way, name, size_bytes, order, expected) for name in ("retrieve", "audit")} for _ in range(rounds)
+    ]
+
+
+def _phase(way: Way, operation: Any, size_bytes: int, numbers: Any, expected: ExpectedLock) -> dict[str, float]:
+    """One operation on every object."""
+    share = len(numbers) // CLIENTS
+    archives = operation == "archive"
+    clients = tuple(
+        ClientAssignment(
+            client,
+            0,
+            (int(numbers[client * share]), int(numbers[client * share]) + share)
+            if archives
+            else numbers[client * share : (client + 1) * share],
+        )
+        for client in range(CLIENTS)
+    )
+    stop = StopRule(0, 0.0, 1, 1, 0, 0.0, 0.0, 0, 0, 0.0, everything=True)
+    stopwatch = Stopwatch()
+    run_phase(
+        Assignment(
+            run_id="benchmark",
+            content_seed=CONTENT_SEED,
+            backend=way.backend,
+            backend_setting=way.setting,
+            phase=Phase(
+                "audit", 1, 1, (Workload(operation, operation, size_bytes, OBJECTS_PER_SESSION, CLIENTS),), stop
+            ),
+            clients=clients,
+            dates=DateMaker(Retention(), time.time() + LOCKED_SECONDS),
+            verify="all",
+            expected=(expected,),
+        ),
+        stopwatch,
+    )
+    assert not stopwatch.errors, f"{operation}: {stopwatch.errors} objects failed"
+    return {
+        "objects": stopwatch.objects,
+        "objects_per_second": stopwatch.objects / stopwatch.seconds,
+        "cpu_microseconds_per_object": stopwatch.cpu_seconds / stopwatch.objects * 1e6,
+    }

@@ -1,0 +1,98 @@
+"""`archiver audit` as its users meet it: through the real command line, S3 and TSM, on the real embedded store."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from backends.embedded import process as embedded
+from backends.tsm import api
+from tests.archiver.cli.test_run import TINY, archiver, keys_of, left_in, s3
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
+    with embedded.start(tmp_path / "store") as running:
+        yield running
+
+
+def test_an_audit_names_what_is_wrong_and_is_kept_with_the_run(home: Path, store: embedded.StoreProcess) -> None:
+    keys = keys_of(store)
+    assert archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, **keys).returncode == 0
+    good = archiver("audit", "latest", "--clients", "2", **keys)
+    assert (good.returncode, good.stderr) == (0, "")
+    assert "nothing is wrong with what was read" in good.stdout
+
+    rows = left_in(home)
+    bucket, prefix, run = rows[-1]["bucket"], rows[-1]["prefix"], rows[-1]["run"]
+    archived = sum(row["objects"] for row in rows)
+    damaged, gone = f"{prefix}{0:012d}", f"{prefix}{1:012d}"
+    s3(store).put_object(Bucket=bucket, Key=damaged, Body=b"other bytes")
+    (version,) = s3(store).list_object_versions(Bucket=bucket, Prefix=gone)["Versions"]
+    s3(store).delete_object(Bucket=bucket, Key=gone, VersionId=version["VersionId"], BypassGovernanceRetention=True)
+    bad = archiver("audit", run, "--json", **keys)
+    assert bad.returncode == 1, bad.stderr
+    document = json.loads(bad.stdout)
+    assert document["counts"] == {"missing": 1, "hidden behind something newer": 1}
+    assert [finding["name"] for finding in document["findings"]] == [f"{bucket}/{gone}", f"{bucket}/{damaged}"]
+    assert document["objects"] == document["population_objects"] == archived
+    assert document["bytes"] == archived * 8192
+    assert document["objects_per_second"] > 0
+
+    assert archiver("report", run).returncode == 0
+    report = (home / "runs" / run / "report" / "report.md").read_text()
+    assert "Audits: objects read again and compared" in report
+    assert "1 missing; 1 hidden behind something newer" in report
+
+    shutil.rmtree(home / "runs" / run)  # the ledger is enough
+    again = archiver("audit", run, "--sample", "5", **keys)
+    assert again.returncode in (0, 1), again.stderr
+    assert f"a random sample of the {archived}" in again.stdout
+    assert "with 99% confidence at most" in again.stdout
+    assert "is gone, so this is recorded nowhere" in again.stdout
+
+    store.stop()
+    unreachable = archiver("audit", run, **keys)
+    assert unreachable.returncode == 3
+    assert unreachable.stderr.startswith(f"archiver: {store.endpoint}: could not be reached")
+    assert unreachable.stderr.count("\n") == 1
+
+
+def test_what_cannot_be_audited_is_one_message(home: Path) -> None:
+    unknown = archiver("audit", "nosuch")
+    assert unknown.returncode == 2
+    assert unknown.stderr == "archiver: nosuch: the ledger knows no such run; its id is the name of its folder\n"
+    assert archiver("audit", "latest").returncode == 2
+    assert archiver("run", "dr550", *TINY).returncode == 0
+    (run,) = {row["run"] for row in left_in(home)}
+    assert archiver("cleanup", run, "--bypass-governance").returncode == 0
+    removed = archiver("audit", run)
+    assert removed.returncode == 2
+    assert removed.stderr == f"archiver: {run}: everything of it has been removed already\n"
+
+
+@pytest.mark.skipif(
+    not Path(api.__file__).with_name(api.FILE_NAME).exists(), reason="our TSM library was not built: no C compiler"
+)
+def test_what_was_archived_through_tsm_is_audited_through_tsm(home: Path) -> None:
+    assert archiver("run", "dr550", *TINY, "--backend", "tsm").returncode == 0
+    archived = sum(row["objects"] for row in left_in(home))
+    done = archiver("audit", "latest", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["objects"], document["findings"], document["broken_off"]) == (archived, [], None)
+
+    with closing(sqlite3.connect(home / "store" / "catalogue.db")) as catalogue, catalogue:
+        gone, early = (row[0] for row in catalogue.execute("SELECT id FROM archives ORDER BY id LIMIT 2"))
+        catalogue.execute("DELETE FROM archives WHERE id = ?", (gone,))
+        catalogue.execute("UPDATE archives SET archived_ms = archived_ms - 600000 WHERE id = ?", (early,))
+    bad = archiver("audit", "latest")
+    assert bad.returncode == 1, bad.stderr
+    assert "1 missing, 8.2 kB:" in bad.stdout
+    assert "1 weaker locked, 8.2 kB:" in bad.stdout

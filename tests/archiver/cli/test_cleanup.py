@@ -1,0 +1,367 @@
+"""`archiver cleanup` against real stores: what it removes, what it leaves, and what it never claims."""
+
+from __future__ import annotations
+
+import fcntl
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from click.testing import CliRunner, Result
+
+from archiver.cli import main
+from archiver.ledger import Ledger, Placement
+from backends.embedded import process as embedded
+from results.database import LOCK_NAME
+from tests.archiver.cli.test_run import keys_of, left_in
+
+HOUR = 3600.0
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.StoreProcess]:
+    """A store that somebody else runs."""
+    with embedded.start(tmp_path_factory.mktemp("store"), credentials=["clerk:without=bypass"]) as running:
+        yield running
+
+
+@pytest.fixture
+def keys(store: embedded.StoreProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in keys_of(store).items():
+        monkeypatch.setenv(name, value)
+
+
+def client_of(store: embedded.StoreProcess) -> Any:
+    return boto3.client(
+        "s3", endpoint_url=store.endpoint, region_name="us-east-1",
+        aws_access_key_id=store.access_key, aws_secret_access_key=store.secret_key,
+    )  # fmt: skip
+
+
+class Runs:
+    """Runs that left something, as a run leaves it: in the ledger and on a store."""
+
+    def __init__(self, home: Path, store: embedded.StoreProcess) -> None:
+        self.path, self.store, self.s3 = home / "ledger.db", store, client_of(store)
+        self.name = time.strftime("%H%M%S") + f"-{time.monotonic_ns() % 10**9:09}"
+
+    def leave(
+        self, run: str, *, locked_seconds: float | None = None, ledger_seconds: float | None = None,
+        hold: bool = False, bucket: str | None = None, ended: bool = True, **placement: Any,
+    ) -> str:  # fmt: skip
+        """Three objects of a run; returns the bucket. Server and ledger may be of different minds about the date."""
+        created = bucket is None
+        bucket = bucket or f"archiver-{run}-{self.name}"
+        lock: dict[str, Any] = {"ObjectLockLegalHoldStatus": "ON"} if hold else {}
+        if locked_seconds is not None:
+            until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=locked_seconds)
+            lock |= {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until}
+        if created:
+            self.s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
+        for number in range(3):
+            self.s3.put_object(Bucket=bucket, Key=f"{run}/{number}", Body=b"record", **lock)
+        said = ledger_seconds if ledger_seconds is not None else locked_seconds
+        self.note(
+            Placement(
+                run=run, phase="archive", backend="s3", platform=None, endpoint=self.store.endpoint,
+                region="us-east-1", bucket=bucket, bucket_created=created, prefix=f"{run}/",
+                retention_mode="none" if said is None else "GOVERNANCE",
+                latest_retain_until=None if said is None else time.time() + said, legal_hold=hold,
+                objects_max=1000, bytes_max=8000,
+            ), ended=ended, **placement,
+        )  # fmt: skip
+        return bucket
+
+    def note(self, placement: Placement, *, ended: bool = True, **changes: Any) -> None:
+        ledger = Ledger(self.path)
+        row = ledger.open_placement(replace(placement, **changes))
+        if ended:
+            ledger.close_placement(row, 3, 18)
+        ledger.close()
+
+    def keys_in(self, bucket: str) -> int:
+        return len(self.s3.list_object_versions(Bucket=bucket).get("Versions", []))
+
+    def has(self, bucket: str) -> bool:
+        return bucket in [each["Name"] for each in self.s3.list_buckets()["Buckets"]]
+
+
+@pytest.fixture
+def runs(home: Path, store: embedded.StoreProcess, keys: None) -> Runs:
+    return Runs(home, store)
+
+
+def cleanup(*arguments: str) -> Result:
+    done = CliRunner().invoke(main, ["cleanup", *arguments])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def left(home: Path) -> set[str]:
+    return {row["run"] for row in left_in(home)}
+
+
+# Which runs.
+
+
+def test_all_expired_removes_what_can_be_removed_and_only_that(home: Path, runs: Runs) -> None:
+    free, past = runs.leave("free"), runs.leave("past", ledger_seconds=-60)
+    locked, held = runs.leave("locked", locked_seconds=HOUR), runs.leave("held", hold=True)
+    done = cleanup("--all-expired")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines() == [
+        "free: removed 3 objects (18 B), and its bucket",
+        "past: removed 3 objects (18 B), and its bucket",
+    ]
+    assert [runs.has(each) for each in (free, past, locked, held)] == [False, False, True, True]
+    assert left(home) == {"locked", "held"}
+
+    nothing = cleanup("--all-expired")
+    assert nothing.exit_code == 0
+    assert "nothing can be removed now; nothing is locked beyond 2" in nothing.stdout
+
+    assert cleanup("--all-expired", "--release-holds").exit_code == 0
+    assert left(home) == {"locked"}
+    assert runs.keys_in(locked) == 3
+
+
+@pytest.mark.parametrize("which", ["--all-expired", "latest"])
+def test_where_nothing_is_left_that_is_said(home: Path, which: str) -> None:
+    done = cleanup(which)
+    assert (done.exit_code, done.stdout) == (0, "nothing is left on any platform\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "name a run (its id, or `latest`), or give --all-expired: one of the two"),
+        (("run-1", "--all-expired"), "one of the two"),
+        (("--all-expired", "--bypass-governance"), "removes what has not expired; name the run"),
+        (("nosuch",), "the ledger knows no such run"),
+    ],
+)
+def test_a_command_that_names_no_run_or_two_things_is_refused(
+    home: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    done = cleanup(*arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def test_a_run_under_way_is_left_alone(home: Path, runs: Runs) -> None:
+    bucket = runs.leave("alive")  # every phase ended so far, but not the run
+    lock = home / "runs" / "alive" / LOCK_NAME
+    lock.parent.mkdir(parents=True)
+    with lock.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = cleanup("--all-expired")
+        assert done.exit_code == 0
+        assert "alive: may be under way, and is left alone" in done.stdout
+        named = cleanup("alive")
+        assert named.exit_code == 2
+        assert "alive: is under way; let it end, or stop it" in named.stderr
+        assert runs.keys_in(bucket) == 3
+    assert "alive: removed 3 objects" in cleanup("--all-expired").stdout  # as after a kill
+
+
+def test_a_run_whose_results_are_elsewhere_is_judged_by_the_ledger(home: Path, runs: Runs) -> None:
+    bucket = runs.leave("unknown", ended=False)
+    told = "unknown: may be under way, and is left alone; if it was killed: archiver cleanup unknown"
+    assert told in cleanup("--all-expired").stdout
+    assert runs.keys_in(bucket) == 3
+    assert "unknown: removed 3 objects" in cleanup("unknown").stdout
+    assert not left(home)
+
+
+def test_a_run_that_was_killed_long_ago_is_no_longer_under_way(home: Path, runs: Runs) -> None:
+    runs.leave("killed", ended=False)
+    with sqlite3.connect(home / "ledger.db") as db:
+        db.execute("UPDATE placement SET written_at = written_at - 90000")
+    db.close()
+    assert "killed: removed 3 objects (18 B), and its bucket" in cleanup("--all-expired").stdout
+
+
+# Each place on its own.
+
+
+def test_a_platform_that_cannot_be_reached_holds_up_no_other(home: Path, runs: Runs, tmp_path: Path) -> None:
+    with embedded.start(tmp_path / "other") as other:
+        gone = other.endpoint
+    runs.leave("first", endpoint=gone)
+    runs.leave("second")
+    done = cleanup("--all-expired")
+    assert done.exit_code == 1
+    assert "second: removed 3 objects (18 B), and its bucket" in done.stdout
+    assert f"archiver: first, bucket archiver-first-{runs.name}: {gone}: could not be reached" in done.stderr
+    assert left(home) == {"first"}
+    assert cleanup("--all-expired").exit_code == 3  # it is the only one now
+
+
+def test_a_bucket_that_has_gone_holds_up_no_other_of_its_platform(home: Path, runs: Runs) -> None:
+    gone = runs.leave("run-1", ledger_seconds=HOUR)
+    for row in runs.s3.list_object_versions(Bucket=gone)["Versions"]:
+        runs.s3.delete_object(Bucket=gone, Key=row["Key"], VersionId=row["VersionId"])
+    runs.s3.delete_bucket(Bucket=gone)
+    second = f"second-{runs.name}"
+    runs.s3.create_bucket(Bucket=second, ObjectLockEnabledForBucket=True)
+    runs.leave("run-1", bucket=second)
+    done = cleanup("run-1")
+    assert done.exit_code == 1
+    assert f"has no bucket {gone}, yet objects of this run are locked there" in done.stderr
+    assert "run-1: removed 3 objects (18 B)" in done.stdout
+    assert [row["bucket"] for row in left_in(home)] == [gone]
+
+
+def test_wrong_credentials_for_one_place_hold_up_no_other(home: Path, runs: Runs, tmp_path: Path) -> None:
+    with embedded.start(tmp_path / "other") as other:
+        runs.leave("theirs", endpoint=other.endpoint)
+        runs.leave("ours")
+        done = cleanup("--all-expired")
+    assert done.exit_code == 1
+    assert "ours: removed 3 objects" in done.stdout
+    assert "theirs" in done.stderr
+    assert "check AWS_ACCESS_KEY_ID" in done.stderr
+    assert left(home) == {"theirs"}
+
+
+def test_without_credentials_nothing_is_asked_and_nothing_forgotten(
+    home: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = runs.leave("run-1")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    done = cleanup("run-1")
+    assert done.exit_code == 2
+    assert "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in done.stderr
+    assert (left(home), runs.keys_in(bucket)) == ({"run-1"}, 3)
+
+
+# What is not the run's, and what is not the platform.
+
+
+def test_what_somebody_else_put_into_the_runs_bucket_stays_with_the_bucket(home: Path, runs: Runs) -> None:
+    bucket = runs.leave("run-1")
+    runs.s3.put_object(Bucket=bucket, Key="theirs", Body=b"kept")
+    done = cleanup("run-1")
+    assert done.exit_code == 0
+    assert "run-1: removed 3 objects (18 B)\n" in done.stdout
+    assert f"its bucket {bucket} stays: something is in it that the run did not put there" in done.stdout
+    assert runs.keys_in(bucket) == 1
+    assert not left(home)
+    assert "removed already" in cleanup("run-1").stdout
+
+
+def test_a_hold_that_the_run_did_not_place_is_not_released(home: Path, runs: Runs) -> None:
+    bucket = runs.leave("run-1")
+    runs.s3.put_object_legal_hold(Bucket=bucket, Key="run-1/1", LegalHold={"Status": "ON"})
+    done = cleanup("run-1", "--release-holds")
+    assert done.exit_code == 1
+    assert "run-1: 1 objects remain: under legal hold (which the run did not place)" in done.stdout
+    assert runs.keys_in(bucket) == 1
+    assert left(home) == {"run-1"}
+
+
+def test_another_platform_with_a_bucket_of_the_same_name_leaves_the_record(
+    home: Path, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = f"production-{runs.name}"
+    runs.s3.create_bucket(Bucket=shared, ObjectLockEnabledForBucket=True)
+    with embedded.start(tmp_path / "other") as other:
+        client_of(other).create_bucket(Bucket=shared, ObjectLockEnabledForBucket=True)
+        runs.leave("run-1", locked_seconds=HOUR, bucket=shared, endpoint=other.endpoint)
+        for name, value in keys_of(other).items():
+            monkeypatch.setenv(name, value)
+        done = cleanup("run-1", "--bypass-governance")
+    assert done.exit_code == 3
+    assert f"has nothing of the run in bucket {shared}, yet objects of this run are locked there" in done.stderr
+    assert left(home) == {"run-1"}
+    assert runs.keys_in(shared) == 3
+
+
+# Rights and clocks.
+
+
+def test_a_credential_without_the_bypass_right_removes_nothing_before_its_date(
+    home: Path, runs: Runs, store: embedded.StoreProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = runs.leave("run-1", locked_seconds=HOUR)
+    for name, value in keys_of(store, "clerk").items():
+        monkeypatch.setenv(name, value)
+    done = cleanup("run-1", "--bypass-governance")
+    assert done.exit_code in (1, 3)
+    assert "AccessDenied" in done.output
+    assert (left(home), runs.keys_in(bucket)) == ({"run-1"}, 3)
+
+
+def test_what_the_server_still_locks_is_not_removed_whatever_our_clock_says(home: Path, runs: Runs) -> None:
+    bucket = runs.leave("run-1", locked_seconds=10 * 60, ledger_seconds=-10 * 60)  # our clock is ahead
+    done = cleanup("--all-expired")
+    assert done.exit_code == 1
+    assert "run-1: removed 0 objects" in done.stdout
+    assert "run-1: 3 objects remain: locked until 2" in done.stdout
+    assert (left(home), runs.keys_in(bucket)) == ({"run-1"}, 3)
+
+
+def test_what_the_server_has_let_go_is_removed_whatever_our_clock_says(home: Path, runs: Runs) -> None:
+    bucket = runs.leave("run-1", ledger_seconds=10 * 60)  # our clock is behind
+    assert "nothing can be removed now" in cleanup("--all-expired").stdout  # is not even tried
+    assert "run-1: removed 3 objects (18 B), and its bucket" in cleanup("run-1").stdout
+    assert not runs.has(bucket)
+    assert not left(home)
+
+
+# The ledger itself.
+
+
+@pytest.mark.parametrize("command", ["cleanup", "ledger"])
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (b"no database " * 1000, "cannot be read: file is not a database; restore it from a copy"),
+        (None, "was written by a newer Archiver (ledger version 99); upgrade"),
+    ],
+)
+def test_a_ledger_that_cannot_be_read_is_one_message_and_stays_as_it_is(
+    home: Path, command: str, damage: bytes | None, words: str
+) -> None:
+    path = home / "ledger.db"
+    home.mkdir()
+    if damage is None:
+        db = sqlite3.connect(path)
+        db.execute("PRAGMA user_version = 99")
+        db.close()
+    else:
+        path.write_bytes(damage)
+    before = path.read_bytes()
+    done = CliRunner().invoke(main, [command, *(["latest"] if command == "cleanup" else [])])
+    assert done.exit_code == 1
+    assert words in done.stderr
+    assert str(path) in done.stderr
+    assert path.read_bytes() == before
+
+
+def test_nothing_is_removed_that_could_not_be_noted(home: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = runs.leave("run-1")
+    connect = sqlite3.connect
+
+    def read_only(path: Path, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(f"{path.as_uri()}?mode=ro", uri=True, **options)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", read_only)
+    done = cleanup("run-1")
+    assert done.exit_code == 1
+    assert "cannot be written: attempt to write a readonly database; nothing was removed" in done.stderr
+    assert runs.keys_in(bucket) == 3
+
+
+def test_a_home_that_cannot_be_made_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCHIVER_HOME", "/proc/nowhere")
+    done = cleanup("latest")
+    assert done.exit_code == 1
+    assert "/proc/nowhere/ledger.db, the record of what is locked, cannot be opened: " in done.stderr

@@ -1,0 +1,204 @@
+"""`archiver run lock-cost` as its users meet it: every lock and every operation on the real embedded store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.worm.exchange import Answer, S3Door
+from backends.embedded import process as embedded
+from backends.s3.control import Credentials
+from tests.archiver.cli.test_run import archiver, keys_of, left_in, s3
+from tests.servers.lying_door import HOLD, MODE, UNTIL, YES, Asked, Lie
+from tests.servers.lying_server import lying_server, tell
+
+TINY = (
+    "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
+    "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=50ms", "--set", "expiring.retain_for=2s",
+)  # fmt: skip
+A_DAY = ("--max-retain", "25h")
+NO_RULE = ("--set", "archive.locks=header,separate,header-and-hold")  # what the bucket's own rule locks stays for a day
+OPERATIONS = {"archive", "query", "extend", "refused-delete", "hold", "release", "delete"}
+LOCKS = {"none", "bucket-default", "header", "separate", "header-and-hold"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
+    with embedded.start(tmp_path / "store") as running:
+        yield running
+
+
+def test_every_operation_succeeds_and_nothing_is_left(home: Path, store: embedded.StoreProcess) -> None:
+    keys = keys_of(store)
+    done = archiver("run", "lock-cost", *TINY, *A_DAY, "--endpoint", store.endpoint, "--json", **keys)
+    assert done.returncode == 0, done.stderr
+    assert "locks some of them in mode GOVERNANCE" in done.stderr
+    assert "what the bucket's own rule locks stays for 24h" in done.stderr
+    document = json.loads(done.stdout)
+    results = document["results"]
+    assert {result["operation"] for result in results} == OPERATIONS
+    assert {result["lock"] for result in results if result["phase"] == "archive"} == LOCKS
+    assert all(result["objects"] > 0 and result["errors"] == 0 for result in results)
+    assert {result["lock"] for result in results if result["lock_ms"]} == {"separate"}
+    assert document["lock_verified"] == "verified"
+
+    ledger = left_in(home)
+    by_phase = {row["phase"]: row for row in ledger if row["objects"]}
+    day = next(row for phase, row in by_phase.items() if "bucket-default" in phase)
+    assert day["latest_retain_until"] > day["written_at"] + 86_400
+    assert all(row["legal_hold"] for row in by_phase.values())  # one of them may be held: it is not known which
+
+    assert archiver("report", document["run"]).returncode == 0
+    folder = home / "runs" / document["run"] / "report"
+    report = (folder / "report.md").read_text()
+    for text in ("### The cost of the lock", "lock header-and-hold", "### Operations of a lock's life",
+                 "figures/figure-9-lock-cost.svg"):  # fmt: skip
+        assert text in report
+    assert (folder / "figures" / "figure-9-lock-cost.png").exists()
+
+    bypassed = archiver("cleanup", document["run"], "--bypass-governance", "--release-holds", **keys)
+    assert bypassed.returncode == 0, bypassed.stdout + bypassed.stderr
+    assert s3(store).list_buckets()["Buckets"] == []
+    assert left_in(home) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        ((), 2, ["counts in days", "24h, longer than --max-retain 1h", "--max-retain 25h", "--set archive.locks="]),
+        (("--max-retain", "23h"), 2, ["longer than --max-retain 23h"]),
+        ((*A_DAY, "--retention-mode", "none"), 2, ["--retention-mode none leaves nothing to measure"]),
+        ((*A_DAY, "--retention-mode", "COMPLIANCE", "--accept-locked-until", "2099-01-01T00:00:00Z"), 2,
+         ["--accept-locked-until cannot bound", "leave lock bucket-default out"]),
+        ((*A_DAY, "--bucket", "production"), 2, ["--bucket production", "only a bucket of the run's own"]),
+    ],
+)  # fmt: skip
+def test_what_would_lock_too_long_is_refused_before_anything_is_touched(
+    home: Path, store: embedded.StoreProcess, options: tuple[str, ...], status: int, words: list[str]
+) -> None:
+    done = archiver("run", "lock-cost", *TINY, *options, "--endpoint", store.endpoint, **keys_of(store))
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+    assert s3(store).list_buckets()["Buckets"] == []
+    assert left_in(home) == []
+
+
+@pytest.mark.parametrize("options", [(), (*A_DAY, "--retention-mode", "none")])
+def test_a_dry_run_refuses_what_a_run_would(options: tuple[str, ...]) -> None:
+    done = archiver("run", "lock-cost", *TINY, *options, "--dry-run")
+    assert done.returncode == 2
+    assert "lock-cost" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_dry_run_says_what_stays_for_a_day_and_what_is_held() -> None:
+    done = archiver("run", "lock-cost", *TINY, *A_DAY, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "archive 8KiB x 2, 1 client, lock bucket-default" in done.stdout
+    assert "what the bucket's own rule locks stays for 24h" in done.stdout
+    assert "places a legal hold on some objects; cleanup --release-holds removes it" in done.stdout
+    without = archiver("run", "lock-cost", *TINY, *NO_RULE, "--dry-run")
+    assert without.returncode == 0, without.stderr
+    assert "the bucket's own rule" not in without.stdout
+    assert "\nlocks them in mode GOVERNANCE" in without.stdout
+
+
+def test_a_bucket_with_a_rule_of_its_own_gets_no_object_that_comes_without_a_lock(
+    home: Path, store: embedded.StoreProcess
+) -> None:
+    """Its rule would lock them, for as long as it likes."""
+    client = s3(store)
+    client.create_bucket(Bucket="production", ObjectLockEnabledForBucket=True)
+    rule = {"DefaultRetention": {"Mode": "COMPLIANCE", "Years": 10}}
+    client.put_object_lock_configuration(
+        Bucket="production", ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": rule}
+    )
+    for lock in ("none", "separate"):
+        done = archiver(
+            "run", "lock-cost", *TINY, "--set", f"archive.locks=header,{lock}", "--bucket", "production",
+            "--endpoint", store.endpoint, **keys_of(store),
+        )  # fmt: skip
+        assert done.returncode == 2, done.stderr
+        assert "locks whatever is put there by itself (COMPLIANCE, 10 years)" in done.stderr
+    assert "Versions" not in client.list_object_versions(Bucket="production")
+
+
+def test_the_null_backend_carries_out_every_operation() -> None:
+    done = archiver("run", "lock-cost", *TINY, *A_DAY, "--backend", "null", "--json")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)["results"]
+    assert {result["operation"] for result in results} == OPERATIONS
+    assert all(result["objects"] > 0 and result["errors"] == 0 for result in results)
+
+
+def test_tsm_says_what_it_lacks(home: Path) -> None:
+    done = archiver("run", "lock-cost", *TINY, *A_DAY, "--backend", "tsm")
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "lock-cost: the tsm backend does not offer lock" in done.stderr
+    assert left_in(home) == []
+
+
+# ---- platforms that are not what they seem
+
+
+def loses_header_locks(asked: Asked, store: Any) -> Answer:
+    return asked.without(MODE, UNTIL) if asked.is_put and MODE in asked.headers else asked.pass_on()
+
+
+def ignores_lock_requests(asked: Asked, store: Any) -> Answer:
+    return YES if asked.sets("retention") else asked.pass_on()
+
+
+def loses_holds(asked: Asked, store: Any) -> Answer:
+    return asked.without(HOLD) if asked.is_put and HOLD in asked.headers else asked.pass_on()
+
+
+@pytest.mark.parametrize(
+    ("lie", "variant"),
+    [(loses_header_locks, "header"), (ignores_lock_requests, "separate"), (loses_holds, "header-and-hold")],
+)
+def test_a_platform_that_loses_the_lock_of_one_variant_ends_the_run_there(
+    home: Path, store: embedded.StoreProcess, lie: Lie, variant: str
+) -> None:
+    """Also where the locks of the variants before it, of the same mode and length, were kept."""
+    honest = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+    with lying_server(honest, "") as server:
+        tell(server, honest, lie, "")
+        done = archiver("run", "lock-cost", *TINY, *NO_RULE, "--endpoint", server.endpoint, **keys_of(store))
+    assert done.returncode == 1, done.stderr
+    assert f"archive 8KiB x 2, 1 client, lock {variant}: the platform did not keep the lock: " in done.stderr
+
+
+def test_the_ledger_knows_later_dates_and_holds_before_the_platform_does(
+    home: Path, store: embedded.StoreProcess
+) -> None:
+    honest = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+    seen: dict[str, list[tuple[float, bool]]] = {}
+
+    def watches(asked: Asked, store: Any) -> Answer:
+        for what in ("retention", "legal-hold"):
+            if asked.sets(what) and what not in seen:
+                rows = [row for row in left_in(home) if row["objects"]]
+                seen[what] = [(row["latest_retain_until"] - row["written_at"], bool(row["legal_hold"])) for row in rows]
+        return asked.pass_on()
+
+    with lying_server(honest, "") as server:
+        tell(server, honest, watches, "")
+        done = archiver(
+            "run", "lock-cost", *TINY, "--set", "archive.locks=header", "--endpoint", server.endpoint,
+            **keys_of(store),
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    archived_for = 300 + 3600  # what a phase promises: its objects' time, and an hour that it may take
+    assert seen["retention"]
+    assert all(seconds > archived_for + 1 for seconds, _ in seen["retention"])  # later than when they were archived
+    assert not any(held for _, held in seen["retention"])
+    assert seen["legal-hold"]
+    assert all(held for _, held in seen["legal-hold"])

@@ -1,0 +1,93 @@
+"""`archiver run --objects-from`: what an earlier run archived is read again, and nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backends.embedded import process as embedded
+from tests.archiver.cli.test_run import TINY, archiver, keys_of, left_in, s3
+
+READING = ("--quick", "--set", "objects_per_session=2", "--set", "clients=1", "--set", "stop.seconds_min=100ms",
+           "--set", "stop.seconds_max=200ms", "--json")  # fmt: skip
+SMALL = ("--set", "object_sizes=8KiB")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
+    with embedded.start(tmp_path / "store") as running:
+        yield running
+
+
+@pytest.fixture
+def earlier(home: Path, store: embedded.StoreProcess) -> str:
+    """A run that left its objects on a platform of somebody else's."""
+    done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--json", **keys_of(store))
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["run"])
+
+
+def test_objects_of_a_run_whose_folder_is_lost_are_read_and_nothing_else_is_done(
+    home: Path, store: embedded.StoreProcess, earlier: str
+) -> None:
+    shutil.rmtree(home / "runs" / earlier)
+    ledger = [tuple(row) for row in left_in(home)]
+    buckets = [each["Name"] for each in s3(store).list_buckets()["Buckets"]]
+    held = s3(store).list_object_versions(Bucket=buckets[0])["Versions"]
+
+    done = archiver("run", "dr550", *READING, *SMALL, "--objects-from", earlier, **keys_of(store))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert {result["operation"] for result in document["results"]} == {"retrieve"}
+    assert all(result["objects"] and not result["errors"] for result in document["results"])
+    assert all(result["retention_mode"] == "GOVERNANCE" for result in document["results"])  # of what is read
+    source = document["objects_from"]
+    assert source["run"] == earlier
+    assert 0 < source["age_seconds_min"] <= source["age_seconds_max"] < 3600
+    assert any(f"of run {earlier}, archived" in doubt for doubt in document["doubts"])
+    assert "archives and locks nothing" in done.stderr
+    assert [tuple(row) for row in left_in(home)] == ledger
+    assert [each["Name"] for each in s3(store).list_buckets()["Buckets"]] == buckets
+    assert s3(store).list_object_versions(Bucket=buckets[0])["Versions"] == held
+    report = archiver("report", document["run"])
+    assert report.returncode == 0, report.stderr
+    assert earlier in (home / "runs" / document["run"] / "report" / "report.md").read_text()
+
+
+def test_what_is_not_there_or_makes_no_sense_is_refused_before_anything_is_touched(
+    home: Path, store: embedded.StoreProcess, earlier: str
+) -> None:
+    for more, status, message in (
+        (("--set", "object_sizes=64KiB"), 2, "nothing of 64KiB; there are objects of 8KiB: --set object_sizes=8KiB"),
+        ((*SMALL, "--retain-for", "10s"), 2, "--retain-for: with --objects-from nothing is archived"),
+        ((*SMALL, "--platform", "minio", "--platform", "embedded"), 2, "name one --platform at most"),
+        ((*SMALL, "--platform", "embedded"), 3, "NoSuchBucket"),  # it is elsewhere
+    ):
+        refused = archiver("run", "dr550", *READING, *more, "--objects-from", earlier, **keys_of(store))
+        assert (refused.returncode, refused.stdout) == (status, ""), refused.stderr
+        assert message in refused.stderr
+        assert "Traceback" not in refused.stderr
+    refused = archiver("run", "dr550", *READING, *SMALL, "--objects-from", "nobody", **keys_of(store))
+    assert (refused.returncode, "the ledger knows no run" in refused.stderr) == (2, True)
+    assert [folder.name for folder in (home / "runs").iterdir()] == [earlier]
+
+    assert archiver("cleanup", earlier, "--bypass-governance", **keys_of(store)).returncode == 0
+    refused = archiver("run", "dr550", *READING, *SMALL, "--objects-from", earlier, **keys_of(store))
+    assert (refused.returncode, "its objects were removed" in refused.stderr) == (2, True)
+
+
+def test_objects_that_are_not_what_was_archived_are_refused(
+    home: Path, store: embedded.StoreProcess, earlier: str
+) -> None:
+    client = s3(store)
+    (bucket,) = [each["Name"] for each in client.list_buckets()["Buckets"]]
+    for each in client.list_object_versions(Bucket=bucket)["Versions"]:
+        client.put_object(Bucket=bucket, Key=each["Key"], Body=b"x" * 8192)  # a new version, over the locked one
+    refused = archiver("run", "dr550", *READING, *SMALL, "--objects-from", earlier, **keys_of(store))
+    assert refused.returncode == 3
+    assert "cannot be read as it was archived" in refused.stderr
+    assert [folder.name for folder in (home / "runs").iterdir()] == [earlier]

@@ -1,0 +1,189 @@
+"""`archiver plan` as its users meet it: the paper's examples, a real run, every command of the page, bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from archiver.cli import main
+from archiver.cli.plan import parse_share, parse_stream_rate
+from results.database import VERSION
+from tests.archiver.cli.test_run import TINY, archiver
+from tests.test_docs import ROOT, words_of, written_commands
+
+PAGE = "docs/planning.md"
+DR550 = ("--from", "reference:dr550")
+MAIL = ("mail", "--users", "30000", "--messages", "30", "--mean-size", "20KiB")
+SIZE = ("size", "--objects-per-day", "10", "--size-histogram")
+
+
+def plan(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["plan", *arguments])
+
+
+def answers(*arguments: str) -> dict[str, Any]:
+    done = plan(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "low", "high"),
+    [
+        (MAIL, "archive_seconds", 48 * 60, 53 * 60),
+        (MAIL, "retrieve_milliseconds_per_object", 71.0, 73.0),
+        (("retrieve", "--size", "20KiB"), "retrieve_milliseconds_per_object", 71.0, 73.0),
+        (("retrieve", "--size", "1GiB"), "retrieve_seconds", 95, 105),
+        (("retrieve", "--size", "1GiB", "--parallel", "2"), "retrieve_seconds", 190, 210),
+        (("video", "--cameras", "1", "--stream-rate", "0.28MB/s", "--film", "1GiB"), "retrieve_seconds", 95, 105),
+        (("video", "--cameras", "100", "--stream-rate", "0.28MB/s"), "archive_seconds", 2_700, 2_900),
+        (("video", "--cameras", "100", "--gigabytes-per-hour", "1"), "archive_seconds", 2_700, 2_900),
+    ],
+)
+def test_the_papers_examples(arguments: tuple[str, ...], key: str, low: float, high: float) -> None:
+    found = answers(*arguments, *DR550)[key]
+    assert low <= found["value"] <= high
+    assert found["low"] < found["value"] < found["high"]
+
+
+def test_a_real_run_answers_with_what_it_measured(home: Path, tmp_path: Path) -> None:
+    done = archiver("run", "dr550", *TINY, "--backend", "null", "--json")
+    assert done.returncode == 0, done.stderr
+    measured = {
+        (each["operation"], each["clients"]): each["objects_per_second"]["median"]
+        for each in json.loads(done.stdout)["cells"]
+    }
+    asked = ("mail", "--users", "50", "--messages", "2", "--mean-size", "8KiB")
+    found = answers(*asked)
+    assert found["archive_seconds"]["value"] == pytest.approx(100 / measured["archive", 1])
+    assert found["retrieve_seconds"]["value"] == pytest.approx(2 / measured["retrieve", 1])
+    assert found["archive_seconds"]["low"] is None
+    assert found["question"]["users"] == 50
+    assert any("EXTRAPOLATED: 1 objects per session" in each for each in found["warnings"])  # it measured 2
+    said = plan(*asked, "--what-if", "--out", str(tmp_path / "out"))
+    assert said.exit_code == 0, said.output
+    assert said.stdout.startswith("retrieve: EXTRAPOLATED: ")
+    assert "no longer fits" in said.stdout
+    assert (tmp_path / "out" / "what-if.png").stat().st_size > 10_000
+    assert home.exists()
+
+
+@pytest.fixture
+def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the files that the page shows."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / PAGE).read_text()
+    shown = re.findall(r"^```(csv|toml)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names = ("sizes.csv", "array.toml", "cloud.toml")
+    assert len(shown) == len(names)
+    for name, (_, content) in zip(names, shown, strict=True):
+        Path(name).write_text(content)
+
+
+@pytest.mark.usefixtures("with_files")
+@pytest.mark.parametrize("line", written_commands(PAGE))
+def test_every_command_of_the_page_runs(line: str) -> None:
+    done = CliRunner().invoke(main, words_of(line)[1:])
+    assert done.exit_code == 0, done.output
+    if "--prices" in line:
+        assert "TB-year" in done.output
+
+
+def test_every_option_that_the_page_names_exists() -> None:
+    described = "".join(plan(name, "--help").output for name in ("mail", "video", "retrieve", "size"))
+    named = set(re.findall(r"`(--[a-z-]+)", (ROOT / PAGE).read_text())) - {"--repeat", "--session-open"}
+    assert len(named) > 5
+    assert all(f"{option} " in described for option in named), named
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("mail", "--users", "0", *MAIL[3:], *DR550), 2, "'--users': 0 is not in the range"),
+        ((*MAIL[:5], "--mean-size", "0", *DR550), 2, "--mean-size 0: nothing has that size"),
+        ((*MAIL[:5], "--mean-size", "20", *DR550), 1, "archive of 20B objects, 30 per session, lies more than 4 times"),
+        ((*MAIL[:5], "--mean-size", "20 parsecs", *DR550), 2, "unknown size unit 'parsecs'"),
+        ((*MAIL, "--window", "8", *DR550), 2, "a duration needs a unit"),
+        ((*MAIL, "--window", "2d", *DR550), 2, "--window: 172800 s is no part of a day"),
+        ((*MAIL, "--window", "0s", *DR550), 2, "is no part of a day"),
+        ((*MAIL, "--growth", "0.1", *DR550), 2, "'0.1': write it in percent"),
+        ((*MAIL, "--headroom", "100%", *DR550), 2, "a headroom of 100% leaves no room"),
+        ((*MAIL, "--years", "0", *DR550), 2, "0 is not in the range"),
+        ((*MAIL, "--retrieved", "5%", *DR550), 2, "--retrieved only changes what a plan costs"),
+        ((*MAIL, "--session-per", "message", "--objects-per-session", "5", *DR550), 2, "one object per session"),
+        ((*MAIL, "--prices", "no-such.toml", *DR550), 2, "does not exist"),
+        ((*MAIL, "--from", "reference:dr990"), 1, "no such published study; there is reference:dr550"),
+        ((*MAIL, "--from", "no-such-run"), 1, "no such run"),
+        (("video", "--cameras", "3", *DR550), 2, "say how much a camera sends once"),
+        (
+            ("video", "--cameras", "3", "--stream-rate", "1MB/s", "--gigabytes-per-hour", "1", *DR550), 2,
+            "say how much a camera sends once",
+        ),
+        (("video", "--cameras", "3", "--stream-rate", "0.28Mb/s", *DR550), 2, "Mb may be bits or bytes"),
+        (("video", "--cameras", "3", "--stream-rate", "0MB/s", *DR550), 2, "archives nothing"),
+        (("video", "--cameras", "3", "--gigabytes-per-hour", "nan", *DR550), 2, "write a number above 0"),
+        (("retrieve", "--size", "0", *DR550), 2, "--size 0: nothing has that size"),
+        (("retrieve", "--size", "1KiB", *DR550), 1, "lies more than 4 times beyond"),
+        ((*SIZE, "no-such.csv", *DR550), 2, "does not exist"),
+    ],
+)  # fmt: skip
+def test_bad_input_has_one_clear_message(arguments: tuple[str, ...], status: int, words: str) -> None:
+    done = plan(*arguments)
+    assert (done.exit_code, done.stdout) == (status, "")
+    assert words in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_that_cannot_be_read_is_named(home: Path) -> None:
+    assert archiver("run", "dr550", *TINY, "--backend", "null", "--quiet").returncode == 0
+    (folder,) = (home / "runs").iterdir()
+    path = folder / "run.db"
+    whole = path.read_bytes()
+
+    def refused(words: str) -> None:
+        done = plan(*MAIL, "--from", str(folder))
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert words in done.stderr
+        assert done.exception is None or isinstance(done.exception, SystemExit)
+
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"PRAGMA user_version = {VERSION + 1}")
+    refused("written by a newer Archiver")
+    path.write_bytes(whole[: len(whole) // 2])
+    refused("run.db")
+    path.write_bytes(b"")
+    refused("no results database")
+    path.write_bytes(whole)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DELETE FROM result")
+        database.execute("DELETE FROM phase")
+    refused("no phase finished")
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("0.28MB/s", 280_000.0), ("280kB/s", 280_000.0), ("1MiB/s", 1 << 20), ("2.24Mbit/s", 280_000.0), ("8bit/s", 1.0)],
+)
+def test_a_streams_rate_is_bytes_per_second(text: str, rate: float) -> None:
+    assert parse_stream_rate(text) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("text", ["0.28MB", "0.28", "Mb/s", "1Mb/s", "1Mib/s", "1parsec/s", "-1MB/s", "1 MB per s"])
+def test_a_rate_that_could_mean_two_things_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"(?i)\w"):
+        parse_stream_rate(text)
+
+
+def test_a_share_is_written_in_percent() -> None:
+    assert parse_share("12.5%") == 0.125
+    for text in ("0.1", "10", "ten%", "-5%"):
+        with pytest.raises(ValueError, match="in percent"):
+            parse_share(text)

@@ -1,0 +1,318 @@
+"""`archiver resume` as its users meet it: runs that were killed, interrupted or lost their store, on the real one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+from click.testing import CliRunner
+
+from archiver.cli import main
+from backends.embedded import process as embedded
+from tests.archiver.cli.test_run import archiver, hear_ctrl_c, s3
+
+# Six phases: three archive (the last again the first cell, for drift), one retrieves, and one more of each.
+SIX_PHASES = (
+    "run", "dr550", "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
+    "--set", "archive.objects_per_session=1,2", "--set", "clients=1", "--set", "stop.seconds_min=100ms",
+    "--set", "stop.seconds_max=200ms", "--retain-for", "20s",
+)  # fmt: skip
+TABLES = ("phase", "result", "interval", "histogram", "object_range", "object_change", "error")
+SECONDS_MAX = 60.0
+
+
+def wait_until(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not true():
+        assert time.monotonic() < deadline, f"no {what} within {SECONDS_MAX:.0f} s"
+        time.sleep(0.01)
+
+
+def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
+    """Rows of a database that somebody else writes; none while it is not there yet."""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            return db.execute(statement).fetchall()
+    except sqlite3.OperationalError:
+        return []
+
+
+def database_in(home: Path) -> Path:
+    (folder,) = (home / "runs").iterdir()
+    return folder / "run.db"
+
+
+def begun(runs: Path) -> int:
+    """How many phases of the only run in a folder have begun."""
+    return sum(len(ask(path, "SELECT position FROM begun")) for path in runs.glob("*/run.db"))
+
+
+def stored_bytes(home: Path) -> int:
+    return sum(path.stat().st_size for path in (home / "store" / "segments").glob("*.seg"))
+
+
+@contextmanager
+def in_third_phase(home: Path, *more: str, runs: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A run whose third phase is archiving, and takes long enough to be ended in the middle."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "archiver", *SIX_PHASES, *more],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: process.poll() is not None or begun(runs or home / "runs") == 3, "third phase")
+        assert process.poll() is None, process.communicate()[1]
+        before = stored_bytes(home)
+        wait_until(lambda: stored_bytes(home) >= before + 5 * 8192, "object of the third phase")
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+LONG_THIRD = ("--set", "archive.stop.seconds_max=1500ms", "--set", "archive.stop.precision=0.0")
+
+
+def of_phases(path: Path, positions: str) -> dict[str, list[tuple[Any, ...]]]:
+    return {table: ask(path, f"SELECT * FROM {table} WHERE position {positions} ORDER BY rowid") for table in TABLES}
+
+
+def store_has_ended(home: Path) -> bool:
+    """A store outlives a killed client for a moment."""
+    try:
+        embedded.start(home / "store").stop()
+    except Exception:  # noqa: BLE001 - it is still open
+        return False
+    return True
+
+
+def versions(home: Path) -> list[tuple[str, str]]:
+    """(key, version) of everything in the only bucket of the embedded store."""
+    with embedded.start(home / "store") as store:
+        client = s3(store)
+        (bucket,) = [each["Name"] for each in client.list_buckets()["Buckets"]]
+        pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket)
+        return [(each["Key"], each["VersionId"]) for page in pages for each in page.get("Versions", [])]
+
+
+def keys(folder: Path, position: int) -> set[int]:
+    """The numbers of the objects that a phase asked for, by its operation log."""
+    tables = [pq.read_table(path) for path in folder.glob(f"*-{position:04d}-*.parquet")]
+    return {int(key) for table in tables for key in table["key"].to_pylist() if key}
+
+
+def test_a_run_whose_client_was_killed_goes_on_and_nothing_is_written_twice(home: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with in_third_phase(home, *LONG_THIRD, "--op-log", str(log)) as process:
+        process.send_signal(signal.SIGSTOP)  # the third phase does not end while it is asked
+        busy = archiver("resume", "latest")
+        assert (busy.returncode, "its run is under way" in busy.stderr) == (1, True)
+        process.kill()  # SIGKILL: nothing is tidied up
+        process.wait()
+    path = database_in(home)
+    finished = of_phases(path, "<= 2")
+    assert len(finished["phase"]) == 2
+    wait_until(lambda: store_has_ended(home), "end of the store")
+
+    done = archiver("resume", "latest", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["verdict"] == "none"
+    assert [each["after_position"] for each in document["resumptions"]] == [2]
+    assert any("resumed at" in doubt and "after phase 2" in doubt for doubt in document["doubts"])
+    assert document["lock_verified"] == "verified"
+    assert "goes on after 2 of 6 phases, with phase 3" in done.stderr
+    assert "broke off: at most" in done.stderr
+    assert of_phases(path, "<= 2") == finished
+    assert ask(path, "SELECT position FROM phase") == [(position,) for position in range(1, 7)]
+    assert ask(path, "SELECT * FROM error") == []
+    (instants,) = ask(
+        path, "SELECT max(end_ns) FILTER (WHERE position <= 2), min(start_ns) FILTER (WHERE position > 2) FROM phase"
+    )
+    assert instants[0] < instants[1]
+
+    ledger = ask(home / "ledger.db", "SELECT phase, first_number, objects_max, objects FROM placement ORDER BY id")
+    assert sum(objects is None for *_, objects in ledger) == 1  # what broke off is nobody's to count
+    ranges = [range(first, first + most) for _, first, most, _ in ledger if most]
+    assert all(one.stop <= other.start for one, other in pairwise(ranges))
+    held = versions(home)
+    assert len({key for key, _ in held}) == len(held)  # no name was used twice
+    assert len(held) <= sum(most if objects is None else objects for *_, most, objects in ledger)
+    broken = next(range(first, first + most) for _, first, most, objects in ledger if objects is None)
+    assert {int(key.rpartition("/")[2]) for key, _ in held} & set(broken)  # it had left something
+    read = keys(log, 4)
+    assert min(read) < broken.start < broken.stop <= max(read)  # of before, and of after
+    assert not read & set(broken)
+
+    again = archiver("resume", document["run"])
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "nothing is left to do" in again.stderr
+
+
+def test_a_run_whose_store_was_killed_goes_on_with_the_phase_in_which_it_was(home: Path) -> None:
+    with in_third_phase(home, *LONG_THIRD, "--set", "archive.stop.seconds_max=3s") as process:
+        (store,) = [
+            child for child in psutil.Process(process.pid).children() if "backends.embedded.server" in child.cmdline()
+        ]
+        store.kill()
+        _, errors = process.communicate(timeout=SECONDS_MAX)
+    path = database_in(home)
+    assert process.returncode == 1
+    assert f"archiver resume {path.parent.name}" in errors
+    assert ask(path, "SELECT position FROM error WHERE position <= 2") == []
+    assert ask(path, "SELECT position FROM error WHERE position = 3")  # the client went on in vain to its end
+    assert ask(path, "SELECT position FROM phase WHERE gave_up NOT NULL") == [(4,)]
+    finished = of_phases(path, "<= 2")
+
+    done = archiver("resume", path.parent.name, "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert of_phases(path, "<= 2") == finished
+    assert ask(path, "SELECT position, gave_up FROM phase") == [(position, None) for position in range(1, 7)]
+    assert ask(path, "SELECT * FROM error") == []  # of the attempt that was given up nothing is left
+    ledger = ask(home / "ledger.db", "SELECT objects_max, objects FROM placement")
+    held = versions(home)
+    assert (
+        len({key for key, _ in held})
+        == len(held)
+        <= sum(most if objects is None else objects for most, objects in ledger)
+    )
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_goes_on_nowhere_else(home: Path, tmp_path: Path) -> None:
+    with in_third_phase(home, *LONG_THIRD, "--out", str(tmp_path / "out"), runs=tmp_path / "out") as process:
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 130
+    (folder,) = (tmp_path / "out").iterdir()
+    assert f"archiver resume {folder}" in errors
+    before = (folder / "run.db").read_bytes()
+
+    shutil.move(home / "store", home / "elsewhere")
+    refused = archiver("resume", folder.name, "--out", str(tmp_path / "out"))
+    assert refused.returncode == 3
+    assert f"{folder.name} cannot go on where it began" in refused.stderr
+    assert "NoSuchBucket" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert (folder / "run.db").read_bytes() == before
+
+    (home / "ledger.db").unlink()
+    refused = archiver("resume", str(folder))
+    assert (refused.returncode, "the ledger does not know it" in refused.stderr) == (2, True)
+
+
+def change(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        for statement in statements:
+            db.execute(statement)
+
+
+REFUSED = {
+    "UPDATE run SET comparison = 'x'": "start the comparison again",
+    "UPDATE run SET phases_planned = 0": "archiver worm",
+    "UPDATE run SET lock_verified = 'reports no lock'": "did not keep its lock (reports no lock)",
+    "UPDATE phase SET label = 'another' WHERE position = 2": "orders its phases otherwise",
+    'UPDATE run SET command_line = \'["archiver", "compare"]\'': "was not started by archiver run",
+    'UPDATE run SET command_line = \'["archiver", "run", "--no"]\'': "cannot be followed here",
+    "UPDATE run SET platform = json_set(platform, '$.version', '9')": "is of one platform",
+    "UPDATE run SET settings = json_set(settings, '$.checksum', 'md5')": "checksum was md5",
+    "UPDATE run SET backend = 's3'": "the ledger does not know it",
+    "PRAGMA user_version = 99": "written by a newer Archiver",
+    "DELETE FROM run": "its run was never begun",
+}
+
+
+def test_what_cannot_go_on_is_refused_in_one_message_and_stays_as_it_is(home: Path) -> None:
+    done = archiver("run", "dr550", "--backend", "null", *SIX_PHASES[2:], "--quiet", "--set", "stop.bytes_max=1MB")
+    assert done.returncode == 0, done.stderr
+    path = database_in(home)
+    change(path, "UPDATE run SET verdict = NULL, ended_at = NULL", *forget(6))
+    whole = path.read_bytes()
+    for broken, message in REFUSED.items():
+        path.write_bytes(whole)
+        change(path, broken)
+        before = path.read_bytes()
+        refused = CliRunner().invoke(main, ["resume", path.parent.name])
+        assert refused.exit_code in (1, 2, 3), broken
+        assert isinstance(refused.exception, SystemExit), broken
+        assert message in refused.stderr
+        assert refused.stderr.count("archiver: ") == 1
+        assert path.read_bytes() == before, broken
+
+
+def forget(position: int) -> list[str]:
+    """As if the run had been killed in a phase."""
+    return [f"DELETE FROM {table} WHERE position >= {position}" for table in TABLES]
+
+
+def test_a_run_that_is_not_there_is_refused(home: Path) -> None:
+    refused = archiver("resume", "20200101t000000-abcdef")
+    assert (refused.returncode, "no such run" in refused.stderr) == (1, True)
+
+
+LIFECYCLE = """
+name = "lifecycle"
+title = "Short locks"
+[stop]
+warm_up_sessions = 0
+sessions_min = 1
+large_sessions_min = 1
+large_session = "100MB"
+seconds_min = "1ms"
+precision = 0.0
+seconds_max = "1s"
+bytes_max = "240KiB"
+warm_up_seconds = "1ms"
+client_bytes_max = "240KiB"
+[[sweep]]
+name = "archive"
+operation = "archive"
+object_sizes = ["8KiB"]
+objects_per_session = [10, 20]
+clients = [1]
+retain_for = "2s"
+[[sweep]]
+name = "delete"
+operation = "delete"
+object_sizes = ["8KiB"]
+objects_per_session = [2]
+clients = [1]
+stop = { bytes_max = "80KiB" }
+"""
+
+
+def test_objects_that_a_broken_phase_may_have_deleted_are_left_alone(home: Path, tmp_path: Path) -> None:
+    scenario, log = tmp_path / "lifecycle.toml", tmp_path / "log"
+    scenario.write_text(LIFECYCLE)
+    done = archiver("run", str(scenario), "--backend", "null", "--op-log", str(log), "--quiet")
+    assert done.returncode == 0, done.stderr
+    path = database_in(home)
+    first = keys(log, 3)
+    change(path, "UPDATE run SET verdict = NULL, ended_at = NULL", *forget(3))
+    scenario.write_text("changed since")
+    done = archiver("resume", "latest", "--quiet")
+    assert done.returncode == 0, done.stderr
+    second = keys(log, 3)
+    assert first
+    assert second
+    assert not first & second
+
+
+def test_a_bucket_that_was_cleaned_up_is_not_gone_on_with(home: Path) -> None:
+    done = archiver(*SIX_PHASES, "--quiet", "--set", "archive.objects_per_session=2")
+    assert done.returncode == 0, done.stderr
+    path = database_in(home)
+    assert archiver("cleanup", "latest", "--bypass-governance").returncode == 0
+    change(path, "UPDATE run SET verdict = NULL, ended_at = NULL", *forget(3))
+    refused = archiver("resume", "latest")
+    assert (refused.returncode, "its objects were removed" in refused.stderr) == (2, True)

@@ -1,0 +1,183 @@
+"""Which objects an operation is given: those for which it makes sense, each once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from archiver.numbers import ANY_TIME, LOCKED_RESERVE_SECONDS, Kept, LockedTimes, ObjectNumbers
+from archiver.retention import DateMaker, Retention
+
+SIZES = (512, 8192)
+CHANGES = ("extend", "hold", "release", "delete")
+OPERATIONS = ("retrieve", "query", "refused-delete", *CHANGES)
+TIMES = LockedTimes(begins=1000.0, ends=1070.0, extended_to=1400.0)
+ALL = 10**6
+DATES: dict[str, tuple[float | None, float | None]] = {
+    "none": (None, None),
+    "expired": (900.0, 999.0),
+    "about to expire": (1001.0, 1003.0),
+    "ends midway": (1060.0, 1064.0),
+    "locked": (1100.0, 1105.0),
+    "for a day": (80_000.0, 80_010.0),
+}
+
+
+@dataclass(slots=True)
+class Known:
+    """One object of the model."""
+
+    object_bytes: int
+    dates: str
+    is_held: bool = False
+    is_extended: bool = False
+    is_deleted: bool = False
+
+    def fits(self, operation: str) -> bool:
+        """Whether an operation on it, during TIMES, is one that the platform grants (or refuses, where it should)."""
+        if self.is_deleted:
+            return False
+        dated = self.dates != "none"
+        expired = self.dates == "expired" and not self.is_extended
+        outlasts = self.dates in ("locked", "for a day")  # whatever was extended lasts longer still
+        return {
+            "retrieve": True,
+            "query": dated,
+            "refused-delete": outlasts,
+            "extend": self.dates == "locked",
+            "hold": not self.is_held and (outlasts or not dated),
+            "release": self.is_held,
+            "delete": expired and not self.is_held,
+        }[operation]
+
+
+class Objects(RuleBasedStateMachine):
+    """Objects are archived and changed in any order, and every sample is compared with a model of single objects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = ObjectNumbers(7)
+        self.known: dict[int, Known] = {}
+        self.handed_out = 0
+
+    @rule(
+        object_bytes=st.sampled_from(SIZES),
+        count=st.integers(1, 9),
+        good=st.integers(0, 9),
+        dates=st.sampled_from(list(DATES)),
+        held=st.booleans(),
+    )
+    def archive(self, object_bytes: int, count: int, good: int, dates: str, held: bool) -> None:
+        first, end = self.numbers.fresh(count)
+        assert (first, end) == (self.handed_out, self.handed_out + count)  # no number twice
+        self.handed_out = end
+        assert self.numbers.next == end
+        last = first + min(good, count) - 1
+        if last >= first:  # of those handed out some were archived
+            self.numbers.keep(Kept(object_bytes, first, last, *DATES[dates]), held=held)
+            self.known |= {number: Known(object_bytes, dates, is_held=held) for number in range(first, last + 1)}
+
+    @rule(object_bytes=st.sampled_from(SIZES), operation=st.sampled_from(CHANGES), count=st.integers(1, 12),
+          position=st.integers(1, 99))  # fmt: skip
+    def change(self, object_bytes: int, operation: str, count: int, position: int) -> None:
+        for number in self.numbers.sample(object_bytes, count, position, operation, TIMES).tolist():
+            self.numbers.change(operation, object_bytes, number, number)
+            known = self.known[number]
+            known.is_held = operation == "hold" or (known.is_held and operation != "release")
+            known.is_extended |= operation == "extend"
+            known.is_deleted |= operation == "delete"
+
+    @rule(object_bytes=st.sampled_from(SIZES), first=st.integers(0, 40), more=st.integers(0, 20))
+    def hold_and_release_a_range(self, object_bytes: int, first: int, more: int) -> None:
+        for operation in ("hold", "release"):
+            self.numbers.change(operation, object_bytes, first, first + more)
+        for number in range(first, first + more + 1):
+            if number in self.known and self.known[number].object_bytes == object_bytes:
+                self.known[number].is_held = False
+
+    @invariant()
+    def every_sample_is_what_the_model_allows(self) -> None:
+        for object_bytes in SIZES:
+            for operation in OPERATIONS:
+                sample = self.numbers.sample(object_bytes, ALL, 3, operation, TIMES).tolist()
+                allowed = [n for n, each in self.known.items() if each.object_bytes == object_bytes]
+                assert sorted(sample) == [number for number in allowed if self.known[number].fits(operation)], operation
+
+
+Objects.TestCase.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+TestObjects = Objects.TestCase
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 5)), max_size=8), st.integers(0, 60), st.integers(1, 9))
+@settings(deadline=None)
+def test_a_sample_follows_seed_and_position_and_has_each_once(
+    ranges: list[tuple[int, int]], count: int, position: int
+) -> None:
+    numbers, again = ObjectNumbers(11), ObjectNumbers(11)
+    for kept, lost in ranges:
+        for each in (numbers, again):
+            first, _ = each.fresh(kept + lost)
+            each.keep(Kept(512, first, first + kept - 1))
+    sample = numbers.sample(512, count, position).tolist()
+    total = sum(kept for kept, _ in ranges)
+    assert len(sample) == len(set(sample)) == min(count, total)
+    assert sample == again.sample(512, count, position).tolist()
+    assert sample == numbers.sample(512, ALL, position).tolist()[:count]
+
+
+def test_another_phase_has_another_order() -> None:
+    numbers = ObjectNumbers(1)
+    numbers.keep(Kept(512, 0, 999))
+    orders = [numbers.sample(512, ALL, position).tolist() for position in (1, 2)]
+    assert orders[0] != orders[1]
+    numbers.change("delete", 512, 5, 5)
+    assert numbers.sample(512, ALL, 1).tolist() != sorted(numbers.sample(512, ALL, 1).tolist())
+
+
+def test_numbers_go_on_where_a_run_goes_on() -> None:
+    numbers = ObjectNumbers(1, first=500)
+    assert numbers.next == 500
+    assert numbers.fresh(10) == (500, 510)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_of_what_is_not_there_nothing_is_given(operation: str) -> None:
+    assert ObjectNumbers(1).sample(512, 5, 1, operation, TIMES).tolist() == []
+    numbers = ObjectNumbers(1)
+    numbers.keep(Kept(8192, 0, 9, *DATES["locked"]), held=True)
+    assert numbers.sample(512, 5, 1, operation, TIMES).tolist() == []
+
+
+def test_without_a_clock_everything_can_be_retrieved() -> None:
+    numbers = ObjectNumbers(1)
+    numbers.keep(Kept(512, 3, 6, *DATES["expired"]))
+    assert sorted(numbers.sample(512, ALL, 1).tolist()) == [3, 4, 5, 6]
+    assert numbers.sample(512, ALL, 1, "delete", ANY_TIME).tolist() == []
+
+
+def test_what_was_extended_has_not_expired_when_its_first_date_has_passed() -> None:
+    numbers = ObjectNumbers(1)
+    numbers.keep(Kept(512, 0, 9, *DATES["locked"]))
+    numbers.change("extend", 512, 2, 4)
+    later = LockedTimes(begins=2000.0, ends=2070.0, extended_to=2400.0)
+    assert sorted(numbers.sample(512, ALL, 1, "delete", later).tolist()) == [0, 1, 5, 6, 7, 8, 9]
+
+
+def test_a_phases_times_leave_a_reserve_and_follow_its_dates() -> None:
+    dates = DateMaker(Retention(retain_for_seconds=300.0), latest=5000.0)
+    assert LockedTimes.of_phase(1000.5, 5.0, dates) == (1000.5, 1005.5 + LOCKED_RESERVE_SECONDS, 1300.0)
+    assert LockedTimes.of_phase(1000.5, 5.0, None).extended_to == 1000.5  # nothing can be extended
+
+
+def test_a_fast_platforms_phase_of_single_changes_is_taken_in() -> None:
+    """As clients in random order leave them. Where each took the time of all before it, this took many minutes."""
+    numbers, count = ObjectNumbers(1), 50_000
+    numbers.keep(Kept(512, 0, count - 1, *DATES["locked"]))
+    for operation, left in (("hold", 0), ("release", 0), ("extend", count)):  # an extended one can be extended again
+        for number in numbers.sample(512, ALL, 1, operation, TIMES).tolist():
+            numbers.change(operation, 512, number, number)
+        assert len(numbers.sample(512, ALL, 1, operation, TIMES)) == left

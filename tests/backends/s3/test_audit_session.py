@@ -1,0 +1,91 @@
+"""Sessions that audit: content first, then the lock, wherever a platform shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from s3_sessions import CONTENT, RETENTION, SIZE, Row, record_of_sessions, rows_of, worker_setting
+from servers.scripted import Request, ScriptedServer, serve
+
+from archiver.content import Content
+from archiver.record import Operation, Recorder, Status
+from backends.base import Batch, ExpectedLock, PhaseSetting
+from backends.s3.data_plane import S3DataPlane
+
+UNTIL = 1_900_000_000.0
+LOCK = b"x-amz-object-lock-mode: GOVERNANCE\r\nx-amz-object-lock-retain-until-date: 2030-03-17T17:46:40Z\r\n"
+EARLIER, LATER = LOCK.replace(b"2030", b"2029"), LOCK.replace(b"2030", b"2031")
+FORBIDDEN = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+
+Scripted = Callable[..., ScriptedServer]
+
+
+def answer(request: Request, *, on_get: bytes = b"", on_head: bytes = b"", body: bytes | None = None) -> bytes:
+    """Of a store that shows locks only where it is told to."""
+    content = CONTENT.whole(int(request.target[-12:]), SIZE) if body is None else body
+    length = b"Content-Length: %d\r\n" % len(content)
+    if request.method == "HEAD":
+        return b"HTTP/1.1 200 OK\r\n" + length + on_head + b"\r\n"
+    return b"HTTP/1.1 200 OK\r\n" + length + on_get + b"\r\n" + content
+
+
+def audited(server: ScriptedServer, *numbers: int) -> tuple[list[Row], Recorder]:
+    plane = S3DataPlane(worker_setting(server.url))
+    expected = ExpectedLock(0, 99, RETENTION, UNTIL - 2, UNTIL + 2)
+    content: Content = CONTENT
+    plane.set_phase(PhaseSetting(content, None, "all", (SIZE,), expected=(expected,)))
+    batch = Batch([Operation.AUDIT] * len(numbers), numbers, [SIZE] * len(numbers))
+    record = record_of_sessions(plane, batch)
+    return [row for row in rows_of(record) if row.operation == Operation.AUDIT], record
+
+
+def methods(server: ScriptedServer) -> list[str]:
+    return [request.method for request in server.requests]
+
+
+def test_a_lock_that_comes_with_the_content_costs_no_further_request(scripted: Scripted) -> None:
+    server = scripted(then=[serve(lambda request: answer(request, on_get=LOCK))])
+    rows, _ = audited(server, 5, 6)
+    assert [(row.number, row.status, row.bytes) for row in rows] == [(5, Status.OK, SIZE), (6, Status.OK, SIZE)]
+    assert methods(server) == ["GET", "GET"]
+
+
+def test_a_lock_that_only_head_shows_is_asked_for(scripted: Scripted) -> None:
+    server = scripted(then=[serve(lambda request: answer(request, on_head=LOCK))])
+    rows, record = audited(server, 5, 6)
+    assert [(row.number, row.status, row.bytes, row.attempts) for row in rows] == [
+        (5, Status.OK, SIZE, 1), (6, Status.OK, SIZE, 1),
+    ]  # fmt: skip
+    assert methods(server) == ["GET", "HEAD", "GET", "HEAD"]
+    assert record.errors == {}
+    assert all(row.sent_ns <= row.first_byte_ns <= row.done_ns for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("on_head", "status"),
+    [(b"", Status.UNLOCKED), (EARLIER, Status.WEAKER), (LATER, Status.LONGER)],
+)
+def test_what_head_shows_is_compared(scripted: Scripted, on_head: bytes, status: Status) -> None:
+    server = scripted(then=[serve(lambda request: answer(request, on_head=on_head))])
+    rows, record = audited(server, 5)
+    assert [(row.number, row.status, row.bytes) for row in rows] == [(5, status, 0)]
+    (error,) = record.errors.values()
+    assert (error.operation, error.reason, error.object_name) == (
+        "audit",
+        status.name.lower(),
+        "bucket-1/run/000000000005",
+    )
+
+
+def test_a_damaged_object_is_damaged_whatever_its_lock(scripted: Scripted) -> None:
+    server = scripted(then=[serve(lambda request: answer(request, on_head=LOCK, body=bytes(SIZE)))])
+    rows, _ = audited(server, 5)
+    assert [row.status for row in rows] == [Status.DAMAGED]
+    assert methods(server) == ["GET"]
+
+
+def test_a_head_that_fails_is_the_objects_failure_and_the_session_goes_on(scripted: Scripted) -> None:
+    server = scripted(then=[serve(lambda request: FORBIDDEN if request.method == "HEAD" else answer(request))])
+    rows, _ = audited(server, 5, 6)
+    assert [(row.number, row.status) for row in rows] == [(5, 403), (6, 403)]

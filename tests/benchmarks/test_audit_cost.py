@@ -1,0 +1,15 @@
+"""The audit benchmark runs small, so that it does not rot. How fast an audit is, is no matter for a test."""
+
+from __future__ import annotations
+
+from archiver.sizes import format_size
+from benchmarks import audit
+
+
+def test_the_same_objects_are_retrieved_and_audited() -> None:
+    document = audit.measure(small=True)
+    assert list(document["sizes"]) == [format_size(size) for size in audit.OBJECTS]
+    for rounds in document["sizes"].values():
+        assert all(each["retrieve"]["objects"] == each["audit"]["objects"] == audit.OBJECTS_SMALL for each in rounds)
+    assert set(document["goals_met"]) == set(audit.GOALS)
+    assert audit.text(document).count("objects/s") == 2 * len(audit.OBJECTS)
