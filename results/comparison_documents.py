@@ -21,8 +21,17 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from archiver.errors import ResultsError
 from archiver.sizes import format_size
-from results.comparison import ComparedCell, Comparison, Ratio, comparison_document
-from results.comparison_tables import comparison_tables, doubt_sentences, listed, overall_sentences
+from results.comparison import LATENCIES, ComparedCell, Comparison, Ratio
+from results.comparison_contract import comparison_document
+from results.comparison_gate import Judgement, gate_sentences
+from results.comparison_tables import (
+    FORMS,
+    comparison_tables,
+    doubt_sentences,
+    forced_sentence,
+    listed,
+    overall_sentences,
+)
 from results.contract import json_text
 from results.figures import COLOURS, GREY, MARKERS, STYLE, plain_number, png_bytes, svg_bytes
 from results.text import escape_markdown, render_markdown
@@ -32,6 +41,8 @@ _ROW_INCHES = 0.2
 _LETTER_INCHES = 0.075  # of a row's label, at most on average
 _EDGE_INCHES = 1.9  # title, axis, legend and caption
 _LEGEND_INCHES = 0.6
+_BETWEEN_INCHES = 0.85  # a panel's axis, its name, and the title of the one beneath
+_BESIDE_MAX = 2
 
 _TICKS = (  # within each decade, by how far the axis spans
     (4.0, (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 6.0, 7.0, 8.0, 9.0)),
@@ -40,15 +51,15 @@ _TICKS = (  # within each decade, by how far the axis spans
 )
 
 
-def write_comparison(folder: Path, comparison: Comparison) -> list[Path]:
+def write_comparison(folder: Path, comparison: Comparison, judgements: Sequence[Judgement] = ()) -> list[Path]:
     """Write every document into ``folder``, made if need be, and return their paths, comparison.md first.
 
     Files of the same names are replaced. Raises ResultsError if the folder cannot be written.
     """
     figure = comparison_figure(comparison)
     files = {
-        "comparison.md": comparison_markdown(comparison).encode(),
-        "comparison.json": json_text(comparison_document(comparison)).encode(),
+        "comparison.md": comparison_markdown(comparison, judgements).encode(),
+        "comparison.json": json_text(comparison_document(comparison, judgements)).encode(),
         "comparison.csv": comparison_csv(comparison).encode(),
         "comparison.svg": svg_bytes(figure),
         "comparison.png": png_bytes(figure),
@@ -62,11 +73,14 @@ def write_comparison(folder: Path, comparison: Comparison) -> list[Path]:
     return [folder / name for name in files]
 
 
-def comparison_markdown(comparison: Comparison) -> str:
-    """What was compared, the sentences of the whole, the doubts of the runs, the figure, the tables."""
-    platforms, *tables = comparison_tables(comparison)
+def comparison_markdown(comparison: Comparison, judgements: Sequence[Judgement] = ()) -> str:
+    """What was compared, the sentences of the whole, the conditions, the doubts of the runs, the figure, the tables in
+    every form."""
+    platforms, *tables = comparison_tables(comparison, FORMS)
     parts = [f"# {listed(comparison)} compared", render_markdown(platforms).rstrip("\n"), "## Over all cells"]
     parts.append(_list(overall_sentences(comparison)))
+    if judgements:
+        parts += ["## Conditions", _list(gate_sentences(judgements))]
     doubts = doubt_sentences(comparison)
     if doubts:
         parts += ["## Doubts", _list(doubts)]
@@ -79,7 +93,9 @@ def comparison_markdown(comparison: Comparison) -> str:
 def comparison_csv(comparison: Comparison) -> str:
     """One line per cell and platform after the first, under the names that the JSON has."""
     document = comparison_document(comparison)
-    lines = [_csv_line(cell, ratio, document["first"]) for cell in document["cells"] for ratio in cell["ratios"]]
+    lines = [
+        _csv_line(cell, index, document["first"]) for cell in document["cells"] for index in range(len(cell["ratios"]))
+    ]
     file = io.StringIO()
     writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
     writer.writeheader()
@@ -88,31 +104,45 @@ def comparison_csv(comparison: Comparison) -> str:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """A panel per operation, a row per cell, the ratios of all further platforms in it; log scale, 1 marked."""
-    operations = list(dict.fromkeys(cell.key.operation for cell in comparison.cells))
-    panels = {
-        operation: [cell for cell in comparison.cells if cell.key.operation == operation] for operation in operations
-    }
-    rows = max(_places(cells)[-1] + 1 for cells in panels.values())
-    height = _EDGE_INCHES + _ROW_INCHES * (rows + 1) + 0.17 * len(_caption(comparison))
+    """A panel per operation, two beside each other, a row per cell, the ratios of all further platforms in it; log
+    scale, 1 marked."""
+    panels = _panels(comparison)
+    beside = min(len(panels), _BESIDE_MAX)
+    lines = [list(panels.items())[start : start + beside] for start in range(0, len(panels), beside)]
+    tallest = [max(_places(cells)[-1] + 1 for _, cells in line) for line in lines]
+    inches = [_ROW_INCHES * (rows + 1) for rows in tallest]
+    height = _EDGE_INCHES + sum(inches) + _BETWEEN_INCHES * (len(lines) - 1) + 0.17 * len(_caption(comparison))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(_WIDTH_INCHES, height))
-        drawn = figure.subplots(1, len(operations), sharex=True, squeeze=False)[0]
-        for axes, (operation, cells) in zip(drawn, panels.items(), strict=True):
-            _draw_forest(axes, cells, len(comparison.overall))
-            axes.set_ylim(rows + 0.2, -1.0)
-            axes.set_title(f"{operation}: object size × objects per session", loc="left", fontsize=10, color=GREY)
-            axes.set_xlabel(f"objects/s, ratio to {comparison.sides[0].label} (log scale)")
-        _scale_ratios(drawn[0])
-        _frame_comparison(figure, comparison, drawn[0])
+        grid = figure.subplots(len(lines), beside, sharex=True, squeeze=False, height_ratios=inches)
+        for drawn, line, rows in zip(grid, lines, tallest, strict=True):
+            for axes, (operation, cells) in zip(drawn, line, strict=False):
+                _draw_forest(axes, cells, len(comparison.overall))
+                axes.set_ylim(rows + 0.2, -1.0)
+                axes.set_title(operation, loc="left", fontsize=10, color=GREY)
+                axes.set_xlabel(f"objects/s, ratio to {comparison.sides[0].label} (log scale)")
+                axes.tick_params(axis="x", labelbottom=True)
+            for axes in drawn[len(line) :]:
+                axes.remove()
+        _scale_ratios(grid[0, 0])
+        _frame_comparison(figure, comparison, grid[0, 0], inches)
     return figure
+
+
+def _panels(comparison: Comparison) -> dict[str, list[ComparedCell]]:
+    """The cells by operation."""
+    panels: dict[str, list[ComparedCell]] = {}
+    for cell in comparison.cells:
+        panels.setdefault(cell.key.operation, []).append(cell)
+    return panels
 
 
 def _list(sentences: Sequence[str]) -> str:
     return "\n".join(f"- {escape_markdown(sentence)}" for sentence in sentences)
 
 
-def _csv_line(cell: dict[str, Any], ratio: dict[str, Any], first: str) -> dict[str, Any]:
+def _csv_line(cell: dict[str, Any], index: int, first: str) -> dict[str, Any]:
+    ratio = cell["ratios"][index]
     rates = {rate["platform"]: rate for rate in cell["rates"]}
     ours, theirs = rates[first], rates[ratio["platform"]]
     notes = [
@@ -129,8 +159,18 @@ def _csv_line(cell: dict[str, Any], ratio: dict[str, Any], first: str) -> dict[s
         "platform": ratio["platform"],
         **{unit: theirs[unit] for unit in units},
         **ratio,
+        **_csv_latencies(cell, index, ours, theirs),
         "notes": "; ".join(notes),
     }
+
+
+def _csv_latencies(cell: dict[str, Any], index: int, ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    line: dict[str, Any] = {}
+    for name in (measure.name for measure in LATENCIES):
+        ratio = cell["latencies"][name][index]
+        line |= {f"first_{name}": ours[name], name: theirs[name]}
+        line |= {f"{name}_{part}": ratio[part] for part in ("ratio", "low", "high", "adjusted_p", "verdict")}
+    return line
 
 
 def _places(cells: Sequence[ComparedCell]) -> list[float]:
@@ -161,14 +201,14 @@ def _draw_forest(axes: Axes, cells: Sequence[ComparedCell], others: int) -> None
 
 
 def _draw_ratio(axes: Axes, place: float, ratio: Ratio, colour: str, marker: str) -> None:
-    """Filled where there is a verdict of faster or slower, hollow elsewhere; grey where there can be none."""
+    """Filled where there is a verdict of better or worse, hollow elsewhere; grey where there can be none."""
     if ratio.ratio is None:
         return
     if ratio.verdict == "no verdict":
         colour = "#999999"
     if ratio.low is not None and ratio.high is not None:
         axes.plot([ratio.low, ratio.high], [place, place], color=colour, linewidth=1.6, solid_capstyle="butt")
-    filled = ratio.verdict in ("faster", "slower")
+    filled = ratio.verdict in ("better", "worse")
     axes.plot(
         [ratio.ratio],
         [place],
@@ -195,7 +235,7 @@ def _scale_ratios(axes: Axes) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _frame_comparison(figure: Figure, comparison: Comparison, axes: Axes) -> None:
+def _frame_comparison(figure: Figure, comparison: Comparison, axes: Axes, inches: Sequence[float]) -> None:
     """Title above, legend and caption beneath."""
     height = figure.get_figheight()
     lines = _caption(comparison)
@@ -203,7 +243,7 @@ def _frame_comparison(figure: Figure, comparison: Comparison, axes: Axes) -> Non
     for index in range(len(comparison.overall)):
         style: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
         axes.plot([], [], linewidth=1.6, markersize=5.5, label=comparison.pair(index), **style)
-    axes.plot([], [], "o", color=GREY, label="faster or slower", linestyle="none")
+    axes.plot([], [], "o", color=GREY, label="better or worse", linestyle="none")
     axes.plot([], [], "o", color=GREY, markerfacecolor="white", label="no difference shown", linestyle="none")
     axes.plot([], [], "o", color="#999999", markerfacecolor="white", label="no verdict (grey)", linestyle="-")
     figure.legend(
@@ -214,13 +254,14 @@ def _frame_comparison(figure: Figure, comparison: Comparison, axes: Axes) -> Non
         frameon=False,
         fontsize=8.5,
     )
-    panels = len({cell.key.operation for cell in comparison.cells})
+    panels = min(len(_panels(comparison)), _BESIDE_MAX)
     label = 0.3 + _LETTER_INCHES * max(len(_row_label(cell)) for cell in comparison.cells)
     figure.subplots_adjust(
         left=label / _WIDTH_INCHES,
         right=0.985,
         top=1 - 0.72 / height,
         bottom=(0.45 + _LEGEND_INCHES + below) / height,
+        hspace=_BETWEEN_INCHES * len(inches) / sum(inches),
         wspace=label / (0.985 * _WIDTH_INCHES / panels - label),
     )
     figure.suptitle(
@@ -238,5 +279,10 @@ def _frame_comparison(figure: Figure, comparison: Comparison, axes: Axes) -> Non
 
 def _caption(comparison: Comparison) -> list[str]:
     runs = "; ".join(f"{side.label}: {', '.join(run.id for run in side.runs)}" for side in comparison.sides)
-    sentences = [*overall_sentences(comparison), f"Bars: 95% intervals over pairs of repetitions. Runs: {runs}."]
+    forced = [sentence] if (sentence := forced_sentence(comparison)) else []
+    sentences = [
+        *forced,
+        *overall_sentences(comparison),
+        f"Rows: object size × objects per session; bars: 95% intervals over pairs of repetitions. Runs: {runs}.",
+    ]
     return [line for sentence in sentences for line in textwrap.wrap(sentence, 150)]

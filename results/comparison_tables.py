@@ -1,38 +1,73 @@
 """A comparison for people: tables of platforms, rates and differences, and one sentence per platform.
 
 One idea: rates and ratios of all platforms stand side by side, and a ratio that shows no difference has a footnote
-that says so; what the verdicts rest on (interval, p, pairs, repetitions needed) is a table of its own.
+that says so; what the verdicts rest on (interval, p, pairs, what they could have shown) is a table of its own. The
+same ratios have other forms (results/comparison_forms.py) for those who know them so.
 """
 
 from __future__ import annotations
 
-from archiver.sizes import format_size
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Literal, get_args
+
 from results.comparison import (
     FALSE_DISCOVERY_RATE,
+    P50,
+    P99,
     VERDICTS,
     WORTH_SHOWING_SHARE,
     ComparedCell,
     Comparison,
+    Measure,
     Needed,
     Overall,
     Ratio,
     Side,
 )
+from results.comparison_forms import (
+    KEY_COLUMNS,
+    interval,
+    matrix_table,
+    noted_ratio,
+    percent_tables,
+    ratio_number,
+    rounded,
+    times_tables,
+    verdict_cell,
+)
+from results.comparison_power import POWER
 from results.matrix import MatrixCell
 from results.statistics import PAIRS_MIN
-from results.tables import NOT_MEASURED, Cell, Column, Table
+from results.table import NOT_MEASURED, Cell, Column, Table, key_labels, number
 
-_KEY_COLUMNS = tuple(Column(name, label=True) for name in ("operation", "object size", "objects/session", "clients"))
+Form = Literal["rates", "percent", "times", "matrix"]
+FORMS: tuple[Form, ...] = get_args(Form)
+
 _P_SHOWN_MIN = 0.0001
+_PERCENT_SHOWN_MAX = 1000
 
 
-def comparison_tables(comparison: Comparison) -> list[Table]:
-    """Platforms, rates, and one table of differences for each platform after the first."""
-    return [
+def comparison_tables(comparison: Comparison, forms: Sequence[Form] = ("rates",)) -> list[Table]:
+    """Platforms, the ratios in these forms, and for each platform after the first the differences and the latencies.
+
+    Runs that were compared by force are marked in each of them.
+    """
+    made: Mapping[Form, Callable[[Comparison], list[Table]]] = {
+        "rates": lambda each: [rates_table(each)],
+        "percent": percent_tables,
+        "times": times_tables,
+        "matrix": lambda each: [matrix_table(each)],
+    }
+    others = range(len(comparison.overall))
+    tables = [
         platform_table(comparison),
-        rates_table(comparison),
-        *(differences_table(comparison, index) for index in range(len(comparison.overall))),
+        *(table for form in forms for table in made[form](comparison)),
+        *(differences_table(comparison, index) for index in others),
+        *(latencies_table(comparison, index) for index in others),
     ]
+    return [_marked_as_forced(table, comparison) for table in tables]
 
 
 def platform_table(comparison: Comparison) -> Table:
@@ -58,14 +93,14 @@ def rates_table(comparison: Comparison) -> Table:
         name="comparison",
         title=f"{listed(comparison)} compared",
         columns=(
-            *_KEY_COLUMNS,
+            *KEY_COLUMNS,
             *(Column(side.label, unit) for side in comparison.sides for unit in ("objects/s", "MB/s")),
             *(Column(comparison.pair(index)) for index in range(len(comparison.overall))),
         ),
         rows=tuple(_rates_row(cell) for cell in comparison.cells),
         caption="Rates: medians over repetitions; MB are 10^6 bytes. Ratios: geometric means over pairs of repetitions"
-        f"{'' if comparison.interleaved else ', which were not interleaved'}. A ratio is a difference, faster or"
-        " slower, unless its note says otherwise.",
+        f"{'' if comparison.interleaved else ', which were not interleaved'}. A ratio is a difference, better or"
+        " worse, unless its note says otherwise.",
     )
 
 
@@ -76,24 +111,67 @@ def differences_table(comparison: Comparison, index: int) -> Table:
         name=f"differences-{index + 1}",
         title=f"Differences: {pair}",
         columns=(
-            *_KEY_COLUMNS,
+            *KEY_COLUMNS,
             *(Column(name) for name in ("ratio", "95% from", "to", "adjusted p")),
             Column("verdict", words=True),
             *(Column(name) for name in ("pairs", "repetitions needed")),
+            Column("detectable", "%"),
         ),
         rows=tuple(
             _difference_row(cell, ratio) for cell in comparison.cells if (ratio := cell.ratios[index]) is not None
         ),
         caption="Verdicts: paired t test on the logarithms of the ratios, two-sided, Benjamini-Hochberg at"
         f" {FALSE_DISCOVERY_RATE:.0%} over all cells; fewer than {PAIRS_MIN} pairs give none. Repetitions needed: with"
-        " which a 95% interval of the spread seen would exclude ratio 1, were the difference the one seen.",
+        " which a 95% interval of the spread seen would exclude ratio 1, were the difference the one seen. Detectable:"
+        f" the smallest true difference that these pairs would have shown with a power of {POWER:.0%}, among these"
+        " cells and with this spread.",
     )
 
 
+def latencies_table(comparison: Comparison, index: int) -> Table:
+    """Median and 99th percentile of an object's service time on the first and on one further side."""
+    sides = (comparison.sides[0], comparison.sides[index + 1])
+    percentiles = {"p50": P50, "p99": P99}
+    return Table(
+        name=f"latencies-{index + 1}",
+        title=f"Latencies: {comparison.pair(index)}",
+        columns=(
+            *KEY_COLUMNS,
+            *(
+                column
+                for name in percentiles
+                for column in (
+                    *(Column(f"{name} {side.label}", "ms") for side in sides),
+                    Column("ratio"),
+                    Column("95%"),
+                )
+            ),
+        ),
+        rows=tuple(
+            (
+                *key_labels(cell.key),
+                *(each for measure in percentiles.values() for each in _latency(cell, index, measure)),
+            )
+            for cell in comparison.cells
+            if cell.ratios[index] is not None
+        ),
+        caption="Service time of an object: medians over repetitions, ratios over pairs of them. A ratio is a"
+        " difference, better below 1 and worse above, unless its note says otherwise; each percentile is corrected over"
+        " all cells by itself.",
+    )
+
+
+def forced_sentence(comparison: Comparison) -> str:
+    """What stands over everything where unlike runs are compared by force; empty where nothing was forced."""
+    return f"FORCED, no verdicts: {'; '.join(comparison.forced)}." if comparison.forced else ""
+
+
 def overall_sentences(comparison: Comparison) -> list[str]:
-    """One per platform after the first: the ratio over all cells, how many went which way, and what is marked."""
+    """One per platform after the first: the ratio over all cells, how many went which way, what the pairs would have
+    shown, the latencies, and what is marked."""
     return [
-        f"{comparison.pair(index)}: {_whole(overall)}; {_counts(overall)}{_marked(overall)}"
+        f"{comparison.pair(index)}: {_whole(overall)}; {_counts(overall)}{_shown(comparison, index)}"
+        f"{_latency_words(comparison, index)}{_forced(overall)}{_marked(overall)}"
         for index, overall in enumerate(comparison.overall)
     ]
 
@@ -117,19 +195,63 @@ def _whole(overall: Overall) -> str:
         f"{overall.cells} of {overall.cells_in_common}" if overall.cells < overall.cells_in_common else overall.cells
     )
     over = f"over {cells} cell{'' if overall.cells_in_common == 1 else 's'}"
-    times = f"{_rounded(ratio.ratio)} times"
+    times = f"{rounded(ratio.ratio)} times"
     if ratio.low is None or ratio.high is None:
         return f"{times} {over}, {ratio.words}; at least {PAIRS_MIN} pairs are needed (--repeat)"
-    unsure = "" if ratio.verdict in ("faster", "slower") else f", {ratio.words}"
-    return f"{times} (95% {_rounded(ratio.low)}-{_rounded(ratio.high)}) {over}, {ratio.pairs} pairs{unsure}"
+    unsure = "" if ratio.verdict in ("better", "worse") else f", {ratio.words}"
+    return f"{times} (95% {rounded(ratio.low)}-{rounded(ratio.high)}) {over}, {ratio.pairs} pairs{unsure}"
 
 
 def _counts(overall: Overall) -> str:
     return ", ".join(f"{count} {verdict}" for verdict in VERDICTS if (count := overall.verdicts[verdict]))
 
 
+def _shown(comparison: Comparison, index: int) -> str:
+    """What the pairs could have shown of a difference, over all cells and in the median one."""
+    whole = comparison.overall[index].ratio.detectable_percent
+    cells = [
+        ratio.detectable_percent
+        for cell in comparison.cells
+        if (ratio := cell.ratios[index]) is not None and ratio.detectable_percent is not None
+    ]
+    if whole is None or not cells:
+        return ""
+    each = f", and from {percent(median(cells))}% in the median cell" if len(cells) > 1 else ""
+    return f"; would show differences from {percent(whole)}%{each} (power {POWER:.0%})"
+
+
+def _marked_as_forced(table: Table, comparison: Comparison) -> Table:
+    sentence = forced_sentence(comparison)
+    return replace(table, caption=f"{sentence} {table.caption}".rstrip()) if sentence else table
+
+
+def _latency_words(comparison: Comparison, index: int) -> str:
+    """``; p50 service 0.80 times (better), p99 service 1.10 times over 3 cells (no difference shown)``, where pairs
+    allow; cells are told where they are not those of the rates."""
+    overall = comparison.overall[index]
+    words = []
+    for measure in (P50, P99):
+        ratio = overall.latencies[measure.name]
+        if ratio.ratio is None or ratio.low is None:
+            continue
+        cells = sum(_is_tested(cell.latencies[measure.name][index]) for cell in comparison.cells)
+        over = f" over {cells} cell{'' if cells == 1 else 's'}" if cells != overall.cells else ""
+        words.append(f"{measure.words} {rounded(ratio.ratio)} times{over} ({ratio.words})")
+    return f"; {', '.join(words)}" if words else ""
+
+
+def _is_tested(ratio: Ratio | None) -> bool:
+    return ratio is not None and ratio.p is not None
+
+
+def _forced(overall: Overall) -> str:
+    return f"; FORCED: {'; '.join(overall.forced)}" if overall.forced else ""
+
+
 def _marked(overall: Overall) -> str:
-    return f"; marked: {'; '.join(overall.marks)}" if overall.marks else ""
+    """But for what the reasons against this comparison have said already."""
+    marks = [mark for mark in overall.marks if not any(reason.startswith(mark) for reason in overall.forced)]
+    return f"; marked: {'; '.join(marks)}" if marks else ""
 
 
 def _platform_row(side: Side) -> tuple[Cell, ...]:
@@ -146,7 +268,7 @@ def _platform_row(side: Side) -> tuple[Cell, ...]:
 
 def _rates_row(cell: ComparedCell) -> tuple[Cell, ...]:
     rates = [each for measured in cell.measured for each in _rates(measured)]
-    return (*_key_cells(cell), *rates, *(_noted_ratio(ratio) for ratio in cell.ratios))
+    return (*key_labels(cell.key), *rates, *(noted_ratio(ratio) for ratio in cell.ratios))
 
 
 def _rates(measured: MatrixCell | None) -> tuple[Cell, Cell]:
@@ -156,25 +278,40 @@ def _rates(measured: MatrixCell | None) -> tuple[Cell, Cell]:
     return Cell(f"{objects:,.2f}", objects, measured.doubts), Cell(f"{megabytes:,.2f}", megabytes)
 
 
-def _noted_ratio(ratio: Ratio | None) -> Cell:
-    """The ratio, with its verdict as a note unless its direction says it."""
-    if ratio is None:
-        return Cell(NOT_MEASURED)
-    unshown = () if ratio.verdict in ("faster", "slower") else (ratio.words,)
-    return _number(ratio.ratio, (*unshown, *ratio.notes))
-
-
 def _difference_row(cell: ComparedCell, ratio: Ratio) -> tuple[Cell, ...]:
     return (
-        *_key_cells(cell),
-        _number(ratio.ratio, ratio.notes),
-        _number(ratio.low),
-        _number(ratio.high),
+        *key_labels(cell.key),
+        ratio_number(ratio.ratio, ratio.notes),
+        ratio_number(ratio.low),
+        ratio_number(ratio.high),
         _probability(ratio.adjusted_p),
-        Cell(ratio.words),
+        verdict_cell(ratio),
         Cell(f"{ratio.pairs}", ratio.pairs),
         _needed(ratio.needed),
+        _detectable(ratio.detectable_percent),
     )
+
+
+def _latency(cell: ComparedCell, index: int, measure: Measure) -> tuple[Cell, ...]:
+    """Of both sides, then the ratio with its interval."""
+    ratio = cell.latencies[measure.name][index]
+    both = (cell.measured[0], cell.measured[index + 1])
+    return (
+        *(number(measure.median(each) if each else None, 3) for each in both),
+        noted_ratio(ratio),
+        interval(ratio),
+    )
+
+
+def percent(value: float) -> str:
+    """Two digits below ten, no decimals above, and no more than a thousand."""
+    if value > _PERCENT_SHOWN_MAX:
+        return f">{_PERCENT_SHOWN_MAX}"
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
+
+
+def _detectable(value: float | None) -> Cell:
+    return Cell(NOT_MEASURED) if value is None else Cell(percent(value), value)
 
 
 def _needed(needed: Needed | None) -> Cell:
@@ -182,25 +319,6 @@ def _needed(needed: Needed | None) -> Cell:
         return Cell(NOT_MEASURED)
     notes = () if needed.seen else (f"to show a difference of {WORTH_SHOWING_SHARE:.0%}",)
     return Cell(f"{needed}", needed.repetitions, notes)
-
-
-def _key_cells(cell: ComparedCell) -> tuple[Cell, ...]:
-    key = cell.key
-    return (
-        Cell(key.operation),
-        Cell(format_size(key.object_bytes)),
-        Cell(f"{key.objects_per_session}", key.objects_per_session),
-        Cell(f"{key.clients}", key.clients),
-    )
-
-
-def _number(value: float | None, notes: tuple[str, ...] = ()) -> Cell:
-    return Cell(NOT_MEASURED, None, notes) if value is None else Cell(_rounded(value), value, notes)
-
-
-def _rounded(ratio: float) -> str:
-    """Two decimals, and for ratios far below 1 two digits."""
-    return f"{ratio:,.2f}" if ratio >= 0.1 else f"{ratio:#.2g}"
 
 
 def _probability(value: float | None) -> Cell:

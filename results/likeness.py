@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from archiver.errors import ResultsError
-
 Row = Mapping[str, Any]  # a run's own row, as RunDatabase.run() gives it
 Action = Literal["refuse", "refuse within a protocol", "mark", "mark on one platform"]
 
@@ -94,16 +92,25 @@ RULES = (
 )  # fmt: skip
 
 
-def differences(one: Row, other: Row, labels: tuple[str, str], *, pooled: bool = False) -> list[str]:
-    """What to mark where these two runs are compared, each a phrase that names both values.
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """``marks`` name all that differs, each with both values; of these, ``refusals`` say why they forbid a ratio."""
 
-    ``pooled``: they are to stand for one platform together, so that no setting may differ. Raises ResultsError naming
-    what differs, both values and the remedy, where their ratio would mean nothing.
+    marks: tuple[str, ...]
+    refusals: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # of `archiver run`, with which the refusals are mended
+
+
+def likeness(one: Row, other: Row, labels: tuple[str, str], *, pooled: bool = False) -> Likeness:
+    """How alike two runs are. All refusals at once: who has to measure again wants to hear them together.
+
+    ``pooled``: they are to stand for one platform together, so that no setting may differ.
     """
     protocols = (one["platform"]["protocol"], other["platform"]["protocol"])
     one_protocol = protocols[0] == protocols[1]
     one_platform = one_protocol and one["platform"]["name"] == other["platform"]["name"]
     marks = [] if one_protocol else [_differs("protocol", labels, protocols)]
+    refusals, options = [], []
     for rule in RULES:
         values = (rule.read(one), rule.read(other))
         if values[0] == values[1]:
@@ -112,11 +119,11 @@ def differences(one: Row, other: Row, labels: tuple[str, str], *, pooled: bool =
             continue
         if rule.action == "mark on one platform" and not one_platform:
             continue
-        difference = _differs(rule.name, labels, values)
+        marks.append(_differs(rule.name, labels, values))
         if _refused(rule.action, one_protocol) and (pooled or not one_platform):
-            raise ResultsError(f"{difference}, and {rule.why}; measure one of them again with the same {rule.option}")
-        marks.append(difference)
-    return marks
+            refusals.append(f"{marks[-1]}, and {rule.why}")
+            options.append(rule.option)
+    return Likeness(tuple(marks), tuple(refusals), tuple(options))
 
 
 def _refused(action: Action, one_protocol: bool) -> bool:

@@ -7,9 +7,10 @@ import io
 import json
 import math
 import random
-from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -22,66 +23,27 @@ from results.comparison import (
     MeasuredRun,
     Ratio,
     compare_runs,
-    comparison_document,
 )
+from results.comparison_contract import comparison_document
 from results.comparison_documents import comparison_csv, comparison_figure, comparison_markdown, write_comparison
+from results.comparison_power import detectable
 from results.comparison_tables import (
     comparison_tables,
     differences_table,
     doubt_sentences,
+    latencies_table,
     overall_sentences,
     rates_table,
 )
 from results.figures import png_bytes, svg_bytes
-from results.model import Result
 from results.statistics import paired_ratio
 from results.text import render_csv, render_text
-
-MakeResult = Callable[..., Result]
-MakeRun = Callable[..., MeasuredRun]
-CELL = ("archive", 8192, 25)
+from tests.results.compared_runs import CELL, MakeResult, MakeRun, measured_run
 
 
 @pytest.fixture
 def make_run(make_result: MakeResult) -> MakeRun:
-    """A run of a platform: ``rates`` are those of archive 8 KiB x 25, one for each repetition, or of several cells."""
-
-    def make(
-        platform: str = "minio",
-        rates: Iterable[float] | dict[tuple[str, int, int], Iterable[float]] = (500.0,),
-        *,
-        id: str = "",
-        protocol: str = "s3",
-        started_at: float = 1.0,
-        comparison: str | None = "together",
-        settings: dict[str, Any] | None = None,
-        doubts: tuple[str, ...] = (),
-        **overrides: Any,
-    ) -> MeasuredRun:
-        cells = {key: list(each) for key, each in (rates if isinstance(rates, dict) else {CELL: rates}).items()}
-        results = [
-            make_result(*key, rate, repetition=number, position=number, **overrides)
-            for key, each in cells.items()
-            for number, rate in enumerate(each, start=1)
-        ]
-        row = {
-            "id": id or f"run-{platform}-{protocol}",
-            "started_at": started_at,
-            "repetitions": max(map(len, cells.values()), default=1),
-            "scenario": "dr550",
-            "scenario_json": "{}",
-            "backend": protocol,
-            "content_kind": "shake-256",
-            "workers": 1,
-            "shared_host": 1,
-            "comparison": comparison,
-            "platform": {"name": platform, "protocol": protocol, "version": "1", "durability": "fsync", "tls": False},
-            "settings": settings or {},
-            "host": {},
-        }
-        return MeasuredRun(row, results, doubts)
-
-    return make
+    return partial(measured_run, make_result)
 
 
 def only_ratio(comparison: Comparison) -> Ratio:
@@ -99,13 +61,13 @@ def test_repetitions_are_compared_pair_by_pair_so_that_drift_is_in_no_difference
     expected = paired_ratio([math.log(other / one) for one, other in zip(ours, theirs, strict=True)])
     assert (found.ratio, found.low, found.high, found.p) == (expected.ratio, expected.low, expected.high, expected.p)
     assert found.ratio == pytest.approx(1.1, rel=0.01)
-    assert (found.verdict, found.pairs) == ("faster", 4)
+    assert (found.verdict, found.pairs) == ("better", 4)
 
 
 def test_the_ratio_is_other_to_first(make_run: MakeRun) -> None:
     slow, fast = make_run("minio", (100, 101, 102)), make_run("versitygw", (200, 203, 201))
-    assert only_ratio(compare_runs([slow, fast])).verdict == "faster"
-    assert only_ratio(compare_runs([fast, slow])).verdict == "slower"
+    assert only_ratio(compare_runs([slow, fast])).verdict == "better"
+    assert only_ratio(compare_runs([fast, slow])).verdict == "worse"
     assert only_ratio(compare_runs([fast, slow])).ratio == pytest.approx(0.5, rel=0.02)
 
 
@@ -144,8 +106,8 @@ def test_what_says_nothing_of_the_platform_gets_no_verdict_and_is_in_no_mean(
     make_run: MakeRun, overrides: dict[str, Any], because: str, side: int
 ) -> None:
     rates = {CELL: (100, 101, 102), ("archive", 65536, 25): (100, 101, 102)}
-    faster = {key: [2 * rate for rate in each] for key, each in rates.items()}
-    runs = [make_run("a", rates), make_run("b", faster)]
+    doubled = {key: [2 * rate for rate in each] for key, each in rates.items()}
+    runs = [make_run("a", rates), make_run("b", doubled)]
     spoilt = [replace(runs[side].results[0], **overrides), *runs[side].results[1:]]
     runs[side] = replace(runs[side], results=spoilt)
     comparison = compare_runs(runs)
@@ -153,17 +115,17 @@ def test_what_says_nothing_of_the_platform_gets_no_verdict_and_is_in_no_mean(
     assert bad is not None
     assert good is not None
     assert (bad.verdict, bad.because, bad.p, bad.needed) == ("no verdict", because, None, None)
-    assert good.verdict == "faster"
+    assert good.verdict == "better"
     assert comparison.overall[0].cells == 1
     assert comparison.overall[0].ratio.ratio == good.ratio
-    assert "2.00 times (95% 2.00-2.00) over 1 of 2 cells, 3 pairs; 1 faster, 1 no verdict" in str(
+    assert "2.00 times (95% 2.00-2.00) over 1 of 2 cells, 3 pairs; 1 better, 1 no verdict" in str(
         overall_sentences(comparison)
     )
 
 
 def test_unsettled_cells_are_judged_and_marked(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", (100, 101, 102)), make_run("b", (200, 202, 203), settled=False)])
-    assert only_ratio(comparison).verdict == "faster"
+    assert only_ratio(comparison).verdict == "better"
     row = rates_table(comparison).rows[0]
     assert "unsettled" in row[6].notes[0]
     assert not row[4].notes
@@ -185,7 +147,7 @@ def test_the_verdicts_of_a_matrix_are_adjusted_together(make_run: MakeRun) -> No
     alone, among = compared(1), compared(20)
     assert alone.p == among.p == pytest.approx(0.0126, abs=0.001)
     assert alone.adjusted_p == alone.p
-    assert (alone.verdict, among.verdict) == ("faster", "no difference shown")
+    assert (alone.verdict, among.verdict) == ("better", "no difference shown")
 
 
 def test_twenty_percent_are_found_in_every_cell_with_five_pairs_of_three_percent_noise(make_run: MakeRun) -> None:
@@ -197,9 +159,9 @@ def test_twenty_percent_are_found_in_every_cell_with_five_pairs_of_three_percent
     ]
     overall = compare_runs([make_run("a", sides[0]), make_run("b", sides[1])]).overall[0]
     assert overall.cells == 112
-    assert overall.verdicts["faster"] >= 110
-    assert overall.verdicts["slower"] == 0
-    assert overall.ratio.verdict == "faster"
+    assert overall.verdicts["better"] >= 110
+    assert overall.verdicts["worse"] == 0
+    assert overall.ratio.verdict == "better"
     assert overall.ratio.ratio == pytest.approx(1.2, rel=0.005)
 
 
@@ -312,7 +274,9 @@ def test_a_difference_in_durability_is_in_the_sentence_of_the_whole(make_run: Ma
     platform = {**other.row["platform"], "durability": "none"}
     comparison = compare_runs([syncing, replace(other, row={**other.row, "platform": platform})])
     assert overall_sentences(comparison) == [
-        "versitygw / minio: 1.43 times (95% 1.42-1.44) over 1 cell, 3 pairs; 1 faster; "
+        "versitygw / minio: 1.43 times (95% 1.42-1.44) over 1 cell, 3 pairs; 1 better; "
+        "would show differences from 0.7% (power 80%); "
+        "p50 service 0.70 times (better), p99 service 0.70 times (better); "
         "marked: durability differs (minio: fsync; versitygw: none)"
     ]
 
@@ -370,10 +334,10 @@ def test_platforms_stand_side_by_side_with_ratios_to_the_first(three: Comparison
 
 def test_what_the_verdicts_rest_on_is_a_table_per_platform(three: Comparison) -> None:
     assert [table.name for table in comparison_tables(three)] == [
-        "platforms", "comparison", "differences-1", "differences-2",
+        "platforms", "comparison", "differences-1", "differences-2", "latencies-1", "latencies-2",
     ]  # fmt: skip
     rows = [[cell.text for cell in row] for row in differences_table(three, 1).rows]
-    assert [row[8] for row in rows] == ["no difference shown", "faster", "no difference shown"]
+    assert [row[8] for row in rows] == ["no difference shown", "better", "no difference shown"]
     for table in comparison_tables(three):  # whatever is in it can be set
         assert render_text(table)
         assert render_csv(table)
@@ -396,16 +360,18 @@ def test_the_document_has_every_number_under_a_name_with_its_unit(three: Compari
     assert (small["operation"], small["object_bytes"], small["objects_per_session"], small["clients"]) == (*CELL, 1)
     assert small["rates"][1] == {
         "platform": "versitygw", "objects_per_second": 144, "megabytes_per_second": pytest.approx(1.179648),
-        "repetitions": 3, "notes": [],
+        "object_response_ms_mean": pytest.approx(1100 / 144), "object_service_ms_p50": pytest.approx(1000 / 144),
+        "object_service_ms_p99": pytest.approx(3000 / 144), "errors": 0, "repetitions": 3, "notes": [],
     }  # fmt: skip
     assert large["ratios"][0].keys() == {
         "platform", "ratio", "low", "high", "p", "adjusted_p", "verdict", "no_verdict_because", "pairs",
-        "needed_repetitions", "needed_repetitions_more_than", "needed_for_difference_percent", "notes",
+        "needed_repetitions", "needed_repetitions_more_than", "needed_for_difference_percent", "detectable_percent",
+        "notes",
     }  # fmt: skip
-    assert (large["ratios"][0]["verdict"], large["ratios"][1]["verdict"]) == ("slower", "faster")
+    assert (large["ratios"][0]["verdict"], large["ratios"][1]["verdict"]) == ("worse", "better")
     assert [ratio["platform"] for ratio in read["ratios"]] == ["embedded"]
     whole = document["overall"][0]
-    assert [whole[name] for name in ("platform", "cells", "cells_in_common", "faster", "slower")] == [
+    assert [whole[name] for name in ("platform", "cells", "cells_in_common", "better", "worse")] == [
         "versitygw", 2, 2, 1, 1,
     ]  # fmt: skip
     assert (whole["no_difference_shown"], whole["no_verdict"]) == (0, 0)
@@ -497,3 +463,165 @@ def test_two_servers_of_one_kind_are_two_platforms_unless_archiver_started_them(
     assert [side.label for side in apart.sides] == ["minio at http://a:9000", "minio at http://b:9000", "versitygw"]
     ours = [at(f"http://127.0.0.1:{port}", str(port), started=True) for port in (4001, 4002)]
     assert [side.label for side in compare_runs([*ours, other]).sides] == ["minio", "versitygw"]
+
+
+def test_the_smallest_difference_that_would_have_been_shown_is_stated_for_each_cell_and_the_whole(
+    make_run: MakeRun,
+) -> None:
+    """Two cells, one of them different: to be called so, too, the other must reach 5%, and the first reached 2.5%."""
+    large = ("archive", 65536, 25)
+    noise = [0.98, 1.0, 1.02, 1.01, 0.99]
+    ours = {CELL: [100.0] * 5, large: [100.0] * 5}
+    theirs = {CELL: [150 * each for each in noise], large: [100 * each for each in noise]}
+    comparison = compare_runs([make_run("a", ours), make_run("b", theirs)])
+    clear, same = (cell.ratios[0] for cell in comparison.cells)
+    assert clear is not None
+    assert same is not None
+    error = stdev(math.log(each) for each in noise) / math.sqrt(5)
+    assert clear.verdict == "better"
+    assert clear.detectable_percent == pytest.approx(100 * math.expm1(detectable(5, 0.025) * error))
+    assert same.detectable_percent == pytest.approx(100 * math.expm1(detectable(5, 0.05) * error))
+    assert 0 < comparison.overall[0].ratio.detectable_percent < clear.detectable_percent  # type: ignore[operator]
+    assert "would show differences from" in overall_sentences(comparison)[0]
+    assert [row[-1].text for row in differences_table(comparison, 0).rows] == ["3.3", "2.7"]
+
+
+def test_a_difference_that_was_detectable_is_found_as_often_as_was_said(make_run: MakeRun) -> None:
+    """The other way round: many comparisons of one cell with a true difference of what one of them could detect."""
+    generator = random.Random(11)
+    spread, pairs = 0.05, 4
+    true = math.exp(detectable(pairs, 0.05) * spread * math.sqrt(1 / pairs))
+    found = [
+        only_ratio(
+            compare_runs(
+                [
+                    make_run("a", [100.0] * pairs),
+                    make_run("b", [100 * true * math.exp(generator.gauss(0, spread)) for _ in range(pairs)]),
+                ]
+            )
+        ).verdict
+        for _ in range(150)
+    ]
+    assert 0.7 < found.count("better") / len(found) < 0.9
+    assert found.count("worse") == 0
+
+
+def test_too_few_pairs_detect_nothing_and_nothing_is_claimed(make_run: MakeRun) -> None:
+    comparison = compare_runs([make_run("a", (100, 101)), make_run("b", (200, 203))])
+    assert only_ratio(comparison).detectable_percent is None
+    assert "would show" not in overall_sentences(comparison)[0]
+
+
+def test_a_spread_without_bounds_detects_nothing_but_can_be_written(make_run: MakeRun) -> None:
+    comparison = compare_runs([make_run("a", (1e-9, 1e9, 1)), make_run("b", (1e9, 1e-9, 1))])
+    json.dumps(comparison_document(comparison), allow_nan=False)
+    assert differences_table(comparison, 0).rows[0][-1].text == ">1000"
+
+
+def test_latencies_are_compared_in_pairs_and_less_is_better(make_run: MakeRun, make_result: MakeResult) -> None:
+    """The rates are equal; the 99th percentile is not, and the drift of all is in no ratio."""
+
+    def run(platform: str, p99_ms: float) -> MeasuredRun:
+        made = make_run(platform, (100.0, 100.0, 100.0))
+        latency = made.results[0].object_service_ms
+        assert latency is not None
+        return replace(
+            made,
+            results=[
+                replace(each, object_service_ms=replace(latency, p50=drift, p99=p99_ms * drift * noise))
+                for each, drift, noise in zip(made.results, (1.0, 3.0, 0.5), (1.0, 1.01, 0.99), strict=True)
+            ],
+        )
+
+    comparison = compare_runs([run("a", 20.0), replace(run("b", 10.0))])
+    (cell,) = comparison.cells
+    p50, p99 = (cell.latencies[name][0] for name in ("object_service_ms_p50", "object_service_ms_p99"))
+    assert p50 is not None
+    assert p99 is not None
+    assert (p50.ratio, p50.verdict) == (1.0, "no difference shown")
+    assert p99.ratio == pytest.approx(0.5)
+    assert p99.verdict == "better"
+    worse = compare_runs([run("a", 10.0), run("b", 20.0)]).overall[0].latencies["object_service_ms_p99"]
+    assert worse.verdict == "worse"
+    row = [each.text for each in latencies_table(comparison, 0).rows[0]]
+    assert row[4:8] == ["1.000", "1.000", "1.00", "1.00 to 1.00"]
+    assert row[8:] == ["20.000", "10.000", "0.50", "0.50 to 0.50"]
+    assert "p99 service 0.50 times (better)" in overall_sentences(comparison)[0]
+
+
+def test_a_p99_of_few_objects_is_no_p99(make_run: MakeRun) -> None:
+    runs = [make_run("a", (100, 101, 102), objects=99), make_run("b", (200, 202, 203), objects=99)]
+    comparison = compare_runs(runs)
+    p99 = comparison.cells[0].latencies["object_service_ms_p99"][0]
+    assert p99 is not None
+    assert (p99.verdict, p99.because) == ("no verdict", "fewer than 100 objects")
+    assert only_ratio(comparison).verdict == "better"
+    assert "p50 service" in overall_sentences(comparison)[0]
+    assert "p99" not in overall_sentences(comparison)[0]
+
+
+def test_variants_and_operations_of_a_locks_life_compare(make_run: MakeRun, make_result: MakeResult) -> None:
+    def run(platform: str, factor: float) -> MeasuredRun:
+        results = [
+            make_result(
+                operation, 8192, 25, factor * rate, variant=variant, repetition=number, phase=operation + variant
+            )
+            for operation, variant in (("archive", "lock header"), ("archive", "lock none"), ("hold", ""))
+            for number, rate in enumerate((100.0, 101.0, 102.5), start=1)
+        ]
+        return replace(make_run(platform, {CELL: ()}), results=results)
+
+    comparison = compare_runs([run("a", 1.0), run("b", 1.3)])
+    assert [cell.key.operation for cell in comparison.cells] == ["archive, lock header", "archive, lock none", "hold"]
+    assert comparison.overall[0].verdicts["better"] == 3
+
+
+def test_every_reason_is_named_where_runs_are_refused(make_run: MakeRun) -> None:
+    unlike = [
+        make_run("a", settings={"checksum": "crc32c", "verify": "all"}),
+        make_run("b", settings={"checksum": "none", "verify": "all"}),
+        make_run("c", settings={"checksum": "crc32c", "verify": "none"}),
+    ]
+    with pytest.raises(ResultsError, match=r"checksum differs \(a: .*; verification .*--checksum, --verify, .*--force"):
+        compare_runs(unlike)
+
+
+def test_by_force_there_are_ratios_and_no_verdicts_and_the_others_keep_theirs(make_run: MakeRun) -> None:
+    comparison = compare_runs(
+        [
+            make_run("a", (100, 101, 102), settings={"verify": "all"}),
+            make_run("b", (200, 203, 202), settings={"verify": "none"}),
+            make_run("c", (200, 203, 202), settings={"verify": "all"}),
+        ],
+        force=True,
+    )
+    unlike, like = comparison.cells[0].ratios
+    assert unlike is not None
+    assert like is not None
+    assert (unlike.verdict, unlike.because, unlike.p, unlike.detectable_percent) == (
+        "no verdict", "unlike runs", None, None,
+    )  # fmt: skip
+    assert unlike.ratio == like.ratio == pytest.approx(1.997, abs=0.001)
+    assert like.verdict == "better"
+    assert all(ratios[0].verdict == "no verdict" for ratios in comparison.cells[0].latencies.values() if ratios[0])
+    document = comparison_document(comparison)
+    assert len(document["forced"]) == 1
+    assert [len(each["forced"]) for each in document["overall"]] == [1, 0]
+    assert document["cells"][0]["ratios"][0]["no_verdict_because"] == "unlike runs"
+    first, second = overall_sentences(comparison)
+    assert "2.00 times" in first
+    assert "no verdict (unlike runs)" in first
+    assert "FORCED: verification of retrieved objects differs" in first
+    assert "FORCED" not in second
+    assert "FORCED" in comparison_markdown(comparison)
+    assert "FORCED" in svg_bytes(comparison_figure(comparison)).decode()
+
+
+def test_many_operations_are_drawn_two_beside_each_other(make_run: MakeRun) -> None:
+    operations = [f"archive, lock {name}" for name in ("none", "header", "separate")]
+    rates = {(operation, 8192, 25): (100.0, 101.0, 102.0) for operation in operations}
+    figure = comparison_figure(compare_runs([make_run("a", rates), make_run("b", rates)]))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == sorted(operations)
+    boxes = [axes.get_position() for axes in figure.axes]
+    assert boxes[0].y0 == boxes[1].y0 > boxes[2].y1
+    assert boxes[0].x0 == boxes[2].x0 < boxes[0].x1 < boxes[1].x0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
-from archiver.errors import ResultsError
-from results.likeness import RULES, differences
+from results.likeness import RULES, Likeness, likeness
 
 LABELS = ("minio", "versitygw")
+UNLIKE = {"settings__verify": "none", "settings__checksum": "none", "platform__durability": "none"}
 
 
 def scenario(seconds_min: str, seconds_max: str) -> str:
@@ -53,14 +54,14 @@ OTHER = {"platform__name": "versitygw"}
 
 
 def test_runs_that_differ_in_their_platform_alone_are_alike() -> None:
-    assert differences(row(), row(**OTHER, platform__version="2"), LABELS) == []
+    assert likeness(row(), row(**OTHER, platform__version="2"), LABELS) == Likeness(())
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"settings__retention_mode": "COMPLIANCE"}, "retention mode differs .minio: GOVERNANCE; versitygw: COMPLIANCE."
-         ".* again with the same --retention-mode"),
+         ".*--retention-mode"),
         ({"settings__checksum": "none"}, "checksum differs .minio: crc32c; versitygw: none.*--checksum"),
         ({"settings__payload_signing": True}, "payload signing differs .minio: no; versitygw: yes.*--payload-signing"),
         ({"settings__session_kind": "kept"}, "session kind differs .*--keep-sessions-open"),
@@ -70,8 +71,8 @@ def test_runs_that_differ_in_their_platform_alone_are_alike() -> None:
     ],
 )  # fmt: skip
 def test_other_work_for_the_client_is_refused(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(ResultsError, match=words):
-        differences(row(), row(**OTHER, **change), LABELS)
+    found = likeness(row(), row(**OTHER, **change), LABELS)
+    assert re.search(words, f"{found.refusals[0]} {found.options[0]}")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_other_work_for_the_client_is_refused(change: dict[str, Any], words: str
     ],
 )  # fmt: skip
 def test_other_surroundings_are_marked(change: dict[str, Any], mark: str) -> None:
-    assert differences(row(), row(**OTHER, **change), LABELS) == [mark]
+    assert likeness(row(), row(**OTHER, **change), LABELS) == Likeness((mark,))
 
 
 def test_protocols_have_words_of_their_own_and_are_marked() -> None:
@@ -105,34 +106,57 @@ def test_protocols_have_words_of_their_own_and_are_marked() -> None:
         platform__protocol="tsm", settings__retention_mode="CLASS", settings__checksum="crc32",
         settings__session_open="sign-on", settings__objects_per_transaction_max=256, platform__version="other words",
     )  # fmt: skip
-    marks = differences(tsm, row(), ("tsm", "s3"))
-    assert [mark.partition(" differs")[0] for mark in marks] == [
+    found = likeness(tsm, row(), ("tsm", "s3"))
+    assert found.refusals == ()
+    assert [mark.partition(" differs")[0] for mark in found.marks] == [
         "protocol", "retention mode", "checksum", "session open", "limit of objects per transaction",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("change", [{"settings__verify": "none"}, {"settings__legal_hold": True}])
 def test_what_every_protocol_can_be_asked_for_is_refused_between_protocols_too(change: dict[str, Any]) -> None:
-    with pytest.raises(ResultsError, match="differs"):
-        differences(row(platform__protocol="tsm"), row(**change), ("tsm", "s3"))
+    found = likeness(row(platform__protocol="tsm"), row(**change), ("tsm", "s3"))
+    assert len(found.refusals) == len(found.options) == 1
 
 
 def test_on_one_platform_the_setting_is_what_is_compared() -> None:
     locked, unlocked = row(), row(settings__retention_mode="none", platform__version="2")
-    assert differences(locked, unlocked, ("run-1", "run-2")) == [
-        "retention mode differs (run-1: GOVERNANCE; run-2: none)",
-        "platform version differs (run-1: 1; run-2: 2)",
-    ]
+    found = likeness(locked, unlocked, ("run-1", "run-2"))
+    assert found == Likeness(
+        (
+            "retention mode differs (run-1: GOVERNANCE; run-2: none)",
+            "platform version differs (run-1: 1; run-2: 2)",
+        )
+    )
 
 
 def test_runs_that_stand_for_one_platform_together_may_differ_in_no_setting() -> None:
-    with pytest.raises(ResultsError, match=r"checksum differs \(run-1: crc32c; run-2: none\)"):
-        differences(row(), row(settings__checksum="none"), ("run-1", "run-2"), pooled=True)
+    found = likeness(row(), row(settings__checksum="none"), ("run-1", "run-2"), pooled=True)
+    assert found.refusals[0].startswith("checksum differs (run-1: crc32c; run-2: none)")
+    assert found.options == ("--checksum",)
 
 
 def test_what_nobody_knows_is_not_taken_as_equal() -> None:
     unknown = {"platform__durability": "unknown"}
-    assert differences(row(**unknown), row(**OTHER, **unknown), LABELS) == ["durability unknown"]
+    assert likeness(row(**unknown), row(**OTHER, **unknown), LABELS) == Likeness(("durability unknown",))
+
+
+def test_all_reasons_are_named_with_their_options_and_all_that_differs_is_marked() -> None:
+    found = likeness(row(), row(**OTHER, platform__version="2", **UNLIKE), LABELS)
+    assert found.refusals == (
+        "checksum differs (minio: crc32c; versitygw: none), and a checksum is work for client and platform",
+        "verification of retrieved objects differs (minio: all; versitygw: none), and the client spends more time on"
+        " one of them",
+    )
+    assert found.options == ("--checksum", "--verify")
+    assert [mark.partition(" differs")[0] for mark in found.marks] == [
+        "checksum", "verification of retrieved objects", "durability",
+    ]  # fmt: skip
+
+
+def test_between_protocols_only_that_is_refused_which_both_can_be_asked_for() -> None:
+    found = likeness(row(), row(**OTHER, platform__protocol="tsm", **UNLIKE), LABELS)
+    assert found.options == ("--verify",)
 
 
 def test_every_refusal_says_how_to_mend_it() -> None:

@@ -1,0 +1,133 @@
+"""The JSON of a comparison: what ``archiver compare --json`` prints and comparison.json holds.
+
+One idea: every number that a table shows is here unrounded, under a name with its unit. As everywhere: fields may be
+added, never renamed, and null is what there is not.
+
+``platforms``, ``cells`` (each with ``rates`` of every platform, ``ratios`` of objects/s and ``latencies``, lists of
+ratios by measure), ``overall`` and ``fail_if``. A ratio is a further platform over the first: ``low`` and ``high``
+bound its 95% interval, ``p`` is of the paired t test and ``adjusted_p`` over all cells, ``verdict`` is better, worse,
+no difference shown or no verdict (then ``no_verdict_because``), and ``detectable_percent`` is the smallest true
+difference that would have been called one with a probability of ``power_percent``. ``forced`` lists why runs that were
+compared by force would have been refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from results.comparison import FALSE_DISCOVERY_RATE, LATENCIES, VERDICTS, ComparedCell, Comparison, Overall, Ratio, Side
+from results.comparison_gate import Judgement
+from results.comparison_power import POWER
+from results.matrix import MatrixCell
+from results.statistics import REPETITIONS_MAX
+
+
+def comparison_document(comparison: Comparison, judgements: Sequence[Judgement] = ()) -> dict[str, Any]:
+    """Plain JSON values: rates and latencies are medians over repetitions, ratios other / first."""
+    labels = [side.label for side in comparison.sides]
+    return {
+        "first": labels[0],
+        "interleaved": comparison.interleaved,
+        "forced": list(comparison.forced),
+        "confidence_percent": 95,
+        "false_discovery_rate": FALSE_DISCOVERY_RATE,
+        "power_percent": round(POWER * 100),
+        "platforms": [_side_document(side) for side in comparison.sides],
+        "cells": [_cell_document(cell, labels) for cell in comparison.cells],
+        "overall": [
+            _overall_document(label, overall) for label, overall in zip(labels[1:], comparison.overall, strict=True)
+        ],
+        "fail_if": [_judgement_document(judgement) for judgement in judgements],
+    }
+
+
+def _cell_document(cell: ComparedCell, labels: Sequence[str]) -> dict[str, Any]:
+    return {
+        **cell.key._asdict(),
+        "rates": [
+            _rate_document(label, measured)
+            for label, measured in zip(labels, cell.measured, strict=True)
+            if measured is not None
+        ],
+        "ratios": _ratio_documents(cell.ratios, labels),
+        "latencies": {name: _ratio_documents(ratios, labels) for name, ratios in cell.latencies.items()},
+    }
+
+
+def _ratio_documents(ratios: Sequence[Ratio | None], labels: Sequence[str]) -> list[dict[str, Any]]:
+    return [_ratio_document(label, ratio) for label, ratio in zip(labels[1:], ratios, strict=True) if ratio is not None]
+
+
+def _overall_document(label: str, overall: Overall) -> dict[str, Any]:
+    return {
+        **_ratio_document(label, overall.ratio),
+        "cells": overall.cells,
+        "cells_in_common": overall.cells_in_common,
+        **{verdict.replace(" ", "_"): overall.verdicts[verdict] for verdict in VERDICTS},
+        "marks": list(overall.marks),
+        "forced": list(overall.forced),
+        "latencies": {name: _ratio_document(label, ratio) for name, ratio in overall.latencies.items()},
+    }
+
+
+def _side_document(side: Side) -> dict[str, Any]:
+    platform = side.runs[0].row["platform"]
+    return {
+        "label": side.label,
+        "platform": platform["name"],
+        "protocol": platform["protocol"],
+        "version": platform.get("version"),
+        "durability": platform.get("durability"),
+        "shared_host": bool(side.runs[0].row["shared_host"]),
+        "repetitions": side.repetitions,
+        "runs": [
+            {"run": run.id, "comparison": run.row.get("comparison"), "doubts": list(run.doubts)} for run in side.runs
+        ],
+    }
+
+
+def _rate_document(label: str, cell: MatrixCell) -> dict[str, Any]:
+    return {
+        "platform": label,
+        "objects_per_second": cell.objects_per_second,
+        "megabytes_per_second": cell.megabytes_per_second,
+        **{measure.name: measure.median(cell) for measure in LATENCIES},
+        "errors": sum(result.errors for result in cell.repetitions),
+        "repetitions": len(cell.repetitions),
+        "notes": list(cell.doubts),
+    }
+
+
+def _ratio_document(label: str, ratio: Ratio) -> dict[str, Any]:
+    needed = ratio.needed
+    return {
+        "platform": label,
+        "ratio": ratio.ratio,
+        "low": ratio.low,
+        "high": ratio.high,
+        "p": ratio.p,
+        "adjusted_p": ratio.adjusted_p,
+        "verdict": ratio.verdict,
+        "no_verdict_because": ratio.because or None,
+        "pairs": ratio.pairs,
+        "needed_repetitions": needed.repetitions if needed else None,
+        "needed_repetitions_more_than": REPETITIONS_MAX if needed and needed.repetitions is None else None,
+        "needed_for_difference_percent": needed.difference_percent if needed else None,
+        "detectable_percent": ratio.detectable_percent,
+        "notes": list(ratio.notes),
+    }
+
+
+def _judgement_document(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "condition": judgement.condition.text,
+        "platform": judgement.platform,
+        **judgement.key._asdict(),
+        "quantity": judgement.condition.quantity,
+        "value": judgement.value,
+        "low": judgement.low,
+        "high": judgement.high,
+        "fails": judgement.fails,
+        "notes": list(judgement.notes),
+    }

@@ -1,0 +1,51 @@
+"""Runs to compare, of results that a test names by their rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from results.comparison import MeasuredRun
+from results.model import Result
+
+MakeResult = Callable[..., Result]
+MakeRun = Callable[..., MeasuredRun]
+CELL = ("archive", 8192, 25)
+
+
+def measured_run(
+    make_result: MakeResult,
+    platform: str = "minio",
+    rates: Iterable[float] | Mapping[tuple[str, int, int], Iterable[float]] = (500.0,),
+    *,
+    id: str = "",
+    protocol: str = "s3",
+    started_at: float = 1.0,
+    comparison: str | None = "together",
+    settings: dict[str, Any] | None = None,
+    doubts: tuple[str, ...] = (),
+    **overrides: Any,
+) -> MeasuredRun:
+    """A run of a platform: ``rates`` are those of archive 8 KiB x 25, one for each repetition, or of several cells."""
+    cells = {key: list(each) for key, each in (rates if isinstance(rates, Mapping) else {CELL: rates}).items()}
+    results = [
+        make_result(*key, rate, **{"repetition": number, "position": number, **overrides})
+        for key, each in cells.items()
+        for number, rate in enumerate(each, start=1)
+    ]
+    row = {
+        "id": id or f"run-{platform}-{protocol}",
+        "started_at": started_at,
+        "repetitions": max(map(len, cells.values()), default=1),
+        "scenario": "dr550",
+        "scenario_json": "{}",
+        "backend": protocol,
+        "content_kind": "shake-256",
+        "workers": 1,
+        "shared_host": 1,
+        "comparison": comparison,
+        "platform": {"name": platform, "protocol": protocol, "version": "1", "durability": "fsync", "tls": False},
+        "settings": settings or {},
+        "host": {},
+    }
+    return MeasuredRun(row, results, doubts)
