@@ -1,0 +1,103 @@
+"""What a plan costs over the years of retention, as a bill and per unit of what it does.
+
+One idea: everything is bought for the last year's load, and every price per unit is the whole bill over what it buys,
+so that platforms of different kinds compare: per object/s, per MB/s, per mailbox or camera, per TB kept for a year.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from archiver.errors import UsageError
+from results.plan import Archiving, Plan
+from results.prices import MONTHS_PER_YEAR, Bill, Demand, PriceList, RequestKind, bill
+from results.rate_surface import Range
+
+_PRICED_UNITS = {"user": "mailbox", "camera": "camera"}
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPrice:
+    """The bill divided by what it buys."""
+
+    unit: str  # object/s, MB/s, mailbox, camera, TB-year
+    price: Range
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCost:
+    """The bill of the platforms that the plan needs, and prices per unit."""
+
+    bill: Bill
+    years: int
+    platforms: float
+    units: tuple[UnitPrice, ...]
+
+    def price_per(self, unit: str) -> Range:
+        """Of one unit that is there."""
+        return next(each.price for each in self.units if each.unit == unit)
+
+
+def plan_cost(plan: Plan, prices: PriceList, retrieved_share: float = 0.0) -> PlanCost:
+    """Price a plan that archives; each year ``retrieved_share`` of the objects kept is retrieved once, one per session.
+
+    Raises UsageError for a plan that archives nothing, or a share that is none.
+    """
+    archiving = plan.archiving
+    if archiving is None:
+        raise UsageError("a plan that only retrieves has nothing to price; use --prices with mail, video or size")
+    if not 0 <= retrieved_share < float("inf"):
+        raise UsageError(f"{retrieved_share:.0%} of the objects cannot be retrieved; choose a share from 0% on")
+    needed = archiving.years[-1].platforms
+    total = _bill(plan, archiving, prices, needed.value, retrieved_share)
+    ends = [
+        None if count is None else _bill(plan, archiving, prices, count, retrieved_share).total
+        for count in (needed.low, needed.high)
+    ]
+    amount = Range(total.total, *ends)
+    return PlanCost(total, archiving.course.years, needed.value, tuple(_unit_prices(archiving, needed, amount)))
+
+
+def _bill(plan: Plan, archiving: Archiving, prices: PriceList, platforms: float, retrieved_share: float) -> Bill:
+    load = archiving.load
+    archived = sum(year.objects for year in archiving.years)
+    mean_bytes = load.bytes / load.objects
+    retrieved_bytes = archiving.terabyte_years * 1e12 * retrieved_share
+    retrieved = retrieved_bytes / mean_bytes
+    requests: dict[RequestKind, float] = {"put": archived}
+    if retrieved:
+        requests["get"] = retrieved
+    opening = plan.surface.opening_request
+    if opening is not None:
+        requests[opening] = requests.get(opening, 0) + archived / load.objects * load.sessions + retrieved
+    return bill(
+        prices,
+        Demand(
+            archiving.course.years,
+            platforms,
+            archiving.terabyte_years * 1000 * MONTHS_PER_YEAR,
+            requests,
+            retrieved_bytes / 1e9,
+        ),
+    )
+
+
+def _unit_prices(archiving: Archiving, platforms: Range, amount: Range) -> Iterator[UnitPrice]:
+    yield UnitPrice("object/s", _per_rate(amount, platforms, archiving.objects_per_second))
+    yield UnitPrice("MB/s", _per_rate(amount, platforms, archiving.megabytes_per_second))
+    unit = _PRICED_UNITS.get(archiving.load.unit)
+    if unit is not None:
+        yield UnitPrice(unit, amount.times(1 / archiving.load.units))
+    yield UnitPrice("TB-year", amount.times(1 / archiving.terabyte_years))
+
+
+def _per_rate(amount: Range, platforms: Range, rate: Range) -> Range:
+    """Over what all platforms do together. Few platforms are needed where each is fast, so these ends go together."""
+    value = amount.value / (platforms.value * rate.value)
+    if amount.low is None or amount.high is None or platforms.low is None or platforms.high is None:
+        return Range(value)
+    if rate.low is None or rate.high is None:
+        return Range(value)
+    ends = (amount.low / (platforms.low * rate.high), amount.high / (platforms.high * rate.low))
+    return Range(value, min(*ends, value), max(*ends, value))

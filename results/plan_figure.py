@@ -1,0 +1,92 @@
+"""The figure of a what-if: time to archive against users, cameras or objects a day, and where it no longer fits.
+
+One idea: the window is a line, what one platform takes is another, and the point where they meet is named with its
+number.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from archiver.sizes import format_duration
+from results.figures import COLOURS, GREY, STYLE, place_legend, plain_number
+from results.plan import Archiving
+from results.rate_surface import RateSurface
+
+_PAST_THE_LAST = 1.12  # the line goes on a little, so that an eye sees it cross the window
+
+
+def what_if_figure(archiving: Archiving, surface: RateSurface) -> Figure:
+    """One platform's time for a period over the units of the what-if table, with its range where one is known."""
+    load = archiving.load
+    unit, unit_seconds = load.time_unit
+    counts = [0.0, *(float(trial.units) for trial in archiving.trials)]
+    counts.append(counts[-1] * _PAST_THE_LAST)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(10, 5.0))
+        axes = figure.subplots()
+        times = [archiving.seconds_for(count) for count in counts[1:]]
+        axes.plot(
+            counts,
+            [0, *(time.value / unit_seconds for time in times)],
+            color=COLOURS[0],
+            linewidth=1.8,
+            label="one platform",
+        )
+        lows = [time.low for time in times if time.low is not None]
+        highs = [time.high for time in times if time.high is not None]
+        if len(lows) == len(highs) == len(times):
+            axes.fill_between(
+                counts,
+                [0, *(low / unit_seconds for low in lows)],
+                [0, *(high / unit_seconds for high in highs)],
+                color=COLOURS[0],
+                alpha=0.2,
+                linewidth=0,
+                label="its range",
+            )
+        axes.axhline(
+            load.window_seconds / unit_seconds, color=COLOURS[1], linestyle="--", linewidth=1.4, label="window"
+        )
+        _mark(axes, archiving, unit_seconds)
+        axes.set_xlim(0, counts[-1])
+        axes.set_ylim(0)
+        axes.xaxis.set_major_formatter(FuncFormatter(plain_number))
+        axes.yaxis.set_major_formatter(FuncFormatter(plain_number))
+        axes.set_xlabel(f"{load.unit}s{' a day' if load.unit == 'object' else ''}")
+        axes.set_ylabel(f"{unit} to archive {load.a_period}")
+        place_legend(figure, [axes], None, left=0.785)
+        _frame(figure, archiving, surface)
+    return figure
+
+
+def _mark(axes: Axes, archiving: Archiving, unit_seconds: float) -> None:
+    """What was asked for, and the last that fits."""
+    load = archiving.load
+    most = int(archiving.units_max.value)
+    asked = archiving.seconds.value / unit_seconds
+    axes.plot([load.units], [asked], "o", color=COLOURS[6], label=f"asked for: {load.units:,}", zorder=3)
+    if most > 0:
+        end = archiving.seconds_for(most).value / unit_seconds
+        axes.plot([most], [end], "D", color=COLOURS[1], label=f"last that fits: {most:,}", zorder=3)
+
+
+def _frame(figure: Figure, archiving: Archiving, surface: RateSurface) -> None:
+    height = figure.get_figheight()
+    load = archiving.load
+    said = (
+        f"From {surface.source} ({surface.platform}), one client; {format_duration(load.window_seconds)} for "
+        f"{load.a_period}. Range: {surface.spread}. {'. '.join(remark.capitalize() for remark in surface.remarks)}"
+    )
+    lines = textwrap.wrap(said.strip(), 150)
+    figure.subplots_adjust(left=0.09, right=0.775, top=1 - 0.6 / height, bottom=(0.68 + 0.17 * len(lines)) / height)
+    title = f"How many {load.unit}s{' a day' if load.unit == 'object' else ''} one platform takes"
+    figure.suptitle(title, x=0.012, y=1 - 0.15 / height, horizontalalignment="left", fontsize=13, fontweight="bold")
+    figure.text(
+        0.012, 0.1 / height, "\n".join(lines), fontsize=8, color=GREY, verticalalignment="bottom", linespacing=1.4
+    )

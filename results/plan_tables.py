@@ -1,0 +1,411 @@
+"""The tables of a plan: its answers, the years, what if there were more, the cells it stands on, and what it costs.
+
+One idea: an answer, its range and the rule it follows stand in one row, so that none is read without the others. Each
+such row has a unit of its own, so that its values are words; where a column has one unit they are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from archiver.errors import ResultsError
+from archiver.sizes import format_bytes, format_duration, format_size
+from results.plan import (
+    DAYS_PER_YEAR,
+    HOUR_SECONDS,
+    Archiving,
+    Course,
+    Plan,
+    Retrieval,
+    plan_mail,
+    plan_retrieve,
+    plan_video,
+)
+from results.plan_cost import PlanCost
+from results.rate_surface import PlannedRate, Range, RateSurface
+from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+
+_NAMES = {"mail": "mail", "video": "video", "retrieve": "retrieval", "size": "mixed sizes"}
+_VALUES = tuple(Column(name, words=True) for name in ("value", "from", "to"))  # each row has a unit of its own
+_Row = tuple[Cell, ...]
+
+
+def plan_tables(plan: Plan, *, what_if: bool = False, cost: PlanCost | None = None) -> list[Table]:
+    """Every table of this plan, the answers first."""
+    tables = [answers_table(plan)]
+    if plan.archiving is not None:
+        tables.append(years_table(plan.archiving))
+        if what_if:
+            tables.append(what_if_table(plan.archiving))
+    if cost is not None:
+        tables += [bill_table(cost), unit_price_table(cost)]
+    return [*tables, basis_table(plan)]
+
+
+def answers_table(plan: Plan) -> Table:
+    """Each answer with its range and what it follows from."""
+    rows: list[_Row] = []
+    if plan.archiving is not None:
+        rows += _archiving_rows(plan.archiving)
+    if plan.single is not None:
+        rows += _single_rows(plan.single)
+    if plan.retrieval is not None:
+        rows += _retrieval_rows(plan.retrieval)
+    return Table(
+        name="plan",
+        title=f"Plan: {_NAMES[plan.kind]} on {plan.surface.platform}",
+        columns=(
+            Column("answer", label=True, words=True),
+            *_VALUES,
+            Column("because", words=True),
+        ),
+        rows=tuple(rows),
+        caption=f"From {plan.surface.source}. Ranges: {plan.surface.spread}.",
+    )
+
+
+def years_table(archiving: Archiving) -> Table:
+    """What comes in, what is kept and what is needed in every year of the retention period."""
+    course = archiving.course
+    unit, unit_seconds = archiving.load.time_unit
+    return Table(
+        name="plan-years",
+        title=f"Over {course.years} years of retention",
+        columns=(
+            *label_columns("year"),
+            Column("archived", "objects"),
+            Column("archived", "TB"),
+            Column("kept at its end", "TB"),
+            Column(f"to archive {archiving.load.a_period}", unit),
+            Column("platforms"),
+        ),
+        rows=tuple(
+            (
+                number(year.year, 0),
+                number(year.objects, 0),
+                number(year.bytes_archived / 1e12, 3),
+                number(year.bytes_kept / 1e12, 3),
+                number(year.archive_seconds.value / unit_seconds, 2),
+                number(year.platforms.value, 0),
+            )
+            for year in archiving.years
+        ),
+        caption=f"{DAYS_PER_YEAR} days a year, {course.growth_share:.0%} more each year; nothing is removed before its "
+        f"{course.years} years are over. TB are 10^12 bytes. Platforms: with {course.headroom_share:.0%} of the window "
+        "kept free, by speed alone; whether the bytes fit is for you to compare.",
+    )
+
+
+def what_if_table(archiving: Archiving) -> Table:
+    """Fewer and more units, and where they no longer fit."""
+    load = archiving.load
+    unit, unit_seconds = load.time_unit
+    return Table(
+        name="what-if",
+        title=f"What if: {load.unit}s{' a day' if load.unit == 'object' else ''}",
+        columns=(
+            *label_columns(f"{load.unit}s"),
+            Column(f"to archive {load.a_period}", unit),
+            Column("from", unit),
+            Column("to", unit),
+            Column("of the window", "%"),
+            Column("fits", words=True),
+            Column("platforms"),
+            Column("remark", words=True),
+        ),
+        rows=tuple(
+            (
+                number(trial.units, 0),
+                *(number(end, 2) for end in _ends(trial.archive_seconds.times(1 / unit_seconds))),
+                number(trial.archive_seconds.value / load.window_seconds * 100, 1),
+                Cell("yes" if trial.fits else "no"),
+                number(trial.platforms.value, 0),
+                Cell(trial.remark),
+            )
+            for trial in archiving.trials
+        ),
+        caption=f"One platform, within {format_duration(load.window_seconds)}; platforms keep "
+        f"{archiving.course.headroom_share:.0%} of it free.",
+    )
+
+
+def bill_table(cost: PlanCost) -> Table:
+    """The disclosure: every line that was priced."""
+    currency = cost.bill.currency
+    rows: list[_Row] = [
+        (
+            Cell(line.item),
+            number(line.quantity, 2),
+            _price(line.price),
+            number(line.amount, 2),
+            Cell(line.note),
+        )
+        for line in cost.bill.lines
+    ]
+    rows.append((Cell("total"), Cell(""), Cell(""), number(cost.bill.total, 2), Cell("")))
+    return Table(
+        name="prices",
+        title=f"Priced configuration: {cost.platforms:,.0f} platform{'' if cost.platforms == 1 else 's'}, "
+        f"{cost.years} years",
+        columns=(
+            Column("item", label=True, words=True),
+            Column("quantity"),
+            Column("list price of one", currency),
+            Column("amount", currency),
+            Column("note", words=True),
+        ),
+        rows=tuple(rows),
+        caption="List prices as the price file says them, without discount, tax, power or interest; all platforms of "
+        "the last year are bought at once.",
+    )
+
+
+def unit_price_table(cost: PlanCost) -> Table:
+    """What one unit costs over the retention period."""
+    return Table(
+        name="price-per-unit",
+        title="Price per unit",
+        columns=(
+            *label_columns("per"),
+            Column("price", cost.bill.currency),
+            Column("from", cost.bill.currency),
+            Column("to", cost.bill.currency),
+        ),
+        rows=tuple((Cell(each.unit), *(_price(end) for end in _ends(each.price))) for each in cost.units),
+        caption=f"The whole bill of {cost.years} years over what it buys: the objects/s and MB/s that all its platforms"
+        " archive, today's mailboxes or cameras, TB kept for a year each.",
+    )
+
+
+def basis_table(plan: Plan) -> Table:
+    """Which measured cells the answers rest on."""
+    rows: list[_Row] = []
+    for rate in plan.rates:
+        labels = (Cell(rate.operation), Cell(format_size(rate.object_bytes)), number(rate.objects_per_session, 0))
+        for cell in rate.cells:
+            found = cell.objects_per_second
+            rows.append(
+                (
+                    *labels,
+                    Cell(format_size(cell.object_bytes)),
+                    number(cell.objects_per_session, 0),
+                    number(cell.clients, 0),
+                    number(found.value, 2, cell.doubts),
+                    number(found.low, 2),
+                    number(found.high, 2),
+                )
+            )
+    return Table(
+        name="plan-basis",
+        title="Cells that the answers rest on",
+        columns=(
+            *label_columns("operation", "asked size", "asked objects/session"),
+            Column("measured size"),
+            Column("measured objects/session"),
+            Column("clients"),
+            Column("rate", "objects/s"),
+            Column("from", "objects/s"),
+            Column("to", "objects/s"),
+        ),
+        rows=tuple(rows),
+        caption="Between two sizes the rate lies on a straight line on logarithmic axes; of the columns the next "
+        "smaller number of objects per session counts.",
+    )
+
+
+def examples_table(surface: RateSurface) -> Table:
+    """The four planning examples of the DR550's paper, answered from these rates; what they cannot tell is left out."""
+    rows: list[_Row] = []
+    course = Course(years=1)
+    examples: tuple[Callable[[], _Row], ...] = (
+        lambda: _mail_example(surface, course),
+        lambda: _camera_example(surface, course),
+        lambda: _retrieve_example(surface, "one message of 20KiB, alone in its session", 20 << 10),
+        lambda: _retrieve_example(surface, "a film of 1GiB", 1 << 30),
+    )
+    for answer in examples:
+        try:
+            rows.append(answer())
+        except ResultsError:
+            continue
+    return Table(
+        name="planning-examples",
+        title="Planning examples",
+        columns=(
+            Column("load", label=True, words=True),
+            *_VALUES,
+            Column("because", words=True),
+        ),
+        rows=tuple(rows),
+        caption=f"The examples of the DR550's paper, from {surface.source}. Ranges: {surface.spread}. Others: archiver "
+        "plan --help.",
+    )
+
+
+def basis_sentence(rate: PlannedRate) -> str:
+    """Where one rate comes from: ``290.8 objects/s, between 312.5 (16KiB x 25) and 250.0 (32KiB x 25)``."""
+    cells = [
+        f"{cell.objects_per_second.value:,.1f} ({format_size(cell.object_bytes)} x {cell.objects_per_session})"
+        for cell in rate.cells
+    ]
+    of = f"{rate.objects_per_second.value:,.1f} objects/s"
+    if rate.clients > 1:
+        of += f" with {rate.clients} clients"
+    if len(cells) == 2:
+        return f"{of}, between {cells[0]} and {cells[1]}"
+    return f"{of}, {'beyond' if rate.beyond > 1 else 'measured'}: {cells[0]}"
+
+
+def _mail_example(surface: RateSurface, course: Course) -> _Row:
+    plan = plan_mail(
+        surface, users=30_000, messages=30, mean_bytes=20 << 10, course=course, window_seconds=8 * HOUR_SECONDS
+    )
+    assert plan.archiving is not None
+    load = Cell("900,000 messages of 20KiB, 30 in a session: archived in")
+    return load, *_times(plan.archiving.seconds), Cell(basis_sentence(plan.archiving.rates[0]))
+
+
+def _camera_example(surface: RateSurface, course: Course) -> _Row:
+    archiving = plan_video(surface, cameras=100, bytes_per_second=1e9 / HOUR_SECONDS, course=course).archiving
+    assert archiving is not None
+    most = archiving.units_max
+    return Cell("cameras of 1 GB an hour each: at most"), *_counts(most), Cell(basis_sentence(archiving.rates[0]))
+
+
+def _retrieve_example(surface: RateSurface, what: str, size_bytes: int) -> _Row:
+    found = plan_retrieve(surface, size_bytes=size_bytes).retrieval
+    assert found is not None
+    return Cell(f"{what}: retrieved in"), *_times(found.seconds), Cell(basis_sentence(found.parts[0][1]))
+
+
+def _archiving_rows(archiving: Archiving) -> Iterator[_Row]:
+    load, course = archiving.load, archiving.course
+    yield (
+        Cell(f"load of {load.a_period}"),
+        Cell(f"{load.objects:,} objects"),
+        Cell(""),
+        Cell(""),
+        Cell(f"{format_bytes(load.bytes)} in {load.sessions:,} sessions of {load.objects_per_session}"),
+    )
+    seconds = archiving.seconds
+    mixed = f"{archiving.objects_per_second.value:,.1f} objects/s over {len(archiving.rates)} sizes"
+    because = basis_sentence(archiving.rates[0]) if len(archiving.rates) == 1 else mixed
+    yield Cell(f"to archive {load.a_period}"), *_times(seconds), Cell(because)
+    slower = sum(
+        load.units * part.objects_per_unit / rate.slower_neighbour_per_second
+        for part, rate in zip(load.parts, archiving.rates, strict=True)
+    )
+    if any(len(rate.cells) > 1 for rate in archiving.rates):
+        yield (
+            Cell("at the slower neighbour's rate"),
+            *_times(Range(slower)),
+            Cell("were nothing gained between two measured sizes"),
+        )
+    if load.unit == "camera":
+        needed = load.bytes / load.window_seconds / 1e6
+        yield (
+            Cell("MB/s needed of those archived"),
+            Cell(f"{needed:,.1f} MB/s"),
+            Cell(""),
+            Cell(""),
+            Cell(f"against {archiving.megabytes_per_second.value:,.1f} MB/s"),
+        )
+    ends = (seconds.value, seconds.low, seconds.high)
+    yield (
+        Cell(f"fits in {format_duration(load.window_seconds)}"),
+        *(Cell(NOT_MEASURED) if end is None else Cell("yes" if archiving.fits(end) else "no") for end in ends),
+        Cell(f"it takes {seconds.value / load.window_seconds:.0%} of the window"),
+    )
+    yield Cell(f"{load.unit}s at most"), *_counts(archiving.units_max), Cell("one platform, nothing to spare")
+    yield (
+        Cell("platforms needed"),
+        *_counts(archiving.platforms(seconds)),
+        Cell(f"{course.headroom_share:.0%} of the window kept free, each loaded by one client as measured"),
+    )
+    first, last = archiving.years[0], archiving.years[-1]
+    for name, kept, because in (
+        ("kept in a year", first.bytes_archived, f"{DAYS_PER_YEAR} days"),
+        (
+            f"kept after {course.years} years",
+            last.bytes_kept,
+            f"{course.growth_share:.0%} growth a year; nothing removed before",
+        ),
+    ):
+        yield Cell(name), Cell(format_bytes(kept)), Cell(""), Cell(""), Cell(because)
+
+
+def _single_rows(single: Retrieval) -> Iterator[_Row]:
+    p99 = "" if single.p99_ms is None else f"; p99 {single.p99_ms:,.1f} ms"
+    count = single.parts[0][1].objects_per_session
+    place = "in a session of its own" if count == 1 else f"one of {count} in a session"
+    mean = "mean session time" if count == 1 else "mean session time over its objects"
+    yield (
+        Cell(f"{single.what}{_size_of(single)}, {place}"),
+        *_milliseconds(single.milliseconds_per_object),
+        Cell(f"{mean}{p99}; {_basis_of(single)}"),
+    )
+
+
+def _retrieval_rows(retrieval: Retrieval) -> Iterator[_Row]:
+    if retrieval.objects == 1:
+        yield from _single_rows(retrieval)
+    else:
+        count = retrieval.parts[0][1].objects_per_session
+        name = Cell(f"{retrieval.what}: {retrieval.objects:,} objects{_size_of(retrieval)}, {count} in a session")
+        yield name, *_times(retrieval.seconds_alone), Cell(_basis_of(retrieval))
+    if retrieval.parallel > 1:
+        rate = retrieval.overlapping
+        because = (
+            "no overlap assumed: none was measured for this column and size" if rate is None else basis_sentence(rate)
+        )
+        yield Cell(f"{retrieval.parallel} of them at once"), *_times(retrieval.seconds), Cell(because)
+    if retrieval.is_stream:
+        mean, p99 = retrieval.first_byte_ms, retrieval.first_byte_p99_ms
+        because = "not in this source" if mean is None else "mean: opening the session, then the first byte"
+        if p99 is not None:
+            because += f"; p99 {p99:,.1f} ms after the request"
+        found = Range(mean) if mean is not None else None
+        yield Cell("time to first byte"), *_milliseconds(found), Cell(because)
+
+
+def _size_of(retrieval: Retrieval) -> str:
+    return f" of {format_size(retrieval.parts[0][1].object_bytes)}" if len(retrieval.parts) == 1 else ""
+
+
+def _basis_of(retrieval: Retrieval) -> str:
+    parts = retrieval.parts
+    return basis_sentence(parts[0][1]) if len(parts) == 1 else f"the mean over {len(parts)} sizes"
+
+
+def _price(price: float | None) -> Cell:
+    """In hundredths, and small ones to four digits."""
+    if price is None or price >= 1 or not price:
+        return number(price, 2)
+    return Cell(f"{price:.4g}", price)
+
+
+def _times(seconds: Range) -> tuple[Cell, Cell, Cell]:
+    value, low, high = map(_time, _ends(seconds))
+    return value, low, high
+
+
+def _time(seconds: float | None) -> Cell:
+    """In milliseconds below a second, with decimals below two minutes."""
+    if seconds is None:
+        return Cell(NOT_MEASURED)
+    if seconds < 1:
+        return Cell(f"{seconds * 1000:,.1f} ms")
+    return Cell(f"{seconds:,.1f} s" if seconds < 120 else format_duration(seconds))
+
+
+def _milliseconds(found: Range | None) -> tuple[Cell, ...]:
+    ends = (None, None, None) if found is None else _ends(found)
+    return tuple(Cell(NOT_MEASURED if end is None else f"{end:,.1f} ms") for end in ends)
+
+
+def _counts(found: Range) -> tuple[Cell, ...]:
+    return tuple(Cell(NOT_MEASURED if end is None else f"{end:,.0f}") for end in _ends(found))
+
+
+def _ends(found: Range) -> tuple[float, float | None, float | None]:
+    return found.value, found.low, found.high

@@ -1,0 +1,179 @@
+"""What a plan costs: priced parts of a platform, or a cloud's prices, over the years of retention.
+
+One idea: nothing is priced that the file does not price. Parts are of one platform and are multiplied by the platforms
+needed; every line of the bill can be disclosed: item, quantity, list price, support, amount.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from archiver.errors import UsageError
+
+RequestKind = Literal["put", "get", "head"]
+MONTHS_PER_YEAR = 12
+_NO_SUPPORT_PRICE = "support after {years:g} years has no price in the file"
+
+
+class PricedPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """One line of a platform's price list."""
+
+    item: str
+    quantity: float
+    list_price: float  # of one
+    support_years: float = 0.0  # that are in the list price
+    support_price_per_year: float | None = None  # of one, after that
+
+
+class CloudPrices(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Prices of a service; GB are 10^9 bytes."""
+
+    per_gb_month: float
+    egress_per_gb: float = 0.0
+    per_1000_requests: dict[RequestKind, float] = {}
+
+
+class PriceList(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A price file: parts, a cloud, or both."""
+
+    currency: str
+    part: tuple[PricedPart, ...] = ()
+    cloud: CloudPrices | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is to be paid for over the years of retention."""
+
+    years: int
+    platforms: float = 1
+    gb_months: float = 0.0
+    requests: Mapping[RequestKind, float] | None = None  # all years'
+    egress_gb: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BillLine:
+    item: str
+    quantity: float
+    price: float  # of one; list price, or per the unit that the item names
+    amount: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """All lines of what a demand costs, and their sum."""
+
+    currency: str
+    lines: tuple[BillLine, ...]
+
+    @property
+    def total(self) -> float:
+        return sum(line.amount for line in self.lines)
+
+    def per(self, count: float) -> float | None:
+        """The price of one of ``count``; None for none."""
+        return self.total / count if count else None
+
+
+def read_prices(path: Path) -> PriceList:
+    """The prices in a TOML file. Raises UsageError naming the file, the key and the remedy."""
+    try:
+        document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        prices = msgspec.convert(document, PriceList)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: not TOML: {error}") from error
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {_key_and_reason(str(error))}") from error
+    if not prices.currency.strip():
+        raise UsageError(f'{path}: currency: it is empty; name one, such as currency = "EUR"')
+    if not prices.part and prices.cloud is None:
+        raise UsageError(f"{path}: nothing is priced; add a [[part]] with item, quantity and list_price, or [cloud]")
+    for key, number, minimum in _numbers(prices):
+        if not math.isfinite(number) or number < 0 or (number == 0 and minimum):
+            wanted = "a number above 0" if minimum else "a number from 0 on"
+            raise UsageError(f"{path}: {key}: {number:g} is no price or quantity; write {wanted}")
+    for index, part in enumerate(prices.part, 1):
+        if not part.item.strip():
+            raise UsageError(f"{path}: part {index}: item: it is empty; say what is priced")
+    return prices
+
+
+def bill(prices: PriceList, demand: Demand) -> Bill:
+    """What a demand costs by these prices."""
+    lines: list[BillLine] = []
+    for part in prices.part:
+        lines += _part_lines(part, demand)
+    if prices.cloud is not None:
+        lines += _cloud_lines(prices.cloud, demand)
+    return Bill(prices.currency, tuple(lines))
+
+
+def _part_lines(part: PricedPart, demand: Demand) -> Iterator[BillLine]:
+    quantity = part.quantity * demand.platforms
+    unpaid_years = max(0.0, demand.years - part.support_years)
+    price = part.support_price_per_year
+    note = f"with {part.support_years:g} years of support" if part.support_years else ""
+    if unpaid_years and price is None:
+        note = _NO_SUPPORT_PRICE.format(years=part.support_years)
+    yield BillLine(part.item, quantity, part.list_price, quantity * part.list_price, note)
+    if unpaid_years and price is not None:
+        years = quantity * unpaid_years
+        yield BillLine(f"{part.item}: year of support", years, price, years * price)
+
+
+def _cloud_lines(cloud: CloudPrices, demand: Demand) -> Iterator[BillLine]:
+    yield _cloud_line("GB kept for a month", demand.gb_months, cloud.per_gb_month)
+    for kind, count in (demand.requests or {}).items():
+        price = cloud.per_1000_requests.get(kind)
+        note = "" if price is not None else "no price in the file"
+        yield _cloud_line(f"1,000 {kind.upper()} requests", count / 1000, price or 0.0, note)
+    if demand.egress_gb:
+        yield _cloud_line("GB sent out", demand.egress_gb, cloud.egress_per_gb)
+
+
+def _cloud_line(item: str, quantity: float, price: float, note: str = "") -> BillLine:
+    return BillLine(item, quantity, price, quantity * price, note)
+
+
+def _numbers(prices: PriceList) -> Iterator[tuple[str, float, bool]]:
+    """(key, number, whether it must be above 0) of all that is written."""
+    for index, part in enumerate(prices.part, 1):
+        key = f"part {index} ({part.item})"
+        yield f"{key}: quantity", part.quantity, True
+        yield f"{key}: list_price", part.list_price, False
+        yield f"{key}: support_years", part.support_years, False
+        if part.support_price_per_year is not None:
+            yield f"{key}: support_price_per_year", part.support_price_per_year, False
+    if prices.cloud is not None:
+        yield "cloud: per_gb_month", prices.cloud.per_gb_month, False
+        yield "cloud: egress_per_gb", prices.cloud.egress_per_gb, False
+        for kind, price in prices.cloud.per_1000_requests.items():
+            yield f"cloud: per_1000_requests.{kind}", price, False
+
+
+def _key_and_reason(message: str) -> str:
+    """``part[0].quantity: Expected `float`, got `str``` of msgspec's message, which has the key last."""
+    found = re.fullmatch(r"(.*?)(?: - at (?:`key` in )?`\$\.?(.*)`)?", message, re.DOTALL)
+    assert found
+    reason, key = found[1], found[2]
+    unknown = re.search(r"unknown field `(.*)`", reason)
+    if unknown:
+        reason = f"unknown key {unknown[1]!r}"
+    missing = re.search(r"missing required field `(.*)`", reason)
+    if missing:
+        reason = f"{missing[1]} is missing"
+    if "enum value" in reason:
+        reason += "; requests are put, get or head"
+    return f"{key}: {reason}" if key else reason

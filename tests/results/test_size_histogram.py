@@ -1,0 +1,68 @@
+"""The sizes of a load, read from a file, and every way to write them wrongly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from archiver.errors import UsageError
+from results.size_histogram import read_size_histogram
+
+
+def histogram_of(folder: Path, text: str, name: str = "sizes.csv") -> list[tuple[int, float]]:
+    path = folder / name
+    path.write_text(text)
+    return read_size_histogram(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sizes.csv", "size,share\n1MiB,30%\n8KiB,70%\n"),
+        ("sizes.csv", "\ufeffsize, share\r\n\r\n8KiB, 0.7\r\n1048576, 0.3\r\n"),
+        ("sizes.toml", '[[size]]\nsize = "8KiB"\nshare = 0.7\n[[size]]\nsize = 1048576\nshare = "30%"\n'),
+    ],
+)
+def test_sizes_come_smallest_first_with_their_shares(name: str, text: str, tmp_path: Path) -> None:
+    assert histogram_of(tmp_path, text, name) == [(8192, pytest.approx(0.7)), (1 << 20, pytest.approx(0.3))]
+
+
+def test_rounded_shares_are_made_to_sum_to_one(tmp_path: Path) -> None:
+    found = histogram_of(tmp_path, "size,share\n8KiB,33.3%\n16KiB,33.3%\n32KiB,33.3%\n")
+    assert sum(share for _, share in found) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.csv", "", "first line is not size,share"),
+        ("a.csv", "8KiB,1\n", "first line is not size,share"),
+        ("a.csv", "size,share\n", "no sizes"),
+        ("a.csv", "size,share\n8KiB,0.5\n", "the shares sum to 0.5, not to 1"),
+        ("a.csv", "size,share\n8KiB,70\n16KiB,30\n", "line 2: a share of 70 is not possible"),
+        ("a.csv", "size,share\n8KiB,-1\n", "line 2: a share of -1 is not possible"),
+        ("a.csv", "size,share\n8KiB,nan\n", "line 2: a share of nan is not possible"),
+        ("a.csv", "size,share\n8KiB,half\n", "line 2: 'half' is no share"),
+        ("a.csv", "size,share\n8 parsecs,1\n", "line 2: '8 parsecs': unknown size unit"),
+        ("a.csv", "size,share\n0,1\n", "line 2: an object of 0 bytes"),
+        ("a.csv", "size,share\n8KiB,0.5\n8192,0.5\n", "line 3: size 8192 stands there twice"),
+        ("a.csv", "size,share\n8KiB;1\n", "line 2: 1 fields"),
+        ("a.toml", "[[size]", "not TOML"),
+        ("a.toml", "size = 3", "it holds tables [[size]] and nothing else"),
+        ("a.toml", 'color = "blue"', "it holds tables [[size]] and nothing else"),
+        ("a.toml", '[[size]]\nsize = "8KiB"', "[[size]] 1: it takes size and share"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(name: str, text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        histogram_of(tmp_path, text, name)
+    assert str(tmp_path / name) in str(refused.value)
+    assert words in str(refused.value)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "sizes.csv"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_size_histogram(path)
