@@ -5,8 +5,9 @@ VENV := .venv
 DEMO_VENV := .venv-demo
 DEMO_HOME := build/demo
 BIN := $(VENV)/bin
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo test test-platforms test-long platforms check format bench clean
+.PHONY: help demo test test-platforms test-browser test-long platforms browser check format bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -17,16 +18,22 @@ demo: $(DEMO_VENV)/installed ## measure the quick DR550 matrix on the embedded s
 	ARCHIVER_HOME=$(abspath $(DEMO_HOME)) VENV_BIN=$(abspath $(DEMO_VENV)/bin) sh demo.sh
 
 test: $(VENV)/installed ## run the tests (minutes)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long and not platforms"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long and not platforms and not browser"
 
 test-platforms: $(VENV)/installed ## run the tests against MinIO and versitygw
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m platforms
+
+test-browser: $(VENV)/installed ## look at the reports in Chromium
+	$(BIN)/python -m pytest -q -m browser
 
 test-long: $(VENV)/installed ## run the tests that take longer
 	$(BIN)/python -m pytest -q -m long
 
 platforms: $(VENV)/installed ## build MinIO and versitygw into the cache folder (minutes, once; needs Go)
 	$(BIN)/archiver platform install
+
+browser: ## install Chromium from the system's packages, where it is missing (once; needs apt-get)
+	@command -v chromium || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends chromium; }
 
 check: $(VENV)/installed ## format, lint, types
 	$(BIN)/ruff format --check .

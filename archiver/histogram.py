@@ -7,6 +7,8 @@ and the counts can be handed to the HdrHistogram library unchanged for its log f
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,6 +51,26 @@ def index_of(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
     bucket = np.maximum(bits - (_HALF_MAGNITUDE + 1), 0)
     sub_bucket = values_ns >> bucket
     return ((bucket + 1) << _HALF_MAGNITUDE) + (sub_bucket - _HALF)
+
+
+def percentiles(parts: Sequence[HistogramPart], percents: Sequence[float]) -> list[float]:
+    """The same milliseconds as those of the parts' merged ``Histogram``, but in a hundredth of its time, for who looks
+    often: HdrHistogram walks all its counts. ``parts`` must have a value."""
+    indices = np.concatenate([part.indices for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    order = np.argsort(indices)
+    reached = np.cumsum(counts[order])
+    wanted = [max(1, math.floor(percent / 100 * int(reached[-1]) + 0.5)) for percent in percents]
+    longest_ns = max(part.max_ns for part in parts)
+    found = indices[order][np.searchsorted(reached, wanted)]
+    return [min(_highest_value(index), longest_ns) / 1e6 for index in found.tolist()]
+
+
+def _highest_value(index: int) -> int:
+    """The highest of the values that share an index; the reverse of ``index_of``."""
+    bucket = max(0, (index >> _HALF_MAGNITUDE) - 1)
+    sub_bucket = index - (bucket << _HALF_MAGNITUDE)
+    return ((sub_bucket + 1) << bucket) - 1
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -52,9 +53,9 @@ class ResourceSampler:
         """Take one sample now, of every source that answered when it was last asked and answers soon."""
         self._take(EDGE_SECONDS_MAX)
 
-    def timelines(self) -> dict[str, Timeline]:
-        """Everything seen so far, by source."""
-        return {each.source.name: Timeline(each.samples()) for each in self._watched}
+    def timelines(self, since_ns: int = 0) -> dict[str, Timeline]:
+        """Everything seen since an instant of the run's clock, by source."""
+        return {each.source.name: Timeline(each.samples(since_ns)) for each in self._watched}
 
     def take_unstored(self) -> list[SampleRow]:
         """Samples not handed out before, for the database."""
@@ -113,9 +114,9 @@ class _Watched:
             self._changed.notify_all()
         self.thread.join(EDGE_SECONDS_MAX)
 
-    def samples(self) -> list[SampleRow]:
+    def samples(self, since_ns: int) -> list[SampleRow]:
         with self._changed:
-            return list(self._samples)
+            return self._samples[bisect_left(self._samples, since_ns, key=lambda sample: sample.monotonic_ns) :]
 
     def take_unstored(self) -> list[SampleRow]:
         with self._changed:

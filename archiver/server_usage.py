@@ -86,6 +86,14 @@ def server_usage(
     )
 
 
+def usage_throughout(timelines: Mapping[str, Timeline], view: ServerView) -> ServerUsage | None:
+    """What was used in the time that these timelines have in common; None where there is none."""
+    reaching = {name: timeline for name, timeline in timelines.items() if len(timeline)}
+    from_ns = max((timeline.begin_ns for timeline in reaching.values()), default=0)
+    to_ns = min((timeline.end_ns for timeline in reaching.values()), default=0)
+    return server_usage(reaching, view, Work(0, 0, 0), from_ns, to_ns) if from_ns < to_ns else None
+
+
 def read_bytes(timelines: Mapping[str, Timeline], view: ServerView, from_ns: int, to_ns: int) -> int | None:
     """Bytes that the devices under the store's data read; None where they are not known or were not watched."""
     if not view.disk_roles:

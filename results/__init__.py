@@ -8,7 +8,8 @@ from results.contract import Criterion, result_document, result_from_document, r
 from results.model import ClientUsage, FirstError, Latency, Result, ServerUsage
 from results.published import dr550
 from results.session_time import SessionTimeFit, fit_session_time
-from results.tables import Table, build_tables
+from results.table import Table
+from results.tables import build_tables
 from results.text import render_csv, render_markdown, render_text
 
 __all__ = [

@@ -31,6 +31,12 @@ RUN_FACTS = ("run", "scenario", "backend", "platform", "hosts")
 
 _Value = TypeVar("_Value", Latency, ServerUsage, ClientUsage, FirstError, Result, DiskUsage, LinkUsage, Utilisation)
 
+# The fields of each value, and whether a document must have them: looked up for every value of every result.
+_KNOWN: Mapping[type, Mapping[str, bool]] = {
+    kind: {each.name: each.default is MISSING and each.default_factory is MISSING for each in fields(kind)}
+    for kind in (Latency, ServerUsage, ClientUsage, FirstError, Result, DiskUsage, LinkUsage, Utilisation)
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
@@ -134,12 +140,8 @@ def _values(kind: type[_Value], document: Mapping[str, Any], name: str) -> tuple
 def _value(kind: type[_Value], document: Mapping[str, Any] | None) -> _Value | None:
     if document is None:
         return None
-    known = {field.name: field for field in fields(kind)}
-    missing = [
-        name
-        for name, field in known.items()
-        if name not in document and field.default is MISSING and field.default_factory is MISSING
-    ]
+    known = _KNOWN[kind]
+    missing = [name for name, required in known.items() if required and name not in document]
     if missing:
         raise ResultsError(f"{kind.__name__}: {', '.join(missing)} missing; the document is damaged or not Archiver's")
     return kind(**{name: value for name, value in document.items() if name in known})

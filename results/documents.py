@@ -1,4 +1,5 @@
-"""A folder of documents of one run: report.md, results.json, tables/*.csv, figures/*.svg and *.png.
+"""A folder of documents of one run: report.md, results.json, tables/*.csv, figures/*.svg and *.png; or one file,
+report.html.
 
 One idea: everything follows from the run's database, so a folder can be made again at any time and comes out the same,
 byte for byte. Nothing in it says when it was written or on which machine.
@@ -13,14 +14,19 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from archiver.errors import ResultsError
+from results.audits import audits_table
 from results.contract import json_text, result_from_document
-from results.figures import Caption, build_figures, png_bytes, svg_bytes
-from results.resource_figures import RESOURCE_FIGURES, build_resource_figures
-from results.tables import SERVER_RESOURCES, Table, build_tables
+from results.database import RunDatabase
+from results.figures import Caption, png_bytes, svg_bytes
+from results.model import Result
+from results.report import ROWS_SHOWN_MAX, belongs, build_report, draw_figures
+from results.report_page import report_page
+from results.table import Table
+from results.tables import SERVER_RESOURCES, build_tables
 from results.text import escape_markdown, render_csv, render_markdown
 from results.watched import NOTHING_WATCHED, Watched
 
-ROWS_SHOWN_MAX = 100  # of the server's resources phase by phase: more are for programs, and the report links them
+PAGE_NAME = "report.html"
 
 
 def write_documents(
@@ -31,6 +37,8 @@ def write_documents(
     doubts: Sequence[str] = (),
     shares_machine: bool = False,
     watched: Watched = NOTHING_WATCHED,
+    audits: Sequence[Mapping[str, Any]] = (),
+    checks: Sequence[Table] = (),
 ) -> list[Path]:
     """Write every document of a run into ``folder``, made if need be, and return their paths, report.md
     first.
@@ -38,23 +46,55 @@ def write_documents(
     ``document`` is the run document of ``results.contract`` and becomes results.json. ``facts`` (label ->
     text) open the report in their order; ``doubts`` are sentences on what looks unstable and what to try;
     ``shares_machine`` says that client and server ran on one host; ``watched`` is what was seen of the server
-    meanwhile. Files of the same names are replaced, others left alone. Raises ResultsError if there are no
-    results, or if the folder cannot be written.
+    meanwhile; ``audits`` are what audits of the run found since; ``checks`` the tables of its conformance checks. Files
+    of the same names are replaced, others left alone. Raises ResultsError if the folder cannot be written.
     """
     results = [result_from_document(entry) for entry in document["results"]]
-    tables = build_tables(results, watched)
+    tables = _tables(results, watched, audits, checks)
     caption = Caption(document["run"], document["platform"]["name"], shares_machine)
-    figures = build_figures(results, caption) | build_resource_figures(watched, caption)
+    figures = draw_figures(results, watched, caption)
     title = f"# {document['scenario']} on {document['platform']['name']}: run {document['run']}"
     files = {
         "report.md": report_markdown(title, facts, doubts, tables, figures).encode(),
         "results.json": json_text(document).encode(),
     }
-    files |= {f"tables/{table.name}.csv": render_csv(table).encode() for table in tables}
+    files |= _csv_files(tables)
     for name, figure in figures.items():
         files[f"figures/{name}.svg"] = svg_bytes(figure)
         files[f"figures/{name}.png"] = png_bytes(figure)
     return [_write(folder / name, content) for name, content in files.items()]
+
+
+def write_page(
+    folder: Path, database: RunDatabase, *, facts: Mapping[str, str], doubts: Sequence[str], watched: Watched
+) -> list[Path]:
+    """Write report.html, the whole report of a run in one file, and return its path. The arguments are those of
+    ``write_documents``. Raises ResultsError if the folder cannot be written.
+    """
+    page = report_page(build_report(database, facts=facts, doubts=doubts, watched=watched))
+    return [_write(folder / PAGE_NAME, page.encode())]
+
+
+def write_csv(
+    folder: Path,
+    document: Mapping[str, Any],
+    watched: Watched = NOTHING_WATCHED,
+    audits: Sequence[Mapping[str, Any]] = (),
+    checks: Sequence[Table] = (),
+) -> list[Path]:
+    """Write tables/*.csv and return their paths. The arguments are those of ``write_documents``. Raises ResultsError if
+    the folder cannot be written, or if there is nothing to tabulate.
+    """
+    results = [result_from_document(entry) for entry in document["results"]]
+    files = _csv_files(_tables(results, watched, audits, checks))
+    if not files:
+        raise ResultsError(f"run {document['run']} holds no results: no phase finished, so there are no tables")
+    return [_write(folder / name, content) for name, content in files.items()]
+
+
+def write_json(folder: Path, document: Mapping[str, Any]) -> list[Path]:
+    """Write results.json and return its path. Raises ResultsError if the folder cannot be written."""
+    return [_write(folder / "results.json", json_text(document).encode())]
 
 
 def report_markdown(
@@ -72,10 +112,12 @@ def report_markdown(
     if doubts:
         parts += ["## Doubts", "\n".join(f"- {escape_markdown(doubt)}" for doubt in doubts)]
     parts.append("## Results")
+    if not tables:
+        parts.append("No phase finished, so there is nothing to show.")
     shown: set[str] = set()
     for table in tables:
         for name, figure in figures.items():
-            if name not in shown and _belongs(name, table):
+            if name not in shown and belongs(name, table.name):
                 shown.add(name)
                 parts.append(f"[![{figure.get_suptitle()}](figures/{name}.svg)](figures/{name}.png)")
         if table.name == SERVER_RESOURCES and len(table.rows) > ROWS_SHOWN_MAX:
@@ -86,10 +128,16 @@ def report_markdown(
     return "\n\n".join(parts) + "\n"
 
 
-def _belongs(figure: str, table: Table) -> bool:
-    if figure in RESOURCE_FIGURES:
-        return table.name == "resource-usage"
-    return figure.endswith(table.name) or ("parallel" in figure and table.name.startswith("parallel"))
+def _tables(
+    results: Sequence[Result], watched: Watched, audits: Sequence[Mapping[str, Any]], checks: Sequence[Table]
+) -> list[Table]:
+    """Every table of a run: measured, audited, checked."""
+    measured = build_tables(results, watched) if results else []
+    return [*measured, *([audits_table(audits)] if audits else []), *checks]
+
+
+def _csv_files(tables: Sequence[Table]) -> dict[str, bytes]:
+    return {f"tables/{table.name}.csv": render_csv(table).encode() for table in tables}
 
 
 def _write(path: Path, content: bytes) -> Path:

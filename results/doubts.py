@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from archiver.sizes import format_bytes, format_instant, format_size
+from archiver.sizes import format_bytes, format_duration, format_instant, format_size
 from results.database import RunDatabase
 from results.matrix import parallel_cells
 from results.model import Result
@@ -39,6 +40,13 @@ def doubts(database: RunDatabase) -> list[str]:
     if len(results) + len(database.results(drift_checks=True)) < run["phases_planned"]:
         done = len(results) + len(database.results(drift_checks=True))
         found.append(f"the run ended early: {done} of {run['phases_planned']} phases finished")
+    found += [
+        f"{went_on}; what changed meanwhile is between the cells before and after" for went_on in resumed(database)
+    ]
+    if run["objects_from"] is not None:
+        found.append(
+            f"what was retrieved is not the run's own ({origin(run)}); compare it with what was retrieved at that age"
+        )
     failed = [r for r in results if r.errors]
     if failed:
         found.append(
@@ -97,6 +105,30 @@ def doubts(database: RunDatabase) -> list[str]:
         for drift in drifts(database)
         if abs(drift.percent) > DRIFT_PERCENT
     ]
+
+
+def resumed(database: RunDatabase) -> list[str]:
+    """When the run went on after it had broken off, a sentence without its full stop for each time."""
+    return [
+        f"resumed at {format_instant(each.at)} after phase {each.after_position}" for each in database.resumptions()
+    ]
+
+
+def ages(run: dict[str, Any]) -> dict[str, float]:
+    """How old the objects of an earlier run were when this one began to read them."""
+    earlier = run["objects_from"]
+    return {
+        "age_seconds_min": run["started_at"] - earlier["archived_to"],
+        "age_seconds_max": run["started_at"] - earlier["archived_from"],
+    }
+
+
+def origin(run: dict[str, Any]) -> str:
+    """Which objects were read, where they are another run's."""
+    youngest, oldest = (format_duration(seconds) for seconds in ages(run).values())
+    before = f"{youngest} before" if youngest == oldest else f"{youngest} to {oldest} before"
+    earlier = run["objects_from"]
+    return f"{earlier['objects']:,} of run {earlier['run']}, archived {before}"
 
 
 def _from_memory(results: Sequence[Result]) -> list[str]:

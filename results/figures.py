@@ -48,6 +48,7 @@ STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.6,
     "svg.fonttype": "none",  # text stays text: it can be searched, copied and read aloud
     "svg.hashsalt": "archiver",
+    "text.parse_math": False,  # a platform's name may hold dollars
 }
 _NAMES: dict[tuple[str, Quantity], str] = {
     ("archive", "objects_per_second"): "figure-1-archive-objects-per-second",

@@ -107,6 +107,11 @@ class Timeline:
         self._at.append(sample.monotonic_ns)
 
     @property
+    def begin_ns(self) -> int:
+        """The first sample's instant."""
+        return self._at[0]
+
+    @property
     def end_ns(self) -> int:
         """The last sample's instant."""
         return self._at[-1]
@@ -172,11 +177,10 @@ class Timeline:
         """Values per item from sample to sample: rates per second of a counter, a gauge as it was at each sample."""
         if QUANTITIES[quantity].counter:
             return self._steps(quantity, from_ns, to_ns)
-        before = max(0, bisect_right(self._at, from_ns) - 1)
+        here = slice(max(0, bisect_right(self._at, from_ns) - 1), bisect_right(self._at, to_ns))
         return [
             Step(max(at, from_ns), max(at, from_ns), dict(sample.reading.get(quantity, {})))
-            for at, sample in zip(self._at[before:], self._samples[before:], strict=True)
-            if at <= to_ns
+            for at, sample in zip(self._at[here], self._samples[here], strict=True)
         ]
 
     def _steps(self, quantity: str, from_ns: int, to_ns: int) -> list[Step]:
@@ -209,10 +213,8 @@ class Timeline:
 
     def _pairs(self, from_ns: int, to_ns: int) -> Iterator[tuple[SampleRow, SampleRow]]:
         """Neighbouring samples whose time between them touches this one."""
-        first = max(0, bisect_right(self._at, from_ns) - 1)
-        for a, b in zip(self._samples[first:], self._samples[first + 1 :], strict=False):
-            if a.monotonic_ns >= to_ns:
-                return
+        first, last = max(0, bisect_right(self._at, from_ns) - 1), bisect_left(self._at, to_ns)
+        for a, b in zip(self._samples[first:last], self._samples[first + 1 : last + 1], strict=False):
             if b.monotonic_ns > a.monotonic_ns:
                 yield a, b
 

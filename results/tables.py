@@ -1,20 +1,19 @@
 """The tables of a run: the paper's Figures 9, 10 and 5 with its values beside ours, and what explains them.
 
-One idea: a table is a plain value. Cells carry a text for people, the number behind it for programs and the
-notes that qualify it; letters for footnotes, alignment and file formats are the business of ``results.text``.
-Every table shows only what was measured, so that a quick run gives small tables and not empty ones.
+One idea: every table shows only what was measured, so that a quick run gives small tables and not empty ones.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from statistics import median
 
 from archiver.errors import ResultsError
 from archiver.sizes import format_size
+from results.lock_cost import life_cycle_table, lock_cost_table
 from results.matrix import (
     CellKey,
     MatrixCell,
@@ -30,10 +29,10 @@ from results.published import NAME, PublishedCell, dr550, megabytes_in_the_paper
 from results.requests import SHARE_IN_TIME
 from results.resources import QUANTITIES, Spread, Timeline
 from results.session_time import fit_session_time
+from results.table import NOT_MEASURED, Cell, Column, Table, interval, key_labels, label_columns, number
 from results.watched import NOTHING_WATCHED, Watched
 
 OPERATIONS = ("archive", "retrieve")
-NOT_MEASURED = "–"
 SERVER_RESOURCES = "server-resources"  # the name of the long one
 
 _SETUP_AT_ZERO = "set-up held at 0: the free fit was negative"
@@ -41,40 +40,6 @@ _TWO_POINTS = "two columns only: the line passes through both and leaves no resi
 _BUSY_ONLY = "busy time proves no saturation: a device that takes many requests at once is busy long before it is full"
 _OTHERS_SHOWN = 3  # resources beside the one nearest to full
 _BEARS_MAX = 100  # times the load; nobody should be told more of what was hardly used
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """``text`` for people, ``number`` for programs (None: only text), ``notes`` that qualify it."""
-
-    text: str
-    number: float | None = None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A heading: what, and in which unit. The leading ``label`` columns name the rows."""
-
-    name: str
-    unit: str = ""
-    label: bool = False
-    words: bool = False  # set flush left and wrapped where it is long
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    name: str  # of its file: archive-objects-per-second
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    caption: str = ""
-    across: str = ""  # what the headings of the number columns count: "objects per session"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Every note once, in the order in which a reader meets them."""
-        return tuple(dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes))
 
 
 def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) -> list[Table]:
@@ -90,6 +55,8 @@ def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) 
             tables.append(rate_table(results, operation, "megabytes_per_second"))
     tables += parallel_tables(results)
     tables += [
+        lock_cost_table(results),
+        life_cycle_table(results),
         session_time_table(results),
         latency_table(results),
         resource_table(results),
@@ -122,15 +89,16 @@ def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) ->
             if cell:
                 ours = cell.objects_per_second
                 ours = megabytes_in_the_papers_unit(ours, size) if of_paper else ours
-            measured.append(_number(ours, 2, _rate_notes(cell, warmth) if cell else ()))
+            shown = number(ours, 2, _rate_notes(cell, warmth) if cell else ())
+            measured.append(replace(shown, of=cell.key if cell else None))
             base = getattr(theirs, quantity) if theirs and cell else None
-            published.append(_number(base, 2, _published_notes(theirs, of_paper) if theirs and cell else ()))
-            ratio.append(_number(_ratio(ours, base), 2))
+            published.append(number(base, 2, _published_notes(theirs, of_paper) if theirs and cell else ()))
+            ratio.append(number(_ratio(ours, base), 2))
         label = Cell(format_size(size))
         rows.append((label, Cell("measured"), *measured))
         if any(cell.estimate.low is not None for cell in cells.values()):
             spreads = [cells.get(CellKey(operation, size, count, 1)) for count in columns(cells)]
-            rows.append((label, Cell("95% within"), *(_interval(cell) for cell in spreads)))
+            rows.append((label, Cell("95% within"), *(interval(cell) for cell in spreads)))
         rows += [
             (label, Cell("published"), *published),
             (label, Cell("ratio"), *ratio),
@@ -141,7 +109,7 @@ def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) ->
     return Table(
         name=f"{operation}-{quantity.replace('_', '-')}",
         title=f"{heading}, {warmth} data" if operation == "retrieve" else heading,
-        columns=(*_labels("object size", ""), *(Column(str(count)) for count in columns(cells))),
+        columns=(*label_columns("object size", ""), *(Column(str(count)) for count in columns(cells))),
         rows=tuple(rows),
         caption=f"One client{_repetitions(repeated)}. Published: {NAME}, Figure {10 if of_paper else 9};"
         f" ratio: measured / published.{unit_note}",
@@ -160,7 +128,8 @@ def session_time_table(results: Sequence[Result]) -> Table:
     """T = a + b n per operation and size, ours beside the fit of the paper's own row."""
     cells = matrix_cells(results)
     rows = []
-    for (operation, size), group in groupby(cells.values(), key=lambda cell: cell.key[:2]):
+    plain = [cell for cell in cells.values() if cell.key.operation in OPERATIONS]
+    for (operation, size), group in groupby(plain, key=lambda cell: cell.key[:2]):
         rates = {cell.key.objects_per_session: cell.objects_per_second for cell in group}
         labels = (Cell(operation), Cell(format_size(size)))
         rows.append((*labels, Cell("measured"), *_fit_cells(rates)))
@@ -171,7 +140,7 @@ def session_time_table(results: Sequence[Result]) -> Table:
         name="session-time",
         title="Session time: T = a + b x objects",
         columns=(
-            *_labels("operation", "object size", ""),
+            *label_columns("operation", "object size", ""),
             Column("set-up a", "ms"),
             Column("marginal b", "ms/object"),
             Column("half ceiling at a/b", "objects/session"),
@@ -192,12 +161,12 @@ def latency_table(results: Sequence[Result]) -> Table:
         for name, population in _POPULATIONS:
             latencies = [latency for result in cell.repetitions if (latency := population(result))]
             if latencies:
-                rows.append((*_key_labels(cell.key), Cell(name), *_latency_cells(latencies)))
+                rows.append((*key_labels(cell.key), Cell(name), *_latency_cells(latencies)))
     return Table(
         name="latency",
         title="Service times",
         columns=(
-            *_labels("operation", "object size", "objects/session", "clients", "of"),
+            *label_columns("operation", "object size", "objects/session", "clients", "of"),
             Column("count"),
             *(Column(name, "ms") for name in ("p50", "p90", "p99", "p99.9", "max")),
         ),
@@ -261,7 +230,7 @@ def per_object_table(results: Sequence[Result]) -> Table:
             title="Per object",
             columns=(*_GROUP_LABELS, *(column for column, _ in _PER_OBJECT)),
             rows=tuple(
-                (*labels, *(_number(value(chosen), _DECIMALS_PER_OBJECT) for _, value in _PER_OBJECT))
+                (*labels, *(number(value(chosen), _DECIMALS_PER_OBJECT) for _, value in _PER_OBJECT))
                 for labels, chosen in _groups(results)
             ),
             caption="During the measured time. Server CPU: of the store's processes, or of its host where only that was"
@@ -281,12 +250,12 @@ def server_resources_table(watched: Watched) -> Table:
             for quantity, item, spread in _spreads(timeline, *measured):
                 unit, factor = _unit_of(quantity)
                 labels = (Cell(phase.label), Cell(source), Cell(quantity), Cell(item), Cell(unit))
-                rows.append((_number(phase.position, 0), *labels, *(_number(value * factor, 3) for value in spread)))
+                rows.append((number(phase.position, 0), *labels, *(number(value * factor, 3) for value in spread)))
     return Table(
         name=SERVER_RESOURCES,
         title="Server resources, phase by phase",
         columns=(
-            *_labels("position", "phase", "source", "quantity", "item", "unit"),
+            *label_columns("position", "phase", "source", "quantity", "item", "unit"),
             *(Column(name) for name in Spread._fields),
         ),
         rows=tuple(rows),
@@ -302,7 +271,7 @@ def requests_table(watched: Watched) -> Table:
             name="requests",
             title="Requests: counted by the server, sent by the client",
             columns=(
-                *_labels("operation"),
+                *label_columns("operation"),
                 Column("counted"),
                 Column("sent"),
                 Column("difference"),
@@ -314,13 +283,13 @@ def requests_table(watched: Watched) -> Table:
             rows=tuple(
                 (
                     Cell(each.operation),
-                    _number(each.counted, 0),
-                    _number(each.sent, 0),
-                    _number(each.difference, 0),
+                    number(each.counted, 0),
+                    number(each.sent, 0),
+                    number(each.difference, 0),
                     Cell(NOT_MEASURED if each.difference is None else "differ" if each.difference else "agree"),
-                    _number(_times(each.first_byte_seconds_max, 1000), 0),
-                    _number(_times(each.server_first_byte_share, 100), 2),
-                    _number(_times(each.client_first_byte_share, 100), 2),
+                    number(_times(each.first_byte_seconds_max, 1000), 0),
+                    number(_times(each.server_first_byte_share, 100), 2),
+                    number(_times(each.client_first_byte_share, 100), 2),
                 )
                 for each in watched.requests
             ),
@@ -343,7 +312,7 @@ def error_table(results: Sequence[Result]) -> Table:
         name="errors",
         title="Errors: the first of each kind",
         columns=(
-            *_labels("operation", "reason"),
+            *label_columns("operation", "reason"),
             Column("count"),
             *(Column(name, words=True) for name in ("message", "request id", "object")),
         ),
@@ -351,7 +320,7 @@ def error_table(results: Sequence[Result]) -> Table:
             (
                 Cell(error.operation),
                 Cell(error.reason),
-                _number(counts[kind], 0),
+                number(counts[kind], 0),
                 *(Cell(text or NOT_MEASURED) for text in (error.message, error.request_id, error.object_name)),
             )
             for kind, error in first.items()
@@ -363,6 +332,7 @@ _POPULATIONS: tuple[tuple[str, Callable[[Result], Latency | None]], ...] = (
     ("object", lambda result: result.object_service_ms),
     ("session open", lambda result: result.session_open_ms),
     ("session close", lambda result: result.session_close_ms),
+    ("lock request", lambda result: result.lock_ms),
     ("transaction send", lambda result: result.transaction_send_ms),
     ("transaction commit", lambda result: result.transaction_commit_ms),
 )
@@ -377,26 +347,28 @@ def _parallel_table(cells: dict[CellKey, MatrixCell], operation: str, count: int
     rows: list[tuple[Cell, ...]] = []
     quoted = False
     for size in sizes(chosen):
-        row = [chosen.get(CellKey(operation, size, count, number)) for number in clients]
+        row = [chosen.get(CellKey(operation, size, count, many)) for many in clients]
         alone = chosen.get(CellKey(operation, size, count, 1))
         base = alone.objects_per_second if alone else None
         notes = [_rate_notes(cell, warmth) if cell else () for cell in row]
         rates = [cell.objects_per_second if cell else None for cell in row]
         megabytes = [cell.megabytes_per_second if cell else None for cell in row]
-        published = [dr550().improvement(operation, size, count, number) for number in clients]
+        published = [dr550().improvement(operation, size, count, many) for many in clients]
         label = Cell(format_size(size))
-        rows.append((label, Cell("objects/s"), *map(_number, rates, [2] * len(row), notes)))
-        rows.append((label, Cell("MB/s"), *(_number(value, 2) for value in megabytes)))
-        rows.append((label, Cell("× one client"), *(_number(_ratio(rate, base), 2) for rate in rates)))
+        shown = map(number, rates, [2] * len(row), notes)
+        keys = [cell.key if cell else None for cell in row]
+        rows.append((label, Cell("objects/s"), *(replace(each, of=key) for each, key in zip(shown, keys, strict=True))))
+        rows.append((label, Cell("MB/s"), *(number(value, 2) for value in megabytes)))
+        rows.append((label, Cell("× one client"), *(number(_ratio(rate, base), 2) for rate in rates)))
         if any(published):
             quoted = True
-            rows.append((label, Cell("× published"), *(_number(value, 2) for value in published)))
+            rows.append((label, Cell("× published"), *(number(value, 2) for value in published)))
     heading = f"Parallel clients, {operation}, {count} objects per session"
     repeated = max(len(cell.repetitions) for cell in chosen.values())
     return Table(
         name=f"parallel-{operation}" if series <= len(OPERATIONS) else f"parallel-{operation}-{count}",
         title=f"{heading}, {warmth} data" if operation == "retrieve" else heading,
-        columns=(*_labels("object size", ""), *(Column(str(number)) for number in clients)),
+        columns=(*label_columns("object size", ""), *(Column(str(many)) for many in clients)),
         rows=tuple(rows),
         caption=f"Each client has its own session{_repetitions(repeated)}. MB/s: 10^6 bytes per second."
         + (f" Published: {NAME}, Figure 5, quoted for the smallest and the largest size." if quoted else ""),
@@ -411,22 +383,22 @@ def _fit_cells(rates: dict[int, float]) -> tuple[Cell, ...]:
         return Cell(NOT_MEASURED, None, (str(error),)), *[Cell(NOT_MEASURED)] * 4
     meaningful = len(fit.residuals_percent) > 2
     return (
-        _number(fit.setup_ms, 2, (_SETUP_AT_ZERO,) if fit.setup_at_zero else ()),
-        _number(fit.marginal_ms, 3),
-        _number(fit.objects_for_half_the_ceiling_rate, 1),
-        _number(fit.ceiling_objects_per_second, 1),
-        _number(fit.worst_residual_percent if meaningful else None, 1, () if meaningful else (_TWO_POINTS,)),
+        number(fit.setup_ms, 2, (_SETUP_AT_ZERO,) if fit.setup_at_zero else ()),
+        number(fit.marginal_ms, 3),
+        number(fit.objects_for_half_the_ceiling_rate, 1),
+        number(fit.ceiling_objects_per_second, 1),
+        number(fit.worst_residual_percent if meaningful else None, 1, () if meaningful else (_TWO_POINTS,)),
     )
 
 
 def _latency_cells(latencies: Sequence[Latency]) -> tuple[Cell, ...]:
     return (
-        _number(sum(latency.count for latency in latencies), 0),
+        number(sum(latency.count for latency in latencies), 0),
         *(
-            _number(median(getattr(latency, name) for latency in latencies), 3)
+            number(median(getattr(latency, name) for latency in latencies), 3)
             for name in ("p50", "p90", "p99", "p99_9")
         ),
-        _number(max(latency.max for latency in latencies), 3),
+        number(max(latency.max for latency in latencies), 3),
     )
 
 
@@ -437,7 +409,7 @@ def _groups(results: Sequence[Result]) -> Iterator[tuple[tuple[Cell, ...], list[
     """Labels and results per operation, size and clients, all objects per session and repetitions together."""
     cells = sorted(_all_cells(results), key=_without_columns)
     for (operation, size, clients), group in groupby(cells, key=_without_columns):
-        labels = (Cell(operation), Cell(format_size(size)), _number(clients, 0))
+        labels = (Cell(operation), Cell(format_size(size)), number(clients, 0))
         yield labels, [result for cell in group for result in cell.repetitions]
 
 
@@ -457,11 +429,11 @@ def _resource_cells(results: Sequence[Result]) -> tuple[Cell, ...]:
         if result.client.cpu_microseconds_per_object is not None
     ]
     return (
-        *(_number(mean(of), 0) for _, of in _PERCENTAGES),
-        _number(megabytes(lambda server: server.disk_read_bytes), 1),
-        _number(megabytes(lambda server: server.disk_write_bytes), 1),
-        _number(mean(lambda server: server.network_megabytes_per_second), 2),
-        _number(_weighted_mean(spent), 1),
+        *(number(mean(of), 0) for _, of in _PERCENTAGES),
+        number(megabytes(lambda server: server.disk_read_bytes), 1),
+        number(megabytes(lambda server: server.disk_write_bytes), 1),
+        number(mean(lambda server: server.network_megabytes_per_second), 2),
+        number(_weighted_mean(spent), 1),
     )
 
 
@@ -492,7 +464,7 @@ def _limit_cells(results: Sequence[Result]) -> tuple[Cell, ...]:
     return (
         limited_by,
         Cell(f"{nearest.resource}: {nearest.by}", None, () if nearest.decisive else (_BUSY_ONLY,)),
-        _number(nearest.share * 100, 0),
+        number(nearest.share * 100, 0),
         Cell("; ".join(map(_bears, others[:_OTHERS_SHOWN])) or NOT_MEASURED),
         confidence,
     )
@@ -669,32 +641,6 @@ def _all_cells(results: Sequence[Result]) -> list[MatrixCell]:
 
 def _without_columns(cell: MatrixCell) -> tuple[str, int, int]:
     return cell.key.operation, cell.key.object_bytes, cell.key.clients
-
-
-def _labels(*names: str) -> tuple[Column, ...]:
-    return tuple(Column(name, label=True) for name in names)
-
-
-def _key_labels(key: CellKey) -> tuple[Cell, ...]:
-    return (
-        Cell(key.operation),
-        Cell(format_size(key.object_bytes)),
-        _number(key.objects_per_session, 0),
-        _number(key.clients, 0),
-    )
-
-
-def _number(value: float | None, decimals: int, notes: tuple[str, ...] = ()) -> Cell:
-    return Cell(NOT_MEASURED, None, notes) if value is None else Cell(f"{value:,.{decimals}f}", value, notes)
-
-
-def _interval(cell: MatrixCell | None) -> Cell:
-    """How far the 95% interval reaches from the median, the farther side, in percent."""
-    found = cell.estimate if cell else None
-    if found is None or found.low is None or found.high is None or not found.median:
-        return Cell(NOT_MEASURED)
-    reach = max(found.high / found.median - 1, 1 - found.low / found.median) * 100
-    return Cell(f"±{reach:,.0f}%", reach)
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, zip_longest
 
-from results.tables import Cell, Column, Table
+from results.table import Cell, Column, Table
 
 _LETTERS = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"  # Unicode has no superscript q
 _GAP = "  "

@@ -12,10 +12,17 @@ PLATFORM_VARIABLES = (
     "DSMI_DIR", "DSMI_CONFIG", "DSMI_LOG",
 )  # fmt: skip
 
+LONGEST_FIRST = {
+    name: place
+    for place, name in enumerate(
+        ("test_examples.py", "test_rounds.py", "test_benchmarks.py", "test_audit_cost.py", "test_store.py")
+    )
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The file that takes longest comes first, so that at the end no worker is left alone with it."""
-    items.sort(key=lambda item: item.path.name != "test_examples.py")
+    """The files that take longest come first, so that at the end no worker is left alone with one."""
+    items.sort(key=lambda item: LONGEST_FIRST.get(item.path.name, len(LONGEST_FIRST)))
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from archiver.cli import main
 from archiver.sizes import format_instant
 from archiver.watch.prometheus import builtin, read_by, read_names
 from scenarios.reader import read_scenario
+from tests.archiver.cli.test_lock_cost import TINY as TINY_LOCK_COST
 from tests.archiver.cli.test_run import TINY, archiver
 from tests.servers import real
 
@@ -32,17 +33,24 @@ CONTROL_RIGHTS = {
     "list_buckets": {"ListAllMyBuckets"},
     "create_bucket": {"CreateBucket", "PutBucketObjectLockConfiguration", "PutBucketVersioning"},
     "get_object_lock_configuration": {"GetBucketObjectLockConfiguration"},
+    "get_object": {"GetObject", "GetObjectVersion"},
+    "get_object_retention": {"GetObjectRetention"},
+    "get_object_legal_hold": {"GetObjectLegalHold"},
     "head_object": {"GetObject", "GetObjectVersion", "GetObjectRetention", "GetObjectLegalHold"},
     "list_object_versions": {"ListBucketVersions"},
     "delete_objects": {"DeleteObject", "DeleteObjectVersion", "BypassGovernanceRetention"},
     "put_object_legal_hold": {"PutObjectLegalHold"},
+    "list_multipart_uploads": {"ListBucketMultipartUploads"},
+    "abort_multipart_upload": {"AbortMultipartUpload"},
+    "put_object_lock_configuration": {"PutBucketObjectLockConfiguration"},
     "delete_bucket": {"DeleteBucket"},
 }
 # And each method of the data plane; HEAD is of the bucket, GET of its lock configuration, too.
 DATA_RIGHTS = {
     "PUT": {"PutObject", "PutObjectRetention", "PutObjectLegalHold"},
-    "GET": {"GetObject", "GetBucketObjectLockConfiguration"},
+    "GET": {"GetObject", "GetObjectRetention", "GetBucketObjectLockConfiguration"},
     "HEAD": {"ListBucket"},
+    "DELETE": {"DeleteObjectVersion"},
 }
 
 
@@ -84,7 +92,9 @@ def example(name: str) -> str:
     return found[1].strip()
 
 
-@pytest.mark.parametrize("name", ["README.md", "DESIGN.md", "CHANGELOG.md", "backends/README.md", PAGE])
+@pytest.mark.parametrize(
+    "name", ["README.md", "DESIGN.md", "CHANGELOG.md", "backends/README.md", "docs/planning.md", PAGE]
+)
 def test_links_and_named_files_exist(name: str) -> None:
     text = (ROOT / name).read_text()
     links = re.findall(r"\]\((?!https?:|#)([^)]+)\)", text)
@@ -206,30 +216,48 @@ def test_the_policies_of_the_page_allow_what_the_code_calls_and_nothing_else() -
     assert set(rights(statements()[1:])) == {"BypassGovernanceRetention", "PutObjectLegalHold"}
 
 
+def restricted(server: real.Server, *policies: list[dict[str, Any]]) -> dict[str, str]:
+    """The variables of a credential that these policies allow what it does."""
+    policy = {"Version": "2012-10-17", "Statement": [each for policy in policies for each in policy]}
+    given = real.client_of(server, "sts").assume_role(
+        RoleArn="arn:aws:iam::000000000000:role/ignored", RoleSessionName="page", Policy=json.dumps(policy)
+    )["Credentials"]
+    return {
+        "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": given["SessionToken"],
+    }
+
+
 @pytest.mark.platforms
 def test_the_policies_of_the_page_suffice_on_minio(tmp_path: Path) -> None:
     both = statements()
     with real.real_server("minio", tmp_path / "minio") as server:
-
-        def restricted(*policies: list[dict[str, Any]]) -> dict[str, str]:
-            policy = {"Version": "2012-10-17", "Statement": [each for policy in policies for each in policy]}
-            given = real.client_of(server, "sts").assume_role(
-                RoleArn="arn:aws:iam::000000000000:role/ignored", RoleSessionName="page", Policy=json.dumps(policy)
-            )["Credentials"]
-            return {
-                "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
-                "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
-                "AWS_SESSION_TOKEN": given["SessionToken"],
-            }
-
-        done = archiver("run", "dr550", *TINY, "--endpoint", server.endpoint, "--quiet", **restricted(both[0]))
+        done = archiver("run", "dr550", *TINY, "--endpoint", server.endpoint, "--quiet", **restricted(server, both[0]))
         assert done.returncode == 0, done.stderr
-        kept = archiver("cleanup", "latest", "--bypass-governance", **restricted(both[0]))
+        kept = archiver("cleanup", "latest", "--bypass-governance", **restricted(server, both[0]))
         assert kept.returncode == 1
         assert "locked until" in kept.stdout
-        removed = archiver("cleanup", "latest", "--bypass-governance", **restricted(*both))
+        removed = archiver("cleanup", "latest", "--bypass-governance", **restricted(server, *both))
         assert removed.returncode == 0, removed.stdout + removed.stderr
         assert "and its bucket" in removed.stdout
+
+
+@pytest.mark.platforms
+def test_the_rights_that_the_page_names_for_lock_cost_suffice_on_minio(tmp_path: Path) -> None:
+    run, apart = statements()
+    hold = [{**each, "Action": ["s3:PutObjectLegalHold"]} for each in apart]
+    options = (*TINY_LOCK_COST, "--max-retain", "25h", "--quiet")
+    with real.real_server("minio", tmp_path / "minio") as server:
+        done = archiver("run", "lock-cost", *options, "--endpoint", server.endpoint, **restricted(server, run, hold))
+        assert done.returncode == 0, done.stderr
+        without = archiver("run", "lock-cost", *options, "--endpoint", server.endpoint, **restricted(server, run))
+        assert without.returncode == 1
+        assert "AccessDenied" in without.stderr
+        for _ in range(2):
+            everything = restricted(server, run, apart)
+            removed = archiver("cleanup", "latest", "--bypass-governance", "--release-holds", **everything)
+            assert removed.returncode == 0, removed.stdout + removed.stderr
 
 
 def planned(seed: int, *, quick: bool = False) -> dict[str, int]:

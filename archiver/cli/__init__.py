@@ -13,7 +13,8 @@ import archiver
 from archiver.errors import ArchiverError
 
 COMMANDS = (
-    "bundle", "cleanup", "compare", "doctor", "platform", "report", "run", "scenarios", "serve", "tsm-library", "worm",
+    "audit", "bundle", "cleanup", "compare", "doctor", "ledger", "plan", "platform", "report", "resume", "run",
+    "scenarios", "serve", "tsm-library", "worm",
 )  # fmt: skip
 
 

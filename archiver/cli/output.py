@@ -12,7 +12,7 @@ from archiver.ledger import Ledger
 from archiver.sizes import format_bytes, format_duration, format_instant
 from results.contract import json_text, run_document
 from results.database import RunDatabase
-from results.doubts import doubts, drifts
+from results.doubts import ages, doubts, drifts, origin, resumed
 from results.requests import request_counts
 from results.tables import SERVER_RESOURCES, build_tables
 from results.text import render_text
@@ -40,6 +40,8 @@ def document(database: RunDatabase) -> dict[str, Any]:
         "order_seed": run["order_seed"],
         "drifts": [asdict(drift) for drift in drifts(database)],
         "doubts": doubts(database),
+        "resumptions": [asdict(each) for each in database.resumptions()],
+        "objects_from": run["objects_from"] and {**run["objects_from"], **ages(run)},
         "requests": [each.document() for each in request_counts(database, database.timelines())],
     }
     results = database.results()
@@ -56,7 +58,10 @@ def facts(database: RunDatabase) -> dict[str, str]:
     run = database.run()
     settings, host, platform = run["settings"], run["host"], run["platform"]
     lock = "none"
-    if settings["retention_mode"] == "CLASS":
+    earlier = run["objects_from"]
+    if earlier is not None:
+        lock = f"nothing was locked; the objects of run {earlier['run']} were, {settings['retention_mode']}"
+    elif settings["retention_mode"] == "CLASS":
         length = settings["retain_for_seconds"]
         lock = f"management class {settings['management_class']}, {format_duration(length)}"
     elif settings["retention_mode"] != "none":
@@ -65,7 +70,7 @@ def facts(database: RunDatabase) -> dict[str, str]:
             f"until {format_instant(until)}" if until else f"for {format_duration(settings['retain_for_seconds'])}"
         )
         lock = f"{settings['retention_mode']} {how_long}"
-    if settings["legal_hold"]:
+    if settings["legal_hold"] and earlier is None:
         lock += ", legal hold"
     if run["lock_verified"]:
         lock += f" (first lock read back: {run['lock_verified']})"
@@ -74,7 +79,8 @@ def facts(database: RunDatabase) -> dict[str, str]:
     return {
         "run": run["id"],
         "scenario": f"{run['scenario_title']}, order {run['sweep_order']} (seed {run['order_seed']})",
-        "started": format_instant(run["started_at"]),
+        "started": "; ".join([format_instant(run["started_at"]), *resumed(database)]),
+        **({"objects": origin(run)} if earlier is not None else {}),
         "platform": f"{platform['name']} through {run['backend']}"
         + (f", {', '.join(platform['endpoints'])}" if platform["endpoints"] else ""),
         "durability": platform["durability"],

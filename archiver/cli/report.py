@@ -1,39 +1,135 @@
-"""``archiver report``: write the tables and figures of a run into a folder."""
+"""``archiver report``: the report of a run as a page, as Markdown, as CSV or as JSON; and a page that lists runs."""
 
 from __future__ import annotations
 
+import gc
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
 from archiver.cli.output import document, facts
+from archiver.errors import ResultsError, UsageError
 from archiver.home import find_run
+from archiver.sizes import format_instant
+from results.contract import json_text
 from results.database import RunDatabase
-from results.documents import write_documents
+from results.doubts import doubts
 from results.watched import watched
+from results.worm import worm_document
+
+FORMATS = ("markdown", "html", "csv", "json")
+SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: whoever names one expects it to be written there
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", required=False)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    help="markdown: report.md, results.json, tables as CSV, figures as SVG and PNG. html: report.html, one file with "
+    "all of it. csv: the tables. json: the run's document, on standard output unless there is an --out.",
+)
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder  [default: report/ in the run's]")
-def report(run: str, out: Path | None) -> None:
-    """Write the report of RUN: report.md, results.json, tables as CSV, figures as SVG and PNG.
+@click.option(
+    "--index",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Instead of a report: DIR/index.html, a page that lists every run under DIR.",
+)
+def report(run: str | None, form: str, out: Path | None, index: Path | None) -> None:
+    """Write the report of RUN; the same database gives the same bytes.
 
     RUN is a run's id, its folder, its database, or `latest`.
 
     \b
     Example:
-        archiver report latest
+        archiver report latest --format html
     """
-    database = RunDatabase.open(find_run(run))
-    data = document(database)
+    if (run is None) == (index is None):
+        raise UsageError("name one run, as in `archiver report latest`, or a folder of runs with --index DIR")
+    if out is not None and out.suffix in SUFFIXES:
+        raise UsageError(f"{out}: --out names a folder, and report{out.suffix} goes into it; give {out.parent}")
+    if index is not None:
+        from results.run_index import write_index
+
+        path, runs = write_index(index, out)
+        click.echo(f"{path}: {runs} run{'s' if runs > 1 else ''}")
+        return
+    assert run is not None
+    with _opened(find_run(run)) as database:
+        _write(database, form, out)
+
+
+def _write(database: RunDatabase, form: str, out: Path | None) -> None:
+    if form == "json" and out is None:
+        click.echo(json_text(_document(database)), nl=False)
+        return
+    # These bring matplotlib: only where something is written.
+    from results.documents import write_csv, write_documents, write_json, write_page
+    from results.report import worm_tables
+
+    gc.disable()  # what is read is kept until it is written: looking for garbage took a third of the time
     folder = out if out is not None else database.path.parent / "report"
-    paths = write_documents(
-        folder,
-        data,
-        facts=facts(database),
-        doubts=data["doubts"],
-        shares_machine=data["shared_host"],
-        watched=watched(database),
-    )
-    click.echo(f"{paths[0]}: {len(paths)} files")
+    if form == "html":
+        found = doubts(database)
+        paths = write_page(folder, database, facts=_facts(database), doubts=found, watched=watched(database))
+    elif form == "json":
+        paths = write_json(folder, _document(database))
+    elif form == "csv":
+        audits = database.audits()
+        paths = write_csv(folder, _document(database), watched(database), audits, worm_tables(database))
+    else:
+        data = _document(database)
+        paths = write_documents(
+            folder,
+            data,
+            facts=_facts(database),
+            doubts=data["doubts"],
+            shares_machine=data["shared_host"],
+            watched=watched(database),
+            audits=database.audits(),
+            checks=worm_tables(database),
+        )
+    click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}")
+
+
+def _document(database: RunDatabase) -> dict[str, Any]:
+    """The run's document, with its conformance checks where it made any."""
+    data, checks = document(database), database.checks()
+    return data | worm_document(data["platform"], data["run"], checks, database.rounds()) if checks else data
+
+
+def _facts(database: RunDatabase) -> dict[str, str]:
+    """What opens a report; of a run that only tried checks there is less to say."""
+    run = database.run()
+    if run["scenario"] != "worm":
+        return facts(database)
+    return {
+        "run": run["id"],
+        "scenario": run["scenario_title"],
+        "started": format_instant(run["started_at"]),
+        "platform": f"{run['platform']['name']}, {', '.join(run['platform']['endpoints'])}",
+        "command": " ".join(run["command_line"]),
+    }
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[RunDatabase]:
+    """A run's database while it is read. Raises ResultsError for whatever is wrong with it, here or within."""
+    database = RunDatabase.open(path)
+    try:
+        yield database
+    except (sqlite3.Error, json.JSONDecodeError) as error:
+        raise ResultsError(
+            f"{database.path}: damaged, and cannot be read to its end ({error}); make the report from a copy of it"
+        ) from error
+    finally:
+        database.close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -16,15 +18,37 @@ from click.core import ParameterSource
 import backends
 from archiver.cli.compare import comparison_of
 from archiver.cli.compare import show as show_comparison
+from archiver.cli.metrics_page import metrics_page
 from archiver.cli.output import print_left_behind, print_run, run_json
 from archiver.cli.parameters import DURATION, INSTANT, LINK_SPEED, SIZE, tsm_options
 from archiver.cli.progress import Progress
+from archiver.earlier import EarlierObjects, find_earlier
 from archiver.errors import ResultsError, UsageError
-from archiver.home import ledger_path, runs_dir
+from archiver.execution import execute
+from archiver.holdings import Holding
+from archiver.home import find_run, ledger_path, runs_dir
 from archiver.ledger import Ledger
 from archiver.platforms import PLATFORMS, PlatformOptions, open_backend
-from archiver.retention import Guards, Retention, RetentionMode, RetentionWish, check, latest_date
-from archiver.run import Devices, RunOptions, RunOutcome, execute
+from archiver.removal import reaching
+from archiver.retention import (
+    BUCKET_DEFAULT_SECONDS,
+    Guards,
+    Lock,
+    Retention,
+    RetentionMode,
+    RetentionWish,
+    latest_date,
+)
+from archiver.run import (
+    Devices,
+    RunOptions,
+    RunOutcome,
+    check_locks,
+    check_offered,
+    has_lock,
+    has_operation,
+    retentions,
+)
 from archiver.sizes import format_bytes, format_duration, format_instant, parse_size
 from archiver.watch.choosing import KINDS, WatchOptions
 from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
@@ -60,6 +84,11 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
     help="Repetitions of every cell, interleaved; from 2 on with 95% intervals.",
 )
 @click.option("--allow-large-sessions", is_flag=True, help="Allow sessions of more than 500 objects.")
+@click.option(
+    "--objects-from",
+    metavar="RUN",
+    help="Archive nothing: carry out only the sweeps that retrieve, on what this run archived and left there.",
+)
 @click.option("--dry-run", is_flag=True, help="Print phases, objects, bytes and dates; touch nothing.")
 @click.option("--backend", default="s3", show_default=True, help="s3, minio, tsm, null, or an installed one.")
 @click.option(
@@ -167,6 +196,12 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
     type=click.Path(file_okay=False, path_type=Path),
     help="Write every operation to this folder, as Parquet, one file per worker and phase.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, 65_535),
+    metavar="PORT",
+    help="Serve the run's progress at http://127.0.0.1:PORT/metrics, for Prometheus.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
 @click.option("--quiet", is_flag=True, help="No progress and no tables.")
 def run(**given: Any) -> None:  # fmt: skip
@@ -192,41 +227,63 @@ def run(**given: Any) -> None:  # fmt: skip
         order_seed=seed,
         repetitions=given["repeat"],
         allow_large_sessions=given["allow_large_sessions"],
+        objects_from=given["objects_from"],
     )
-    _refuse_options_of_other_backends(given["backend"])
+    earlier = None
     chosen: Sequence[str | None] = given["platforms"] or (None,)
+    if given["objects_from"] is not None:
+        earlier = earlier_objects(Ledger(ledger_path()), given["objects_from"], scenario)
+        _refuse_what_would_be_ignored(given)
+        if not _given(("backend",)):
+            given["backend"] = earlier.place.backend
+        if not _given(("platforms", "endpoints", "tsm_server")):
+            chosen = (earlier.place.platform,)
+    _refuse_options_of_other_backends(given["backend"])
     platforms = len(chosen)
     if len(set(chosen)) < platforms:
         raise UsageError("--platform: the same one twice; repetitions are --repeat")
     if given["catalogue_dir"] and (given["endpoints"] or given["tsm_server"] or not {None, "embedded"} & set(chosen)):
         raise UsageError(_NO_CATALOGUE)
     modes = backends.load(given["backend"]).capabilities.retention_modes
-    options = _options(given)
-    retention = _expected_retention(options, RetentionMode(modes[0]) if modes else RetentionMode.NONE)
+    options = replace(run_options(given, ["archiver", *sys.argv[1:]]), objects_from=earlier)
     if given["dry_run"]:
-        check(retention, options.guards, scenario.archived_max()[1] * platforms, time.time())
+        if earlier is None:
+            retention = _expected_retention(options, modes)
+            check_offered(scenario, given["backend"], backends.load(given["backend"]).capabilities, retention)
+            locked_bytes = scenario.archived_max()[1] * platforms
+            check_locks(scenario, retention, options.guards, locked_bytes, time.time())
         _print_plan(scenario)
-        for line in _left_behind(scenario, retention, options.guards, platforms):
+        for line in left_behind(scenario, modes, options, platforms):
             click.echo(line)
         return
     if given["op_log"] is not None:
         _make_folder(given["op_log"])
     say = not given["quiet"]
     if say:
-        for line in _left_behind(scenario, retention, options.guards, platforms):
+        for line in left_behind(scenario, modes, options, platforms):
             click.echo(line, err=True)
-    given_platform = _platform_options(given)
+    given_platform = platform_options(given)
+    if earlier is not None and not _given(("platforms", "endpoints")):
+        given_platform = reaching(Holding((earlier.place,)), given_platform)
+    progress = Progress(scenario, platforms, enabled=say)
     with ExitStack() as stack:
+        if given["metrics_port"] is not None:  # before anything is touched: the port may be taken
+            stack.enter_context(metrics_page(progress.meter, given["metrics_port"]))
         opened = [stack.enter_context(open_backend(given["backend"], each, given_platform)) for each in chosen]
         if given["catalogue_dir"] and not any(hosted and hosted.platform == "embedded" for _, hosted in opened):
             raise UsageError(_NO_CATALOGUE)
-        progress = stack.enter_context(Progress(scenario, platforms, enabled=say))
+        stack.enter_context(progress)
         outcomes = execute(scenario, opened, options, Ledger(ledger_path()), progress)
+    conclude(outcomes, as_json=given["as_json"], say=say)
+
+
+def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool) -> NoReturn:
+    """Show what runs measured and how they ended, and exit accordingly."""
     databases = [RunDatabase.open(outcome.database) for outcome in outcomes]
     if len(databases) > 1:
-        if given["as_json"] or say:
-            _show_comparison(databases, outcomes, as_json=given["as_json"])
-    elif given["as_json"]:
+        if as_json or say:
+            _show_comparison(databases, outcomes, as_json=as_json)
+    elif as_json:
         click.echo(run_json(databases[0]), nl=False)
     elif say:
         print_run(databases[0])
@@ -235,10 +292,35 @@ def run(**given: Any) -> None:  # fmt: skip
             click.echo(f"archiver: {outcome.failure}", err=True)
         if outcome.interrupted:
             click.echo(f"archiver: interrupted; what finished is in {outcome.database}", err=True)
+        if len(outcomes) == 1 and (outcome.failure or outcome.interrupted):
+            click.echo(f"go on after the last finished phase: archiver resume {_name(outcome)}", err=True)
     if any(outcome.interrupted for outcome in outcomes):
         sys.exit(130)
     failed = any(result.errors for database in databases for result in database.results())
     sys.exit(1 if failed or any(outcome.failure for outcome in outcomes) else 0)
+
+
+def _name(outcome: RunOutcome) -> str:
+    """By which a command finds a run: its id, or its folder where that is not in the home."""
+    folder = outcome.database.parent
+    return outcome.run_id if folder.parent == runs_dir() else shlex.quote(str(folder))
+
+
+def earlier_objects(ledger: Ledger, run: str, scenario: Scenario) -> EarlierObjects:
+    """The objects of an earlier run, without those that it deleted, where its database is still there to say so.
+
+    Raises UsageError where it has none of what the scenario reads.
+    """
+    if run == "latest":
+        run = ledger.latest_run() or run
+    try:
+        database = RunDatabase.open(find_run(run))
+    except ResultsError:  # its folder is lost, but the ledger knows what it archived
+        return find_earlier(ledger, run, scenario)
+    try:
+        return find_earlier(ledger, str(database.run()["id"]), scenario, database.changes())
+    finally:
+        database.close()
 
 
 def _show_comparison(databases: Sequence[RunDatabase], outcomes: Sequence[RunOutcome], *, as_json: bool) -> None:
@@ -252,7 +334,8 @@ def _show_comparison(databases: Sequence[RunDatabase], outcomes: Sequence[RunOut
             print_left_behind(outcome.run_id)
 
 
-def _options(given: dict[str, Any]) -> RunOptions:
+def run_options(given: dict[str, Any], command_line: list[str]) -> RunOptions:
+    """What was chosen of a run, but for scenario and platform. Raises UsageError."""
     if given["retain_for"] is not None and given["retain_until"] is not None:
         raise UsageError("--retain-for and --retain-until both say how long; choose one of them")
     mode = given["retention_mode"]
@@ -266,7 +349,7 @@ def _options(given: dict[str, Any]) -> RunOptions:
         guards=Guards(given["max_retain"], given["max_locked_bytes"], given["accept_locked_until"]),
         verify=given["verify"],
         workers=given["workers"],
-        command_line=["archiver", *sys.argv[1:]],
+        command_line=command_line,
         op_log_dir=given["op_log"],
         out_dir=given["out"] if given["out"] is not None else runs_dir(),
         watch=WatchOptions(
@@ -303,7 +386,8 @@ def _by_device(option: str, pairs: Sequence[str], read: Callable[[str], _Value])
     return found
 
 
-def _platform_options(given: dict[str, Any]) -> PlatformOptions:
+def platform_options(given: dict[str, Any]) -> PlatformOptions:
+    """What was chosen of the platform."""
     return PlatformOptions(
         S3Options(
             endpoints=given["endpoints"],
@@ -344,6 +428,20 @@ _TSM_ONLY = (
     "objects_per_transaction",
 )  # fmt: skip
 _RETENTION = ("retention_mode", "retain_for", "retain_until", "accept_locked_until")
+# What is chosen of objects that are archived.
+_OF_ARCHIVING = (
+    *_RETENTION, "legal_hold", "bucket", "filespace", "management_class", "objects_per_transaction", "max_retain",
+    "max_locked_bytes",
+)  # fmt: skip
+
+
+def _refuse_what_would_be_ignored(given: dict[str, Any]) -> None:
+    """Raise UsageError naming options that mean nothing to a run that archives nothing, in one place."""
+    archiving = _given(_OF_ARCHIVING)
+    if archiving:
+        raise UsageError(f"{', '.join(archiving)}: with --objects-from nothing is archived")
+    if len(given["platforms"]) > 1:
+        raise UsageError("--objects-from: the objects of a run are on one platform, so name one --platform at most")
 
 
 def _refuse_options_of_other_backends(backend: str) -> None:
@@ -380,30 +478,43 @@ def _print_plan(scenario: Scenario) -> None:
         )
 
 
-def _expected_retention(options: RunOptions, default: RetentionMode) -> Retention:
-    """What objects will be locked with, as far as it is known before the platform was asked."""
+def _expected_retention(options: RunOptions, modes: Sequence[str]) -> Retention:
+    """What objects will be locked with, as far as it is known before the platform was asked; ``modes`` are those that
+    its backend offers, the default first."""
+    default = RetentionMode(modes[0]) if modes else RetentionMode.NONE
     if default is RetentionMode.CLASS:  # how long that is, only the platform can say; the guards let no more pass
         return Retention(default, options.guards.max_retain_seconds)
     return options.retention.resolved(default)
 
 
-def _left_behind(scenario: Scenario, retention: Retention, guards: Guards, platforms: int) -> Iterator[str]:
+def left_behind(scenario: Scenario, modes: Sequence[str], options: RunOptions, platforms: int = 1) -> Iterator[str]:
     """What this run would leave on each platform, and until when it would be locked."""
+    earlier, guards = options.objects_from, options.guards
+    if earlier is not None:
+        yield f"archives and locks nothing; reads {earlier.objects:,} objects that {earlier.run} archived"
+        return
+    retention = _expected_retention(options, modes)
     objects, size_bytes = scenario.archived_max()
     each = f" on each of {platforms} platforms" if platforms > 1 else ""
     yield f"archives at most {objects:,} objects, {format_bytes(size_bytes)}{each}"
-    latest = latest_date(retention, guards, time.time())
+    kinds = retentions(scenario, retention)
+    dates = [date for kind in kinds if (date := latest_date(kind, guards, time.time())) is not None]
     if retention.mode is RetentionMode.CLASS:
         longest = format_duration(guards.max_retain_seconds)
         yield f"locks them as long as the management class says, unless that is longer than --max-retain {longest}"
-    elif latest is not None:
+    elif dates:
+        which = "them" if len(dates) == len(kinds) else "some of them"
         yield (
-            f"locks them in mode {retention.mode.value}; a phase that starts now locks nothing beyond "
-            f"{format_instant(latest)}"
+            f"locks {which} in mode {retention.mode.value}; a phase that starts now locks nothing beyond "
+            f"{format_instant(max(dates))}"
         )
-    if retention.legal_hold:
+    if has_lock(scenario, Lock.BUCKET_DEFAULT):
+        yield f"what the bucket's own rule locks stays for {format_duration(BUCKET_DEFAULT_SECONDS)}"
+    if kinds and all(kind.legal_hold for kind in kinds):
         yield "places a legal hold on every object; cleanup --release-holds removes it"
-    if not retention.locks:
+    elif any(kind.legal_hold for kind in kinds) or has_operation(scenario, "hold"):
+        yield "places a legal hold on some objects; cleanup --release-holds removes it"
+    if not any(kind.locks for kind in kinds):
         yield "locks nothing"
 
 

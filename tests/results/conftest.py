@@ -18,7 +18,7 @@ from tests.results.watched_run import RECORD
 MakeResult = Callable[..., Result]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_result() -> MakeResult:
     """One result of an operation, size, objects per session and rate; all else can be overridden."""
 

@@ -13,8 +13,9 @@ import pytest
 from archiver.errors import ResultsError
 from results.contract import result_from_document, run_document
 from results.database import RunDatabase
-from results.documents import ROWS_SHOWN_MAX, write_documents
+from results.documents import write_csv, write_documents
 from results.model import Result
+from results.report import ROWS_SHOWN_MAX
 from results.watched import watched
 from tests.results.watched_run import phase_record, ten_seconds, two_phases
 
@@ -125,10 +126,23 @@ def test_only_the_caption_of_a_shared_machine_says_so(tmp_path: Path, make_resul
         assert ("not capacity" in svg) == shared
 
 
-def test_no_results_writes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ResultsError, match="no phase finished"):
-        write_documents(tmp_path / "out", document([]), facts={})
-    assert not (tmp_path / "out").exists()
+def test_a_run_of_which_nothing_finished_has_a_report_that_says_so(tmp_path: Path) -> None:
+    write_documents(tmp_path, document([]), facts=FACTS, doubts=["the run ended early"])
+    assert sorted(contents(tmp_path)) == ["report.md", "results.json"]
+    report = (tmp_path / "report.md").read_text()
+    assert "- the run ended early" in report
+    assert report.endswith("## Results\n\nNo phase finished, so there is nothing to show.\n")
+    with pytest.raises(ResultsError, match=r"run-7 holds no results: no phase finished"):
+        write_csv(tmp_path / "tables only", document([]))
+    assert not (tmp_path / "tables only").exists()
+
+
+def test_tables_alone_are_those_of_the_whole_folder(tmp_path: Path, make_result: MakeResult) -> None:
+    write_documents(tmp_path / "whole", document([make_result()]), facts={})
+    paths = write_csv(tmp_path / "csv", document([make_result()]))
+    whole = {name: text for name, text in contents(tmp_path / "whole").items() if name.startswith("tables/")}
+    assert contents(tmp_path / "csv") == whole
+    assert len(paths) == len(whole) > 3
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, make_result: MakeResult) -> None:

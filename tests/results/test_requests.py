@@ -108,6 +108,27 @@ def test_openings_are_not_known_exactly_once_anything_failed(make_run: MakeRun, 
     assert counts(database)["PutObject"].sent == 1000
 
 
+@pytest.mark.parametrize(
+    ("failed", "retries", "sent"),
+    [
+        (False, 0, 1000),
+        (True, 0, None),  # of what was not archived no lock was asked for
+        (False, 3, None),  # nobody counts how often which of the two was sent again
+    ],
+)
+def test_a_lock_by_a_request_of_its_own_is_counted_where_that_is_exact(
+    make_run: MakeRun, make_result: MakeResult, failed: bool, retries: int, sent: int | None
+) -> None:
+    lost = [FirstError("archive", "503 SlowDown", 1, "", "", "")] if failed else []
+    platform = {**RECORD["platform"], "details": {"retries": retries}}
+    archive = make_result(lock="separate", variant="lock separate")
+    samples = with_heads(ten_seconds(), 40, PutObjectRetention=1000)
+    database = make_run([phase_record(1, archive, 1, 9, errors=lost)], samples, platform=platform)
+    assert counts(database)["PutObject"].sent == 1000
+    found = counts(database)["PutObjectRetention"]
+    assert (found.counted, found.sent) == (1000, sent)
+
+
 def test_a_lock_configuration_is_an_opening_too(watched_run: Callable[..., RunDatabase]) -> None:
     settings = {"session_kind": "opened", "session_open": "lock-config"}
     database = watched_run(with_heads(ten_seconds(), 0, GetBucketObjectLockConfig=80), settings=settings)

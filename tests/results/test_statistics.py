@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+from fractions import Fraction
 
 import pytest
 
 from results.statistics import (
+    bad_objects_max,
     benjamini_hochberg,
     estimate,
     paired_ratio,
@@ -168,3 +170,35 @@ def test_where_nothing_differs_few_matrices_show_a_difference() -> None:
     assert unadjusted >= 95
     assert matrices <= 10  # 5 expected
     assert false <= 0.001 * 100 * 112
+
+
+def exact_bound(objects: int, sampled: int, bad: int, confidence: str) -> int:
+    """By counting every sample there is, in whole numbers."""
+
+    def likely(among: int) -> Fraction:
+        ways = sum(math.comb(among, k) * math.comb(objects - among, sampled - k) for k in range(bad + 1))
+        return Fraction(ways, math.comb(objects, sampled))
+
+    return max(m for m in range(bad, objects - sampled + bad + 1) if likely(m) >= 1 - Fraction(confidence))
+
+
+@pytest.mark.parametrize("confidence", ["0.95", "0.99"])
+@pytest.mark.parametrize("objects", [1, 2, 7, 25])
+def test_what_a_sample_proves_is_what_counting_every_sample_shows(objects: int, confidence: str) -> None:
+    for sampled in range(1, objects + 1):
+        for bad in range(sampled + 1):
+            expected = exact_bound(objects, sampled, bad, confidence)
+            assert bad_objects_max(objects, sampled, bad, float(confidence)) == expected
+
+
+@pytest.mark.parametrize(
+    ("sampled", "bad", "percent"),  # of very many: Clopper and Pearson's one-sided 95% limits, as printed in tables
+    [(100, 0, 2.951), (59, 0, 4.951), (100, 5, 10.225), (200, 3, 3.831), (50, 10, 31.560)],
+)
+def test_among_very_many_it_is_clopper_and_pearsons_limit(sampled: int, bad: int, percent: float) -> None:
+    objects = 10**9
+    assert bad_objects_max(objects, sampled, bad, 0.95) / objects * 100 == pytest.approx(percent, abs=2e-3)
+
+
+def test_reading_everything_proves_everything() -> None:
+    assert bad_objects_max(1000, 1000, 3, 0.99) == 3

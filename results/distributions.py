@@ -1,0 +1,82 @@
+"""How the service times of a cell's objects were distributed: few bins of its merged histograms, on a scale for all.
+
+One idea: whatever a run's size, a cell's distribution is so many small numbers on the run's one logarithmic scale of
+time, so that two cells can be compared by eye and a thousand of them fit on a page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from results.database import RunDatabase
+from results.matrix import CellKey, MatrixCell
+
+BINS = 48
+HEIGHT_MAX = 24  # of the fullest bin
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The share of objects by service time; ``heights`` are of BINS equal steps of the scale, HEIGHT_MAX at most."""
+
+    objects: int
+    heights: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    """Those of every cell, on one scale: from 10**``first_decade`` to 10**``last_decade`` milliseconds."""
+
+    first_decade: int
+    last_decade: int
+    cells: Mapping[CellKey, Distribution]
+
+    @property
+    def decades(self) -> range:
+        return range(self.first_decade, self.last_decade + 1)
+
+
+NO_DISTRIBUTIONS = Distributions(0, 1, {})
+
+
+def cell_distributions(database: RunDatabase, cells: Sequence[MatrixCell]) -> Distributions:
+    """The distribution of each cell's object service times, its repetitions merged; none of cells without any."""
+    found: dict[tuple[int, str], tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
+    for position, workload, indices, tallies in database.cell_histograms("object_service"):
+        found[position, workload] = (_logarithms(indices), np.frombuffer(tallies, "<i8"))
+    merged = {}
+    for cell in cells:
+        parts = [found[place] for each in cell.repetitions if (place := (each.position, each.workload)) in found]
+        if any(len(counts) for _, counts in parts):
+            merged[cell.key] = (
+                np.concatenate([times for times, _ in parts]),
+                np.concatenate([counts for _, counts in parts]),
+            )
+    if not merged:
+        return NO_DISTRIBUTIONS
+    first = math.floor(min(float(times.min()) for times, _ in merged.values()))
+    last = max(first + 1, math.ceil(max(float(times.max()) for times, _ in merged.values())))
+    return Distributions(first, last, {key: _binned(*part, first, last) for key, part in merged.items()})
+
+
+def _binned(times: NDArray[np.float64], counts: NDArray[np.int64], first: int, last: int) -> Distribution:
+    bins = np.bincount(
+        np.minimum(((times - first) / (last - first) * BINS).astype(np.int64), BINS - 1), weights=counts, minlength=BINS
+    )
+    # The square root lets a tail of one in five hundred be seen beside the bulk.
+    heights = np.ceil(np.sqrt(bins / bins.max()) * HEIGHT_MAX).astype(np.int64)
+    return Distribution(int(counts.sum()), tuple(heights.tolist()))
+
+
+def _logarithms(indices: bytes) -> NDArray[np.float64]:
+    """log10 of the milliseconds of each index among HdrHistogram's counts: 2048 sub-buckets of nanoseconds, of which
+    the upper half is new in every further bucket."""
+    index = np.frombuffer(indices, "<i8")
+    bucket, place = (index >> 10) - 1, (index & 1023) + 1024
+    values = np.where(bucket < 0, place - 1024, place << np.maximum(bucket, 0))
+    return np.log10(np.maximum(values, 1) / 1e6)

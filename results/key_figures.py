@@ -1,0 +1,226 @@
+"""What a reader wants of a run first: did it hold, how fast was it at best, and what is to be said against it.
+
+One idea: a verdict is a sentence with a state, good, bad or to be read with care; the sentence says all that the
+colour does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+from archiver.sizes import format_size
+from results.database import RunDatabase
+from results.doubts import doubts
+from results.lock_cost import LIFE_CYCLE
+from results.matrix import MatrixCell, matrix_cells, parallel_cells
+from results.model import CheckRecord, Result
+from results.published import NAME, dr550
+
+State = Literal["good", "bad", "care", "plain"]
+_WORDS = {"pass": "passed", "none": "finished", "fail": "failed", "interrupted": "interrupted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of a summary: what about, and what is to be said."""
+
+    state: State
+    about: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The fastest that an operation was, over all cells; MB are 10^6 bytes."""
+
+    operation: str
+    by_objects: MatrixCell
+    by_megabytes: MatrixCell
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigures:
+    """What a list of runs shows of one."""
+
+    run: str
+    started_at: float  # epoch seconds
+    platform: str
+    backend: str
+    scenario: str
+    verdict: str  # in a word
+    state: State
+    peaks: Mapping[str, Peak]  # by operation
+    doubts: int
+
+
+def key_figures(database: RunDatabase) -> KeyFigures:
+    """The key figures of a run. Raises ResultsError as reading its results does."""
+    run, results, checks = database.run(), database.results(), database.checks()
+    state, word = verdict(run, results, checks)
+    return KeyFigures(
+        run=run["id"],
+        started_at=run["started_at"],
+        platform=run["platform"]["name"],
+        backend=run["backend"],
+        scenario=run["scenario"],
+        verdict=word,
+        state=state,
+        peaks=peaks(results),
+        doubts=len(doubts(database)),
+    )
+
+
+def verdict(run: Mapping[str, Any], results: Sequence[Result], checks: Sequence[CheckRecord]) -> tuple[State, str]:
+    """The verdict on a run in a word or two, and how it is to be taken."""
+    violations = sum(check.is_violation for check in checks)
+    if violations:
+        return "bad", f"{violations:,} violation{'s' if violations > 1 else ''}"
+    if run["verdict"] is None:
+        return "care", "not finished"
+    if any(result.errors for result in results):
+        return "bad", "finished with errors" if run["verdict"] != "interrupted" else "interrupted, with errors"
+    if run["verdict"] == "none" and run["lock_verified"] not in (None, "verified"):
+        return "bad", "lock did not hold"
+    state: State = "good" if run["verdict"] in ("pass", "none") else "bad"
+    return ("care" if run["verdict"] == "interrupted" else state), _WORDS.get(run["verdict"], run["verdict"])
+
+
+def peaks(results: Sequence[Result]) -> dict[str, Peak]:
+    """The fastest cells of archiving and of retrieving, with any number of clients; a variant counts with the rest."""
+    cells = every_cell(results)
+    found = {}
+    for operation in ("archive", "retrieve"):
+        mine = [cell for cell in cells if cell.repetitions[0].operation == operation and cell.objects_per_second > 0]
+        if mine:
+            found[operation] = Peak(
+                operation,
+                max(mine, key=lambda cell: cell.objects_per_second),
+                max(mine, key=lambda cell: cell.megabytes_per_second),
+            )
+    return found
+
+
+def every_cell(results: Sequence[Result]) -> list[MatrixCell]:
+    """Those of one client and those of several, in order."""
+    return [cell for _, cell in sorted({**parallel_cells(results), **matrix_cells(results)}.items())] if results else []
+
+
+def where(cell: MatrixCell) -> str:
+    """``1MiB x 100, 4 clients``, of a cell whose operation is known."""
+    key = cell.key
+    variant = cell.repetitions[0].variant
+    return (
+        f"{format_size(key.object_bytes)} x {key.objects_per_session}, {key.clients} "
+        f"client{'s' if key.clients > 1 else ''}" + (f", {variant}" if variant else "")
+    )
+
+
+def findings(
+    run: Mapping[str, Any],
+    results: Sequence[Result],
+    checks: Sequence[CheckRecord],
+    audits: Sequence[Mapping[str, Any]],
+    finished: int,
+    doubts_count: int,
+) -> list[Finding]:
+    """What opens a report, the verdict first. ``finished`` is how many phases did."""
+    state, word = verdict(run, results, checks)
+    found = [Finding(state, "Verdict", _of_phases(word, finished, run["phases_planned"]))]
+    if checks:
+        found.append(_of_checks(checks))
+    if results:
+        failed = sum(result.errors for result in results)
+        objects = sum(result.objects for result in results)
+        found.append(
+            Finding("bad", "Errors", f"{failed:,} operations failed; they count in no rate")
+            if failed
+            else Finding("good", "Errors", f"no operation failed; {objects:,} objects were measured")
+        )
+    if run["lock_verified"] is not None:
+        held = run["lock_verified"] == "verified"
+        text = "the first lock was read back as it was asked for" if held else f"did not hold: {run['lock_verified']}"
+        found.append(Finding("good" if held else "bad", "Lock", text))
+    for audit in audits:
+        bad = sum(audit["counts"].values())
+        text = f"{audit['objects']:,} objects read again and compared: " + (
+            ", ".join(f"{count:,} {kind}" for kind, count in audit["counts"].items()) if bad else "all as archived"
+        )
+        found.append(Finding("bad" if bad else "good", "Audit", text))
+    for operation, peak in peaks(results).items():
+        found.append(Finding("plain", f"{operation.capitalize()}, at best", _of_peak(peak)))
+    found += _beside_published(results)
+    found += _of_limits(results)
+    if run["shared_host"] and results:
+        found.append(
+            Finding("care", "Meaning", "client and server share this machine: numbers to compare, not capacity")
+        )
+    text = f"{doubts_count} to know before these numbers are believed" if doubts_count else "none was found"
+    return [*found, Finding("care" if doubts_count else "good", "Doubts", text)]
+
+
+def _of_phases(word: str, finished: int, planned: int) -> str:
+    if not planned:
+        return word
+    return f"{word}: {'all' if finished >= planned else f'{finished:,} of'} {planned:,} phases are in these numbers"
+
+
+def _of_checks(checks: Sequence[CheckRecord]) -> Finding:
+    violations = [check.name for check in checks if check.is_violation]
+    tried = [check for check in checks if check.verdict not in ("NOT TRIED", "NOT OFFERED")]
+    if violations:
+        shown = ", ".join(violations[:5]) + (" ..." if len(violations) > 5 else "")
+        return Finding("bad", "WORM", f"{len(violations)} violations in {len(tried)} checks tried: {shown}")
+    counts = Counter(check.verdict.lower() for check in tried)
+    return Finding(
+        "good" if tried else "care",
+        "WORM",
+        f"no violation in {len(tried)} checks tried"
+        + (f": {', '.join(f'{count} {word}' for word, count in counts.most_common())}" if tried else ""),
+    )
+
+
+def _of_peak(peak: Peak) -> str:
+    fast, wide = peak.by_objects, peak.by_megabytes
+    return (
+        f"{fast.objects_per_second:,.0f} objects/s ({where(fast)}); "
+        f"{wide.megabytes_per_second:,.1f} MB/s ({where(wide)})"
+    )
+
+
+def _beside_published(results: Sequence[Result]) -> list[Finding]:
+    found = []
+    for operation in ("archive", "retrieve"):
+        ratios = [
+            cell.objects_per_second / theirs.objects_per_second
+            for key, cell in (matrix_cells(results).items() if results else ())
+            if key.operation == operation
+            and (theirs := dr550().cells.get((operation, key.object_bytes, key.objects_per_session)))
+        ]
+        if ratios:
+            text = f"{_times(median(ratios))} the published objects/s, the median of {len(ratios)} cells"
+            text += f" ({_times(min(ratios))} to {_times(max(ratios))})" if len(ratios) > 1 else ""
+            found.append(Finding("plain", f"{operation.capitalize()} beside {NAME}", text))
+    return found
+
+
+def _of_limits(results: Sequence[Result]) -> list[Finding]:
+    """Which resource was nearest to full, by operation of the matrix; a client that was is a reason for care."""
+    found = []
+    for operation in ("archive", "retrieve", *LIFE_CYCLE):
+        mine = [result for result in results if result.operation == operation]
+        counts = Counter(result.limited_by for result in mine if result.limited_by)
+        if not mine or (operation in LIFE_CYCLE and not counts):
+            continue
+        named = [f"{name} in {count} of {len(mine)} measurements" for name, count in counts.most_common()]
+        state: State = "care" if counts.keys() & {"client", "host cpu"} else "plain"
+        text = "; ".join(named) or "nothing that was watched was near saturation"
+        found.append(Finding(state, f"{operation.capitalize()}: what limits", text))
+    return found
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.2f}×" if ratio < 10 else f"{ratio:,.0f}×"

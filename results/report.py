@@ -1,0 +1,331 @@
+"""The report of a run as a plain value: what opens it, then its sections with their words, figures and tables.
+
+One idea: the order is that of the paper, the verdicts first and the evidence last, and a section that has nothing to
+show is left out, so that every kind of run gives a whole report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from archiver.sizes import format_instant
+from results.audits import audits_table
+from results.database import RunDatabase
+from results.distributions import NO_DISTRIBUTIONS, Distributions, cell_distributions
+from results.doubts import drifts
+from results.figures import Caption, build_figures
+from results.key_figures import Finding, every_cell, findings
+from results.lock_cost_figure import build_lock_figures
+from results.matrix import MatrixCell, columns, parallel_cells
+from results.model import CheckRecord, Result
+from results.plan_tables import examples_table
+from results.published import dr550
+from results.rate_surface import measured_surface
+from results.report_tables import (
+    asked_table,
+    doubted_cells_table,
+    drift_table,
+    published_parallel_table,
+    published_table,
+    settings_table,
+)
+from results.resource_figures import RESOURCE_FIGURES, build_resource_figures
+from results.table import Table
+from results.tables import SERVER_RESOURCES, build_tables
+from results.watched import Watched
+from results.worm import DISCLAIMER, evidence_table, findings_table, requirement_table, rounds_table
+
+ROWS_SHOWN_MAX = 100  # of the server's resources phase by phase: more are for programs
+PHASES_TABULATED_MAX = 10  # of a page: what every source said of every phase is long, and takes long to add up
+BANDS_MAX = 200  # behind a resource figure: beyond them phases of a sweep that follow each other share one
+PARALLEL_FIGURES_MAX = 3  # of a page, one for each number of objects per session: the tables have them all
+
+_OBJECTIVES = {
+    "dr550": "How many objects and megabytes per second the platform archives and retrieves, by object size, by objects"
+    " in a session and by clients in parallel; what that costs its resources; and how it compares with what IBM"
+    " published of the DR550 in 2005.",
+    "lock-cost": "What locking an object costs beside not locking it, by how the lock is asked for, and what the"
+    " operations of a lock's life cost themselves.",
+    "worm": "Whether the platform refuses whatever could lose, alter or unlock a record before its time.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure, and the table that holds its numbers; "" where none does."""
+
+    name: str
+    figure: Figure
+    table: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section; ``name`` is what links to it."""
+
+    name: str
+    title: str
+    words: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()  # as a list
+    drawings: tuple[Drawing, ...] = ()
+    settings: tuple[Table, ...] = ()  # tables of words, as narrow as they are: side by side
+    tables: tuple[Table, ...] = ()
+    code: tuple[tuple[str, str], ...] = ()  # label and text, as it was typed
+    has_distributions: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not (
+            self.sentences or self.drawings or self.settings or self.tables or self.code or self.has_distributions
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that a page shows of a run."""
+
+    run: str
+    started: str
+    title: str
+    findings: tuple[Finding, ...]
+    sections: tuple[Section, ...]
+    cells: tuple[MatrixCell, ...] = ()
+    distributions: Distributions = NO_DISTRIBUTIONS
+
+
+def build_report(database: RunDatabase, *, facts: Mapping[str, str], doubts: Sequence[str], watched: Watched) -> Report:
+    """The report of a run. ``facts`` (label -> text) open its configuration; ``doubts`` are its sentences.
+
+    Raises ResultsError as reading a run's results does.
+    """
+    run, results, checks = database.run(), database.results(), database.checks()
+    cells, audits = every_cell(results), database.audits()
+    tabulated = watched if len(watched.phases) <= PHASES_TABULATED_MAX else replace(watched, phases=())
+    tables = {table.name: table for table in build_tables(results, tabulated)} if results else {}
+    drawings = _drawings(run, results, watched, tables)
+    seen = findings(run, results, checks, audits, database.finished(), len(doubts))
+    distributions = cell_distributions(database, cells)
+    named = [
+        Section("configuration", "Objective and configuration", **_configuration(run, facts)),
+        _measured("archive", "Archive: objects/s and MB/s", tables, drawings, ("archive-",)),
+        _measured("retrieve", "Retrieve: objects/s and MB/s", tables, drawings, ("retrieve-",)),
+        _parallel(tables, drawings),
+        _measured("locks", "What locks cost", tables, drawings, ("lock-cost", "life-cycle")),
+        _measured("session-time", "Session time", tables, drawings, ("session-time",)),
+        _resources(seen, tables, drawings),
+        Section(
+            "latency",
+            "Latency distributions",
+            words=(
+                "Service times of objects, from sent to done, over all repetitions. The curve is the share of objects"
+                " by time, on the same logarithmic scale in every row; its height is the square root of the share, so"
+                " that a tail can be seen.",
+            ),
+            has_distributions=bool(distributions.cells),
+        ),
+        _errors(database, doubts, cells, tables),
+        _worm(database, checks),
+        Section("audits", "Audits", tables=tuple(_filled([audits_table(audits)]))),
+        _planning(database, results),
+        _appendix(run, results, tables),
+    ]
+    platform = run["platform"]["name"]
+    return Report(
+        run=run["id"],
+        started=format_instant(run["started_at"]),
+        title=f"{run['scenario_title']} on {platform}",
+        findings=tuple(seen),
+        sections=tuple(section for section in named if not section.is_empty),
+        cells=tuple(cells),
+        distributions=distributions,
+    )
+
+
+def worm_tables(database: RunDatabase) -> list[Table]:
+    """The tables of a run's conformance checks; none where it made none."""
+    checks = database.checks()
+    if not checks:
+        return []
+    exchanges = {check.name: len(database.exchanges(check)) for check in checks}
+    return _filled(
+        [
+            findings_table(checks),
+            rounds_table(checks, database.rounds()),
+            requirement_table(checks),
+            evidence_table(checks, exchanges),
+        ]
+    )
+
+
+def draw_figures(results: Sequence[Result], watched: Watched, caption: Caption) -> dict[str, Figure]:
+    """Every figure of a run by the stem of its file name; none where nothing was measured."""
+    if not results:
+        return {}
+    figures = build_figures(results, caption) | build_lock_figures(results, caption)
+    return figures | build_resource_figures(_with_few_bands(watched), caption)
+
+
+def belongs(figure: str, table: str) -> bool:
+    """Whether the numbers of a figure are those of a table, by their names."""
+    if figure in RESOURCE_FIGURES:
+        return table == "resource-usage"
+    return figure.endswith(table) or ("parallel" in figure and table.startswith("parallel"))
+
+
+def _with_few_bands(watched: Watched) -> Watched:
+    """The same, where there are very many phases: of a sweep those that follow each other as one."""
+    if len(watched.phases) <= BANDS_MAX:
+        return watched
+    merged = []
+    for _, group in groupby(watched.phases, key=lambda phase: watched.sweeps.get(phase.position, phase.label)):
+        phases = list(group)
+        merged.append(replace(phases[0], end_ns=max(phase.end_ns for phase in phases)))
+    return replace(watched, phases=merged)
+
+
+def _drawings(
+    run: Mapping[str, Any], results: Sequence[Result], watched: Watched, tables: Mapping[str, Table]
+) -> list[Drawing]:
+    caption = Caption(run["id"], run["platform"]["name"], bool(run["shared_host"]))
+    figures = draw_figures(_to_draw(results), watched, caption)
+    return [Drawing(name, figure, _table_of(name, tables)) for name, figure in figures.items()]
+
+
+def _table_of(figure: str, tables: Mapping[str, Table]) -> str:
+    """The table with a figure's numbers, of several that of the same objects per session; "" without one."""
+    found = [table for table in tables if belongs(figure, table)]
+    count = figure.rpartition("-")[2]
+    return next((table for table in found if table.endswith(f"-{count}")), found[0] if found else "")
+
+
+def _measured(
+    name: str, title: str, tables: Mapping[str, Table], drawings: Sequence[Drawing], prefixes: tuple[str, ...]
+) -> Section:
+    """The tables whose names begin so, and their figures."""
+    mine = [table for key, table in tables.items() if key.startswith(prefixes)]
+    names = {table.name for table in mine}
+    return Section(name, title, drawings=tuple(each for each in drawings if each.table in names), tables=tuple(mine))
+
+
+def _parallel(tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Section:
+    section = _measured("parallel", "Parallel requests", tables, drawings, ("parallel",))
+    counts = {table.name.removeprefix("parallel-").partition("-")[2] for table in section.tables}
+    if len(counts) <= PARALLEL_FIGURES_MAX:
+        return section
+    words = f"Drawn are {len(section.drawings)} of {len(counts)} numbers of objects per session; the tables have all."
+    return replace(section, words=(words,))
+
+
+def _to_draw(results: Sequence[Result]) -> list[Result]:
+    """Of many numbers of objects per session the paper's, if it is among them, and the extremes."""
+    counts = columns(parallel_cells(results)) if results else []
+    if len(counts) <= PARALLEL_FIGURES_MAX:
+        return list(results)
+    chosen = {counts[0], counts[-1], *({dr550().parallel_objects_per_session} & set(counts))}
+    return [result for result in results if result.clients == 1 or result.objects_per_session in chosen]
+
+
+def _resources(seen: Sequence[Finding], tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Section:
+    """The bottleneck verdict in words, then what was used."""
+    section = _measured(
+        "resources", "Resource usage", tables, drawings, ("limits", "resource-usage", "per-object", "requests")
+    )
+    limits = tuple(f"{each.about}: {each.text}." for each in seen if each.about.endswith("what limits"))
+    tables_first = sorted(section.tables, key=lambda table: table.name != "limits")
+    return section if section.is_empty else replace(section, words=limits, tables=tuple(tables_first))
+
+
+def _configuration(run: Mapping[str, Any], facts: Mapping[str, str]) -> dict[str, Any]:
+    settings = [
+        settings_table("facts", "This run", facts),
+        settings_table("platform", "Platform profile", run["platform"]),
+        settings_table("lock-settings", "Settings, locks and guards", run["settings"]),
+        settings_table("host", "Client's host and versions", run["host"]),
+    ]
+    return {
+        "words": (_OBJECTIVES.get(run["scenario"], f"{run['scenario_title']}."),),
+        "settings": tuple(_filled(settings)),
+        "tables": tuple(_filled([asked_table(_scenario(run))])),
+    }
+
+
+def _errors(
+    database: RunDatabase, doubts: Sequence[str], cells: Sequence[MatrixCell], tables: Mapping[str, Table]
+) -> Section:
+    offset = database.run()["platform"].get("server_clock_offset_seconds")
+    clock = "was at an unknown distance" if offset is None else f"differed by {offset:+.2f} s"
+    found = [*([tables["errors"]] if "errors" in tables else []), doubted_cells_table(cells)]
+    found.append(drift_table(drifts(database)))
+    return Section(
+        "doubts",
+        "Errors and doubts",
+        words=(
+            f"The server's clock {clock} from the client's.",
+            "To know before believing these numbers:" if doubts else "Nothing was found that speaks against them.",
+        ),
+        sentences=tuple(doubts),
+        tables=tuple(_filled(found)),
+    )
+
+
+def _worm(database: RunDatabase, checks: Sequence[CheckRecord]) -> Section:
+    words = (DISCLAIMER,) if checks else ()
+    return Section("worm", "WORM evidence", words=words, tables=tuple(worm_tables(database)))
+
+
+def _planning(database: RunDatabase, results: Sequence[Result]) -> Section:
+    """The planning examples of the paper, answered from this run."""
+    tables = [examples_table(measured_surface(database))] if results else []
+    return Section("planning", "Planning examples", tables=tuple(_filled(tables)))
+
+
+def _appendix(run: Mapping[str, Any], results: Sequence[Result], tables: Mapping[str, Table]) -> Section:
+    found = [published_table(results), published_parallel_table(results)]
+    found += [tables[name] for name in ("latency", SERVER_RESOURCES) if name in tables]
+    again = [
+        ("The run, on a platform prepared alike", " ".join(run["command_line"])),
+        ("This page, byte by byte, from the run's database", f"archiver report {run['id']} --format html"),
+        (
+            "All tables for programs, and what every source said of every phase",
+            f"archiver report {run['id']} --format csv",
+        ),
+    ]
+    if _scenario(run):
+        again.append(("The scenario as it was run, overrides applied", _lines(_scenario(run))))
+    return Section(
+        "appendix",
+        "Appendix: all tables, and how to reproduce",
+        words=(
+            f"Order of cells: {run['sweep_order']}, seed {run['order_seed']}; content: {run['content_kind']}, seed"
+            f" {run['content_seed']}; repetitions: {run['repetitions']}.",
+        ),
+        tables=tuple(_filled(found)),
+        code=tuple((label, text) for label, text in again if text),
+    )
+
+
+def _scenario(run: Mapping[str, Any]) -> dict[str, Any]:
+    found = json.loads(run["scenario_json"] or "{}")
+    return found if isinstance(found, dict) else {}
+
+
+def _lines(scenario: Mapping[str, Any]) -> str:
+    """JSON with one line for each sweep."""
+    parts = []
+    for name, value in scenario.items():
+        if isinstance(value, list):
+            inner = ",\n  ".join(json.dumps(each, ensure_ascii=False) for each in value)
+            parts.append(f" {json.dumps(name)}: [\n  {inner}]")
+        else:
+            parts.append(f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}")
+    return "{\n" + ",\n".join(parts) + "\n}"
+
+
+def _filled(tables: Sequence[Table]) -> list[Table]:
+    return [table for table in tables if table.rows]

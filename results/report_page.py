@@ -1,0 +1,177 @@
+"""A report as one HTML file: every figure, style and script inside it, and nothing fetched from anywhere.
+
+One idea: the page is whole without its script, which only adds sorting and filtering to tables that are there; and
+whatever came from a platform, a file or a user is text, escaped by the template.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from statistics import median
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from results.distributions import BINS, HEIGHT_MAX, Distribution, Distributions
+from results.inline_figures import figure_csv, inline_svg
+from results.matrix import CellKey, MatrixCell
+from results.report import Drawing, Report, Section
+from results.table import Cell, Table, key_labels
+from results.text import render_csv
+
+STEP = 5  # width of a bin of a distribution
+_CURVE_WIDTH, _CURVE_HEIGHT = BINS * STEP, HEIGHT_MAX
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def report_page(report: Report) -> str:
+    """The page of a report; the same report gives the same text."""
+    anchors = {cell.key: f"cell-{place}" for place, cell in enumerate(report.cells, 1)}
+    shown = {key: name for key, name in anchors.items() if key in report.distributions.cells}
+    return page(
+        "report.html",
+        report=report,
+        sections=[_section(section, report, shown) for section in report.sections],
+    )
+
+
+def page(template: str, **values: Any) -> str:
+    """A page of this package's templates, with the style and the script that all of them share."""
+    text = _environment().get_template(template).render(style=_text("page.css"), script=_text("page.js"), **values)
+    return text.rstrip("\n") + "\n"
+
+
+def table_view(table: Table, anchors: Mapping[CellKey, str]) -> dict[str, Any]:
+    """What the template needs of a table."""
+    letters = {note: _letter(place) for place, note in enumerate(table.notes)}
+    labels = sum(column.label for column in table.columns)
+    return {
+        "table": table,
+        "name": table.name,
+        "labels": labels,
+        "kinds": [_kind(table, place) for place in range(len(table.columns))],
+        "rows": [[_cell_view(cell, letters, anchors) for cell in row] for row in table.rows],
+        "notes": [(letter, note) for note, letter in letters.items()],
+        "csv": data_uri("text/csv", render_csv(table)),
+    }
+
+
+def data_uri(kind: str, text: str) -> str:
+    """A link that holds what it leads to."""
+    return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
+
+
+def _section(section: Section, report: Report, anchors: Mapping[CellKey, str]) -> dict[str, Any]:
+    return {
+        "section": section,
+        "drawings": [_drawing_view(drawing) for drawing in section.drawings],
+        "settings": [table_view(table, anchors) for table in section.settings],
+        "tables": [table_view(table, anchors) for table in section.tables],
+        "distributions": _distributions(report.cells, report.distributions, anchors)
+        if section.has_distributions
+        else None,
+    }
+
+
+def _drawing_view(drawing: Drawing) -> dict[str, Any]:
+    return {
+        "name": drawing.name,
+        "number": drawing.name.split("-")[1],
+        "title": drawing.figure.get_suptitle(),
+        "svg": inline_svg(drawing.name, drawing.figure),
+        "table": drawing.table,
+        "csv": data_uri("text/csv", figure_csv(drawing.figure)),
+    }
+
+
+def _distributions(
+    cells: Sequence[MatrixCell], distributions: Distributions, anchors: Mapping[CellKey, str]
+) -> dict[str, Any]:
+    """One row for each cell: its labels, percentiles and curve, and the scale that all curves share."""
+    span = distributions.last_decade - distributions.first_decade
+    return {
+        "width": _CURVE_WIDTH,
+        "height": _CURVE_HEIGHT,
+        "decades": [
+            ((decade - distributions.first_decade) * _CURVE_WIDTH / span, _milliseconds(decade))
+            for decade in distributions.decades
+        ],
+        "rows": [
+            {
+                "anchor": anchors[cell.key],
+                "labels": key_labels(cell.key),
+                "times": _percentiles(cell),
+                "objects": distributions.cells[cell.key].objects,
+                "path": _path(distributions.cells[cell.key]),
+            }
+            for cell in cells
+            if cell.key in distributions.cells
+        ],
+    }
+
+
+def _percentiles(cell: MatrixCell) -> list[str]:
+    """p50, p90, p99 and the longest: of several repetitions the median, and of the longest the longest."""
+    known = [result.object_service_ms for result in cell.repetitions if result.object_service_ms is not None]
+    if not known:
+        return []
+    middle = [median(getattr(each, name) for each in known) for name in ("p50", "p90", "p99")]
+    return [f"{value:,.3f}" for value in (*middle, max(each.max for each in known))]
+
+
+def _path(distribution: Distribution) -> str:
+    """Steps: a bin is level over its width, and empty bins at the ends are not drawn."""
+    heights = distribution.heights
+    first = next(place for place, height in enumerate(heights) if height)
+    last = max(place for place, height in enumerate(heights) if height)
+    path, level = [f"M{first * STEP} {_CURVE_HEIGHT}"], 0
+    for place in range(first, last + 1):
+        if heights[place] != level:
+            path.append(f"H{place * STEP}V{_CURVE_HEIGHT - heights[place]}")
+            level = heights[place]
+    return "".join([*path, f"H{(last + 1) * STEP}V{_CURVE_HEIGHT}Z"])
+
+
+def _milliseconds(decade: int) -> str:
+    """``100 µs``, ``10 ms``, ``1 s`` of a power of ten of milliseconds."""
+    if decade < 0:
+        return f"{10 ** (decade + 3):g} µs"
+    return f"{10**decade:g} ms" if decade < 3 else f"{10 ** (decade - 3):,g} s"
+
+
+def _cell_view(
+    cell: Cell, letters: Mapping[str, str], anchors: Mapping[CellKey, str]
+) -> tuple[str, str, list[str], str]:
+    """Text, the number to sort by, the letters of its notes, and the distribution that it leads to."""
+    number = "" if cell.number is None else f"{cell.number:.10g}"
+    return cell.text, number, [letters[note] for note in cell.notes], anchors.get(cell.of, "") if cell.of else ""
+
+
+def _kind(table: Table, place: int) -> str:
+    """``label`` and ``words`` are flush left, ``words`` may be wrapped, ``number`` is flush right."""
+    column = table.columns[place]
+    if column.words:
+        return "words"
+    return "label" if column.label and all(row[place].number is None for row in table.rows) else "number"
+
+
+def _letter(place: int) -> str:
+    return _LETTERS[place % len(_LETTERS)] * (place // len(_LETTERS) + 1)
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("results", "pages"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+
+
+def _text(name: str) -> str:
+    return files("results").joinpath("pages", name).read_text(encoding="utf-8")

@@ -1,0 +1,122 @@
+"""A page that lists every run under a folder with its key figures.
+
+One idea: a run that cannot be read is a line that says why, so that one damaged folder hides none of the others.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from archiver.errors import ResultsError
+from archiver.sizes import format_instant
+from results.database import FILE_NAME, RunDatabase
+from results.documents import PAGE_NAME
+from results.key_figures import KeyFigures, Peak, key_figures
+from results.report_page import page, table_view
+from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+
+INDEX_NAME = "index.html"
+_PAGES = (PAGE_NAME, "worm.html")  # by which a run's report may lie beside it
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run's folder, and its key figures, or why they cannot be read."""
+
+    folder: Path
+    figures: KeyFigures | None
+    problem: str = ""
+
+
+def write_index(folder: Path, out: Path | None = None) -> tuple[Path, int]:
+    """Write index.html into a folder, or into ``out``, made if need be; its path, and how many runs it lists.
+
+    Raises ResultsError where there is no run under the folder, or where the page cannot be written.
+    """
+    runs = listed_runs(folder)
+    if not runs:
+        raise ResultsError(f"{folder}: there is no run under it; name the folder that holds the runs' folders")
+    path = (out if out is not None else folder) / INDEX_NAME
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(index_page(runs, path.parent), encoding="utf-8")
+    except OSError as error:
+        raise ResultsError(f"cannot write {path}: {error.strerror}; name another folder with --out") from error
+    return path, len(runs)
+
+
+def listed_runs(folder: Path) -> list[ListedRun]:
+    """Every run under a folder, the latest first; those that cannot be read come last."""
+    found = [_read(path) for path in sorted(folder.rglob(FILE_NAME))]
+    found.sort(key=lambda run: (run.figures is None, -run.figures.started_at if run.figures else 0.0))
+    return found
+
+
+def index_page(runs: list[ListedRun], home: Path) -> str:
+    """The page of these runs, for a folder from which its links lead to the runs' own reports."""
+    links = {_name(run): link for run in runs if (link := _link(run, home))}
+    view = table_view(_table([run for run in runs if run.figures is not None]), {})
+    unread = [(str(_relative(run.folder, home)), run.problem) for run in runs if run.figures is None]
+    return page("index.html", view=view, links=links, unread=unread, count=len(runs))
+
+
+def _read(path: Path) -> ListedRun:
+    try:
+        database = RunDatabase.open(path)
+        try:
+            return ListedRun(path.parent, key_figures(database))
+        finally:
+            database.close()
+    except ResultsError as error:
+        return ListedRun(path.parent, None, str(error))
+    except (sqlite3.Error, ValueError, KeyError, TypeError) as error:  # what a damaged file may hold is anything
+        return ListedRun(path.parent, None, f"{path}: damaged: {type(error).__name__}: {error}")
+
+
+def _table(runs: list[ListedRun]) -> Table:
+    return Table(
+        name="runs",
+        title="Runs",
+        columns=(
+            *label_columns("run", "started", "platform", "scenario", "verdict"),
+            *(Column(name, unit) for name in ("archive", "retrieve") for unit in ("objects/s", "MB/s")),
+            Column("doubts"),
+        ),
+        rows=tuple(_row(run.figures) for run in runs if run.figures is not None),
+        caption="Rates are the highest over all cells of a run, with any number of clients; MB are 10^6 bytes.",
+    )
+
+
+def _row(run: KeyFigures) -> tuple[Cell, ...]:
+    cells = [Cell(run.run), Cell(format_instant(run.started_at)), Cell(f"{run.platform} through {run.backend}")]
+    cells += [Cell(run.scenario), Cell(run.verdict)]
+    for operation in ("archive", "retrieve"):
+        cells += _peak(run.peaks.get(operation))
+    return (*cells, number(run.doubts, 0))
+
+
+def _peak(peak: Peak | None) -> list[Cell]:
+    if peak is None:
+        return [Cell(NOT_MEASURED), Cell(NOT_MEASURED)]
+    return [number(peak.by_objects.objects_per_second, 0), number(peak.by_megabytes.megabytes_per_second, 1)]
+
+
+def _name(run: ListedRun) -> str:
+    return run.figures.run if run.figures else ""
+
+
+def _link(run: ListedRun, home: Path) -> str:
+    """Where the run's page lies, seen from the index; "" where there is none."""
+    for name in _PAGES:
+        found = run.folder / "report" / name
+        if found.exists():
+            return quote(_relative(found, home))
+    return ""
+
+
+def _relative(path: Path, home: Path) -> str:
+    return os.path.relpath(path.resolve(), home.resolve())

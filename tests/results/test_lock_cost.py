@@ -1,0 +1,239 @@
+"""What a lock costs: which variant the others are compared with, pair by pair, in the tables and in the figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from results.documents import report_markdown
+from results.figures import Caption, png_bytes, svg_bytes
+from results.lock_cost import life_cycle_table, lock_cost_table, variant_costs
+from results.lock_cost_figure import LOCK_COST, build_lock_figures
+from results.matrix import matrix_cells
+from results.model import Result
+from results.table import NOT_MEASURED, Table
+from results.tables import build_tables
+
+MakeResult = Callable[..., Result]
+CAPTION = Caption("run-7", "embedded", shares_machine=True)
+T_2_DEGREES = 4.302653  # Student's t, 97.5%, from a table
+
+
+@pytest.fixture
+def variant(make_result: MakeResult) -> Callable[..., Result]:
+    """One result of a variant; a rate of it in one repetition."""
+
+    def make(lock: str | None, rate: float, repetition: int = 1, checksum: str | None = None, **given: Any) -> Result:
+        words = [f"lock {lock}" if lock else "", checksum or ""]
+        return make_result(
+            objects_per_second=rate,
+            repetition=repetition,
+            lock=lock,
+            checksum=checksum or "crc32c",
+            variant=", ".join(word for word in words if word),
+            **given,
+        )
+
+    return make
+
+
+def rows_of(table: Table) -> dict[str, dict[str, str]]:
+    """By variant: the texts under each heading, of headings that come twice the last."""
+    names = [f"{column.name} {column.unit}".strip() for column in table.columns]
+    return {
+        row[3].text: dict(zip(names, (cell.text for cell in row), strict=True))
+        for row in table.rows
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variants", "expected"),
+    [
+        ([("separate", None), ("header", None), ("none", None)], ["lock none", "lock header", "lock separate"]),
+        ([("separate", None), ("header-and-hold", None), ("header", None)],
+         ["lock header", "lock header-and-hold", "lock separate"]),
+        ([("header", "md5"), ("header", "crc64nvme"), ("header", "crc32c")],
+         ["lock header, crc32c", "lock header, crc64nvme", "lock header, md5"]),
+        ([(None, "md5"), (None, "none")], ["none", "md5"]),
+    ],
+)  # fmt: skip
+def test_the_plainest_variant_is_what_the_others_are_compared_with(
+    variant: Callable[..., Result], variants: list[tuple[str | None, str | None]], expected: list[str]
+) -> None:
+    costs = variant_costs([variant(lock, 100.0, checksum=checksum) for lock, checksum in variants])
+    assert [cost.name for cost in costs] == expected
+    assert costs[0].rate is None
+    assert {cost.baseline.repetitions[0].variant for cost in costs} == {expected[0]}
+
+
+def test_a_ratio_is_of_pairs_of_one_repetition_and_its_interval_students(variant: Callable[..., Result]) -> None:
+    """The machine slows to a third and doubles in the course of the run: of that nothing is in the ratios."""
+    base, ratios = [900.0, 300.0, 600.0], [0.5, 0.52, 0.48]
+    results = [variant("none", rate, n) for n, rate in enumerate(base, 1)]
+    results += [
+        variant("separate", rate * ratio, n) for n, (rate, ratio) in enumerate(zip(base, ratios, strict=True), 1)
+    ]
+    _, cost = variant_costs(results)
+    assert cost.rate is not None
+    logs = [math.log(ratio) for ratio in ratios]
+    half = T_2_DEGREES * float(np.std(logs, ddof=1)) / math.sqrt(3)
+    assert cost.rate.pairs == 3
+    assert cost.rate.ratio == pytest.approx(math.exp(sum(logs) / 3))
+    assert cost.rate.low == pytest.approx(math.exp(sum(logs) / 3 - half), rel=1e-5)
+    assert cost.rate.high == pytest.approx(math.exp(sum(logs) / 3 + half), rel=1e-5)
+    assert cost.mean_time is not None
+    assert cost.mean_time.ratio == pytest.approx(1 / cost.rate.ratio)  # of the synthetic latencies: 1 / rate
+
+    row = rows_of(lock_cost_table(results))["lock separate"]
+    assert row["cost % of objects/s"] == f"{(1 - cost.rate.ratio) * 100:.1f}" == "50.0"
+    assert row["cost % of the mean"] == "100.1"
+    low, _, high = row["95% of the cost"].partition(" to ")  # the last of its name: of the mean
+    assert float(low) < 100.1 < float(high)
+
+
+def test_one_repetition_has_a_cost_and_no_interval(variant: Callable[..., Result]) -> None:
+    row = rows_of(lock_cost_table([variant("none", 100.0), variant("header", 90.0)]))["lock header"]
+    assert (row["cost % of objects/s"], row["95% of the cost"]) == ("10.0", NOT_MEASURED)
+    base = rows_of(lock_cost_table([variant("none", 100.0), variant("header", 90.0)]))["lock none"]
+    assert (base["cost % of objects/s"], base["95% of the cost"]) == (NOT_MEASURED, NOT_MEASURED)
+
+
+def test_a_repetition_that_only_one_of_two_finished_is_in_no_pair(variant: Callable[..., Result]) -> None:
+    results = [variant("none", 100.0, 1), variant("none", 50.0, 2), variant("header", 80.0, 1)]
+    _, cost = variant_costs(results)
+    assert cost.rate is not None
+    assert (cost.rate.pairs, cost.rate.ratio) == (1, pytest.approx(0.8))
+
+
+def test_a_variant_that_archived_nothing_costs_nothing_that_can_be_said(variant: Callable[..., Result]) -> None:
+    results = [variant("none", 100.0), variant("header", 0.0, object_service_ms=None, errors=9)]
+    row = rows_of(lock_cost_table(results))["lock header"]
+    assert (row["objects/s"], row["cost % of objects/s"]) == ("0.0", NOT_MEASURED)
+    assert build_lock_figures(results, CAPTION) == {}
+
+
+def test_only_variants_of_one_sweep_and_one_cell_are_compared(variant: Callable[..., Result]) -> None:
+    results = [
+        variant("none", 100.0, phase="archive"),
+        variant("header", 90.0, phase="archive"),
+        variant("header", 10.0, phase="other", checksum="md5"),
+        variant("separate", 5.0, phase="archive", object_bytes=1 << 20),
+    ]
+    assert [(cost.name, cost.cell.key.object_bytes) for cost in variant_costs(results)] == [
+        ("lock none", 8192), ("lock header", 8192),
+    ]  # fmt: skip
+
+
+def test_variants_are_cells_of_their_own_and_not_in_the_matrix(
+    variant: Callable[..., Result], make_result: MakeResult
+) -> None:
+    plain = make_result(objects_per_second=500.0, position=9)
+    results = [variant("none", 100.0), variant("header", 90.0), plain]
+    assert [key.operation for key in matrix_cells(results)] == ["archive", "archive, lock header", "archive, lock none"]
+    tables = {table.name: table for table in build_tables(results)}
+    measured = tables["archive-objects-per-second"].rows[0]
+    assert [cell.text for cell in measured] == ["8KiB", "measured", "500.00"]
+    assert "lock-cost" in tables
+    assert "lock-cost" not in {table.name for table in build_tables([plain])}
+
+
+def test_operations_of_a_locks_life_have_a_table_of_their_own(make_result: MakeResult) -> None:
+    results = [
+        make_result("refused-delete", objects_per_second=200.0, phase="refused-delete", errors=2, limited_by=None),
+        make_result("query", objects_per_second=900.0, phase="query"),
+        make_result("archive"),
+    ]
+    table = life_cycle_table(results)
+    assert [(row[0].text, row[4].text, row[-2].text, row[-1].text) for row in table.rows] == [
+        ("query", "900.0", "1,000", "0"), ("refused-delete", "200.0", "1,000", "2"),
+    ]  # fmt: skip
+    assert life_cycle_table([make_result("archive")]).rows == ()
+    assert life_cycle_table([]).rows == lock_cost_table([]).rows == ()
+
+
+# ---- the figure
+
+
+def points(figure: Any, panel: int = 0) -> dict[str, list[tuple[float, float]]]:
+    """(cost, row) of every point of a panel, by object size."""
+    return {
+        str(container.get_label()): [tuple(point) for point in container.lines[0].get_xydata().tolist()]
+        for container in figure.axes[panel].containers
+    }
+
+
+def spread(variant: Callable[..., Result], lock: str, rates: list[float], **given: Any) -> list[Result]:
+    return [variant(lock, rate, n, **given) for n, rate in enumerate(rates, 1)]
+
+
+def test_the_figure_has_a_row_for_each_variant_and_a_point_for_each_size(variant: Callable[..., Result]) -> None:
+    results = [
+        result
+        for size in (8192, 1 << 20)
+        for result in (
+            *spread(variant, "none", [100.0] * 3, object_bytes=size),
+            *spread(variant, "header", [90.0] * 3, object_bytes=size),
+            *spread(variant, "separate", [40.0, 50.0, 60.0], object_bytes=size),
+        )
+    ]
+    (figure,) = build_lock_figures(results, CAPTION).values()
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["lock header", "lock separate"]
+    found = points(figure)
+    assert list(found) == ["8KiB", "1MiB"]
+    for costs in found.values():
+        assert [cost for cost, _ in costs] == pytest.approx([10.0, (1 - (0.4 * 0.5 * 0.6) ** (1 / 3)) * 100])
+        assert [round(row) for _, row in costs] == [0, 1]
+    bar = axes.containers[0].lines[2][0].get_segments()[1]  # of lock separate
+    cost = variant_costs(results)[2].rate
+    assert cost is not None
+    assert cost.low is not None
+    assert cost.high is not None
+    assert [x for x, _ in bar] == pytest.approx([(1 - cost.high) * 100, (1 - cost.low) * 100])
+    svg = svg_bytes(figure).decode()
+    for text in ("archive: beside lock none, 25 objects per session", "objects per second lost, %", "3 pairs",
+                 "bars are 95% intervals", "run-7", "share this"):  # fmt: skip
+        assert text in svg
+
+
+def test_without_repetitions_the_figure_says_what_intervals_take(variant: Callable[..., Result]) -> None:
+    (figure,) = build_lock_figures([variant("none", 100.0), variant("header", 90.0)], CAPTION).values()
+    svg = svg_bytes(figure).decode()
+    assert "1 pair of each variant" in svg
+    assert "intervals take 3 repetitions" in svg
+    assert "bars are" not in svg
+
+
+def test_each_sweep_has_a_panel_beside_its_own_baseline(variant: Callable[..., Result]) -> None:
+    results = [variant("none", 100.0), variant("header", 90.0)]
+    results += [
+        variant("header", 80.0 - n, checksum=name, phase="checksum") for n, name in enumerate(("crc32c", "md5"))
+    ]
+    (figure,) = build_lock_figures(results, CAPTION).values()
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "archive: beside lock none, 25 objects per session",
+        "checksum: beside lock header, crc32c, 25 objects per session",
+    ]
+
+
+def test_the_same_results_give_the_same_bytes_of_the_lock_figure(variant: Callable[..., Result]) -> None:
+    results = [*spread(variant, "none", [100.0, 90.0, 80.0]), *spread(variant, "header", [90.0, 85.0, 70.0])]
+    first, second = (build_lock_figures(results, CAPTION)[LOCK_COST] for _ in range(2))
+    assert svg_bytes(first) == svg_bytes(second)
+    assert png_bytes(first) == png_bytes(second)
+
+
+def test_the_figure_stands_above_its_table_in_the_report(variant: Callable[..., Result]) -> None:
+    results = [variant("none", 100.0), variant("header", 90.0)]
+    report = report_markdown("# run", {}, (), build_tables(results), build_lock_figures(results, CAPTION))
+    assert report.count(f"figures/{LOCK_COST}.svg") == 1
+    assert f"figures/{LOCK_COST}.png)\n\n### The cost of the lock\n" in report
+
+
+def test_a_run_without_variants_has_no_such_figure(full_run: list[Result]) -> None:
+    assert build_lock_figures(full_run, CAPTION) == {}
+    assert build_lock_figures([], CAPTION) == {}
