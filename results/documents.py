@@ -19,7 +19,7 @@ from results.contract import json_text, result_from_document
 from results.database import RunDatabase
 from results.figures import Caption, png_bytes, svg_bytes
 from results.model import Result
-from results.report import ROWS_SHOWN_MAX, belongs, build_report, draw_figures
+from results.report import ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
 from results.report_page import report_page
 from results.table import Table
 from results.tables import SERVER_RESOURCES, build_tables
@@ -66,12 +66,18 @@ def write_documents(
 
 
 def write_page(
-    folder: Path, database: RunDatabase, *, facts: Mapping[str, str], doubts: Sequence[str], watched: Watched
+    folder: Path,
+    database: RunDatabase,
+    *,
+    facts: Mapping[str, str],
+    doubts: Sequence[str],
+    watched: Watched,
+    priced: Priced | None = None,
 ) -> list[Path]:
     """Write report.html, the whole report of a run in one file, and return its path. The arguments are those of
-    ``write_documents``. Raises ResultsError if the folder cannot be written.
+    ``write_documents``, and what the platform cost. Raises ResultsError if the folder cannot be written.
     """
-    page = report_page(build_report(database, facts=facts, doubts=doubts, watched=watched))
+    page = report_page(build_report(database, facts=facts, doubts=doubts, watched=watched, priced=priced))
     return [_write(folder / PAGE_NAME, page.encode())]
 
 

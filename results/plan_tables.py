@@ -155,13 +155,13 @@ def bill_table(cost: PlanCost) -> Table:
             Column("note", words=True),
         ),
         rows=tuple(rows),
-        caption="List prices as the price file says them, without discount, tax, power or interest; all platforms of "
-        "the last year are bought at once.",
+        caption="List prices as the price file says them, without discount, tax, power or interest"
+        + ("; all platforms of the last year are bought at once." if cost.platforms > 1 else "."),
     )
 
 
-def unit_price_table(cost: PlanCost) -> Table:
-    """What one unit costs over the retention period."""
+def unit_price_table(cost: PlanCost, caption: str = "") -> Table:
+    """What one unit costs over the retention period; ``caption`` says what of, where it is not a plan's."""
     return Table(
         name="price-per-unit",
         title="Price per unit",
@@ -172,7 +172,8 @@ def unit_price_table(cost: PlanCost) -> Table:
             Column("to", cost.bill.currency),
         ),
         rows=tuple((Cell(each.unit), *(_price(end) for end in _ends(each.price))) for each in cost.units),
-        caption=f"The whole bill of {cost.years} years over what it buys: the objects/s and MB/s that all its platforms"
+        caption=caption
+        or f"The whole bill of {cost.years} years over what it buys: the objects/s and MB/s that all its platforms"
         " archive, today's mailboxes or cameras, TB kept for a year each.",
     )
 

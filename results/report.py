@@ -24,7 +24,8 @@ from results.key_figures import Finding, every_cell, findings
 from results.lock_cost_figure import build_lock_figures
 from results.matrix import MatrixCell, columns, parallel_cells
 from results.model import CheckRecord, Result
-from results.plan_tables import examples_table
+from results.plan_tables import bill_table, examples_table, unit_price_table
+from results.prices import PriceList
 from results.published import dr550
 from results.rate_surface import measured_surface
 from results.report_tables import (
@@ -36,6 +37,7 @@ from results.report_tables import (
     settings_table,
 )
 from results.resource_figures import RESOURCE_FIGURES, build_resource_figures
+from results.run_price import platform_cost
 from results.table import Table
 from results.tables import SERVER_RESOURCES, build_tables
 from results.watched import Watched
@@ -87,6 +89,14 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
+class Priced:
+    """What the platform cost, and the years of support that are paid for."""
+
+    prices: PriceList
+    years: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything that a page shows of a run."""
 
@@ -99,8 +109,16 @@ class Report:
     distributions: Distributions = NO_DISTRIBUTIONS
 
 
-def build_report(database: RunDatabase, *, facts: Mapping[str, str], doubts: Sequence[str], watched: Watched) -> Report:
-    """The report of a run. ``facts`` (label -> text) open its configuration; ``doubts`` are its sentences.
+def build_report(
+    database: RunDatabase,
+    *,
+    facts: Mapping[str, str],
+    doubts: Sequence[str],
+    watched: Watched,
+    priced: Priced | None = None,
+) -> Report:
+    """The report of a run. ``facts`` (label -> text) open its configuration; ``doubts`` are its sentences;
+    ``priced`` is what the platform cost.
 
     Raises ResultsError as reading a run's results does.
     """
@@ -133,6 +151,7 @@ def build_report(database: RunDatabase, *, facts: Mapping[str, str], doubts: Seq
         _worm(database, checks),
         Section("audits", "Audits", tables=tuple(_filled([audits_table(audits)]))),
         _planning(database, results),
+        _price(results, priced),
         _appendix(run, results, tables),
     ]
     platform = run["platform"]["name"]
@@ -283,6 +302,15 @@ def _planning(database: RunDatabase, results: Sequence[Result]) -> Section:
     """The planning examples of the paper, answered from this run."""
     tables = [examples_table(measured_surface(database))] if results else []
     return Section("planning", "Planning examples", tables=tuple(_filled(tables)))
+
+
+def _price(results: Sequence[Result], priced: Priced | None) -> Section:
+    """The disclosure: what was priced, and per unit."""
+    if priced is None or not results:
+        return Section("price", "Price")
+    cost = platform_cost(results, priced.prices, priced.years)
+    caption = f"The whole amount of {priced.years} years over what one platform did at best in this run."
+    return Section("price", "Price", tables=(bill_table(cost), *_filled([unit_price_table(cost, caption)])))
 
 
 def _appendix(run: Mapping[str, Any], results: Sequence[Result], tables: Mapping[str, Table]) -> Section:

@@ -19,6 +19,7 @@ from archiver.sizes import format_instant
 from results.contract import json_text
 from results.database import RunDatabase
 from results.doubts import doubts
+from results.prices import PriceList, read_prices
 from results.watched import watched
 from results.worm import worm_document
 
@@ -39,12 +40,18 @@ SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: whoever names one expe
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder  [default: report/ in the run's]")
 @click.option(
+    "--prices",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="html: TOML of the platform's priced parts, for a section on price; docs/planning.md has the form.",
+)
+@click.option("--years", type=click.IntRange(1, 100), default=3, show_default=True, help="Of support to be paid for.")
+@click.option(
     "--index",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
     help="Instead of a report: DIR/index.html, a page that lists every run under DIR.",
 )
-def report(run: str | None, form: str, out: Path | None, index: Path | None) -> None:
+def report(run: str | None, form: str, out: Path | None, prices: Path | None, years: int, index: Path | None) -> None:
     """Write the report of RUN; the same database gives the same bytes.
 
     RUN is a run's id, its folder, its database, or `latest`.
@@ -64,23 +71,29 @@ def report(run: str | None, form: str, out: Path | None, index: Path | None) -> 
         click.echo(f"{path}: {runs} run{'s' if runs > 1 else ''}")
         return
     assert run is not None
+    if prices is not None and form != "html":
+        raise UsageError("--prices: only the page has a section on price; add --format html")
+    price_list = read_prices(prices) if prices is not None else None
     with _opened(find_run(run)) as database:
-        _write(database, form, out)
+        _write(database, form, out, price_list, years)
 
 
-def _write(database: RunDatabase, form: str, out: Path | None) -> None:
+def _write(database: RunDatabase, form: str, out: Path | None, prices: PriceList | None, years: int) -> None:
     if form == "json" and out is None:
         click.echo(json_text(_document(database)), nl=False)
         return
     # These bring matplotlib: only where something is written.
     from results.documents import write_csv, write_documents, write_json, write_page
-    from results.report import worm_tables
+    from results.report import Priced, worm_tables
 
     gc.disable()  # what is read is kept until it is written: looking for garbage took a third of the time
     folder = out if out is not None else database.path.parent / "report"
     if form == "html":
         found = doubts(database)
-        paths = write_page(folder, database, facts=_facts(database), doubts=found, watched=watched(database))
+        priced = Priced(prices, years) if prices is not None else None
+        paths = write_page(
+            folder, database, facts=_facts(database), doubts=found, watched=watched(database), priced=priced
+        )
     elif form == "json":
         paths = write_json(folder, _document(database))
     elif form == "csv":

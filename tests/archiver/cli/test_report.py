@@ -64,6 +64,13 @@ def test_every_format_is_of_the_same_run_and_says_where_it_went(home: Path, tmp_
     assert json.loads(printed.stdout) == json.loads(ran.stdout)
     assert archiver("report", run, "--format", "json", "--out", str(tmp_path / "json")).returncode == 0
     assert (tmp_path / "json" / "results.json").read_text() == printed.stdout
+    prices = tmp_path / "prices.toml"
+    prices.write_text('currency = "EUR"\n[[part]]\nitem = "a node"\nquantity = 2\nlist_price = 500\n')
+    priced = archiver("report", run, "--format", "html", "--out", str(tmp_path / "priced"), "--prices", str(prices))
+    assert priced.returncode == 0, priced.stderr
+    assert all(words in (tmp_path / "priced" / "report.html").read_text() for words in ("a node", "1,000.00"))
+    refused = archiver("report", run, "--prices", str(prices))
+    assert (refused.returncode, "only the page has a section on price" in refused.stderr) == (2, True)
     indexed = archiver("report", "--index", str(home / "runs"))
     assert indexed.stdout == f"{home}/runs/index.html: 1 run\n", indexed.stderr
     assert run in (home / "runs" / "index.html").read_text()

@@ -1,0 +1,51 @@
+"""What the platform of a run cost: its parts once, and per unit of what it did at best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from archiver.errors import UsageError
+from results.model import Result
+from results.prices import CloudPrices, PricedPart, PriceList
+from results.run_price import platform_cost
+
+NODE = PricedPart(item="node", quantity=2, list_price=3000.0, support_years=1, support_price_per_year=500.0)
+PARTS = PriceList(currency="EUR", part=(NODE,))
+
+
+@pytest.fixture
+def results(make_result: Callable[..., Result]) -> list[Result]:
+    def one(operation: str, object_bytes: int, rate: float, repetition: int) -> Result:
+        return make_result(
+            operation=operation, object_bytes=object_bytes, repetition=repetition, position=repetition,
+            objects_per_second=rate, megabytes_per_second=rate * object_bytes / 1e6,
+        )  # fmt: skip
+
+    slow_and_fast = [one("archive", 8192, rate, at) for at, rate in enumerate((400.0, 400.0, 400.0), 1)]
+    return [*slow_and_fast, *(one("archive", 1 << 20, 50.0, at) for at in (1, 2, 3))]
+
+
+def test_parts_with_support_are_paid_once_and_divided_by_the_best_rates(results: list[Result]) -> None:
+    cost = platform_cost(results, PARTS, years=3)
+    assert cost.bill.total == 2 * 3000 + 2 * 2 * 500
+    assert cost.price_per("object/s, archive, at best").value == pytest.approx(8000 / 400)
+    assert cost.price_per("MB/s, archive, at best").value == pytest.approx(8000 / 52.4288)
+    assert [each.unit for each in cost.units] == ["object/s, archive, at best", "MB/s, archive, at best"]
+
+
+def test_the_price_is_as_uncertain_as_the_rate(make_result: Callable[..., Result]) -> None:
+    rates = (360.0, 400.0, 440.0)
+    runs = [make_result(objects_per_second=rate, repetition=at, position=at) for at, rate in enumerate(rates, 1)]
+    price = platform_cost(runs, PARTS, years=1).price_per("object/s, archive, at best")
+    assert price.low is not None
+    assert price.high is not None
+    assert price.value == pytest.approx(6000 / 400)
+    assert price.low < price.value < price.high
+
+
+def test_what_a_service_charges_is_no_price_of_a_run(results: list[Result]) -> None:
+    service = PriceList(currency="USD", cloud=CloudPrices(per_gb_month=0.02))
+    with pytest.raises(UsageError, match="archiver plan --prices"):
+        platform_cost(results, service, years=3)
