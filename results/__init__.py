@@ -1,6 +1,6 @@
 """What a run found: its values, tables, figures and documents, and the published study they stand beside.
 
-Nothing here knows of the engine or of a platform. ``results.figures`` and ``results.documents`` are imported
+Nothing here knows of the engine or of a platform. ``results.figures`` and ``results.report.documents`` are imported
 by name, by those who draw: matplotlib takes longer to load than most commands take to run.
 """
 

@@ -142,6 +142,7 @@ def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("ceph.toml").write_text("")
     Path("minio.token").write_text("token")
+    Path("array.toml").write_text("")
 
 
 @pytest.mark.usefixtures("with_files")

@@ -62,7 +62,12 @@ def run(site: Path, folder: Path, *arguments: str) -> str:
 def test_the_wheel_holds_code_and_data_and_nothing_else(installed: Path) -> None:
     top = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert top == {"archiver", "backends", "scenarios", "results"}
-    data = ("scenarios/dr550.toml", "results/reference/dr550.json", "results/schema.sql", "results/pages/page.css")
+    data = (
+        "scenarios/dr550.toml",
+        "results/reference/dr550.json",
+        "results/schema.sql",
+        "results/report/pages/page.css",
+    )
     for name in (*data, "archiver/py.typed"):
         assert (installed / name).exists(), name
 

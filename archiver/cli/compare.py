@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from archiver.home import find_run
-from results.comparison import Comparison, MeasuredRun, compare_runs
-from results.comparison_contract import comparison_document
-from results.comparison_gate import Judgement, gate_sentences, judge, parse_condition
-from results.comparison_tables import FORMS, Form, comparison_tables, doubt_sentences, overall_sentences
+from results.comparison.compare import Comparison, MeasuredRun, compare_runs
+from results.comparison.contract import comparison_document
+from results.comparison.gate import Judgement, gate_sentences, judge, parse_condition
+from results.comparison.tables import FORMS, Form, comparison_tables, doubt_sentences, overall_sentences
 from results.contract import json_text
 from results.database import RunDatabase
 from results.text import render_text
@@ -89,7 +89,7 @@ def show(
     """Print a comparison and what its conditions came to, and write its documents where a folder is given."""
     paths = []
     if out is not None:
-        from results.comparison_documents import write_comparison  # brings matplotlib: only where something is drawn
+        from results.comparison.documents import write_comparison  # brings matplotlib: only where something is drawn
 
         paths = write_comparison(out, comparison, judgements)
     if as_json:

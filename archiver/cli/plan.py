@@ -18,7 +18,9 @@ from archiver.home import find_run
 from archiver.sizes import parse_size
 from results.contract import json_text
 from results.database import RunDatabase
-from results.plan import (
+from results.planning.cost import plan_cost
+from results.planning.documents import plan_document, write_plan
+from results.planning.plan import (
     VIDEO_OBJECTS_PER_SESSION,
     Course,
     Plan,
@@ -27,12 +29,10 @@ from results.plan import (
     plan_size,
     plan_video,
 )
-from results.plan_cost import plan_cost
-from results.plan_documents import plan_document, write_plan
-from results.plan_tables import plan_tables
-from results.prices import read_prices
-from results.rate_surface import REFERENCES, RateSurface, measured_surface, published_surface
-from results.size_histogram import read_size_histogram
+from results.planning.prices import read_prices
+from results.planning.rate_surface import REFERENCES, RateSurface, measured_surface, published_surface
+from results.planning.size_histogram import read_size_histogram
+from results.planning.tables import plan_tables
 from results.text import render_text
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -19,7 +19,7 @@ from archiver.sizes import format_instant
 from results.contract import json_text
 from results.database import RunDatabase
 from results.doubts import doubts
-from results.prices import PriceList, read_prices
+from results.planning.prices import PriceList, read_prices
 from results.watched import watched
 from results.worm import worm_document
 
@@ -65,7 +65,7 @@ def report(run: str | None, form: str, out: Path | None, prices: Path | None, ye
     if out is not None and out.suffix in SUFFIXES:
         raise UsageError(f"{out}: --out names a folder, and report{out.suffix} goes into it; give {out.parent}")
     if index is not None:
-        from results.run_index import write_index
+        from results.report.index import write_index
 
         path, runs = write_index(index, out)
         click.echo(f"{path}: {runs} run{'s' if runs > 1 else ''}")
@@ -83,8 +83,8 @@ def _write(database: RunDatabase, form: str, out: Path | None, prices: PriceList
         click.echo(json_text(_document(database)), nl=False)
         return
     # These bring matplotlib: only where something is written.
-    from results.documents import write_csv, write_documents, write_json, write_page
-    from results.report import Priced, worm_tables
+    from results.report.contents import Priced, worm_tables
+    from results.report.documents import write_csv, write_documents, write_json, write_page
 
     gc.disable()  # what is read is kept until it is written: looking for garbage took a third of the time
     folder = out if out is not None else database.path.parent / "report"

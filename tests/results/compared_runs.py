@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from results.comparison import MeasuredRun
+from results.comparison.compare import MeasuredRun
 from results.model import Result
 
 MakeResult = Callable[..., Result]

@@ -11,7 +11,7 @@ import numpy as np
 from archiver.histogram import part_of
 from results.database import HistogramRow, RunDatabase, RunRecord
 from results.model import CheckRecord, FirstError, Result
-from results.report import Report, build_report
+from results.report.contents import Report, build_report
 from results.watched import watched
 from tests.results.watched_run import RECORD, phase_record, ten_seconds
 

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 from archiver.errors import ResultsError, UsageError
-from results.comparison import (
+from results.comparison.compare import (
     NOT_INTERLEAVED,
     Comparison,
     MeasuredRun,
     Ratio,
     compare_runs,
 )
-from results.comparison_contract import comparison_document
-from results.comparison_documents import comparison_csv, comparison_figure, comparison_markdown, write_comparison
-from results.comparison_power import detectable
-from results.comparison_tables import (
+from results.comparison.contract import comparison_document
+from results.comparison.documents import comparison_csv, comparison_figure, comparison_markdown, write_comparison
+from results.comparison.power import detectable
+from results.comparison.tables import (
     comparison_tables,
     differences_table,
     doubt_sentences,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from results.comparison import Comparison, compare_runs
-from results.comparison_forms import matrix_table, percent_tables, times_tables
-from results.comparison_tables import FORMS, comparison_tables
+from results.comparison.compare import Comparison, compare_runs
+from results.comparison.forms import matrix_table, percent_tables, times_tables
+from results.comparison.tables import FORMS, comparison_tables
 from results.table import Table
 from results.text import render_csv, render_markdown, render_text
 from tests.results.compared_runs import CELL, MakeResult, MakeRun, measured_run

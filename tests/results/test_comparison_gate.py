@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from archiver.errors import UsageError
-from results.comparison import Comparison, MeasuredRun, compare_runs
-from results.comparison_gate import gate_sentences, judge, parse_condition
+from results.comparison.compare import Comparison, MeasuredRun, compare_runs
+from results.comparison.gate import gate_sentences, judge, parse_condition
 from tests.results.compared_runs import MakeResult, MakeRun, measured_run
 
 SMALL, LARGE, LOCKED = ("archive", 8192, 500), ("archive", 1 << 20, 25), ("archive, lock header", 8192, 500)

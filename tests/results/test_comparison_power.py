@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from results.comparison_power import POWER, detectable, power
+from results.comparison.power import POWER, detectable, power
 from results.statistics import t_quantile
 
 

@@ -13,9 +13,9 @@ import pytest
 from archiver.errors import ResultsError
 from results.contract import result_from_document, run_document
 from results.database import RunDatabase
-from results.documents import write_csv, write_documents
 from results.model import Result
-from results.report import ROWS_SHOWN_MAX
+from results.report.contents import ROWS_SHOWN_MAX
+from results.report.documents import write_csv, write_documents
 from results.watched import watched
 from tests.results.watched_run import phase_record, ten_seconds, two_phases
 

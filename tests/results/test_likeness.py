@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from results.likeness import RULES, Likeness, likeness
+from results.comparison.likeness import RULES, Likeness, likeness
 
 LABELS = ("minio", "versitygw")
 UNLIKE = {"settings__verify": "none", "settings__checksum": "none", "platform__durability": "none"}

@@ -16,8 +16,8 @@ import pytest
 
 from results.database import FILE_NAME
 from results.model import Result
-from results.report_page import report_page
-from results.run_index import write_index
+from results.report.index import write_index
+from results.report.page import report_page
 from tests.results.reported_runs import HOSTILE, report_of, whole_run
 
 pytestmark = pytest.mark.browser

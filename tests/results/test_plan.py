@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from archiver.errors import ResultsError, UsageError
-from results.plan import Archiving, Course, Plan, plan_mail, plan_retrieve, plan_size, plan_video
-from results.rate_surface import Range, RateSurface, measured_surface, published_surface
+from results.planning.plan import Archiving, Course, Plan, plan_mail, plan_retrieve, plan_size, plan_video
+from results.planning.rate_surface import Range, RateSurface, measured_surface, published_surface
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.watched_run import phase_record
 

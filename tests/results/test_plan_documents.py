@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from archiver.errors import ResultsError
-from results.plan import Course, Plan, plan_mail, plan_retrieve, plan_video
-from results.plan_cost import plan_cost
-from results.plan_documents import plan_document, write_plan
-from results.plan_tables import examples_table, plan_tables, what_if_table
-from results.prices import read_prices
-from results.rate_surface import RateSurface, measured_surface, published_surface
+from results.planning.cost import plan_cost
+from results.planning.documents import plan_document, write_plan
+from results.planning.plan import Course, Plan, plan_mail, plan_retrieve, plan_video
+from results.planning.prices import read_prices
+from results.planning.rate_surface import RateSurface, measured_surface, published_surface
+from results.planning.tables import examples_table, plan_tables, what_if_table
 from results.table import Table
 from results.text import render_text
 from tests.results.conftest import MakeResult, MakeRun

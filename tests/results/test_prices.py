@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from archiver.errors import UsageError
-from results.plan import Course, plan_mail, plan_retrieve, plan_video
-from results.plan_cost import plan_cost
-from results.prices import Demand, PriceList, bill, read_prices
-from results.rate_surface import measured_surface, published_surface
+from results.planning.cost import plan_cost
+from results.planning.plan import Course, plan_mail, plan_retrieve, plan_video
+from results.planning.prices import Demand, PriceList, bill, read_prices
+from results.planning.rate_surface import measured_surface, published_surface
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.watched_run import phase_record
 

@@ -9,7 +9,7 @@ import pytest
 
 from archiver.errors import ResultsError
 from results.model import Result
-from results.rate_surface import BEYOND_MAX, Range, RateSurface, measured_surface, published_surface
+from results.planning.rate_surface import BEYOND_MAX, Range, RateSurface, measured_surface, published_surface
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.watched_run import phase_record
 

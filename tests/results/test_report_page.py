@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from results.database import FILE_NAME, RunDatabase
-from results.distributions import BINS, HEIGHT_MAX, cell_distributions
-from results.documents import write_page
-from results.key_figures import every_cell
 from results.matrix import CellKey
 from results.model import Result
-from results.report_page import report_page
+from results.report.distributions import BINS, HEIGHT_MAX, cell_distributions
+from results.report.documents import write_page
+from results.report.key_figures import every_cell
+from results.report.page import report_page
 from results.watched import watched
 from tests.results.reported_runs import DOUBTS, FACTS, HOSTILE, histogram, report_of, whole_run
 from tests.results.watched_run import phase_record

@@ -13,7 +13,7 @@ import pytest
 from archiver.errors import ResultsError
 from results.database import FILE_NAME, RunDatabase, RunRecord
 from results.model import Result
-from results.run_index import listed_runs, write_index
+from results.report.index import listed_runs, write_index
 from tests.results.watched_run import RECORD, phase_record
 
 MakeResult = Callable[..., Result]

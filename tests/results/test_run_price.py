@@ -8,8 +8,8 @@ import pytest
 
 from archiver.errors import UsageError
 from results.model import Result
-from results.prices import CloudPrices, PricedPart, PriceList
-from results.run_price import platform_cost
+from results.planning.prices import CloudPrices, PricedPart, PriceList
+from results.planning.run_price import platform_cost
 
 NODE = PricedPart(item="node", quantity=2, list_price=3000.0, support_years=1, support_price_per_year=500.0)
 PARTS = PriceList(currency="EUR", part=(NODE,))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from archiver.errors import UsageError
-from results.size_histogram import read_size_histogram
+from results.planning.size_histogram import read_size_histogram
 
 
 def histogram_of(folder: Path, text: str, name: str = "sizes.csv") -> list[tuple[int, float]]:

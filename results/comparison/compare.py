@@ -16,10 +16,10 @@ from statistics import fmean, median
 from typing import Any, Literal, get_args
 
 from archiver.errors import ResultsError, UsageError
-from results.comparison_power import detectable
+from results.comparison.likeness import Likeness, likeness
+from results.comparison.power import detectable
 from results.database import RunDatabase
 from results.doubts import doubts, drifts
-from results.likeness import Likeness, likeness
 from results.matrix import CellKey, MatrixCell, matrix_cells, parallel_cells, temperature
 from results.model import Latency, Result
 from results.statistics import (

@@ -16,9 +16,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from results.comparison import FALSE_DISCOVERY_RATE, LATENCIES, VERDICTS, ComparedCell, Comparison, Overall, Ratio, Side
-from results.comparison_gate import Judgement
-from results.comparison_power import POWER
+from results.comparison.compare import (
+    FALSE_DISCOVERY_RATE,
+    LATENCIES,
+    VERDICTS,
+    ComparedCell,
+    Comparison,
+    Overall,
+    Ratio,
+    Side,
+)
+from results.comparison.gate import Judgement
+from results.comparison.power import POWER
 from results.matrix import MatrixCell
 from results.statistics import REPETITIONS_MAX
 

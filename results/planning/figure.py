@@ -15,8 +15,8 @@ from matplotlib.ticker import FuncFormatter
 
 from archiver.sizes import format_duration
 from results.figures import COLOURS, GREY, STYLE, place_legend, plain_number
-from results.plan import Archiving
-from results.rate_surface import RateSurface
+from results.planning.plan import Archiving
+from results.planning.rate_surface import RateSurface
 
 _PAST_THE_LAST = 1.12  # the line goes on a little, so that an eye sees it cross the window
 

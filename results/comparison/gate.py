@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from archiver.errors import UsageError
 from archiver.sizes import format_size, parse_size
-from results.comparison import P50, P99, RATE, RESPONSE, ComparedCell, Comparison, Ratio, Side
+from results.comparison.compare import P50, P99, RATE, RESPONSE, ComparedCell, Comparison, Ratio, Side
 from results.matrix import CellKey
 
 GRAMMAR = "OPERATION.SIZE.OBJECTS[.CLIENTS].QUANTITY COMPARISON NUMBER"

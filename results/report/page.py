@@ -15,10 +15,10 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from results.distributions import BINS, HEIGHT_MAX, Distribution, Distributions
-from results.inline_figures import figure_csv, inline_svg
 from results.matrix import CellKey, MatrixCell
-from results.report import Drawing, Report, Section
+from results.report.contents import Drawing, Report, Section
+from results.report.distributions import BINS, HEIGHT_MAX, Distribution, Distributions
+from results.report.inline_figures import figure_csv, inline_svg
 from results.table import Cell, Table, key_labels
 from results.text import render_csv
 
@@ -165,7 +165,7 @@ def _letter(place: int) -> str:
 @cache
 def _environment() -> Environment:
     return Environment(
-        loader=PackageLoader("results", "pages"),
+        loader=PackageLoader("results.report", "pages"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -174,4 +174,4 @@ def _environment() -> Environment:
 
 
 def _text(name: str) -> str:
-    return files("results").joinpath("pages", name).read_text(encoding="utf-8")
+    return files("results.report").joinpath("pages", name).read_text(encoding="utf-8")

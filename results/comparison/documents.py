@@ -21,10 +21,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from archiver.errors import ResultsError
 from archiver.sizes import format_size
-from results.comparison import LATENCIES, ComparedCell, Comparison, Ratio
-from results.comparison_contract import comparison_document
-from results.comparison_gate import Judgement, gate_sentences
-from results.comparison_tables import (
+from results.comparison.compare import LATENCIES, ComparedCell, Comparison, Ratio
+from results.comparison.contract import comparison_document
+from results.comparison.gate import Judgement, gate_sentences
+from results.comparison.tables import (
     FORMS,
     comparison_tables,
     doubt_sentences,

@@ -12,10 +12,10 @@ from typing import Any
 
 from archiver.errors import ResultsError
 from results.contract import json_text
-from results.plan import Archiving, Plan, Retrieval
-from results.plan_cost import PlanCost
-from results.plan_tables import plan_tables
-from results.rate_surface import PlannedRate, Range
+from results.planning.cost import PlanCost
+from results.planning.plan import Archiving, Plan, Retrieval
+from results.planning.rate_surface import PlannedRate, Range
+from results.planning.tables import plan_tables
 from results.text import escape_markdown, render_csv, render_markdown
 
 
@@ -88,7 +88,7 @@ def write_plan(folder: Path, plan: Plan, document: Mapping[str, Any], cost: Plan
         contents[f"{table.name}.csv"] = render_csv(table).encode()
     if plan.archiving is not None:
         from results.figures import png_bytes, svg_bytes  # they bring matplotlib: only where something is drawn
-        from results.plan_figure import what_if_figure
+        from results.planning.figure import what_if_figure
 
         figure = what_if_figure(plan.archiving, plan.surface)
         contents |= {"what-if.svg": svg_bytes(figure), "what-if.png": png_bytes(figure)}

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 from archiver.errors import ResultsError
 from archiver.sizes import format_bytes, format_duration, format_size
-from results.plan import (
+from results.planning.cost import PlanCost
+from results.planning.plan import (
     DAYS_PER_YEAR,
     HOUR_SECONDS,
     Archiving,
@@ -21,8 +22,7 @@ from results.plan import (
     plan_retrieve,
     plan_video,
 )
-from results.plan_cost import PlanCost
-from results.rate_surface import PlannedRate, Range, RateSurface
+from results.planning.rate_surface import PlannedRate, Range, RateSurface
 from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
 
 _NAMES = {"mail": "mail", "video": "video", "retrieve": "retrieval", "size": "mixed sizes"}

@@ -17,18 +17,19 @@ from matplotlib.figure import Figure
 from archiver.sizes import format_instant
 from results.audits import audits_table
 from results.database import RunDatabase
-from results.distributions import NO_DISTRIBUTIONS, Distributions, cell_distributions
 from results.doubts import drifts
 from results.figures import Caption, build_figures
-from results.key_figures import Finding, every_cell, findings
 from results.lock_cost_figure import build_lock_figures
 from results.matrix import MatrixCell, columns, parallel_cells
 from results.model import CheckRecord, Result
-from results.plan_tables import bill_table, examples_table, unit_price_table
-from results.prices import PriceList
+from results.planning.prices import PriceList
+from results.planning.rate_surface import measured_surface
+from results.planning.run_price import platform_cost
+from results.planning.tables import bill_table, examples_table, unit_price_table
 from results.published import dr550
-from results.rate_surface import measured_surface
-from results.report_tables import (
+from results.report.distributions import NO_DISTRIBUTIONS, Distributions, cell_distributions
+from results.report.key_figures import Finding, every_cell, findings
+from results.report.tables import (
     asked_table,
     doubted_cells_table,
     drift_table,
@@ -37,7 +38,6 @@ from results.report_tables import (
     settings_table,
 )
 from results.resource_figures import RESOURCE_FIGURES, build_resource_figures
-from results.run_price import platform_cost
 from results.table import Table
 from results.tables import SERVER_RESOURCES, build_tables
 from results.watched import Watched

@@ -2,7 +2,7 @@
 
 One idea: rates and ratios of all platforms stand side by side, and a ratio that shows no difference has a footnote
 that says so; what the verdicts rest on (interval, p, pairs, what they could have shown) is a table of its own. The
-same ratios have other forms (results/comparison_forms.py) for those who know them so.
+same ratios have other forms (results/comparison/forms.py) for those who know them so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Literal, get_args
 
-from results.comparison import (
+from results.comparison.compare import (
     FALSE_DISCOVERY_RATE,
     P50,
     P99,
@@ -26,7 +26,7 @@ from results.comparison import (
     Ratio,
     Side,
 )
-from results.comparison_forms import (
+from results.comparison.forms import (
     KEY_COLUMNS,
     interval,
     matrix_table,
@@ -37,7 +37,7 @@ from results.comparison_forms import (
     times_tables,
     verdict_cell,
 )
-from results.comparison_power import POWER
+from results.comparison.power import POWER
 from results.matrix import MatrixCell
 from results.statistics import PAIRS_MIN
 from results.table import NOT_MEASURED, Cell, Column, Table, key_labels, number

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from archiver.errors import ResultsError, UsageError
-from results.rate_surface import PlannedRate, Range, RateCell, RateSurface
+from results.planning.rate_surface import PlannedRate, Range, RateCell, RateSurface
 
 DAYS_PER_YEAR = 365
 HOUR_SECONDS = 3600.0

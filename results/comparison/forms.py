@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from archiver.sizes import format_size
-from results.comparison import RATE, RESPONSE, ComparedCell, Comparison, Overall, Ratio
+from results.comparison.compare import RATE, RESPONSE, ComparedCell, Comparison, Overall, Ratio
 from results.matrix import CellKey, columns
 from results.table import NOT_MEASURED, Cell, Column, Table, key_labels, label_columns, number
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from archiver.errors import UsageError
-from results.plan import Archiving, Plan
-from results.prices import MONTHS_PER_YEAR, Bill, Demand, PriceList, RequestKind, bill
-from results.rate_surface import Range
+from results.planning.plan import Archiving, Plan
+from results.planning.prices import MONTHS_PER_YEAR, Bill, Demand, PriceList, RequestKind, bill
+from results.planning.rate_surface import Range
 
 _PRICED_UNITS = {"user": "mailbox", "camera": "camera"}
 

@@ -14,9 +14,9 @@ from urllib.parse import quote
 from archiver.errors import ResultsError
 from archiver.sizes import format_instant
 from results.database import FILE_NAME, RunDatabase
-from results.documents import PAGE_NAME
-from results.key_figures import KeyFigures, Peak, key_figures
-from results.report_page import page, table_view
+from results.report.documents import PAGE_NAME
+from results.report.key_figures import KeyFigures, Peak, key_figures
+from results.report.page import page, table_view
 from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
 
 INDEX_NAME = "index.html"

@@ -19,8 +19,8 @@ from results.contract import json_text, result_from_document
 from results.database import RunDatabase
 from results.figures import Caption, png_bytes, svg_bytes
 from results.model import Result
-from results.report import ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
-from results.report_page import report_page
+from results.report.contents import ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
+from results.report.page import report_page
 from results.table import Table
 from results.tables import SERVER_RESOURCES, build_tables
 from results.text import escape_markdown, render_csv, render_markdown

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from archiver.errors import UsageError
-from results.key_figures import peaks
 from results.matrix import MatrixCell
 from results.model import Result
-from results.plan_cost import PlanCost, UnitPrice
-from results.prices import Demand, PriceList, bill
-from results.rate_surface import Range
+from results.planning.cost import PlanCost, UnitPrice
+from results.planning.prices import Demand, PriceList, bill
+from results.planning.rate_surface import Range
+from results.report.key_figures import peaks
 
 
 def platform_cost(results: Sequence[Result], prices: PriceList, years: int) -> PlanCost:

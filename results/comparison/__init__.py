@@ -1,0 +1,1 @@
+"""Runs side by side: ratios of pairs, verdicts, what could have been shown, forms and gate."""
