@@ -223,8 +223,8 @@ class S3Door:
             if "content-length" not in names and (body or method in ("PUT", "POST")):
                 connection.putheader("Content-Length", str(len(body)))
             connection.endheaders(body or None)
-            reply = connection.getresponse()
-            return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, _whole(reply))
+            with connection.getresponse() as reply:
+                return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, _whole(reply))
         finally:
             connection.close()
 
@@ -326,6 +326,8 @@ class _Timed:
     def __init__(self, sock: socket.socket, ends: float) -> None:
         self._sock = sock
         self._ends = ends  # monotonic
+        self._files = 0  # that still read from it
+        self._closed = False
 
     def sendall(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -334,6 +336,7 @@ class _Timed:
             rest = rest[self.in_time(lambda sock, piece=piece: sock.send(piece)) :]  # type: ignore[misc]
 
     def makefile(self, mode: str) -> io.BufferedReader:
+        self._files += 1
         return io.BufferedReader(_Arriving(self))
 
     def in_time(self, step: Callable[[socket.socket], int]) -> int:
@@ -350,7 +353,17 @@ class _Timed:
             raise TimeoutError(f"nothing came or went for {TIMEOUT_SECONDS:g} s") from None
 
     def close(self) -> None:
-        self._sock.close()
+        """As of a socket: whoever still reads from it may go on. A server that ends the connection with its answer is
+        read from only after this."""
+        self._closed = True
+        if not self._files:
+            self._sock.close()
+
+    def file_closed(self) -> None:
+        """Nobody reads from one of its files any more."""
+        self._files -= 1
+        if self._closed:
+            self.close()
 
 
 class _Arriving(io.RawIOBase):
@@ -364,3 +377,8 @@ class _Arriving(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         return self._timed.in_time(lambda sock: sock.recv_into(buffer))
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._timed.file_closed()

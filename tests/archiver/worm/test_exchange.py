@@ -98,6 +98,22 @@ def test_an_answer_in_time_is_whole_however_it_comes() -> None:
     server.stop()
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.0 200 OK\r\nContent-Length: 256000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 256000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
+    ],
+    ids=["an old protocol", "closes", "ends with the connection"],
+)
+def test_an_answer_is_whole_from_a_server_that_ends_the_connection_with_it(head: bytes) -> None:
+    body = bytes(range(256)) * 1000
+    server = running(read, send(head), send(body), close)
+    assert door_to(server).send("GET", "bucket", "key").body == body
+    server.stop()
+
+
 @pytest.mark.parametrize("head", [b"Content-Length: 10", b"Transfer-Encoding: chunked"])
 def test_an_answer_that_is_cut_is_none(head: bytes) -> None:
     server = running(read, send(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n5\r\nhe"), close)
