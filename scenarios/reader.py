@@ -123,22 +123,13 @@ def read_scenario(
         _override(document, override)
     table = _convert(document, where)
     if objects_from is not None:
-        retrieving = tuple(sweep for sweep in table.sweep if sweep.operation == "retrieve")
-        if not retrieving:
+        table = _retrieving(table)
+        if not table.sweep:
             raise ScenarioError(f"{where}: no sweep retrieves, so there is nothing to do with objects of another run")
-        table = msgspec.structs.replace(table, sweep=retrieving)
     _check(table, where, allow_large_sessions)
     if objects_from is None:
         _check_has_source(table, where)
-    return Scenario(
-        name=table.name,
-        title=table.title,
-        phases=_expand(table, order, order_seed, repetitions),
-        order=order,
-        order_seed=order_seed,
-        repetitions=repetitions,
-        text=msgspec.json.encode(document).decode(),
-    )
+    return _scenario(table, order, order_seed, repetitions, msgspec.json.encode(document).decode())
 
 
 def recorded_scenario(
@@ -150,8 +141,16 @@ def recorded_scenario(
     document = msgspec.json.decode(text)
     table = _convert(document, "the scenario that the run recorded")
     if retrieving_only:
-        retrieving = tuple(sweep for sweep in table.sweep if sweep.operation == "retrieve")
-        table = msgspec.structs.replace(table, sweep=retrieving)
+        table = _retrieving(table)
+    return _scenario(table, order, order_seed, repetitions, text)
+
+
+def _retrieving(table: _File) -> _File:
+    """Only the sweeps that retrieve."""
+    return msgspec.structs.replace(table, sweep=tuple(sweep for sweep in table.sweep if sweep.operation == "retrieve"))
+
+
+def _scenario(table: _File, order: Order, order_seed: int, repetitions: int, text: str) -> Scenario:
     return Scenario(
         name=table.name,
         title=table.title,
