@@ -3,7 +3,8 @@
 One idea: content is a window of one random pool followed by a 64-byte last block that names run, object number and
 content version. No two objects are equal (from 64 bytes up: a smaller object is only the tail of that block), any of
 them can be made again from the run's id and seed alone, a checksum continues from the window's cached state, and
-checking what was retrieved is a memory comparison.
+checking what was retrieved is a memory comparison. A later version of an object differs from the first in the four
+digits of that block that count versions, and in nothing else (below 23 bytes in nothing at all).
 
 The pool is SHAKE-256 over a fixed text and the run's seed: a standardised generator, so a database read years later
 gives the same bytes. WINDOWS and the odd WINDOW_STRIDE_BYTES are part of that definition and never change.
@@ -18,7 +19,9 @@ from enum import StrEnum
 LAST_BLOCK_BYTES = 64
 WINDOWS = 64
 WINDOW_STRIDE_BYTES = 4099
+VERSIONS_MAX = 9999
 GENERATOR = "shake-256/window-64x4099/1"
+_TOLD_BYTES = 23  # of a last block: version, space, number
 
 
 class Checksum(StrEnum):
@@ -35,11 +38,14 @@ class Content:
 
     def __init__(self, run_id: str, seed: int, object_bytes_max: int) -> None:
         self.run_id = run_id
+        self.seed = seed
+        self.object_bytes_max = object_bytes_max
         pool_bytes = object_bytes_max + WINDOWS * WINDOW_STRIDE_BYTES
         self.pool = hashlib.shake_256(f"archiver content {seed}".encode()).digest(pool_bytes)
         self._view = memoryview(self.pool)
         self._windows: dict[int, list[memoryview]] = {}
-        self._block_head = f"archiver {run_id:<30.30} v0001 ".encode()
+        self._block_head = f"archiver {run_id:<30.30} v".encode()
+        self._first_block_head = self._block_head + b"0001 "  # of the version that nearly every object has
 
     def window_start(self, number: int) -> int:
         """Where in the pool the content of object ``number`` starts."""
@@ -55,20 +61,43 @@ class Content:
             windows = self._windows[size_bytes] = [self._view[start : start + length] for start in starts]
         return windows[number % WINDOWS]
 
-    def last_block(self, number: int, size_bytes: int) -> bytes:
-        """The end of the object: 64 bytes, or all of an object that is smaller (its tail holds the number)."""
-        block = self._block_head + b"%018d" % number
+    def last_block(self, number: int, size_bytes: int, version: int = 1) -> bytes:
+        """The end of the object: 64 bytes, or all of an object that is smaller (its tail holds the number).
+
+        ``version``: of its content, from 1 to ``VERSIONS_MAX``.
+        """
+        head = self._first_block_head
+        if version != 1:
+            assert version <= VERSIONS_MAX, "the last block counts versions in four digits"
+            head = self._block_head + b"%04d " % version
+        block = head + b"%018d" % number
         return block if size_bytes >= LAST_BLOCK_BYTES else block[LAST_BLOCK_BYTES - size_bytes :]
 
-    def whole(self, number: int, size_bytes: int) -> bytes:
+    def whole(self, number: int, size_bytes: int, version: int = 1) -> bytes:
         """The whole content of one object."""
-        return bytes(self.window(number, size_bytes)) + self.last_block(number, size_bytes)
+        return bytes(self.window(number, size_bytes)) + self.last_block(number, size_bytes, version)
+
+    def named_in(self, end: bytes) -> tuple[int, int] | None:
+        """Number and version that the end of an object names (its last 64 bytes, or all of a smaller one).
+
+        None where it is no object of this run, or too small to tell.
+        """
+        version, number = end[-_TOLD_BYTES : -_TOLD_BYTES + 4], end[-18:]
+        if len(end) < _TOLD_BYTES or not (version.isdigit() and number.isdigit()):
+            return None
+        named = int(number), int(version)
+        return named if self.last_block(named[0], len(end), named[1]) == end else None
+
+    def reaching(self, size_bytes: int) -> Content:
+        """The same content, for objects of up to ``size_bytes``."""
+        return self if size_bytes <= self.object_bytes_max else Content(self.run_id, self.seed, size_bytes)
 
 
 class ContentCheck:
     """Compares the bytes of one retrieved object with what was archived, chunk by chunk, without collecting them.
 
-    Feeding is in order; ``finish()`` says whether length and every byte agreed.
+    Feeding is in order; ``finish()`` says whether length and every byte agreed. ``part`` is the (offset, length) of
+    the part of the object that will be fed; None: all of it.
     """
 
     __slots__ = (
@@ -81,13 +110,28 @@ class ContentCheck:
         "size_bytes",
     )
 
-    def __init__(self, content: Content, number: int, size_bytes: int) -> None:
+    def __init__(
+        self,
+        content: Content,
+        number: int,
+        size_bytes: int,
+        version: int = 1,
+        part: tuple[int, int] | None = None,
+    ) -> None:
+        window_bytes = max(0, size_bytes - LAST_BLOCK_BYTES)
+        last_block = content.last_block(number, size_bytes, version)
         self._content = content
         self._offset = content.window_start(number)
-        self._window_bytes = max(0, size_bytes - LAST_BLOCK_BYTES)
-        self._last_block = content.last_block(number, size_bytes)
+        if part is not None:
+            # A part is an object of its own: what it has of the window, then what it has of the last block.
+            offset, length = part
+            last_block = last_block[max(0, offset - window_bytes) : max(0, offset + length - window_bytes)]
+            self._offset += offset
+            window_bytes, size_bytes = max(0, min(window_bytes - offset, length)), length
+        self._window_bytes = window_bytes
+        self._last_block = last_block
         self._good = True
-        self.size_bytes = size_bytes
+        self.size_bytes = size_bytes  # to be fed
         self.received_bytes = 0
 
     def feed(self, chunk: bytes | memoryview) -> None:

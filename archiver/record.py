@@ -33,6 +33,11 @@ class Operation(IntEnum):
     REFUSED_DELETE = 11  # try to delete what is locked: the refusal is the success
     DELETE = 12  # of what has expired
     AUDIT = 13  # retrieve, and compare content and lock with what was asked for
+    RANGE_RETRIEVE = 14  # a part of an object
+    HEAD = 15  # what the platform says of an object, without its content
+    COPY = 16  # on the platform itself, to a new object
+    NEW_VERSION = 17  # archive other content under a name that is there: S3 another version, TSM another archive
+    DELETE_MARKER = 18  # hide an object behind a marker (S3): what is locked stays
 
     @property
     def label(self) -> str:
@@ -74,6 +79,7 @@ class ErrorKind:
     request_id: str
     object_name: str
     outcomes_unknown: int = 0  # of them: those after which the platform may have done what was asked all the same
+    workload: int = 0  # place of the workload in its phase; whoever reports it knows
 
 
 class Recorder:

@@ -7,7 +7,7 @@ raises for a platform's answer, so nothing is lost to an exception, a hang or Ct
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -69,15 +69,17 @@ class PhaseSetting:
     """What a backend must know, in a worker, before a phase's clock starts."""
 
     content: Content
-    dates: DateMaker | None
+    dates: Mapping[float | None, DateMaker]  # by a workload's own time of retention; None: the run's. None: no dates
     verify: str  # all, sample, none
     object_sizes_bytes: tuple[int, ...]
     clients: tuple[int, ...] = ()  # of this worker
-    reads: Sequence[NDArray[np.int64]] = ()  # numbers of the archived objects that they will ask for
+    reads: Sequence[NDArray[np.int64]] = ()  # numbers of the archived objects that they may ask for
+    deletes: Sequence[NDArray[np.int64]] = ()  # those among them whose deletion they may try
     operations: frozenset[Operation] = frozenset()  # that they will carry out
     locks: frozenset[Lock | None] = frozenset((None,))  # ways of locking among them
     checksums: frozenset[Checksum | None] = frozenset((None,))  # checksums other than the run's among them
     expected: Sequence[ExpectedLock] = ()  # for AUDIT: by rising number, what each object was locked with
+    retentions: frozenset[float | None] = frozenset((None,))  # times of retention among them, keys of ``dates``
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +95,19 @@ class ExpectedLock:
 
 @dataclass(slots=True)
 class Batch:
-    """The objects of one session, as columns. Name and content follow from the object number and the size."""
+    """The objects of one session, as columns. Name and content follow from object number, size and content version."""
 
     operation: Sequence[Operation]
     number: Sequence[int]
-    size_bytes: Sequence[int]
-    due_ns: Sequence[int] | None = None  # None: each is due when the previous one is done
+    size_bytes: Sequence[int]  # of the whole object, whatever is asked of it
+    due_ns: int | None = None  # when the first was due, open loop; None, and all others: when what came before is done
     lock: Lock | None = None  # how what is archived comes by its lock; None: as the run says
     checksum: Checksum | None = None  # sent with what is archived; None: the run's
+    retain_for_seconds: float | None = None  # a time of retention of its own for what is archived; None: the run's
+    part_bytes: int | None = None  # what is larger is archived in parts of so many bytes (S3 multipart); None: whole
+    version: Sequence[int] | None = None  # content version that is archived or expected; None: all the first, 1
+    range: Sequence[tuple[int, int]] | None = None  # (offset, length) of each, for RANGE_RETRIEVE
+    source: Sequence[int] | None = None  # number of the object that COPY copies to ``number``
 
     def __len__(self) -> int:
         return len(self.number)
@@ -137,6 +144,9 @@ class CloserLook:
 
     words: str
     hidden: bool = False  # it is there, whole, but behind something newer of the same name
+    replaced: bool = False  # whole and locked as asked for, behind later content of the same object, whole too
+    marked: bool = False  # whole and locked as asked for, behind a delete marker
+    copy_of: int | None = None  # it is another object's content, whole, and locked as asked for
 
 
 class Session(Protocol):

@@ -21,6 +21,8 @@ from backends.base import (
     RunPlan,
 )
 
+_MOVES_WHOLE = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT, Operation.NEW_VERSION))
+
 
 class NullSession:
     """Opens, performs and closes in no time at all."""
@@ -32,10 +34,14 @@ class NullSession:
         return True
 
     async def perform(self, batch: Batch, record: Recorder) -> None:
-        due_ns = time.monotonic_ns()
-        for operation, number, size_bytes in zip(batch.operation, batch.number, batch.size_bytes, strict=True):
+        due_ns = batch.due_ns if batch.due_ns is not None else time.monotonic_ns()
+        for index, (operation, number) in enumerate(zip(batch.operation, batch.number, strict=True)):
+            moved_bytes = batch.size_bytes[index] if operation in _MOVES_WHOLE else 0
+            if operation is Operation.RANGE_RETRIEVE:
+                assert batch.range is not None
+                moved_bytes = batch.range[index][1]
             now_ns = time.monotonic_ns()
-            record.row(operation, number, due_ns, now_ns, now_ns, now_ns, size_bytes)
+            record.row(operation, number, due_ns, now_ns, now_ns, now_ns, moved_bytes)
             due_ns = now_ns
 
     async def close(self, record: Recorder) -> None:

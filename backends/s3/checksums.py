@@ -15,6 +15,7 @@ from awscrt import checksums as crt
 
 from archiver.content import WINDOWS, Content
 
+EAGER_BYTES_MAX = 4 << 20
 HEADER = {"crc32c": "x-amz-checksum-crc32c", "crc64nvme": "x-amz-checksum-crc64nvme", "md5": "content-md5"}
 
 _CRC: dict[str, tuple[Callable[..., int], int]] = {"crc32c": (crt.crc32c, 4), "crc64nvme": (crt.crc64nvme, 8)}
@@ -25,26 +26,38 @@ _DIGEST: dict[str, Callable[..., Any]] = {
 
 
 class WindowChecksums:
-    """Checksums of one algorithm for objects of one content and one size."""
+    """Checksums of one algorithm for objects of one content and one size, or for the same part of each.
 
-    def __init__(self, algorithm: str, content: Content, size_bytes: int) -> None:
-        self._content = content
-        self._size_bytes = size_bytes
-        windows = [content.window(index, size_bytes) for index in range(WINDOWS)]
+    Arguments: ``part`` the (offset, length) of that part; None: the whole object.
+    """
+
+    def __init__(self, algorithm: str, content: Content, size_bytes: int, part: tuple[int, int] | None = None) -> None:
+        offset, length = part or (0, size_bytes)
+        windows = [content.window(index, size_bytes)[offset : offset + length] for index in range(WINDOWS)]
+        # What is large is sent slowly: it is looked at when it is first needed, or a phase would begin late.
+        is_eager = length <= EAGER_BYTES_MAX
         if algorithm in _CRC:
             function, width = _CRC[algorithm]
-            crc_states = [function(bytes(window)) for window in windows]
+            crc_states: list[int | None] = [function(window) if is_eager else None for window in windows]
 
             def crc(number: int, last_block: bytes) -> bytes:
-                return function(last_block, crc_states[number % WINDOWS]).to_bytes(width, "big")
+                index = number % WINDOWS
+                state = crc_states[index]
+                if state is None:
+                    state = crc_states[index] = function(windows[index])
+                return function(last_block, state).to_bytes(width, "big")
 
             self._raw = crc
         else:
             constructor = _DIGEST[algorithm]
-            digest_states = [constructor(window) for window in windows]
+            digest_states = [constructor(window) if is_eager else None for window in windows]
 
             def digest(number: int, last_block: bytes) -> bytes:
-                state = digest_states[number % WINDOWS].copy()
+                index = number % WINDOWS
+                state = digest_states[index]
+                if state is None:
+                    state = digest_states[index] = constructor(windows[index])
+                state = state.copy()
                 state.update(last_block)
                 value: bytes = state.digest()
                 return value

@@ -54,6 +54,7 @@ class KeyVersion(NamedTuple):
     id: str
     is_marker: bool
     is_latest: bool
+    size_bytes: int
 
 
 class Control:
@@ -186,7 +187,7 @@ class Control:
                         yield row["Key"], row["VersionId"]
 
     def versions_of(self, bucket: str, key: str) -> list[KeyVersion]:
-        """Every version and delete marker of one key."""
+        """Every version and delete marker of one key, versions by age, the newest first."""
         pages = self._client.get_paginator("list_object_versions")
         found: dict[str, KeyVersion] = {}
         with self._translated(f"list the versions of {bucket}/{key}"):
@@ -194,16 +195,17 @@ class Control:
                 for kind in ("Versions", "DeleteMarkers"):
                     for row in page.get(kind, []):
                         if row["Key"] == key:
-                            version = KeyVersion(row["VersionId"], kind == "DeleteMarkers", bool(row["IsLatest"]))
-                            found[version.id] = version
+                            found[row["VersionId"]] = KeyVersion(
+                                row["VersionId"], kind == "DeleteMarkers", bool(row["IsLatest"]), row.get("Size", 0)
+                            )
         return list(found.values())
 
-    def content_of(self, bucket: str, key: str, version: str) -> Iterator[bytes]:
-        """The bytes of one version, in pieces."""
+    def content_of(self, bucket: str, key: str, version: str, first: int = 0) -> Iterator[bytes]:
+        """The bytes of one version from ``first`` on, in pieces."""
+        part = {"Range": f"bytes={first}-"} if first else {}
         with self._translated(f"retrieve {bucket}/{key} (version {version})"):
-            yield from self._client.get_object(Bucket=bucket, Key=key, VersionId=version)["Body"].iter_chunks(
-                _CHUNK_BYTES
-            )
+            answer = self._client.get_object(Bucket=bucket, Key=key, VersionId=version, **part)
+            yield from answer["Body"].iter_chunks(_CHUNK_BYTES)
 
     def right_missing_to_see_locks(self, bucket: str, key: str) -> str | None:
         """The right that this credential lacks to see an object's lock; None: it may see it, or nobody can tell."""

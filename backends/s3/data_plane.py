@@ -6,39 +6,35 @@ request costs its checksum's last block, two formats and a signature.
 
 from __future__ import annotations
 
-import hashlib
 import time
-from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import product
-from typing import NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archiver.content import Checksum, Content, ContentCheck, LengthCheck
+from archiver.content import Content, ContentCheck, LengthCheck
 from archiver.errors import PlatformError
 from archiver.record import Operation
-from archiver.retention import DateMaker, Lock, RetentionMode
+from archiver.retention import DateMaker, RetentionMode
 from archiver.sizes import format_instant
-from backends.base import ExpectedLock, PhaseSetting
-from backends.s3.checksums import HEADER, WindowChecksums
+from backends.base import Batch, ExpectedLock, PhaseSetting
+from backends.s3.checksums import WindowChecksums
 from backends.s3.connection import Endpoint
 from backends.s3.control import Control, Credentials
+from backends.s3.endpoint_requests import NAMES_A_VERSION, EndpointRequests, Kind, KindTuple
 from backends.s3.endpoints import resolve, tls_context
+from backends.s3.multipart import MultipartUpload, Parts, Step, part_bodies
 from backends.s3.replies import BodyCheck
 from backends.s3.reported_lock import LockProblem, ReportedLock, lock_problem
-from backends.s3.session import S3Session
+from backends.s3.session import Request, S3Session
 from backends.s3.setting import WorkerSetting
-from backends.s3.signing import EMPTY_SHA256, RequestTemplate, Signer, encode_path
+from backends.s3.signing import Signer
 
-NAMES_A_VERSION = frozenset((Operation.REFUSED_DELETE, Operation.DELETE))
-WITHOUT_HEADERS = frozenset((Lock.NONE, Lock.BUCKET_DEFAULT, Lock.SEPARATE))  # the lock comes otherwise, or not at all
-_XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
-RETENTION = f"<Retention {_XMLNS}><Mode>%s</Mode><RetainUntilDate>%s</RetainUntilDate></Retention>"
-LEGAL_HOLD = f"<LegalHold {_XMLNS}><Status>%s</Status></LegalHold>"
+# Looked up once: to read a member of an enumeration takes 0.1 us, several of which would add up for every object.
+_ARCHIVE, _NEW_VERSION = Operation.ARCHIVE, Operation.NEW_VERSION
+_RETRIEVE, _AUDIT = Operation.RETRIEVE, Operation.AUDIT
 SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
 
 
@@ -49,16 +45,17 @@ class S3DataPlane:
         self.setting = setting
         self._signer = Signer(setting.access_key, setting.secret_key, setting.region, setting.session_token)
         tls = tls_context(setting.ca_bundle, setting.insecure)
-        self._requests = [EndpointRequests(resolve(url, tls), setting) for url in setting.endpoints]
-        self._dates: DateMaker | None = None
+        self._requests = [EndpointRequests(resolve(url, tls), setting, self._signer) for url in setting.endpoints]
+        self._dates: Mapping[float | None, DateMaker] = {}
         self._content: Content | None = None
         self._verify = "all"
-        self._compiled_second = -1
-        self._checksums: dict[tuple[str, int], WindowChecksums] = {}
+        self._second = -1
+        self._checksums: dict[tuple[str, int, tuple[int, int] | None], WindowChecksums] = {}
         self._kept: dict[int, S3Session] = {}
         self._expected: list[ExpectedLock] = []
         self._expected_firsts: list[int] = []
         self._versions: dict[int, bytes] = {}
+        self._names_versions = False
 
     def set_phase(self, setting: PhaseSetting) -> None:
         """Make window checksums for the phase's sizes, before its clock starts."""
@@ -73,14 +70,11 @@ class S3DataPlane:
         algorithms = (used - {"none"}) | ({"sha256"} if self.setting.payload_signing else set())
         for size_bytes in setting.object_sizes_bytes:
             for algorithm in algorithms:
-                if (algorithm, size_bytes) not in self._checksums:
-                    self._checksums[algorithm, size_bytes] = WindowChecksums(algorithm, setting.content, size_bytes)
-            for requests in self._requests:
-                for lock, checksum in product(setting.locks, used):
-                    requests.add(ArchiveKind(size_bytes, lock, checksum))
-        if setting.operations & NAMES_A_VERSION:
-            self._versions = self._find_versions(setting.reads)
-        self._compiled_second = -1
+                self._checksums_of(algorithm, size_bytes)
+        self._names_versions = bool(setting.operations & NAMES_A_VERSION)
+        if self._names_versions:
+            self._versions = self._find_versions(setting.deletes)
+        self._second = -1
 
     def session(self, client: int) -> S3Session:
         """A new session of this client, or its open one with --keep-sessions-open."""
@@ -105,40 +99,110 @@ class S3DataPlane:
 
     def opening_request(self, endpoint_index: int) -> bytes:
         """The request that opens a session, where one is asked for."""
-        self._compile()
+        self._start_second()
         return self._requests[endpoint_index].opening()
 
-    def archive_request(
-        self, endpoint_index: int, number: int, size_bytes: int, lock: Lock | None, checksum: Checksum | None
-    ) -> tuple[bytes | memoryview, ...]:
-        """Head and body, in views of the pool: nothing is copied."""
-        self._compile()
+    def request(self, endpoint_index: int, batch: Batch, index: int) -> Request:
+        """What is sent for one object of a batch; nothing of its content is copied."""
+        operation, number = batch.operation[index], batch.number[index]
+        self._start_second()
+        if operation is _ARCHIVE or operation is _NEW_VERSION:
+            return self._archive(endpoint_index, batch, index)
+        requests = self._requests[endpoint_index]
+        if operation is _RETRIEVE or operation is _AUDIT:
+            return (requests.retrieve(number),), self._check(batch, index, None), False, None
+        if operation is Operation.RANGE_RETRIEVE:
+            assert batch.range is not None
+            part = batch.range[index]
+            return (requests.retrieve_range(number, *part),), self._check(batch, index, part), False, None
+        if operation is Operation.HEAD:
+            return (requests.head(number),), None, True, None
+        if operation is Operation.COPY:
+            assert batch.source is not None
+            kind = Kind("copy", batch.lock, retain_for_seconds=batch.retain_for_seconds)
+            return (requests.copy(kind, number, batch.source[index]),), None, False, None
+        version = self._versions[number] if operation in NAMES_A_VERSION else b""
+        return requests.change(operation, number, version, batch.retain_for_seconds), None, False, None
+
+    def _archive(self, endpoint_index: int, batch: Batch, index: int) -> Request:
+        number, size_bytes = batch.number[index], batch.size_bytes[index]
+        version = batch.version[index] if batch.version is not None else 1
+        checksum = batch.checksum.value if batch.checksum is not None else self.setting.checksum
+        kind: KindTuple = ("archive", batch.lock, checksum, batch.retain_for_seconds)
+        if batch.part_bytes is not None and size_bytes > batch.part_bytes:
+            upload = MultipartUpload(
+                endpoint_index, number, size_bytes, batch.part_bytes, version, Kind(*kind), self._upload_request
+            )
+            return upload.request(), None, False, upload
         content = self._content
         assert content is not None
-        last_block = content.last_block(number, size_bytes)
-        setting = self.setting
+        last_block = content.last_block(number, size_bytes, version)
         values: tuple[bytes, ...] = ()
-        kind = ArchiveKind(size_bytes, lock, checksum.value if checksum is not None else setting.checksum)
-        if kind.checksum != "none":
-            values = (self._checksums[kind.checksum, size_bytes].base64(number, last_block),)
-        if setting.payload_signing:
-            values = (*values, self._checksums["sha256", size_bytes].hex(number, last_block))
-        head = self._requests[endpoint_index].archive(kind, number, values)
-        return head, content.window(number, size_bytes), last_block
+        if checksum != "none":
+            values = (self._checksums[checksum, size_bytes, None].base64(number, last_block),)
+        if self.setting.payload_signing:
+            values = (*values, self._checksums["sha256", size_bytes, None].hex(number, last_block))
+        head = self._requests[endpoint_index].archive(kind, number, values, size_bytes)
+        return (head, content.window(number, size_bytes), last_block), None, False, None
 
-    def retrieve_request(self, endpoint_index: int, number: int) -> bytes:
-        self._compile()
-        return self._requests[endpoint_index].retrieve(number)
+    def _upload_request(self, upload: MultipartUpload) -> Parts:
+        """The request that is due of an object that is archived in parts."""
+        self._start_second()
+        requests, number, kind = self._requests[upload.endpoint_index], upload.number, upload.kind
+        match upload.step:
+            case Step.CREATE:
+                return (requests.create_upload(kind._replace(what="create upload"), number),)
+            case Step.PART:
+                return self._part(requests, upload)
+            case Step.COMPLETE:
+                body = upload.completion
+                return requests.complete_upload(number, upload.query, len(body)), body
+            case _:
+                return (requests.abort_upload(number, upload.query),)
+
+    def _part(self, requests: EndpointRequests, upload: MultipartUpload) -> Parts:
+        content, number, size_bytes, part = self._content, upload.number, upload.size_bytes, upload.part
+        assert content is not None
+        window, last_block = content.window(number, size_bytes), content.last_block(number, size_bytes, upload.version)
+        offset, length = part
+        of_block = last_block[max(0, offset - len(window)) : max(0, offset + length - len(window))]
+        values: tuple[bytes, ...] = ()
+        if upload.kind.checksum != "none":
+            values = (self._checksums_of(upload.kind.checksum, size_bytes, part).base64(number, of_block),)
+            upload.part_checksum(values[0])
+        if self.setting.payload_signing:
+            values = (*values, self._checksums_of("sha256", size_bytes, part).hex(number, of_block))
+        kind = Kind("part", checksum=upload.kind.checksum)
+        return requests.part(kind, number, upload.query, values, length), *part_bodies((window, last_block), part)
+
+    def _checksums_of(self, algorithm: str, size_bytes: int, part: tuple[int, int] | None = None) -> WindowChecksums:
+        """Made when it is first asked for: of whole objects before the clock starts, of parts as they come."""
+        checksums = self._checksums.get((algorithm, size_bytes, part))
+        if checksums is None:
+            assert self._content is not None
+            checksums = WindowChecksums(algorithm, self._content, size_bytes, part)
+            self._checksums[algorithm, size_bytes, part] = checksums
+        return checksums
 
     def head_request(self, endpoint_index: int, number: int) -> bytes:
-        self._compile()
+        """What asks for the lock of an object that was just read."""
+        self._start_second()
         return self._requests[endpoint_index].head(number)
 
-    def change_request(self, endpoint_index: int, operation: Operation, number: int) -> tuple[bytes, ...]:
-        """Head and body of what is asked of an object besides its content: its lock, its deletion."""
-        self._compile()
-        version = self._versions.get(number, b"") if operation in NAMES_A_VERSION else b""
-        return self._requests[endpoint_index].change(operation, number, version)
+    def lock_request(self, endpoint_index: int, batch: Batch, index: int) -> Parts:
+        """What locks an object that was just archived."""
+        self._start_second()
+        requests = self._requests[endpoint_index]
+        return requests.change(Operation.EXTEND, batch.number[index], b"", batch.retain_for_seconds)
+
+    def check_versions(self, batch: Batch) -> None:
+        """Raises PlatformError where a version is to be deleted that was not looked up before the phase."""
+        if not self._names_versions:
+            return
+        for operation, number in zip(batch.operation, batch.number, strict=True):
+            if operation in NAMES_A_VERSION and number not in self._versions:
+                # Without its version a deletion would only hide the object, which no lock refuses.
+                raise PlatformError(f"{self.object_name(number)} cannot be deleted: its version is not known")
 
     def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None:
         """What is wrong with the lock that an answer's headers report for an object that is audited."""
@@ -146,16 +210,18 @@ class S3DataPlane:
         expected = self._expected[at]
         return lock_problem(ReportedLock.of_headers(headers), expected.retention, expected.earliest, expected.latest)
 
-    def check(self, number: int, size_bytes: int) -> BodyCheck:
+    def _check(self, batch: Batch, index: int, part: tuple[int, int] | None) -> BodyCheck:
         """What looks at the retrieved bytes of this object."""
         assert self._content is not None
+        number, size_bytes = batch.number[index], batch.size_bytes[index]
         if self._verify == "all" or (self._verify == "sample" and number % SAMPLE_EVERY == 0):
-            return ContentCheck(self._content, number, size_bytes)
-        return LengthCheck(size_bytes)
+            version = batch.version[index] if batch.version is not None else 1
+            return ContentCheck(self._content, number, size_bytes, version, part)
+        return LengthCheck(size_bytes if part is None else part[1])
 
-    def _find_versions(self, reads: Sequence[NDArray[np.int64]]) -> dict[int, bytes]:
-        """The version ids, as a query writes them, of the objects that will be asked for."""
-        numbers = np.concatenate([np.empty(0, dtype=np.int64), *reads])
+    def _find_versions(self, deletes: Sequence[NDArray[np.int64]]) -> dict[int, bytes]:
+        """The version ids, as a query writes them, of the objects whose deletion will be tried."""
+        numbers = np.concatenate([np.empty(0, dtype=np.int64), *deletes])
         if not len(numbers):
             return {}
         setting = self.setting
@@ -183,120 +249,15 @@ class S3DataPlane:
             )
         return found
 
-    def _compile(self) -> None:
+    def _start_second(self) -> None:
         # Signing time and retain-until dates are the server's, so that a skewed client makes neither refused
         # requests nor longer locks.
         server_now = time.time() + self.setting.clock_offset_seconds
         second = int(server_now)
-        if second != self._compiled_second:
-            retain_until = self._dates.retain_until(server_now) if self._dates is not None else None
+        if second != self._second:
+            self._second = second
+            dates = {}
+            if self.setting.retention.mode is not RetentionMode.NONE:
+                dates = {key: format_instant(maker.retain_until(server_now)) for key, maker in self._dates.items()}
             for requests in self._requests:
-                requests.compile(self._signer, second, retain_until)
-            self._compiled_second = second
-
-
-class ArchiveKind(NamedTuple):
-    """What sets archive requests apart that differ in more than object and date."""
-
-    size_bytes: int
-    lock: Lock | None
-    checksum: str
-
-
-class EndpointRequests:
-    """The request templates of one endpoint."""
-
-    def __init__(self, endpoint: Endpoint, setting: WorkerSetting) -> None:
-        self.endpoint = endpoint
-        self._setting = setting
-        default_port = 443 if endpoint.tls is not None else 80
-        host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-        self._host = host if endpoint.port == default_port else f"{host}:{endpoint.port}"
-        self._bucket_path = encode_path(f"/{setting.bucket}").encode()
-        self._object_path = encode_path(f"/{setting.bucket}/{setting.prefix}").encode()
-        empty = {"x-amz-content-sha256": EMPTY_SHA256}
-        self._retrieve = RequestTemplate("GET", self._host, empty)
-        self._head = RequestTemplate("HEAD", self._host, empty)
-        if setting.session_open == "lock-config":
-            self._opening = RequestTemplate("GET", self._host, empty, query="object-lock=")
-        else:
-            self._opening = RequestTemplate("HEAD", self._host, empty)
-        self._archive: dict[ArchiveKind, RequestTemplate] = {}
-        deletion = RequestTemplate("DELETE", self._host, empty, query="versionId=", query_varies=True)
-        self._changes = {
-            Operation.QUERY: RequestTemplate("GET", self._host, empty, query="retention="),
-            Operation.EXTEND: self._put("retention=", RETENTION % (setting.retention.mode.value, format_instant(0))),
-            Operation.HOLD: self._put("legal-hold=", LEGAL_HOLD % "ON"),
-            Operation.RELEASE: self._put("legal-hold=", LEGAL_HOLD % "OFF"),
-            Operation.REFUSED_DELETE: deletion,
-            Operation.DELETE: deletion,
-        }
-        self._bodies = {
-            Operation.EXTEND: b"",  # has a date, so it is made once a second
-            Operation.HOLD: (LEGAL_HOLD % "ON").encode(),
-            Operation.RELEASE: (LEGAL_HOLD % "OFF").encode(),
-        }
-
-    def _put(self, query: str, body: str) -> RequestTemplate:
-        """A request whose body is short; the platform wants proof that it arrived whole."""
-        length = {"Content-Length": str(len(body))}
-        return RequestTemplate("PUT", self._host, {"content-md5": _md5(body)}, query=query, unsigned=length)
-
-    def add(self, kind: ArchiveKind) -> None:
-        """Make the template of one kind of archive request."""
-        if kind in self._archive:
-            return
-        setting = self._setting
-        fixed = {}
-        if kind.lock not in WITHOUT_HEADERS:
-            retention = setting.retention.locked_by(kind.lock)
-            if retention.legal_hold:
-                fixed["x-amz-object-lock-legal-hold"] = "ON"
-            if retention.mode is not RetentionMode.NONE:
-                fixed["x-amz-object-lock-mode"] = retention.mode.value
-        variable = [HEADER[kind.checksum]] if kind.checksum != "none" else []
-        if setting.payload_signing:
-            variable.append("x-amz-content-sha256")
-        self._archive[kind] = RequestTemplate(
-            "PUT", self._host, fixed, variable=tuple(variable), unsigned={"Content-Length": str(kind.size_bytes)}
-        )
-
-    def compile(self, signer: Signer, second: int, retain_until: int | None) -> None:
-        """Bring every template to this second."""
-        mode = self._setting.retention.mode
-        date = format_instant(retain_until) if retain_until is not None and mode is not RetentionMode.NONE else None
-        dated = {"x-amz-object-lock-retain-until-date": date} if date is not None else {}
-        for kind, template in self._archive.items():
-            template.compile(signer, second, {} if kind.lock in WITHOUT_HEADERS else dated)
-        extension = {}
-        if date is not None:
-            body = RETENTION % (mode.value, date)
-            self._bodies[Operation.EXTEND] = body.encode()
-            extension["content-md5"] = _md5(body)
-        for operation, template in self._changes.items():
-            template.compile(signer, second, extension if operation is Operation.EXTEND else {})
-        self._retrieve.compile(signer, second, {})
-        self._head.compile(signer, second, {})
-        self._opening.compile(signer, second, {})
-
-    def opening(self) -> bytes:
-        return self._opening.head(self._bucket_path)
-
-    def archive(self, kind: ArchiveKind, number: int, values: tuple[bytes, ...]) -> bytes:
-        return self._archive[kind].head(self._object_path + b"%012d" % number, values)
-
-    def change(self, operation: Operation, number: int, version: bytes) -> tuple[bytes, ...]:
-        """Head and body of a request about an object; ``version`` where the operation names one."""
-        values = (version,) if operation in NAMES_A_VERSION else ()
-        head = self._changes[operation].head(self._object_path + b"%012d" % number, values)
-        return (head, self._bodies[operation]) if operation in self._bodies else (head,)
-
-    def head(self, number: int) -> bytes:
-        return self._head.head(self._object_path + b"%012d" % number)
-
-    def retrieve(self, number: int) -> bytes:
-        return self._retrieve.head(self._object_path + b"%012d" % number)
-
-
-def _md5(body: str) -> str:
-    return b64encode(hashlib.md5(body.encode(), usedforsecurity=False).digest()).decode()
+                requests.start_second(second, dates)

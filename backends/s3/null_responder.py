@@ -2,16 +2,19 @@
 
 One idea: what it adds to a request is as little as a real socket allows, so the rate reached against it is the
 ceiling of the client and its wire path. It takes any PUT, and answers any GET of an object with the content that the
-key's number stands for, so that retrieved bytes can be checked here as everywhere.
+key's number stands for (its first version), so that retrieved bytes can be checked here as everywhere. Of which size an
+object is follows from its number, too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import subprocess
 import sys
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -27,7 +30,37 @@ _RECEIVE_BYTES = 1 << 20
 _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _NUMBER = re.compile(rb"(\d{12})(?:[ ?])")
 _PUT_REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\nx-amz-version-id: null\r\n\r\n"
+_PART_REPLY = b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\nETag: "0"\r\n\r\n'
 _HEAD_REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\n\r\n"
+_DELETE_REPLY = b"HTTP/1.1 204 No Content\r\nx-amz-request-id: 0\r\nx-amz-delete-marker: true\r\n\r\n"
+_RANGE = re.compile(rb"\r\nrange: *bytes=(\d+)-(\d+)", re.IGNORECASE)
+_FIRST_LINE_BYTES_MAX = 300  # as far as a query may begin
+
+
+def _document(name: bytes, elements: bytes) -> bytes:
+    body = b"<%b>%b</%b>" % (name, elements, name)
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nx-amz-request-id: 0\r\n\r\n%b" % (len(body), body)
+
+
+_COPY_REPLY = _document(b"CopyObjectResult", b'<ETag>"0"</ETag>')
+_CREATE_REPLY = _document(b"InitiateMultipartUploadResult", b"<UploadId>0</UploadId>")
+_COMPLETE_REPLY = _document(b"CompleteMultipartUploadResult", b'<ETag>"0"</ETag>')
+
+
+class _Objects:
+    """The content of every object that can be asked for."""
+
+    def __init__(self, sizes: Sequence[tuple[int, int]]) -> None:
+        """``sizes`` are (first number, bytes of the objects from there on), by rising number."""
+        self._firsts = [first for first, _ in sizes]
+        self._sizes = [size_bytes for _, size_bytes in sizes]
+        self._content = Content(RUN_ID, CONTENT_SEED, max(self._sizes))
+
+    def find(self, number: int) -> tuple[int, memoryview, bytes]:
+        """Size, and the two pieces of the content."""
+        size_bytes = self._sizes[max(0, bisect_right(self._firsts, number) - 1)]
+        content = self._content
+        return size_bytes, content.window(number, size_bytes), content.last_block(number, size_bytes)
 
 
 class _Responder(asyncio.BufferedProtocol):
@@ -35,9 +68,8 @@ class _Responder(asyncio.BufferedProtocol):
 
     _buffer = memoryview(bytearray(_RECEIVE_BYTES))
 
-    def __init__(self, content: Content, object_bytes: int) -> None:
-        self._content = content
-        self._object_bytes = object_bytes
+    def __init__(self, objects: _Objects) -> None:
+        self._objects = objects
         self._head = b""
         self._body_left = 0
         self._reply: tuple[bytes | memoryview, ...] = ()
@@ -63,7 +95,7 @@ class _Responder(asyncio.BufferedProtocol):
             body = int(length[1]) if length else 0
             if b"100-continue" in head:
                 self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self._reply = self._answer(head)
+            self._reply = self._answer(head, body)
             if body > len(data):
                 self._body_left = body - len(data)
                 data = b""
@@ -72,20 +104,40 @@ class _Responder(asyncio.BufferedProtocol):
                 self._transport.writelines(self._reply)
         self._head = data
 
-    def _answer(self, head: bytes) -> tuple[bytes | memoryview, ...]:
+    def _answer(self, head: bytes, body_bytes: int) -> tuple[bytes | memoryview, ...]:
         if head.startswith(b"PUT"):
-            return (_PUT_REPLY,)
-        number = _NUMBER.search(head) if head.startswith(b"GET") else None
-        if number is None:
-            return (_HEAD_REPLY,)
-        index, size, content = int(number[1]), self._object_bytes, self._content
-        reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nx-amz-request-id: 0\r\n\r\n" % size
-        return reply, content.window(index, size), content.last_block(index, size)
+            if head.find(b"?partNumber=", 0, _FIRST_LINE_BYTES_MAX) > 0:
+                return (_PART_REPLY,)
+            return (_COPY_REPLY if not body_bytes and b"x-amz-copy-source" in head else _PUT_REPLY,)
+        if head.startswith((b"GET", b"HEAD")):
+            number = _NUMBER.search(head)
+            if number is None or head[number.end() - 1] == ord("?"):  # of the bucket, or of a lock
+                return (_HEAD_REPLY,)
+            return self._retrieve(head, int(number[1]))
+        if head.startswith(b"DELETE"):
+            return (_DELETE_REPLY,)
+        return (_CREATE_REPLY if head.find(b"?uploads", 0, _FIRST_LINE_BYTES_MAX) > 0 else _COMPLETE_REPLY,)
+
+    def _retrieve(self, head: bytes, number: int) -> tuple[bytes | memoryview, ...]:
+        size_bytes, window, last_block = self._objects.find(number)
+        if head.startswith(b"HEAD"):
+            return (b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nx-amz-request-id: 0\r\n\r\n" % size_bytes,)
+        part = _RANGE.search(head)
+        if part is None:
+            reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nx-amz-request-id: 0\r\n\r\n" % size_bytes
+            return reply, window, last_block
+        first, end = int(part[1]), min(int(part[2]) + 1, size_bytes)
+        reply = (
+            b"HTTP/1.1 206 Partial Content\r\nContent-Length: %d\r\nContent-Range: bytes %d-%d/%d\r\n"
+            b"x-amz-request-id: 0\r\n\r\n" % (end - first, first, end - 1, size_bytes)
+        )
+        split = len(window)
+        return reply, window[first:end], last_block[max(0, first - split) : max(0, end - split)]
 
 
-async def _serve(object_bytes: int) -> None:
-    content = Content(RUN_ID, CONTENT_SEED, object_bytes)
-    server = await asyncio.get_running_loop().create_server(lambda: _Responder(content, object_bytes), "127.0.0.1", 0)
+async def _serve(sizes: Sequence[tuple[int, int]]) -> None:
+    objects = _Objects(sizes)
+    server = await asyncio.get_running_loop().create_server(lambda: _Responder(objects), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     # The starter's end of standard input closes when it ends: then so do we.
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
@@ -111,18 +163,27 @@ class NullResponder:
             self._process.stdout.close()
 
 
-def start(object_bytes: int, cores: Sequence[int] = ()) -> NullResponder:
-    """Start a responder that retrieves objects of ``object_bytes``, on these cores. Raises PlatformError."""
+def start(sizes: int | Sequence[tuple[int, int]], cores: Sequence[int] = ()) -> NullResponder:
+    """Start a responder on these cores. Raises PlatformError.
+
+    ``sizes``: bytes of every object, or (first number, bytes of the objects from there on), by rising number.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", "backends.s3.null_responder", str(object_bytes)],
+        [sys.executable, "-m", "backends.s3.null_responder"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
     if cores:
         os.sched_setaffinity(process.pid, cores)
+    assert process.stdin is not None
     assert process.stdout is not None
-    line = process.stdout.readline()
+    try:
+        process.stdin.write(json.dumps([(0, sizes)] if isinstance(sizes, int) else sizes).encode() + b"\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+    except BrokenPipeError:
+        line = b""
     if not line:
         process.communicate()
         raise PlatformError("the null responder did not start; its error is above")
@@ -130,4 +191,4 @@ def start(object_bytes: int, cores: Sequence[int] = ()) -> NullResponder:
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve(int(sys.argv[1])))
+    uvloop.run(_serve(json.loads(sys.stdin.readline())))

@@ -77,6 +77,11 @@ class ReplyReader:
         self.headers: dict[bytes, bytes] = {}
         self.error_body = b""
 
+    def release(self) -> None:
+        """Nothing will be fed any more. Reader and parser refer to each other; without this the garbage collector would
+        have to find them, some twenty times a second at 2,000 sessions a second, and nothing else goes on meanwhile."""
+        del self._parser
+
     def expect(self, *, is_head: bool = False, check: BodyCheck | None = None) -> None:
         """A request is about to be sent: one reply is due. ``check`` sees the body if it is a success."""
         if self._head_done:

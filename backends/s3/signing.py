@@ -80,7 +80,8 @@ class RequestTemplate:
 
     Arguments: ``fixed`` signed headers; ``variable`` names of signed headers whose values come with each request, in
     sorted order; ``unsigned`` headers sent but not signed (Content-Length). ``query`` is the canonical query string;
-    where it ends with ``=`` and ``query_varies``, the rest of it comes with each request, encoded.
+    with ``query_varies`` the rest of it comes with each request, encoded. ``length_varies``: Content-Length, unsigned,
+    comes with each request too.
     Where ``variable`` has ``x-amz-content-sha256`` its value is also the payload hash.
     """
 
@@ -94,11 +95,14 @@ class RequestTemplate:
         unsigned: dict[str, str] | None = None,
         query: str = "",
         query_varies: bool = False,
+        length_varies: bool = False,
     ) -> None:
         self._method = method
         self._fixed = {"host": host, **fixed}
         self._variable = variable
-        self._unsigned = unsigned or {}
+        self._unsigned = {name: value.replace("%", "%%") for name, value in (unsigned or {}).items()}
+        if length_varies:
+            self._unsigned["Content-Length"] = "%d"
         self._query = query.replace("%", "%%") + ("%b" if query_varies else "")  # as bytes formatting needs it
         self._payload_is_variable = "x-amz-content-sha256" in variable
         if not self._payload_is_variable:
@@ -131,9 +135,9 @@ class RequestTemplate:
         ).encode()
         self._moment = moment
 
-    def head(self, path: bytes, values: tuple[bytes, ...] = ()) -> bytes:
+    def head(self, path: bytes, values: tuple[bytes, ...] = (), length: int | None = None) -> bytes:
         """The signed head for one path; ``values``: the rest of the query where it varies, then the ``variable``
-        headers in the order of their names."""
+        headers in the order of their names; ``length`` of the body where that varies."""
         moment = self._moment
         assert moment is not None, "compile() comes first"
         if self._payload_is_variable:
@@ -144,7 +148,10 @@ class RequestTemplate:
         inner.update(sha256(canonical).hexdigest().encode())
         outer = moment.outer.copy()
         outer.update(inner.digest())
-        return self._wire % (path, *values, outer.hexdigest().encode())
+        signature = outer.hexdigest().encode()
+        if length is None:
+            return self._wire % (path, *values, signature)
+        return self._wire % (path, *values, length, signature)
 
 
 def _hmac_states(key: bytes, head: bytes) -> tuple[HASH, HASH]:

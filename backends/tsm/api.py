@@ -86,6 +86,7 @@ class ArchivedObject:
     archived: int
     expires: int | None
     held: bool
+    description: bytes = b""
 
 
 class Library:
@@ -339,6 +340,7 @@ def archived_object(response: Any) -> ArchivedObject:
         archived=seconds_of(response.insDate) or 0,
         expires=seconds_of(response.expDate),
         held=response.objHeld == abi.DSM_ARCH_HELD_TRUE,
+        description=response.descr,
     )
 
 

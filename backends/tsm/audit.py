@@ -13,6 +13,7 @@ from time import monotonic_ns
 
 from backends.base import ExpectedLock
 from backends.tsm.api import ArchivedObject
+from backends.tsm.index import Target
 from backends.tsm.lock import LockRule
 from backends.tsm.query import ObjectQuery
 from backends.tsm.transactions import Failure
@@ -31,13 +32,13 @@ class Audit:
         self._expected = expected
         self._firsts = [each.first for each in expected]
 
-    def look_at(self, handle: int, number: int, size_bytes: int) -> Retrieved:
-        """Query object ``number``, retrieve it, and compare its bytes and its lock with what was asked for."""
-        answer = self._query.ask(handle, number)
+    def look_at(self, handle: int, target: Target) -> Retrieved:
+        """Query an object, retrieve it, and compare its bytes and its lock with what was asked for."""
+        answer = self._query.ask(handle, target.number, target.version)
         if answer.found is None:
-            return Retrieved(number, 0, answer.sent_ns, answer.first_byte_ns, answer.done_ns, answer.failure)
-        one = self._transfer.retrieve_whole(handle, answer.found.id, number, size_bytes)
-        failure = one.failure or self._lock_failure(number, answer.found)
+            return Retrieved(target.number, 0, answer.sent_ns, answer.first_byte_ns, answer.done_ns, answer.failure)
+        one = self._transfer.retrieve_whole(handle, target._replace(id=answer.found.id))
+        failure = one.failure or self._lock_failure(target.number, answer.found)
         return replace(one, sent_ns=answer.sent_ns, done_ns=monotonic_ns(), failure=failure)
 
     def _lock_failure(self, number: int, found: ArchivedObject) -> Failure | None:

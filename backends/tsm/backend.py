@@ -42,9 +42,9 @@ from backends.tsm.closer_look import look_closer
 from backends.tsm.codes import Code
 from backends.tsm.configuration import read_password, session_options
 from backends.tsm.data_plane import TsmDataPlane
+from backends.tsm.index import archived_at, firsts
 from backends.tsm.interruptible import interruptible
 from backends.tsm.lock import DAY_SECONDS, LockRule
-from backends.tsm.query import archived_at
 from backends.tsm.removal import remove
 from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level, low_level, object_name
 from backends.tsm.transfer import Transfer
@@ -87,7 +87,10 @@ class TsmBackend:
             Operation.REFUSED_DELETE,
             Operation.DELETE,
             Operation.AUDIT,
-        ),  # not EXTEND: the class decides for how long
+            Operation.RANGE_RETRIEVE,
+            Operation.HEAD,
+            Operation.NEW_VERSION,
+        ),  # not EXTEND: the class decides for how long; nor COPY, DELETE_MARKER: the API has nothing of the kind
         stores_content=True,
     )
 
@@ -270,7 +273,7 @@ class TsmBackend:
         with self._session(f"list {location.bucket}/{location.prefix}") as session:
             for number in range(first - first % OBJECTS_PER_GROUP, last + 1, OBJECTS_PER_GROUP):
                 group = session.archives(location.bucket, high_level(location.prefix, number))
-                numbers |= {int(one.low_level[1:]) for one in group if one.low_level[1:].isdigit()}
+                numbers |= {at for at, version in firsts(group) if version == 1}
         return iter(sorted(number for number in numbers if first <= number <= last))
 
     def _objects(self, session: ApiSession, number: int) -> list[ArchivedObject]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from archiver.sizes import format_instant
 from backends.base import ExpectedLock
 from backends.tsm.api import ApiSession, ArchivedObject
+from backends.tsm.index import Target, archived_at, version_of
 from backends.tsm.lock import LockRule
-from backends.tsm.query import archived_at
 from backends.tsm.transfer import Transfer
 
 OBJECTS_READ_MAX = 20  # of one name
@@ -31,11 +31,16 @@ def look_closer(
         return "the server has no object of that name"
     seen = []
     for one in sorted(objects, key=archived_at)[:OBJECTS_READ_MAX]:
-        failure = transfer.retrieve_whole(session.handle, one.id, number, size_bytes).failure
-        problem = rule.problem(one, lock.retention, lock.earliest, lock.latest)
+        version = version_of(one)
+        failure = transfer.retrieve_whole(session.handle, Target(number, size_bytes, version, id=one.id)).failure
         state = failure.message if failure else "intact"
-        kept = problem.words if problem else "kept as it was asked for"
         archived = format_instant(one.archived - rule.zone_seconds)
+        if version > 1:
+            # What the run archived later under the name has other dates, and is not what was asked about.
+            seen.append(f"object {one.id}, archived at {archived} as content version {version}: {state}")
+            continue
+        problem = rule.problem(one, lock.retention, lock.earliest, lock.latest)
+        kept = problem.words if problem else "kept as it was asked for"
         seen.append(f"object {one.id}, archived at {archived}: {state}; {kept}")
     more = [f"{len(objects) - len(seen):,} more of that name"] if len(objects) > len(seen) else []
     return ". ".join([*seen, *more])

@@ -1,7 +1,7 @@
 """The TSM data plane of one worker: a thread for each of its clients, and the ids of the objects they will ask for.
 
-One idea: a call of the API blocks, so every client has a thread of its own, made before the clock starts; the ids by
-which objects are asked for are looked up before it, too, as an application has them in its index.
+One idea: a call of the API blocks, so every client has a thread of its own, made before the clock starts; the ids of
+what is there by then are looked up before it, too, as an application has them in its index.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from archiver.errors import PlatformError
 from backends.base import PhaseSetting
 from backends.tsm.api import Library, SignOn, TsmError
 from backends.tsm.audit import Audit
-from backends.tsm.lifecycle import Known, Lifecycle
-from backends.tsm.query import ObjectQuery, archived_at
+from backends.tsm.index import Index, learn
+from backends.tsm.lifecycle import Lifecycle
+from backends.tsm.query import ObjectQuery
 from backends.tsm.session import Client, TsmSession
 from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level
 from backends.tsm.transfer import Transfer
@@ -29,7 +30,7 @@ class TsmDataPlane:
         self._library = Library(setting.library)
         self._library.set_up(setting.configuration)
         self._sign_on = SignOn(self._library, setting.node, setting.password, setting.options)
-        self._known = _known.setdefault((setting.space, setting.prefix), {})
+        self._index = _indexes.setdefault((setting.space, setting.prefix), {})
         self._stopping = threading.Event()
         self._clients: dict[int, Client] = {}
 
@@ -46,10 +47,10 @@ class TsmDataPlane:
                 setting=self._setting,
                 sign_on=self._sign_on,
                 transfer=transfer,
-                lifecycle=Lifecycle(self._library, self._setting.objects_per_transaction, self._known),
+                lifecycle=Lifecycle(self._library, self._setting.objects_per_transaction),
                 query=query,
                 audit=Audit(query, transfer, self._setting.lock_rule, setting.expected),
-                known=self._known,
+                index=self._index,
                 stopping=self._stopping,
                 thread=thread,
             )
@@ -68,20 +69,16 @@ class TsmDataPlane:
 
     def _learn(self, numbers: Iterable[int]) -> None:
         """Ask for the groups of those objects whose ids are not known yet."""
-        groups = {number // OBJECTS_PER_GROUP: number for number in numbers if number not in self._known}
+        groups = {number // OBJECTS_PER_GROUP: number for number in numbers if (number, 1) not in self._index}
         if not groups:
             return
         try:
             with self._sign_on.open() as session:
                 for number in groups.values():
-                    group = list(session.archives(self._setting.space, high_level(self._setting.prefix, number)))
-                    # Of several under one name the first is ours, and so the last that is put down here.
-                    for found in sorted(group, key=archived_at, reverse=True):
-                        if found.low_level[1:].isdigit():  # what somebody else put there has another name
-                            self._known[int(found.low_level[1:])] = Known(found.restore_order, found.id)
+                    learn(self._index, session.archives(self._setting.space, high_level(self._setting.prefix, number)))
         except TsmError as error:
             raise PlatformError(f"the ids of the archived objects cannot be had: {error}") from error
 
 
 # A worker process serves one phase after another, each with a plane of its own; ids stay what they are.
-_known: dict[tuple[str, str], dict[int, Known]] = {}
+_indexes: dict[tuple[str, str], Index] = {}

@@ -7,14 +7,14 @@ every refusal speaks of one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from ctypes import POINTER, byref, cast
-from typing import NamedTuple
 
 from archiver.record import TSM_ERROR, Status
 from backends.tsm import structures as abi
 from backends.tsm.api import Library, halves
 from backends.tsm.codes import Code
+from backends.tsm.index import Target
 from backends.tsm.transactions import Failure, Stopped, Transaction, Transactions
 
 _REFUSED = TSM_ERROR + Code.ABORT_DELETE_NOT_ALLOWED
@@ -23,37 +23,29 @@ _DELETED_LOCKED = Failure(
 )
 
 
-class Known(NamedTuple):
-    """By what an archived object is asked for again."""
-
-    restore_order: int
-    id: int
-
-
 class Lifecycle:
-    """The structures of one client, in one thread at a time. All objects have to be ``known``."""
+    """The structures of one client, in one thread at a time. Objects are those of their targets' ids."""
 
-    def __init__(self, library: Library, objects_per_transaction: int, known: Mapping[int, Known]) -> None:
+    def __init__(self, library: Library, objects_per_transaction: int) -> None:
         self._functions = library.functions
-        self._known = known
         self._transactions = Transactions(library, objects_per_transaction)
         self._single = Transactions(library, 1)
 
-    def hold(self, handle: int, numbers: Sequence[int], stopped: Stopped) -> list[Transaction]:
+    def hold(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
         """Hold objects, whatever their class says of them."""
-        return self._transactions.together(handle, numbers, self._hold, stopped)
+        return self._transactions.together(handle, objects, self._hold, stopped)
 
-    def release(self, handle: int, numbers: Sequence[int], stopped: Stopped) -> list[Transaction]:
+    def release(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
         """Release objects that are held."""
-        return self._transactions.together(handle, numbers, self._release, stopped)
+        return self._transactions.together(handle, objects, self._release, stopped)
 
-    def delete(self, handle: int, numbers: Sequence[int], stopped: Stopped) -> list[Transaction]:
+    def delete(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
         """Delete objects that have expired."""
-        return self._transactions.each(handle, numbers, [0] * len(numbers), self._delete, stopped)
+        return self._transactions.each(handle, objects, self._delete, stopped)
 
-    def refused_delete(self, handle: int, numbers: Sequence[int], stopped: Stopped) -> list[Transaction]:
+    def refused_delete(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
         """Try to delete objects that are locked; a transaction failed unless it was refused for just that."""
-        done = self._single.each(handle, numbers, [0] * len(numbers), self._delete, stopped)
+        done = self._single.each(handle, objects, self._delete, stopped)
         for one in done:
             if one.failure is None:
                 one.failure = _DELETED_LOCKED
@@ -61,19 +53,19 @@ class Lifecycle:
                 one.failure = None
         return done
 
-    def _hold(self, handle: int, numbers: Sequence[int]) -> tuple[str, int]:
-        return self._event(handle, abi.eventHoldObj, numbers)
+    def _hold(self, handle: int, objects: Sequence[Target]) -> tuple[str, int]:
+        return self._event(handle, abi.eventHoldObj, objects)
 
-    def _release(self, handle: int, numbers: Sequence[int]) -> tuple[str, int]:
-        return self._event(handle, abi.eventReleaseObj, numbers)
+    def _release(self, handle: int, objects: Sequence[Target]) -> tuple[str, int]:
+        return self._event(handle, abi.eventReleaseObj, objects)
 
-    def _event(self, handle: int, event: int, numbers: Sequence[int]) -> tuple[str, int]:
-        ids = (abi.ObjID * len(numbers))(*(halves(self._known[number].id) for number in numbers))
-        objects = abi.dsmObjList_t(abi.dsmObjlistVersion, len(numbers), cast(ids, POINTER(abi.ObjID)))
-        given = abi.dsmRetentionEventIn_t(abi.dsmRetentionEventInVersion, handle, event, objects)
+    def _event(self, handle: int, event: int, objects: Sequence[Target]) -> tuple[str, int]:
+        ids = (abi.ObjID * len(objects))(*(halves(target.id) for target in objects))
+        listed = abi.dsmObjList_t(abi.dsmObjlistVersion, len(objects), cast(ids, POINTER(abi.ObjID)))
+        given = abi.dsmRetentionEventIn_t(abi.dsmRetentionEventInVersion, handle, event, listed)
         out = abi.dsmRetentionEventOut_t(abi.dsmRetentionEventOutVersion)
         return "dsmRetentionEvent", self._functions.dsmRetentionEvent(byref(given), byref(out))
 
-    def _delete(self, handle: int, number: int, _: int) -> tuple[str, int]:
-        which = abi.dsmDelInfo(archInfo=abi.delArch(abi.delArchVersion, halves(self._known[number].id)))
+    def _delete(self, handle: int, target: Target) -> tuple[str, int]:
+        which = abi.dsmDelInfo(archInfo=abi.delArch(abi.delArchVersion, halves(target.id)))
         return "dsmDeleteObj", self._functions.dsmDeleteObj(handle, abi.dtArchive, which)

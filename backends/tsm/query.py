@@ -1,7 +1,6 @@
 """What a server says of one object, asked for by its name.
 
-One idea: the query's structures are made once, and from object to object only a name changes in them. An application
-may have archived another object under the same name; the first is ours.
+One idea: the query's structures are made once, and from object to object only a name changes in them.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from archiver.record import TSM_ERROR
 from backends.tsm import structures as abi
 from backends.tsm.api import RESPONSE_VERSION, ArchivedObject, Library, archived_object
 from backends.tsm.codes import Code, describe
+from backends.tsm.index import firsts
 from backends.tsm.setting import WorkerSetting, high_level, low_level
 from backends.tsm.transactions import Failure, failure_of
 
@@ -51,8 +51,8 @@ class ObjectQuery:
         self._block.bufferPtr = ctypes.addressof(self._response)
         self._block_ref = byref(self._block)
 
-    def ask(self, handle: int, number: int) -> Answer:
-        """Ask for object ``number``."""
+    def ask(self, handle: int, number: int, version: int) -> Answer:
+        """Ask for the archive of object ``number`` that has this content version."""
         functions, block = self._library.functions, self._block
         self._name.hl = high_level(self._prefix, number).encode()
         self._name.ll = low_level(number).encode()
@@ -70,15 +70,10 @@ class ObjectQuery:
                     found.append(archived_object(self._response))
             functions.dsmEndQuery(handle)
         done_ns = monotonic_ns()
-        failure = None
+        failure, wanted = None, None
         if code not in (Code.FINISHED, Code.ABORT_NO_MATCH):
             failure = failure_of(self._library, function, code)
-        elif not found:
-            failure = NO_SUCH_OBJECT
-        first = min(found, key=archived_at) if failure is None else None
-        return Answer(sent_ns, first_byte_ns or done_ns, done_ns, first, failure)
-
-
-def archived_at(one: ArchivedObject) -> tuple[int, int]:
-    """By what objects are sorted in the order in which they were archived."""
-    return one.archived, one.id
+        else:
+            wanted = firsts(found).get((number, version))
+            failure = NO_SUCH_OBJECT if wanted is None else None
+        return Answer(sent_ns, first_byte_ns or done_ns, done_ns, wanted, failure)

@@ -1,7 +1,8 @@
 """A TSM session: signed on, its objects in transactions, in a list or one by one, ended.
 
 One idea: an object is archived when its transaction's vote is answered and not before, so that is when its row says
-it was done; waiting for the objects behind it is part of what it took.
+it was done; waiting for the objects behind it is part of what it took. Operations of one kind that follow each other
+go together; where another kind begins, what came before is committed.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import TypeVar
 
 from archiver.record import TSM_ERROR, Operation, Recorder, Status
@@ -21,16 +22,18 @@ from backends.base import Batch
 from backends.tsm.api import Library, SignOn
 from backends.tsm.audit import Audit
 from backends.tsm.codes import Code, describe
-from backends.tsm.lifecycle import Known, Lifecycle
-from backends.tsm.query import NO_SUCH_OBJECT, ObjectQuery
+from backends.tsm.index import Index, Known, Target
+from backends.tsm.lifecycle import Lifecycle
+from backends.tsm.query import ObjectQuery
 from backends.tsm.setting import WorkerSetting, object_name
 from backends.tsm.transactions import Failure, Transaction
 from backends.tsm.transfer import Retrieved, Transfer
 
 _Value = TypeVar("_Value")
+_SENDS = (Operation.ARCHIVE, Operation.NEW_VERSION)
 
-# Looks at one object (session handle, number, size in bytes).
-Look = Callable[[int, int, int], Retrieved]
+# Looks at one object, in the session of a handle.
+Look = Callable[[int, Target], Retrieved]
 
 
 @dataclass(slots=True)
@@ -44,7 +47,7 @@ class Client:
     lifecycle: Lifecycle
     query: ObjectQuery
     audit: Audit
-    known: Mapping[int, Known]  # by number, what is there already
+    index: Index
     stopping: threading.Event  # sessions are to end after the object they are at
     thread: ThreadPoolExecutor
     handle: int | None = None  # of the session that is open
@@ -62,26 +65,54 @@ class Client:
             self.library.functions.dsmTerminate(handle)  # an expired password leaves one behind
         return code
 
-    def one_by_one(self, look: Look, numbers: Sequence[int], sizes: Sequence[int]) -> list[Retrieved]:
+    def look_up(self, missing: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Failure]:
+        """Ask for the ids of objects that the index does not have yet, by number and content version; why each was not
+        found that was not. A connection that is lost ends it."""
+        assert self.handle is not None
+        failures: dict[tuple[int, int], Failure] = {}
+        for key in missing:
+            if self.stopping.is_set():
+                break
+            answer = self.query.ask(self.handle, *key)
+            if answer.found is not None:
+                self.index[key] = Known(answer.found.restore_order, answer.found.id)
+                continue
+            assert answer.failure is not None
+            failures[key] = answer.failure
+            if _is_lost(answer.failure):
+                break
+        return failures
+
+    def one_by_one(self, look: Look, targets: Sequence[Target]) -> list[Retrieved]:
         """Look at objects one after another; a connection that is lost ends it."""
         assert self.handle is not None
         done: list[Retrieved] = []
-        for number, size_bytes in zip(numbers, sizes, strict=True):
+        for target in targets:
             if self.stopping.is_set():
                 break
-            done.append(look(self.handle, number, size_bytes))
+            done.append(look(self.handle, target))
             if _is_lost(done[-1].failure):
                 break
         return done
 
-    def ask(self, handle: int, number: int, _: int) -> Retrieved:
+    def ask(self, handle: int, target: Target) -> Retrieved:
         """Query one object; none of its bytes come back."""
-        answer = self.query.ask(handle, number)
-        return Retrieved(number, 0, answer.sent_ns, answer.first_byte_ns, answer.done_ns, answer.failure)
+        answer = self.query.ask(handle, target.number, target.version)
+        return Retrieved(target.number, 0, answer.sent_ns, answer.first_byte_ns, answer.done_ns, answer.failure)
 
-    def restore_order(self, number: int) -> float:
+    def head(self, handle: int, target: Target) -> Retrieved:
+        """Query one object, which must have its size. The server's word for it is an estimate: the one it was given
+        when the object was archived."""
+        answer = self.query.ask(handle, target.number, target.version)
+        failure = answer.failure
+        if answer.found is not None and answer.found.size_bytes != target.size_bytes:
+            words = f"the server says that it has {answer.found.size_bytes:,} bytes, not {target.size_bytes:,}"
+            failure = Failure(Status.DAMAGED, "damaged", words)
+        return Retrieved(target.number, 0, answer.sent_ns, answer.first_byte_ns, answer.done_ns, failure)
+
+    def restore_order(self, target: Target) -> float:
         """By what objects are sorted that are to be read; what is not there comes last."""
-        known = self.known.get(number)
+        known = self.index.get((target.number, target.version))
         return known.restore_order if known is not None else math.inf
 
     def close(self) -> None:
@@ -109,19 +140,16 @@ class TsmSession:
         return status == Status.OK
 
     async def perform(self, batch: Batch, record: Recorder) -> None:
-        at = 0
-        for operation, same in groupby(batch.operation):
-            last = at + len(list(same))
-            numbers, sizes = batch.number[at:last], batch.size_bytes[at:last]
-            at = last
-            if operation is Operation.ARCHIVE:
-                whole = await self._archive(numbers, sizes, record)
-            elif operation is Operation.RETRIEVE:
-                whole = await self._retrieve(numbers, sizes, record)
-            elif operation in (Operation.QUERY, Operation.AUDIT):
-                whole = await self._look(operation, numbers, sizes, record)
+        for part in _alike(batch):
+            operation = part.operation[0]
+            if operation in _SENDS:
+                whole = await self._archive(operation, part, record)
+            elif operation in (Operation.RETRIEVE, Operation.RANGE_RETRIEVE):
+                whole = await self._retrieve(operation, part, record)
+            elif operation in (Operation.QUERY, Operation.HEAD, Operation.AUDIT):
+                whole = await self._look(operation, part, record)
             else:
-                whole = await self._change(operation, numbers, record)
+                whole = await self._change(operation, part, record)
             if not whole:
                 return
 
@@ -133,17 +161,17 @@ class TsmSession:
         done_ns = time.monotonic_ns()
         record.row(Operation.CLOSE, 0, sent_ns, sent_ns, done_ns, done_ns, 0)
 
-    async def _archive(self, numbers: Sequence[int], sizes: Sequence[int], record: Recorder) -> bool:
+    async def _archive(self, operation: Operation, part: Batch, record: Recorder) -> bool:
         """Archive objects; False where that ended the session."""
         client = self._client
-        due_ns = time.monotonic_ns()
-        transactions = await client.run(client.transfer.archive, client.handle, numbers, sizes, client.stopping.is_set)
-        return self._transactions_rows(Operation.ARCHIVE, transactions, due_ns, record)
+        due_ns = _due_ns(part)
+        targets = list(map(Target, part.number, part.size_bytes, part.version or repeat(1)))
+        transactions = await client.run(client.transfer.archive, client.handle, targets, client.stopping.is_set)
+        return self._transactions_rows(operation, transactions, due_ns, record)
 
-    async def _change(self, operation: Operation, numbers: Sequence[int], record: Recorder) -> bool:
+    async def _change(self, operation: Operation, part: Batch, record: Recorder) -> bool:
         """Hold, release or delete objects, or try to; False where that ended the session."""
         client = self._client
-        due_ns = time.monotonic_ns()
         lifecycle = client.lifecycle
         work = {
             Operation.HOLD: lifecycle.hold,
@@ -151,8 +179,11 @@ class TsmSession:
             Operation.DELETE: lifecycle.delete,
             Operation.REFUSED_DELETE: lifecycle.refused_delete,
         }[operation]
-        known = self._known(operation, numbers, due_ns, record)
-        transactions = await client.run(work, client.handle, known, client.stopping.is_set)
+        targets = await self._targets(operation, part, record)
+        if targets is None:
+            return False
+        due_ns = _due_ns(part)
+        transactions = await client.run(work, client.handle, targets, client.stopping.is_set)
         return self._transactions_rows(operation, transactions, due_ns, record)
 
     def _transactions_rows(
@@ -167,40 +198,37 @@ class TsmSession:
     def _transaction_rows(self, operation: Operation, one: Transaction, due_ns: int, record: Recorder) -> None:
         failure, done_ns = one.failure, one.done_ns
         status = Status.OK if failure is None else failure.status
-        due = [
-            due_ns,
-            *one.sent_ns[1:],
-        ]  # the first when what came before was done, the others when the one before was sent
-        for number, size_bytes, due_ns, sent_ns in zip(one.numbers, one.sizes, due, one.sent_ns, strict=True):
-            good_bytes = size_bytes if failure is None else 0
-            record.row(operation, number, due_ns, sent_ns, done_ns, done_ns, good_bytes, status)
+        # The first when it was to begin, the others when the one before was sent.
+        due = [due_ns, *one.sent_ns[1:]]
+        sends = failure is None and operation in _SENDS
+        for target, due_ns, sent_ns in zip(one.objects, due, one.sent_ns, strict=True):
+            good_bytes = target.size_bytes if sends else 0
+            record.row(operation, target.number, due_ns, sent_ns, done_ns, done_ns, good_bytes, status)
             if failure is not None:
-                self._error(operation, failure, number, record)
-        committed = sum(one.sizes) if failure is None else 0
+                self._error(operation, failure, target.number, record)
+        committed = sum(target.size_bytes for target in one.objects) if sends else 0
         record.row(Operation.TRANSACTION, 0, one.began_ns, one.began_ns, one.voted_ns, done_ns, committed, status)
 
-    async def _retrieve(self, numbers: Sequence[int], sizes: Sequence[int], record: Recorder) -> bool:
-        """Retrieve objects in restore order; False where the connection was lost."""
+    async def _retrieve(self, operation: Operation, part: Batch, record: Recorder) -> bool:
+        """Retrieve objects, or parts of them, in restore order; False where the connection was lost."""
         client = self._client
-        due_ns = time.monotonic_ns()
-        size_of = dict(zip(numbers, sizes, strict=True))
-        wanted = sorted(
-            client.known[number] + (number,) for number in self._known(Operation.RETRIEVE, numbers, due_ns, record)
-        )
-        ordered = [(object_id, number, size_of[number]) for _, object_id, number in wanted]
-        retrieved = await client.run(client.transfer.retrieve, client.handle, ordered, client.stopping.is_set)
-        return self._object_rows(Operation.RETRIEVE, retrieved, due_ns, record)
+        targets = await self._targets(operation, part, record)
+        if targets is None:
+            return False
+        due_ns = _due_ns(part)
+        targets.sort(key=lambda target: target.restore_order)
+        retrieved = await client.run(client.transfer.retrieve, client.handle, targets, client.stopping.is_set)
+        return self._object_rows(operation, retrieved, due_ns, record)
 
-    async def _look(self, operation: Operation, numbers: Sequence[int], sizes: Sequence[int], record: Recorder) -> bool:
+    async def _look(self, operation: Operation, part: Batch, record: Recorder) -> bool:
         """Query objects, or audit them in restore order; False where the connection was lost."""
         client = self._client
-        due_ns = time.monotonic_ns()
-        look: Look = client.ask
+        due_ns = _due_ns(part)
+        targets = list(map(Target, part.number, part.size_bytes, part.version or repeat(1)))
+        looks: dict[Operation, Look] = {Operation.QUERY: client.ask, Operation.HEAD: client.head}
         if operation is Operation.AUDIT:
-            look = client.audit.look_at
-            pairs = sorted(zip(numbers, sizes, strict=True), key=lambda pair: client.restore_order(pair[0]))
-            numbers, sizes = [number for number, _ in pairs], [size_bytes for _, size_bytes in pairs]
-        looked = await client.run(client.one_by_one, look, numbers, sizes)
+            targets.sort(key=client.restore_order)
+        looked = await client.run(client.one_by_one, looks.get(operation, client.audit.look_at), targets)
         return self._object_rows(operation, looked, due_ns, record)
 
     def _object_rows(self, operation: Operation, objects: Sequence[Retrieved], due_ns: int, record: Recorder) -> bool:
@@ -215,16 +243,27 @@ class TsmSession:
             due_ns = one.done_ns
         return not (objects and _is_lost(objects[-1].failure))
 
-    def _known(self, operation: Operation, numbers: Sequence[int], due_ns: int, record: Recorder) -> list[int]:
-        """Those objects whose ids were found; of the others a row says that they are not there."""
-        known = []
-        for number in numbers:
-            if number in self._client.known:
-                known.append(number)
-            else:
-                self._error(operation, NO_SUCH_OBJECT, number, record)
-                record.row(operation, number, due_ns, due_ns, due_ns, due_ns, 0, NO_SUCH_OBJECT.status)
-        return known
+    async def _targets(self, operation: Operation, part: Batch, record: Recorder) -> list[Target] | None:
+        """The objects with their ids; of those that were not found a row says so. None where the connection was lost.
+
+        What the index lacks is looked up, and no row has the time that takes, since an application keeps such an
+        index. Only where a schedule says when the first object is due, its response time begins there all the same.
+        """
+        client, index = self._client, self._client.index
+        keys = list(zip(part.number, part.version or repeat(1), strict=False))
+        missing = dict.fromkeys(key for key in keys if key not in index)
+        failures: Mapping[tuple[int, int], Failure] = await client.run(client.look_up, missing) if missing else {}
+        targets = []
+        for key, size_bytes, extent in zip(keys, part.size_bytes, part.range or repeat(None), strict=False):
+            if key in index:
+                known = index[key]
+                targets.append(Target(key[0], size_bytes, key[1], extent, known.id, known.restore_order))
+            elif key in failures:
+                now_ns = time.monotonic_ns()
+                due_ns = now_ns if part.due_ns is None else part.due_ns
+                self._error(operation, failures[key], key[0], record)
+                record.row(operation, key[0], due_ns, now_ns, now_ns, now_ns, 0, failures[key].status)
+        return None if any(map(_is_lost, failures.values())) else targets
 
     def _error(self, operation: Operation, failure: Failure, number: int, record: Recorder) -> None:
         setting = self._client.setting
@@ -234,3 +273,25 @@ class TsmSession:
 
 def _is_lost(failure: Failure | None) -> bool:
     return failure is not None and failure.status == Status.CONNECTION_LOST
+
+
+def _alike(batch: Batch) -> Iterator[Batch]:
+    """The parts of a batch that have one operation each, in its order."""
+    at = 0
+    for operation, same in groupby(batch.operation):
+        last = at + len(list(same))
+        part = slice(at, last)
+        yield Batch(
+            batch.operation[part],
+            batch.number[part],
+            batch.size_bytes[part],
+            batch.due_ns if at == 0 else None,
+            version=batch.version[part] if batch.version is not None else None,
+            range=batch.range[part] if batch.range is not None and operation is Operation.RANGE_RETRIEVE else None,
+        )
+        at = last
+
+
+def _due_ns(part: Batch) -> int:
+    """When its first object is due: as the schedule says, or now that what came before is done."""
+    return part.due_ns if part.due_ns is not None else time.monotonic_ns()

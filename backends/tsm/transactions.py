@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import byref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic_ns
 
 from archiver.record import TSM_ERROR, Status
 from backends.tsm import structures as abi
 from backends.tsm.api import Library
 from backends.tsm.codes import Code, describe
+from backends.tsm.index import Target
 
 _NEED_A_NEW_TRANSACTION = (Code.NEEDTO_ENDTXN, Code.NEEDTO_ENDTXN_DEDUP_SIZE_EXCEEDED)
 
-# Puts one object (session handle, number, size) into the open transaction; the call that decided and its return code.
-Put = Callable[[int, int, int], tuple[str, int]]
+# Puts one object into the open transaction of a session handle; the call that decided and its return code.
+Put = Callable[[int, Target], tuple[str, int]]
 # Puts these objects into it with a single call.
-PutAll = Callable[[int, Sequence[int]], tuple[str, int]]
+PutAll = Callable[[int, Sequence[Target]], tuple[str, int]]
 Stopped = Callable[[], bool]
 
 
@@ -45,10 +46,9 @@ def failure_of(library: Library, function: str, code: int, *, outcome_unknown: b
 class Transaction:
     """One transaction as it went; ``sent_ns`` has the beginning of each of its objects."""
 
-    numbers: list[int]
-    sizes: list[int]
-    sent_ns: list[int]
-    began_ns: int = 0
+    began_ns: int
+    objects: list[Target] = field(default_factory=list)
+    sent_ns: list[int] = field(default_factory=list)
     voted_ns: int = 0
     done_ns: int = 0
     failure: Failure | None = None
@@ -64,9 +64,7 @@ class Transactions:
         self._reason = abi.dsUint16_t()
         self._reason_ref = byref(self._reason)
 
-    def each(
-        self, handle: int, numbers: Sequence[int], sizes: Sequence[int], put: Put, stopped: Stopped
-    ) -> list[Transaction]:
+    def each(self, handle: int, objects: Sequence[Target], put: Put, stopped: Stopped) -> list[Transaction]:
         """Put objects, one by one, into transactions of as many as are allowed.
 
         A transaction that was refused is no reason not to try the next; what comes after one that ends the session is
@@ -74,27 +72,25 @@ class Transactions:
         """
         done: list[Transaction] = []
         at = 0
-        while at < len(numbers) and not stopped():
-            last = min(at + self._objects_max, len(numbers))
-            one = self._one(handle, numbers[at:last], sizes[at:last], put, stopped)
+        while at < len(objects) and not stopped():
+            one = self._one(handle, objects[at : at + self._objects_max], put, stopped)
             done.append(one)
-            at += len(one.numbers)
+            at += len(one.objects)
             if one.session_over:
                 break
         return done
 
-    def together(self, handle: int, numbers: Sequence[int], put_all: PutAll, stopped: Stopped) -> list[Transaction]:
+    def together(self, handle: int, objects: Sequence[Target], put_all: PutAll, stopped: Stopped) -> list[Transaction]:
         """As ``each``, for what the API does to all objects of a transaction with a single call."""
         done: list[Transaction] = []
         at = 0
-        while at < len(numbers) and not stopped():
-            chunk = list(numbers[at : at + self._objects_max])
+        while at < len(objects) and not stopped():
+            chunk = objects[at : at + self._objects_max]
             at += len(chunk)
-            one = Transaction(chunk, [0] * len(chunk), [], began_ns=monotonic_ns())
+            one = Transaction(monotonic_ns())
             failed_in, code = "dsmBeginTxn", self._library.functions.dsmBeginTxn(handle)
-            if code:
-                del one.numbers[1:], one.sizes[1:]
-            one.sent_ns = [monotonic_ns()] * len(one.numbers)
+            one.objects += chunk[:1] if code else chunk
+            one.sent_ns = [monotonic_ns()] * len(one.objects)
             if not code:
                 failed_in, code = put_all(handle, chunk)
             self._finish(handle, one, failed_in, code, stopped=False)
@@ -103,28 +99,24 @@ class Transactions:
                 break
         return done
 
-    def _one(
-        self, handle: int, numbers: Sequence[int], sizes: Sequence[int], put: Put, stopped: Stopped
-    ) -> Transaction:
+    def _one(self, handle: int, objects: Sequence[Target], put: Put, stopped: Stopped) -> Transaction:
         """One transaction of as many of these objects as the server takes into it, at least one."""
-        one = Transaction([], [], [], began_ns=monotonic_ns())
+        one = Transaction(monotonic_ns())
         code = self._library.functions.dsmBeginTxn(handle)
         failed_in = "dsmBeginTxn" if code else ""
         if code:
-            one.numbers.append(numbers[0])
-            one.sizes.append(sizes[0])
+            one.objects.append(objects[0])
             one.sent_ns.append(one.began_ns)
         else:
-            for number, size_bytes in zip(numbers, sizes, strict=True):
+            for target in objects:
                 if stopped():
                     break
                 sent_ns = monotonic_ns()
-                failed_in, code = put(handle, number, size_bytes)
-                if code in _NEED_A_NEW_TRANSACTION and one.numbers:
+                failed_in, code = put(handle, target)
+                if code in _NEED_A_NEW_TRANSACTION and one.objects:
                     failed_in, code = "", 0
                     break
-                one.numbers.append(number)
-                one.sizes.append(size_bytes)
+                one.objects.append(target)
                 one.sent_ns.append(sent_ns)
                 if code:
                     break

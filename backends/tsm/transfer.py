@@ -7,18 +7,20 @@ in them, so that what an object costs is its calls. Nothing here raises for a pl
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, byref, cast
 from dataclasses import dataclass
 from time import monotonic_ns
+from typing import Any
 
 from archiver.content import LAST_BLOCK_BYTES, Content, ContentCheck, LengthCheck
 from archiver.record import Status
 from backends.tsm import structures as abi
 from backends.tsm.api import Library, halves
 from backends.tsm.codes import Code
+from backends.tsm.index import Target, description
 from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level
-from backends.tsm.transactions import Failure, Transaction, Transactions, failure_of
+from backends.tsm.transactions import Failure, Stopped, Transaction, Transactions, failure_of
 
 SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
 BUFFER_BYTES = 256 * 1024  # a retrieved object is checked in pieces of this size, which stay in the processor's cache
@@ -47,6 +49,7 @@ class Transfer:
         self._content = content
         self._verify = verify
         self._group = self._size_bytes = -1  # that the name and the attributes have now
+        self._version = 1  # that the description tells now
         self._name = abi.dsmObjName(fs=setting.space.encode(), objType=abi.DSM_OBJ_FILE)
         self._name_ref = byref(self._name)
         self._attributes = abi.ObjAttr(stVersion=abi.ObjAttrVersion, objCompressed=abi.bTrue)
@@ -72,19 +75,18 @@ class Transfer:
 
     # Archiving.
 
-    def archive(
-        self, handle: int, numbers: Sequence[int], sizes: Sequence[int], stopped: Callable[[], bool]
-    ) -> list[Transaction]:
+    def archive(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
         """Archive objects in transactions of as many as are allowed, one after another.
 
         A transaction that was refused is no reason not to try the next; what comes after one that ends the session is
         not tried.
         """
-        return self._transactions.each(handle, numbers, sizes, self._send, stopped)
+        return self._transactions.each(handle, objects, self._send, stopped)
 
-    def _send(self, handle: int, number: int, size_bytes: int) -> tuple[str, int]:
+    def _send(self, handle: int, target: Target) -> tuple[str, int]:
         """Send one object; the function that failed and its return code, 0 where none did."""
         functions, name, block = self._library.functions, self._name, self._block
+        number, size_bytes, version = target.number, target.size_bytes, target.version
         if number // OBJECTS_PER_GROUP != self._group:
             name.hl = high_level(self._setting.prefix, number).encode()
             self._group = number // OBJECTS_PER_GROUP
@@ -95,8 +97,11 @@ class Transfer:
         if size_bytes != self._size_bytes:
             self._attributes.sizeEstimate = halves(size_bytes)
             self._size_bytes = size_bytes
+        if version != self._version:
+            self._described.descr = description(version)
+            self._version = version
         content = self._content
-        last = content.last_block(number, size_bytes)
+        last = content.last_block(number, size_bytes, version)
         self._last_block[: len(last)] = last
         window_bytes = size_bytes - len(last)
         if window_bytes:
@@ -119,58 +124,45 @@ class Transfer:
 
     # Retrieving.
 
-    def retrieve(
-        self,
-        handle: int,
-        wanted: Iterable[tuple[int, int, int]],
-        stopped: Callable[[], bool],
-    ) -> list[Retrieved]:
-        """Retrieve objects, given as (object id, number, size), in this order.
+    def retrieve(self, handle: int, wanted: Sequence[Target], stopped: Stopped) -> list[Retrieved]:
+        """Retrieve objects in this order: all of them whole, or parts of all of them.
 
         The first that fails ends its list, and those after it are asked for in another; a connection that is lost ends
         it all.
         """
         done: list[Retrieved] = []
-        left = list(wanted)
-        while left and not stopped():
-            chunk = left[: abi.DSM_MAX_GET_OBJ]
-            got = self._get_list(handle, chunk, self._check, stopped)
+        while len(done) < len(wanted) and not stopped():
+            limit = abi.DSM_MAX_GET_OBJ if wanted[0].extent is None else abi.DSM_MAX_PARTIAL_GET_OBJ
+            got = self._get_list(handle, wanted[len(done) : len(done) + limit], self._check, stopped)
             if not got:
                 break  # stopped before the first
             done += got
-            left = left[len(got) :]
             failure = got[-1].failure
             if failure is not None and failure.status == Status.CONNECTION_LOST:
                 break
         return done
 
-    def retrieve_whole(self, handle: int, object_id: int, number: int, size_bytes: int) -> Retrieved:
+    def retrieve_whole(self, handle: int, target: Target) -> Retrieved:
         """Retrieve one object and compare every byte of it, whatever was asked for otherwise."""
-        (one,) = self._get_list(handle, [(object_id, number, size_bytes)], self._whole_check, lambda: False)
+        (one,) = self._get_list(handle, [target], self._whole_check, lambda: False)
         return one
 
     def _get_list(
-        self,
-        handle: int,
-        chunk: Sequence[tuple[int, int, int]],
-        check_of: Callable[[int, int], Check],
-        stopped: Callable[[], bool],
+        self, handle: int, chunk: Sequence[Target], check_of: Callable[[Target], Check], stopped: Stopped
     ) -> list[Retrieved]:
         functions = self._library.functions
         done: list[Retrieved] = []
         sent_ns = monotonic_ns()
-        ids = (abi.ObjID * len(chunk))(*(halves(object_id) for object_id, _, _ in chunk))
-        get_list = abi.dsmGetList(abi.dsmGetListVersion, len(chunk), cast(ids, POINTER(abi.ObjID)))
+        get_list = _list_of(chunk)
         code = functions.dsmBeginGetData(handle, abi.bTrue, abi.gtArchive, byref(get_list))
         if code:
             now_ns = monotonic_ns()
             failure = failure_of(self._library, "dsmBeginGetData", code)
-            _, number, size_bytes = chunk[0]
-            return [Retrieved(number, size_bytes, sent_ns, now_ns, now_ns, failure)]
-        for object_id, number, size_bytes in chunk:
+            return [Retrieved(chunk[0].number, 0, sent_ns, now_ns, now_ns, failure)]
+        for target in chunk:
             if stopped():
                 break
-            one = self._get(handle, object_id, number, sent_ns, check_of(number, size_bytes))
+            one = self._get(handle, target, sent_ns, check_of(target))
             done.append(one)
             if one.failure is not None and one.failure.status != Status.DAMAGED:
                 break
@@ -178,10 +170,10 @@ class Transfer:
         functions.dsmEndGetData(handle)
         return done
 
-    def _get(self, handle: int, object_id: int, number: int, sent_ns: int, check: Check) -> Retrieved:
+    def _get(self, handle: int, target: Target, sent_ns: int, check: Check) -> Retrieved:
         """Retrieve and check one object of the list."""
         functions, block, wanted = self._library.functions, self._block, self._id
-        wanted.hi, wanted.lo = object_id >> 32, object_id & 0xFFFFFFFF
+        wanted.hi, wanted.lo = target.id >> 32, target.id & 0xFFFFFFFF
         block.bufferPtr, block.bufferLen, block.numBytes = self._buffer_address, BUFFER_BYTES, 0
         function = "dsmGetObj"
         code = functions.dsmGetObj(handle, self._id_ref, self._block_ref)
@@ -204,13 +196,27 @@ class Transfer:
                 failure = Failure(Status.DAMAGED, "damaged", "the bytes are not those that were archived")
         else:
             failure = failure_of(self._library, function, code)
-        return Retrieved(number, check.size_bytes, sent_ns, first_byte_ns, monotonic_ns(), failure)
+        return Retrieved(target.number, check.size_bytes, sent_ns, first_byte_ns, monotonic_ns(), failure)
 
-    def _check(self, number: int, size_bytes: int) -> Check:
+    def _check(self, target: Target) -> Check:
         """What looks at the retrieved bytes of this object."""
-        if self._verify == "all" or (self._verify == "sample" and number % SAMPLE_EVERY == 0):
-            return self._whole_check(number, size_bytes)
-        return LengthCheck(size_bytes)
+        if self._verify == "all" or (self._verify == "sample" and target.number % SAMPLE_EVERY == 0):
+            return self._whole_check(target)
+        return LengthCheck(target.size_bytes if target.extent is None else target.extent[1])
 
-    def _whole_check(self, number: int, size_bytes: int) -> Check:
-        return ContentCheck(self._content, number, size_bytes)
+    def _whole_check(self, target: Target) -> Check:
+        return ContentCheck(self._content, target.number, target.size_bytes, target.version, target.extent)
+
+
+def _list_of(chunk: Sequence[Target]) -> Any:
+    """What a server is handed to get these objects, or these parts of objects, from."""
+    ids = (abi.ObjID * len(chunk))(*(halves(target.id) for target in chunk))
+    get_list = abi.dsmGetList(abi.dsmGetListVersion, len(chunk), cast(ids, POINTER(abi.ObjID)))
+    extents = [target.extent for target in chunk if target.extent is not None]
+    if extents:
+        assert len(extents) == len(chunk)
+        version = abi.PartialObjDataVersion
+        parts = [abi.PartialObjData(version, halves(offset), halves(length)) for offset, length in extents]
+        get_list.stVersion = abi.dsmGetListPORVersion
+        get_list.partialObjData = cast((abi.PartialObjData * len(parts))(*parts), POINTER(abi.PartialObjData))
+    return get_list

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.content import LAST_BLOCK_BYTES, WINDOW_STRIDE_BYTES, WINDOWS, Content, ContentCheck, LengthCheck
+from archiver.content import (
+    LAST_BLOCK_BYTES,
+    VERSIONS_MAX,
+    WINDOW_STRIDE_BYTES,
+    WINDOWS,
+    Content,
+    ContentCheck,
+    LengthCheck,
+)
 
 MAX_BYTES = 16 << 10
 CONTENT = Content("run-1", 7, MAX_BYTES)
@@ -39,6 +47,70 @@ def test_the_definition_of_content_never_changes() -> None:
     whole = Content("golden", 7, 8 << 10).whole(12345, 8 << 10)
     assert hashlib.sha256(whole).hexdigest() == "26286fd8825de4bd4ae50a190042096e254124fb86dc63ab54a9a1e099ebfda9"
     assert whole[-LAST_BLOCK_BYTES:] == b"archiver golden                         v0001 000000000000012345"
+
+
+versions = st.integers(1, VERSIONS_MAX)
+
+
+def test_a_later_version_differs_in_four_digits_of_the_last_block() -> None:
+    first, later = (Content("golden", 7, 8 << 10).whole(12345, 8 << 10, version) for version in (1, 42))
+    assert later[:-LAST_BLOCK_BYTES] == first[:-LAST_BLOCK_BYTES]
+    assert later[-LAST_BLOCK_BYTES:] == b"archiver golden                         v0042 000000000000012345"
+
+
+def test_versions_end_before_the_last_block_would_grow() -> None:
+    assert len(CONTENT.last_block(1, 8192, VERSIONS_MAX)) == LAST_BLOCK_BYTES
+    with pytest.raises(AssertionError, match="four digits"):
+        CONTENT.last_block(1, 8192, VERSIONS_MAX + 1)
+
+
+@given(numbers, st.integers(23, MAX_BYTES), versions, versions)
+def test_each_version_is_accepted_as_itself_only(number: int, size_bytes: int, one: int, other: int) -> None:
+    check = ContentCheck(CONTENT, number, size_bytes, other)
+    check.feed(CONTENT.whole(number, size_bytes, one))
+    assert check.finish() == (one == other)
+
+
+@given(numbers, any_sizes, versions)
+def test_the_end_of_an_object_names_it(number: int, size_bytes: int, version: int) -> None:
+    whole = CONTENT.whole(number, size_bytes, version)
+    assert CONTENT.named_in(whole[-LAST_BLOCK_BYTES:]) == ((number, version) if size_bytes >= 23 else None)
+
+
+@given(st.binary(max_size=LAST_BLOCK_BYTES))
+def test_other_bytes_name_nothing(end: bytes) -> None:
+    assert CONTENT.named_in(end) is None
+    assert Content("run-2", 7, 100).named_in(CONTENT.last_block(5, 100)) is None
+
+
+def test_content_reaches_as_far_as_it_is_asked_to() -> None:
+    assert CONTENT.reaching(MAX_BYTES) is CONTENT
+    farther = CONTENT.reaching(3 * MAX_BYTES)
+    assert farther.whole(5, MAX_BYTES) == CONTENT.whole(5, MAX_BYTES)
+    assert len(farther.whole(5, 3 * MAX_BYTES)) == 3 * MAX_BYTES
+
+
+@given(numbers, any_sizes, versions, st.data())
+def test_a_part_is_accepted_at_its_place_in_any_pieces(
+    number: int, size_bytes: int, version: int, data: st.DataObject
+) -> None:
+    offset = data.draw(st.integers(0, size_bytes - 1))
+    length = data.draw(st.integers(1, size_bytes - offset))
+    part = CONTENT.whole(number, size_bytes, version)[offset : offset + length]
+    cut = data.draw(st.integers(0, length))
+    at = data.draw(st.integers(0, length - 1))
+    flipped = part[:at] + bytes([part[at] ^ 1]) + part[at + 1 :]
+
+    def accepted(*pieces: bytes) -> bool:
+        check = ContentCheck(CONTENT, number, size_bytes, version, (offset, length))
+        for piece in pieces:
+            check.feed(memoryview(piece))
+        return check.finish()
+
+    assert accepted(part[:cut], part[cut:])
+    assert not accepted(flipped)
+    assert not accepted(part[:-1])
+    assert not accepted(part, b"x")
 
 
 @given(numbers, any_sizes, st.text("abcdef0123456789t-", min_size=1, max_size=30), st.integers(0, 2**62), sizes)

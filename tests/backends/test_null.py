@@ -78,6 +78,20 @@ def test_a_null_session_has_the_rows_of_a_session() -> None:
         assert times == sorted(times)
 
 
+def test_a_null_session_moves_what_each_operation_would_move_and_is_due_when_it_is_told() -> None:
+    moved = {
+        Operation.ARCHIVE: 8192, Operation.RETRIEVE: 8192, Operation.NEW_VERSION: 8192, Operation.AUDIT: 8192,
+        Operation.RANGE_RETRIEVE: 100,
+    }  # fmt: skip
+    operations = [operation for operation in Operation if operation >= Operation.ARCHIVE]
+    assert set(operations) == set(NullBackend.capabilities.operations)
+    count = len(operations)
+    one = Batch(operations, range(count), [8192] * count, due_ns=77, range=[(5, 100)] * count)
+    record = record_of(NullBackend.in_worker(None), one)
+    assert [row[2] for row in rows_of(record)[1:-1]] == [moved.get(operation, 0) for operation in operations]
+    assert list(record.due_ns[1:3]) == [77, record.done_ns[1]]
+
+
 def test_the_null_backend_needs_no_platform_and_leaves_nothing() -> None:
     backend = backends.load("null")()
     assert isinstance(backend, NullBackend)
@@ -111,7 +125,7 @@ def data_plane(endpoint: str, size_bytes: int, content: Content, **changes: Any)
     }  # fmt: skip
     setting = WorkerSetting(**{**values, **changes})
     plane = S3DataPlane(setting)
-    plane.set_phase(PhaseSetting(content, DateMaker(setting.retention, 4e9), "all", (size_bytes,)))
+    plane.set_phase(PhaseSetting(content, {None: DateMaker(setting.retention, 4e9)}, "all", (size_bytes,)))
     return plane
 
 
@@ -142,6 +156,39 @@ def test_verification_is_on_for_the_null_responder_as_everywhere(responder: tupl
     numbers = (1, 2) if size > 1 else (10, 21)
     record = record_of(data_plane(running.endpoint, size, other), batch(Operation.RETRIEVE, size + 1, *numbers))
     assert [row[3] for row in rows_of(record)] == [Status.OK, Status.DAMAGED, Status.DAMAGED, Status.OK]
+
+
+LARGE = 2 * (5 << 20) + 3000
+MIXED_SIZES = ((0, 100), (10, LARGE), (20, 8192))
+
+
+def test_a_responder_knows_objects_of_several_sizes_and_every_operation_of_a_mix() -> None:
+    content = Content(RUN_ID, CONTENT_SEED, LARGE)
+    sizes = {0: 100, 9: 100, 10: LARGE, 19: LARGE, 20: 8192, 10**11: 8192}
+    size_bytes = list(sizes.values())
+
+    def each(operation: Operation, **changes: Any) -> Batch:
+        return Batch([operation] * len(sizes), list(sizes), size_bytes, **changes)
+
+    ranges = [(10, 90), (0, 1), (LARGE - 70, 70), (5, LARGE - 5), (8000, 192), (0, 8192)]
+    with null_responder.start(MIXED_SIZES) as running:
+        plane = data_plane(running.endpoint, LARGE, content)
+        plane.set_phase(PhaseSetting(content, {None: DateMaker(Retention(), 4e9)}, "all", (100, 8192, LARGE)))
+        batches = [
+            each(Operation.ARCHIVE, part_bytes=5 << 20),
+            each(Operation.RETRIEVE),
+            each(Operation.RANGE_RETRIEVE, range=ranges),
+            each(Operation.HEAD),
+            each(Operation.COPY, source=[0] * len(sizes)),
+            each(Operation.NEW_VERSION, version=[2] * len(sizes)),
+            each(Operation.DELETE_MARKER),
+            each(Operation.QUERY), each(Operation.EXTEND), each(Operation.HOLD), each(Operation.RELEASE),
+        ]  # fmt: skip
+        record = record_of(plane, *batches)
+    assert record.errors == {}
+    objects = [row for row in rows_of(record) if row[0] >= Operation.ARCHIVE]
+    assert len(objects) == len(batches) * len(sizes)
+    assert {row[3] for row in objects} == {Status.OK}
 
 
 def test_boto3_puts_with_expect_100_continue_and_gets_the_content(responder: tuple[NullResponder, int]) -> None:

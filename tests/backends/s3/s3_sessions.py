@@ -79,7 +79,7 @@ def data_plane(*urls: str, verify: str = "all", size_bytes: int = SIZE, **change
     """A worker's data plane, ready for a phase."""
     setting = worker_setting(*urls, **changes)
     plane = S3DataPlane(setting)
-    plane.set_phase(PhaseSetting(CONTENT, DateMaker(setting.retention, 4e9), verify, (size_bytes,)))
+    plane.set_phase(PhaseSetting(CONTENT, {None: DateMaker(setting.retention, 4e9)}, verify, (size_bytes,)))
     return plane
 
 

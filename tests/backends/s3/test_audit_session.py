@@ -34,7 +34,7 @@ def audited(server: ScriptedServer, *numbers: int) -> tuple[list[Row], Recorder]
     plane = S3DataPlane(worker_setting(server.url))
     expected = ExpectedLock(0, 99, RETENTION, UNTIL - 2, UNTIL + 2)
     content: Content = CONTENT
-    plane.set_phase(PhaseSetting(content, None, "all", (SIZE,), expected=(expected,)))
+    plane.set_phase(PhaseSetting(content, {}, "all", (SIZE,), expected=(expected,)))
     batch = Batch([Operation.AUDIT] * len(numbers), numbers, [SIZE] * len(numbers))
     record = record_of_sessions(plane, batch)
     return [row for row in rows_of(record) if row.operation == Operation.AUDIT], record

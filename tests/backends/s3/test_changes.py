@@ -41,7 +41,7 @@ def plane_for(
     operation: Operation = Operation.ARCHIVE,
     lock: Lock | None = None,
     checksum: Checksum | None = None,
-    reads: Sequence[int] = (),
+    deletes: Sequence[int] = (),
     expected: Sequence[ExpectedLock] = (),
     **changes: Any,
 ) -> S3DataPlane:
@@ -50,8 +50,8 @@ def plane_for(
     plane = S3DataPlane(setting)
     plane.set_phase(
         PhaseSetting(
-            CONTENT, DateMaker(setting.retention, FAR), "all", (SIZE,),
-            reads=[np.array(reads, dtype=np.int64)], operations=frozenset((operation,)), locks=frozenset((lock,)),
+            CONTENT, {None: DateMaker(setting.retention, FAR)}, "all", (SIZE,),
+            deletes=[np.array(deletes, dtype=np.int64)], operations=frozenset((operation,)), locks=frozenset((lock,)),
             checksums=frozenset((checksum,)), expected=expected,
         )
     )  # fmt: skip
@@ -187,7 +187,7 @@ def test_a_deletion_names_the_version_encoded_and_signed(
 ) -> None:
     answer = NO_CONTENT if operation is Operation.DELETE else DENIED
     server = scripted(then=[serve(answering({4: version, 7: "other"}, answer, answer))])
-    record = performed(plane_for(server.url, operation=operation, reads=NUMBERS), batch_of(operation, *NUMBERS))
+    record = performed(plane_for(server.url, operation=operation, deletes=NUMBERS), batch_of(operation, *NUMBERS))
     assert [row.status for row in objects_of(record)] == [0, 0]
     first, second = (request for request in server.requests if request.method == "DELETE")
     assert first.target == f"/bucket-1/run/000000000004?versionId={encoded}"
@@ -201,7 +201,7 @@ def test_an_object_whose_version_is_not_listed_is_not_deleted_without_one(script
     """That would only hide it, whatever locks it, and look like a deletion of what was locked."""
     server = scripted(then=[serve(answering({4: "a"}))])
     with pytest.raises(PlatformError, match=r"does not list 1 of 2 objects .*run/000000000007 for one"):
-        plane_for(server.url, operation=Operation.REFUSED_DELETE, reads=NUMBERS)
+        plane_for(server.url, operation=Operation.REFUSED_DELETE, deletes=NUMBERS)
     assert {request.method for request in server.requests} == {"GET"}
 
 
@@ -294,7 +294,7 @@ def test_of_a_deletion_that_is_to_be_refused_only_a_locks_refusal_is_the_success
 ) -> None:
     server = scripted(then=[serve(answering({4: "a"}, answer))])
     record = performed(
-        plane_for(server.url, operation=Operation.REFUSED_DELETE, reads=[4]), batch_of(Operation.REFUSED_DELETE, 4)
+        plane_for(server.url, operation=Operation.REFUSED_DELETE, deletes=[4]), batch_of(Operation.REFUSED_DELETE, 4)
     )
     assert [row.status for row in objects_of(record)] == [status]
     assert errors_of(record) == ([] if reason is None else [("refused-delete", reason, 1)])
@@ -316,7 +316,7 @@ def test_a_deletion_of_what_has_expired_is_done_or_has_failed(
     scripted: Scripted, answer: bytes, status: int, reason: str | None
 ) -> None:
     server = scripted(then=[serve(answering({4: "a"}, answer))])
-    record = performed(plane_for(server.url, operation=Operation.DELETE, reads=[4]), batch_of(Operation.DELETE, 4))
+    record = performed(plane_for(server.url, operation=Operation.DELETE, deletes=[4]), batch_of(Operation.DELETE, 4))
     assert [row.status for row in objects_of(record)] == [status]
     assert errors_of(record) == ([] if reason is None else [("delete", reason, 1)])
 
@@ -480,7 +480,7 @@ def test_an_audit_finds_what_is_wrong_with_content_or_lock(
         return reply if request.method == "GET" else reply.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
 
     server = scripted([serve(honest)])
-    plane = plane_for(server.url, operation=Operation.AUDIT, reads=[4, 10], expected=expected)
+    plane = plane_for(server.url, operation=Operation.AUDIT, deletes=[4, 10], expected=expected)
     record = performed(plane, batch_of(Operation.AUDIT, 4, 10))
     found = [(row.number, row.status) for row in objects_of(record) if row.operation == Operation.AUDIT]
     assert found == [(4, status), (10, 0)]
@@ -520,7 +520,7 @@ def go_through_a_life(client: Any, bucket: str, url: str, access_key: str, secre
 
     def go(operation: Operation, *numbers: int, lock: Lock | None = None, **changes: Any) -> list[int]:
         changes = {"retention": RETENTION, **changes}
-        plane = plane_for(url, operation=operation, lock=lock, reads=numbers, **run, **changes)
+        plane = plane_for(url, operation=operation, lock=lock, deletes=numbers, **run, **changes)
         batch = batch_of(operation, *numbers)
         batch.lock = lock
         record = performed(plane, batch)

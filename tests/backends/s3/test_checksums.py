@@ -41,6 +41,31 @@ def test_a_continued_checksum_is_that_of_the_whole_object(algorithm: str, number
 
 
 @pytest.mark.parametrize("algorithm", PLAIN)
+@settings(deadline=None)
+@given(number=st.integers(0, 10**12 - 1), size_bytes=st.integers(1, 300), data=st.data())
+def test_a_checksum_of_a_part_is_that_of_the_part(
+    algorithm: str, number: int, size_bytes: int, data: st.DataObject
+) -> None:
+    offset = data.draw(st.integers(0, size_bytes - 1))
+    length = data.draw(st.integers(1, size_bytes - offset))
+    window_bytes = max(0, size_bytes - LAST_BLOCK_BYTES)
+    last_block = CONTENT.last_block(number, size_bytes)
+    of_block = last_block[max(0, offset - window_bytes) : max(0, offset + length - window_bytes)]
+    checksums = WindowChecksums(algorithm, CONTENT, size_bytes, (offset, length))
+    expected = PLAIN[algorithm](CONTENT.whole(number, size_bytes)[offset : offset + length])
+    assert checksums.base64(number, of_block) == base64.b64encode(expected)
+
+
+@pytest.mark.parametrize("algorithm", PLAIN)
+def test_what_is_large_is_looked_at_when_it_is_first_needed(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backends.s3.checksums.EAGER_BYTES_MAX", 199)
+    checksums = WindowChecksums(algorithm, CONTENT, 200)
+    for number in (3, 3 + WINDOWS, 3):
+        value = checksums.hex(number, CONTENT.last_block(number, 200))
+        assert value == PLAIN[algorithm](CONTENT.whole(number, 200)).hex().encode()
+
+
+@pytest.mark.parametrize("algorithm", PLAIN)
 def test_one_object_does_not_disturb_the_next(algorithm: str) -> None:
     checksums = WindowChecksums(algorithm, CONTENT, 200)
     numbers = [*range(WINDOWS + 3), 0, 5, 5]

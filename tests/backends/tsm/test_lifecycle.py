@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tsm_sessions import Row, Server, archived, batch, data_plane, of, reached, record_of_sessions, rows_of
+from tsm_sessions import SIZE, Row, Server, archived, batch, data_plane, of, reached, record_of_sessions, rows_of
 
 from archiver.assignment import Tally, TallyKey
-from archiver.folding import fold
+from archiver.folding import Folding, Population, fold
 from archiver.record import TSM_ERROR, Operation, Recorder, Status
 from backends.embedded import process
 from backends.tsm import TsmBackend
@@ -75,11 +75,11 @@ def transactions(rows: list[Row]) -> list[tuple[int, int]]:
 def seen(record: Recorder) -> tuple[int, int, int, list[tuple[int, int]]]:
     """What the engine makes of it: objects, their bytes, errors, and the ranges that were changed."""
     tallies: dict[TallyKey, Tally] = {}
-    changed = fold(record, 0, 0, 0, tallies)
+    changed = fold([record], Folding(0, Population.of_size(SIZE), 0), 0, tallies)
     total = Tally()
     for tally in tallies.values():
         total.add(tally)
-    return total.objects, total.bytes, total.errors, changed
+    return total.objects, total.bytes, total.errors, [(change.first, change.last) for change in changed]
 
 
 # Holds and releases.

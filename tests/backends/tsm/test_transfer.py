@@ -13,8 +13,15 @@ from archiver.content import Content
 from archiver.record import TSM_ERROR, Status
 from backends.tsm.api import whole
 from backends.tsm.codes import Code
+from backends.tsm.index import Target
 from backends.tsm.setting import WorkerSetting
-from backends.tsm.structures import DSM_MAX_GET_OBJ, DSM_VOTE_ABORT, DSM_VOTE_COMMIT
+from backends.tsm.structures import (
+    DSM_MAX_GET_OBJ,
+    DSM_MAX_PARTIAL_GET_OBJ,
+    DSM_VOTE_ABORT,
+    DSM_VOTE_COMMIT,
+    dsmGetListPORVersion,
+)
 from backends.tsm.transactions import Transaction
 from backends.tsm.transfer import BUFFER_BYTES, SAMPLE_EVERY, Retrieved, Transfer
 
@@ -30,7 +37,9 @@ class ScriptedLibrary:
     Each call's answers are used up one after another; None and the end of the list mean success.
     """
 
-    def __init__(self, reason: int = 0, *, ends_with_data: bool = False, **answers: list[int | None]) -> None:
+    def __init__(
+        self, reason: int = 0, *, ends_with_data: bool = False, ignores_parts: bool = False, **answers: list[int | None]
+    ) -> None:
         self.functions = SimpleNamespace(
             **{name: self._call(name) for name in dir(self) if name.startswith("dsm")}  # the methods below
         )
@@ -43,8 +52,11 @@ class ScriptedLibrary:
         self._reason = reason
         self._answers = {name: list(codes) for name, codes in answers.items()}
         self._ends_with_data = ends_with_data
+        self._ignores_parts = ignores_parts
         self._left = b""
+        self._parts: dict[int, tuple[int, int]] = {}
         self.lists: list[list[int]] = []
+        self.descriptions: list[bytes | None] = []
 
     def message(self, code: int) -> str:
         return f"text of {code}"
@@ -67,6 +79,7 @@ class ScriptedLibrary:
 
     def dsmSendObj(self, handle: int, kind: int, described: Any, name: Any, attributes: Any, block: Any) -> int:
         given, size = name._obj, whole(attributes._obj.sizeEstimate)
+        self.descriptions.append(described._obj.descr)
         self._name = given.fs + given.hl + given.ll + b" %d " % size + attributes._obj.mcNameP
         self._pending[self._name] = _bytes(block)
         return 0
@@ -89,10 +102,17 @@ class ScriptedLibrary:
     def dsmBeginGetData(self, handle: int, wait: int, kind: int, get_list: Any) -> int:
         found = get_list._obj
         self.lists.append([whole(found.objId[i]) for i in range(found.numObjId)])
+        self._parts = {}
+        if found.stVersion == dsmGetListPORVersion and not self._ignores_parts:
+            parts = found.partialObjData[: found.numObjId]
+            extents = [(whole(part.partialObjOffset), whole(part.partialObjLength)) for part in parts]
+            self._parts = dict(zip(self.lists[-1], extents, strict=True))
         return 0
 
     def dsmGetObj(self, handle: int, which: Any, block: Any) -> int:
-        self._left = self.stored[whole(which._obj)]
+        number = whole(which._obj)
+        offset, length = self._parts.get(number, (0, 0))
+        self._left = self.stored[number][offset:][: length or None]
         return self.dsmGetData(handle, block)
 
     def dsmGetData(self, handle: int, block: Any) -> int:
@@ -118,18 +138,22 @@ def transfer(library: ScriptedLibrary, *, per_transaction: int = 4096, verify: s
     return Transfer(library, setting, CONTENT, verify)  # type: ignore[arg-type]
 
 
+def targets(*numbers: int, size_bytes: int = SIZE, **changes: Any) -> list[Target]:
+    return [Target(number, size_bytes, id=100 + number, **changes) for number in numbers]
+
+
 def never() -> bool:
     return False
 
 
 def archive(library: ScriptedLibrary, count: int, size_bytes: int = SIZE, **changes: Any) -> list[Transaction]:
-    return transfer(library, **changes).archive(HANDLE, range(count), [size_bytes] * count, never)
+    return transfer(library, **changes).archive(HANDLE, targets(*range(count), size_bytes=size_bytes), never)
 
 
 def outcome(one: Transaction) -> tuple[list[int], int, str, bool]:
     failure = one.failure
     return (
-        one.numbers,
+        [target.number for target in one.objects],
         failure.status if failure else Status.OK,
         failure.reason if failure else "",
         failure.outcome_unknown if failure else False,
@@ -143,7 +167,7 @@ def outcome(one: Transaction) -> tuple[list[int], int, str, bool]:
 def test_what_is_archived_is_the_objects_content_under_its_name_and_class(size_bytes: int) -> None:
     library = ScriptedLibrary()
     one = transfer(library)
-    (done,) = one.archive(HANDLE, [999, 1000, 2_000_001], [size_bytes] * 3, never)
+    (done,) = one.archive(HANDLE, targets(999, 1000, 2_000_001, size_bytes=size_bytes), never)
     assert library.committed == {
         b"/space/run-1/%06d/%012d %d STANDARD" % (number // 1000, number, size_bytes): CONTENT.whole(number, size_bytes)
         for number in (999, 1000, 2_000_001)
@@ -154,16 +178,23 @@ def test_what_is_archived_is_the_objects_content_under_its_name_and_class(size_b
 
 def test_objects_of_several_sizes_are_sent_with_their_own() -> None:
     library = ScriptedLibrary()
-    transfer(library).archive(HANDLE, [1, 2, 3], [100, 200, 100], never)
+    transfer(library).archive(HANDLE, [Target(1, 100), Target(2, 200), Target(3, 100)], never)
     assert [len(data) for data in library.committed.values()] == [100, 200, 100]
     assert [int(name.split()[1]) for name in library.committed] == [100, 200, 100]
+
+
+def test_what_is_archived_later_under_a_name_says_which_content_it_has() -> None:
+    library = ScriptedLibrary()
+    one = transfer(library)
+    one.archive(HANDLE, [Target(1, SIZE), Target(1, SIZE, 2), Target(2, SIZE, 13), Target(2, SIZE)], never)
+    assert library.descriptions == [None, b"content version 2", b"content version 13", None]
 
 
 @pytest.mark.parametrize(("limit", "transactions"), [(1, [1] * 5), (2, [2, 2, 1]), (5, [5]), (4096, [5])])
 def test_a_transaction_has_as_many_objects_as_are_allowed(limit: int, transactions: list[int]) -> None:
     library = ScriptedLibrary()
     done = archive(library, 5, per_transaction=limit)
-    assert [len(one.numbers) for one in done] == transactions
+    assert [len(one.objects) for one in done] == transactions
     assert library.votes == [DSM_VOTE_COMMIT] * len(transactions)
     assert len(library.committed) == 5
 
@@ -249,7 +280,7 @@ def test_a_stop_gives_the_open_transaction_up(after: int) -> None:
     def stopped() -> bool:
         return library.calls.count("dsmEndSendObj") >= after
 
-    transfer(library).archive(HANDLE, range(10), [SIZE] * 10, stopped)
+    transfer(library).archive(HANDLE, targets(*range(10)), stopped)
     assert library.calls.count("dsmSendObj") == after
     assert library.votes == ([DSM_VOTE_ABORT] if after else [])
     assert library.committed == {}
@@ -265,8 +296,7 @@ def stored(*numbers: int, size_bytes: int = SIZE, **changes: Any) -> ScriptedLib
 
 
 def retrieve(library: ScriptedLibrary, *numbers: int, size_bytes: int = SIZE, **changes: Any) -> list[Retrieved]:
-    wanted = [(100 + number, number, size_bytes) for number in numbers]
-    return transfer(library, **changes).retrieve(HANDLE, wanted, never)
+    return transfer(library, **changes).retrieve(HANDLE, targets(*numbers, size_bytes=size_bytes), never)
 
 
 @pytest.mark.parametrize("ends_with_data", [False, True])
@@ -341,9 +371,24 @@ def test_more_objects_than_a_list_takes_are_asked_for_in_several() -> None:
     assert [one.number for one in done if one.failure is None] == list(numbers)
 
 
+def test_more_parts_than_a_list_takes_are_asked_for_in_several() -> None:
+    numbers = range(DSM_MAX_PARTIAL_GET_OBJ + 1)
+    library = stored(*numbers, size_bytes=100)
+    wanted = targets(*numbers, size_bytes=100, extent=(30, 60))
+    done = transfer(library).retrieve(HANDLE, wanted, never)
+    assert [len(ids) for ids in library.lists] == [DSM_MAX_PARTIAL_GET_OBJ, 1]
+    assert [one.number for one in done if one.failure is None and one.size_bytes == 60] == list(numbers)
+
+
+@pytest.mark.parametrize("verify", ["all", "none"])
+def test_a_server_that_gives_more_than_the_part_asked_for_is_caught(verify: str) -> None:
+    library = stored(1, 2, ignores_parts=True)
+    done = transfer(library, verify=verify).retrieve(HANDLE, targets(1, 2, extent=(0, 10)), never)
+    assert [one.failure.status for one in done if one.failure is not None] == [Status.DAMAGED] * 2
+
+
 def test_a_stop_ends_a_list_after_the_object_it_is_at() -> None:
     library = stored(1, 2, 3)
-    wanted = [(100 + number, number, SIZE) for number in (1, 2, 3)]
-    done = transfer(library).retrieve(HANDLE, wanted, lambda: "dsmEndGetObj" in library.calls)
+    done = transfer(library).retrieve(HANDLE, targets(1, 2, 3), lambda: "dsmEndGetObj" in library.calls)
     assert [one.number for one in done] == [1]
     assert library.calls[-1] == "dsmEndGetData"

@@ -175,7 +175,7 @@ def test_an_auditor_who_looked_nothing_up_finds_the_same(server: Server) -> None
     backend = prepared(server)
     archived(backend, 1, 2)
     other = data_plane(backend.worker_setting(), expected=[locked(backend, 1, 3)])
-    other._known.clear()
+    other._index.clear()
     assert statuses(record_of_sessions(other, batch(AUDIT, 3, 1, 2))) == {1: 0, 2: 0, 3: TSM_ERROR + 2}
 
 

@@ -27,6 +27,7 @@ from archiver.content import Content
 from archiver.record import TSM_ERROR, Operation, Recorder, Status
 from backends.base import Batch
 from backends.embedded import process
+from backends.tsm.api import ApiSession
 from backends.tsm.codes import Code
 from backends.tsm.setting import WorkerSetting, high_level
 
@@ -116,9 +117,14 @@ def test_objects_are_retrieved_in_restore_order(setting: WorkerSetting) -> None:
     assert [row.number for row in of(RETRIEVE, rows)] == list(range(50))  # as the store put them down
 
 
-def test_ids_that_a_worker_knows_are_asked_for_once_and_new_ones_are_found(setting: WorkerSetting) -> None:
+def test_ids_that_a_worker_knows_are_asked_for_once_and_new_ones_are_found(
+    setting: WorkerSetting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record_of_sessions(data_plane(setting), archives(1, 2))
     assert record_of_sessions(data_plane(setting, reads=(1, 2)), retrieves(1, 2)).errors == {}
+    with monkeypatch.context() as without_queries:
+        without_queries.delattr(ApiSession, "archives")
+        data_plane(setting, reads=(1, 2))
     record_of_sessions(data_plane(setting), archives(3, 4001))
     record = record_of_sessions(data_plane(setting, reads=(4001, 2, 3)), retrieves(4001, 2, 3))
     assert record.errors == {}

@@ -117,7 +117,7 @@ def data_plane(
     """A worker's data plane, ready for a phase."""
     plane = TsmBackend.in_worker(setting)
     numbers = [np.array(reads, dtype=np.int64)] if reads else []
-    plane.set_phase(PhaseSetting(content, None, verify, (SIZE,), clients, numbers, expected=expected))
+    plane.set_phase(PhaseSetting(content, {}, verify, (SIZE,), clients, numbers, expected=expected))
     return plane
 
 

@@ -1,0 +1,365 @@
+"""Mixed batches against a real store: new archives of a name, parts, heads, and what was archived meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import uvloop
+from tsm_sessions import (
+    CONTENT,
+    SIZE,
+    Server,
+    archived,
+    archives,
+    batch,
+    data_plane,
+    of,
+    reached,
+    record_of_sessions,
+    retrieves,
+    rows_of,
+)
+
+from archiver.content import Content
+from archiver.record import TSM_ERROR, Operation, Recorder, Status
+from backends.base import Batch, ExpectedLock
+from backends.embedded import process
+from backends.tsm import TsmBackend
+from backends.tsm.api import ArchivedObject
+from backends.tsm.codes import Code
+from backends.tsm.data_plane import TsmDataPlane
+from backends.tsm.index import description, firsts, version_of
+
+ARCHIVE, RETRIEVE, RANGE_RETRIEVE, NEW_VERSION, HEAD, QUERY, AUDIT = (
+    Operation.ARCHIVE, Operation.RETRIEVE, Operation.RANGE_RETRIEVE, Operation.NEW_VERSION, Operation.HEAD,
+    Operation.QUERY, Operation.AUDIT,
+)  # fmt: skip
+HOLD, RELEASE, DELETE, REFUSED_DELETE, TRANSACTION = (
+    Operation.HOLD, Operation.RELEASE, Operation.DELETE, Operation.REFUSED_DELETE, Operation.TRANSACTION,
+)  # fmt: skip
+LOCKED, EXPIRED = "STANDARD", "NONE"  # classes whose objects stay for five minutes, and for no time at all
+NO_MATCH = TSM_ERROR + Code.ABORT_NO_MATCH
+OTHER_CONTENT = Content("another-run", 8, 1 << 20)
+_runs = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with process.start(tmp_path_factory.mktemp("tsm") / "store") as store, reached(store, shim) as server:
+        yield server
+
+
+def with_objects(server: Server, count: int, management_class: str = EXPIRED) -> TsmBackend:
+    """A backend in a place of its own, with objects 0, 1, ..."""
+    backend, _ = server.prepared(f"run-mixed-{next(_runs)}", management_class=management_class)
+    if count:
+        archived(backend, *range(count))
+    return backend
+
+
+def perform(backend: TsmBackend, *batches: Batch, reads: Sequence[int] = ()) -> Recorder:
+    return record_of_sessions(data_plane(backend.worker_setting(), reads=tuple(reads)), *batches)
+
+
+def versions(operation: Operation, *pairs: tuple[int, int]) -> Batch:
+    """One operation on these objects, each with its content version."""
+    one = batch(operation, *(number for number, _ in pairs))
+    one.version = [version for _, version in pairs]
+    return one
+
+
+def parts(number: int, size_bytes: int, *ranges: tuple[int, int]) -> Batch:
+    """Parts of one object."""
+    one = batch(RANGE_RETRIEVE, *[number] * len(ranges), size_bytes=size_bytes)
+    one.range = ranges
+    return one
+
+
+def outcomes(record: Recorder) -> list[tuple[int, int, int, int]]:
+    """Of objects: operation, number, status, bytes."""
+    rows = [row for row in rows_of(record) if row.operation >= ARCHIVE]
+    return [(row.operation, row.number, row.status, row.bytes) for row in rows]
+
+
+def watched(plane: TsmDataPlane, call: str) -> list[int]:
+    """When a call of the API begins, from now on."""
+    functions, began_ns = plane._library.functions, list[int]()
+    original: Callable[..., int] = getattr(functions, call)
+
+    def note(*arguments: object) -> int:
+        began_ns.append(time.monotonic_ns())
+        return original(*arguments)
+
+    setattr(functions, call, note)
+    return began_ns
+
+
+def on_server(backend: TsmBackend) -> list[tuple[int, int]]:
+    """What the server has, by number and content version."""
+    location = backend._located()
+    with backend._session("look") as session:
+        return sorted(firsts(session.archives(location.bucket, f"/{location.prefix}/*")))
+
+
+# New archives of a name.
+
+
+def test_a_new_archive_of_a_name_is_retrieved_and_so_is_the_first(server: Server) -> None:
+    backend = with_objects(server, 2)
+    record = perform(backend, versions(NEW_VERSION, (0, 2), (1, 2)), versions(NEW_VERSION, (1, 3)))
+    assert record.errors == {}
+    assert outcomes(record) == [(NEW_VERSION, number, Status.OK, SIZE) for number in (0, 1, 1)]
+    assert [row.bytes for row in of(TRANSACTION, rows_of(record))] == [2 * SIZE, SIZE]
+    wanted = [(0, 1), (0, 2), (1, 1), (1, 2), (1, 3)]
+    assert on_server(backend) == wanted
+    record = perform(backend, versions(RETRIEVE, *wanted), retrieves(0, 1), reads=(0, 1))
+    assert record.errors == {}
+    assert outcomes(record) == [(RETRIEVE, number, Status.OK, SIZE) for number in (0, 1, 0, 1, 1, 0, 1)]
+
+
+def test_a_content_version_that_was_never_archived_is_not_there(server: Server) -> None:
+    record = perform(with_objects(server, 1), versions(RETRIEVE, (0, 2), (0, 1)), reads=(0,))
+    assert outcomes(record) == [(RETRIEVE, 0, NO_MATCH, 0), (RETRIEVE, 0, Status.OK, SIZE)]
+
+
+def test_what_has_another_content_than_its_version_is_damaged(server: Server) -> None:
+    backend = with_objects(server, 1)
+    plane = data_plane(backend.worker_setting(), content=OTHER_CONTENT)
+    assert record_of_sessions(plane, versions(NEW_VERSION, (0, 2))).errors == {}
+    assert outcomes(perform(backend, versions(RETRIEVE, (0, 2)))) == [(RETRIEVE, 0, Status.DAMAGED, 0)]
+
+
+def test_a_version_is_not_taken_for_another(server: Server) -> None:
+    backend = with_objects(server, 1)
+    plane = data_plane(backend.worker_setting(), reads=(0,))
+    plane._index[0, 2] = plane._index[0, 1]  # as if the server had given the old object back
+    assert outcomes(record_of_sessions(plane, versions(RETRIEVE, (0, 2)))) == [(RETRIEVE, 0, Status.DAMAGED, 0)]
+
+
+def test_an_audit_looks_at_the_first_archive_whatever_came_later(server: Server) -> None:
+    backend = with_objects(server, 1, LOCKED)
+    assert perform(backend, versions(NEW_VERSION, (0, 2))).errors == {}
+    assert outcomes(perform(backend, batch(AUDIT, 0))) == [(AUDIT, 0, Status.OK, SIZE)]
+
+
+def test_an_audit_does_not_take_a_later_archive_for_a_first_one_that_is_gone(server: Server) -> None:
+    backend = with_objects(server, 1)
+    perform(backend, versions(NEW_VERSION, (0, 2)), batch(DELETE, 0))
+    assert on_server(backend) == [(0, 2)]
+    assert outcomes(perform(backend, batch(AUDIT, 0))) == [(AUDIT, 0, NO_MATCH, 0)]
+    assert list(backend.present(0, 9)) == []
+
+
+def test_a_closer_look_tells_the_runs_own_later_archives_from_others(server: Server) -> None:
+    backend = with_objects(server, 1, LOCKED)
+    perform(backend, versions(NEW_VERSION, (0, 2)))
+    now = backend.server_now
+    expected = ExpectedLock(0, 0, server.retention(backend), now + 240, now + 360)
+    first, second = backend.look_closer(0, SIZE, CONTENT, expected).words.split(". ")
+    assert first.endswith(": intact; kept as it was asked for")
+    assert second.endswith(" as content version 2: intact")
+
+
+def test_what_is_done_to_a_version_is_done_to_no_other(server: Server) -> None:
+    backend = with_objects(server, 2)
+    record = perform(
+        backend,
+        versions(NEW_VERSION, (0, 2), (1, 2)),
+        versions(HOLD, (0, 2)),
+        versions(REFUSED_DELETE, (0, 2)),
+        versions(DELETE, (0, 1), (1, 2)),
+    )
+    assert record.errors == {}
+    assert on_server(backend) == [(0, 2), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        (b"", 1),
+        (b"content version 2", 2),
+        (b"content version 10", 10),
+        (b"content version", 1),
+        (b"content version x", 1),
+    ],
+)
+def test_an_archive_says_which_content_version_it_has(said: bytes, version: int) -> None:
+    one = ArchivedObject(b"/run/000000", b"/000000000007", 1, 1, SIZE, "STANDARD", 0, None, False, said)
+    assert version_of(one) == version
+    assert firsts([one]) == {(7, version): one}
+    assert description(version) == (said if version > 1 else None)
+
+
+# Parts of objects, and heads.
+
+
+@pytest.mark.parametrize("size_bytes", [64, SIZE, 1 << 20])
+def test_a_part_of_an_object_is_compared_where_it_lies(server: Server, size_bytes: int) -> None:
+    backend = with_objects(server, 0)
+    perform(backend, archives(70, size_bytes=size_bytes))
+    ends = [(0, 1), (0, size_bytes), (size_bytes - 1, 1), (size_bytes // 2, size_bytes // 2), (size_bytes - 64, 40)]
+    record = perform(backend, parts(70, size_bytes, *ends))
+    assert record.errors == {}
+    assert outcomes(record) == [(RANGE_RETRIEVE, 70, Status.OK, length) for _, length in ends]
+    rows = of(RANGE_RETRIEVE, rows_of(record))
+    assert all(row.due_ns <= row.sent_ns <= row.first_byte_ns <= row.done_ns for row in rows)
+
+
+def test_a_part_that_is_not_what_was_archived_there_is_damaged(server: Server) -> None:
+    backend = with_objects(server, 1)
+    ranges = [(0, 4096), (SIZE - 4096, 4096)]
+    other = data_plane(backend.worker_setting(), content=OTHER_CONTENT)
+    record = record_of_sessions(other, parts(0, SIZE, *ranges))
+    assert outcomes(record) == [(RANGE_RETRIEVE, 0, Status.DAMAGED, 0)] * 2
+    one = parts(0, SIZE, *ranges)
+    one.version = [2, 2]
+    plane = data_plane(backend.worker_setting())
+    plane._index[0, 2] = plane._index[0, 1]
+    # The versions differ in the last block only.
+    assert [row[2] for row in outcomes(record_of_sessions(plane, one))] == [Status.OK, Status.DAMAGED]
+
+
+def test_a_part_beyond_the_end_of_an_object_is_refused_and_the_next_is_had(server: Server) -> None:
+    record = perform(with_objects(server, 1), parts(0, SIZE, (SIZE - 10, 20), (5, 10)))
+    refused = TSM_ERROR + Code.ABORT_INVALID_LENGTH
+    assert outcomes(record) == [(RANGE_RETRIEVE, 0, refused, 0), (RANGE_RETRIEVE, 0, Status.OK, 10)]
+
+
+def test_the_head_of_an_object_must_have_its_size(server: Server) -> None:
+    backend = with_objects(server, 2)
+    perform(backend, archives(5, size_bytes=100))
+    wanted = Batch([HEAD] * 4, [0, 1, 5, 9], [SIZE, SIZE + 1, 100, SIZE])
+    record = perform(backend, wanted)
+    assert outcomes(record) == [
+        (HEAD, 0, Status.OK, 0), (HEAD, 1, Status.DAMAGED, 0), (HEAD, 5, Status.OK, 0), (HEAD, 9, NO_MATCH, 0),
+    ]  # fmt: skip
+    assert record.errors[HEAD, "damaged"].message == "the server says that it has 8,192 bytes, not 8,193"
+    rows = of(HEAD, rows_of(record))
+    assert all(row.due_ns <= row.sent_ns < row.first_byte_ns <= row.done_ns for row in rows)
+
+
+# What was archived in the same phase.
+
+
+def two_clients(plane: TsmDataPlane, first: Batch, second: Batch) -> tuple[Recorder, Recorder]:
+    """A session of one client, and when it has ended, in the same phase, one of another."""
+    records = Recorder(1000), Recorder(1000)
+
+    async def work() -> None:
+        for client, (its, record) in enumerate(zip((first, second), records, strict=True)):
+            session = plane.session(client)
+            assert await session.open(record, 1)
+            await session.perform(its, record)
+            await session.close(record)
+        await plane.end_phase()
+
+    uvloop.run(work())
+    return records
+
+
+def test_what_one_client_archived_another_retrieves_in_the_same_phase(server: Server) -> None:
+    backend = with_objects(server, 1)
+    plane = data_plane(backend.worker_setting(), reads=(0,), clients=(0, 1))
+    wrote = Batch([ARCHIVE, NEW_VERSION], [1, 0], [SIZE] * 2, version=[1, 2])
+    reads = Batch([RETRIEVE] * 3, [1, 0, 1], [SIZE] * 3, version=[1, 2, 1])
+    for record in two_clients(plane, wrote, reads):
+        assert record.errors == {}
+    later = data_plane(backend.worker_setting(), reads=(0, 1))
+    asked = watched(later, "dsmBeginQuery")
+    assert record_of_sessions(later, reads).errors == {}
+    assert asked == []  # the worker knows them from the phase before
+
+
+def test_an_id_is_looked_up_once_and_in_no_row(server: Server) -> None:
+    backend = with_objects(server, 2)
+    plane = data_plane(backend.worker_setting())
+    plane._index.clear()
+    asked = watched(plane, "dsmBeginQuery")
+    record = record_of_sessions(plane, retrieves(0, 1, 0, 1), Batch([HOLD, DELETE], [0, 1], [SIZE] * 2))
+    assert record.errors == {}
+    assert len(asked) == 2
+    assert of(RETRIEVE, rows_of(record))[0].due_ns > asked[-1]
+
+
+@pytest.mark.parametrize("operation", [RETRIEVE, HOLD, DELETE])
+def test_a_connection_lost_while_an_id_is_looked_up_ends_the_session(server: Server, operation: Operation) -> None:
+    plane = data_plane(with_objects(server, 3).worker_setting(), reads=(0,))
+    del plane._index[1, 1], plane._index[2, 1]
+    plane._library.functions.dsmBeginQuery = lambda *_: Code.TCPIP_FAILURE
+    record = record_of_sessions(plane, batch(operation, 0, 1, 2))
+    assert outcomes(record) == [(operation, 1, Status.CONNECTION_LOST, 0)]
+
+
+def test_a_phase_that_is_being_cut_off_looks_nothing_up(server: Server) -> None:
+    plane = data_plane(with_objects(server, 1).worker_setting())
+    plane._index.clear()
+    asked = watched(plane, "dsmBeginQuery")
+    plane._stopping.set()
+    assert outcomes(record_of_sessions(plane, retrieves(0))) == []
+    assert asked == []
+
+
+# Mixed batches.
+
+
+def test_every_operation_may_come_in_one_batch(server: Server) -> None:
+    backend = with_objects(server, 6)
+    steps = [
+        (RETRIEVE, 0, 1), (ARCHIVE, 10, 1), (ARCHIVE, 11, 1), (RETRIEVE, 10, 1), (DELETE, 1, 1), (RETRIEVE, 2, 1),
+        (NEW_VERSION, 3, 2), (ARCHIVE, 12, 1), (RETRIEVE, 3, 2), (RANGE_RETRIEVE, 3, 2), (HEAD, 3, 2), (QUERY, 4, 1),
+        (HOLD, 4, 1), (REFUSED_DELETE, 4, 1), (RELEASE, 4, 1), (DELETE, 4, 1), (DELETE, 5, 1),
+    ]  # fmt: skip
+    operations, numbers, content_versions = zip(*steps, strict=True)
+    mixed = Batch(
+        operations, numbers, [SIZE] * len(steps), due_ns=7, version=content_versions, range=[(100, 200)] * len(steps)
+    )
+    plane = data_plane(backend.worker_setting(), reads=tuple(range(6)))
+    record = record_of_sessions(plane, mixed)
+    assert record.errors == {}
+    good = {RETRIEVE: SIZE, ARCHIVE: SIZE, NEW_VERSION: SIZE, RANGE_RETRIEVE: 200}
+    assert outcomes(record) == [
+        (operation, number, Status.OK, good.get(operation, 0)) for operation, number, _ in steps
+    ]
+    # Each of them has one kind of operation.
+    assert [row.bytes for row in of(TRANSACTION, rows_of(record))] == [2 * SIZE, 0, SIZE, SIZE, 0, 0, 0, 0]
+    assert on_server(backend) == [(0, 1), (2, 1), (3, 1), (3, 2), (10, 1), (11, 1), (12, 1)]
+    rows = [row for row in rows_of(record) if row.operation >= ARCHIVE]
+    assert rows[0].due_ns == 7  # by the schedule; what follows is due when what came before is done
+    assert all(later.due_ns > earlier.sent_ns for earlier, later in itertools.pairwise(rows))
+    assert set(operations) <= set(backend.capabilities.operations)
+
+
+def test_a_refused_deletion_fails_alone(server: Server) -> None:
+    backend = with_objects(server, 3, LOCKED)
+    mixed = Batch(
+        [RETRIEVE, DELETE, ARCHIVE, NEW_VERSION, RETRIEVE], [0, 1, 3, 2, 1], [SIZE] * 5, version=[1, 1, 1, 2, 1]
+    )
+    record = perform(backend, mixed, reads=(0, 1, 2))
+    refused = TSM_ERROR + Code.ABORT_DELETE_NOT_ALLOWED
+    assert [row[2] for row in outcomes(record)] == [0, refused, 0, 0, 0]
+    assert [row.status for row in of(TRANSACTION, rows_of(record))] == [refused, 0, 0]
+    assert [(error.operation, error.count) for error in record.errors.values()] == [("delete", 1)]
+    assert on_server(backend) == [(0, 1), (1, 1), (2, 1), (2, 2), (3, 1)]
+
+
+@pytest.mark.parametrize("operation", [ARCHIVE, NEW_VERSION, RETRIEVE, RANGE_RETRIEVE, HEAD, QUERY, DELETE])
+def test_the_first_object_of_a_batch_is_due_when_the_schedule_says(server: Server, operation: Operation) -> None:
+    backend = with_objects(server, 4)
+    mixed = batch(operation, 1, 2)
+    mixed.due_ns, mixed.version, mixed.range = 5, [2, 2] if operation is NEW_VERSION else None, [(0, 10)] * 2
+    first, second = of(operation, rows_of(perform(backend, mixed, reads=(1, 2))))
+    assert first.due_ns == 5
+    assert second.due_ns >= first.sent_ns
+
+
+def test_cleanup_removes_all_archives_of_a_name(server: Server) -> None:
+    backend, location = server.prepared(f"run-mixed-{next(_runs)}", management_class=EXPIRED)
+    archived(backend, *range(5))
+    perform(backend, versions(NEW_VERSION, (0, 2), (1, 2)), versions(NEW_VERSION, (0, 3)), batch(DELETE, 0, 4))
+    report = server.backend().remove(location, bypass_governance=False, release_holds=False)
+    assert (report.objects_removed, report.objects_left, report.bucket_removed) == (6, 0, True)
+    assert report.bytes_removed == 6 * SIZE
