@@ -5,6 +5,7 @@ One idea: a phase's limits in objects are known before it starts, so what a run 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal
@@ -12,8 +13,9 @@ from typing import Literal
 from archiver.content import Checksum
 from archiver.retention import Lock
 from archiver.sizes import format_duration, format_size
+from scenarios.criteria import Criterion
+from scenarios.mix import CHANGES, MAKES_OBJECTS, Mix, OperationName
 
-OperationName = Literal["archive", "retrieve", "query", "extend", "hold", "release", "refused-delete", "delete"]
 Order = Literal["shuffled", "paper"]
 
 OBJECTS_PER_SESSION_MAX = 500
@@ -49,13 +51,34 @@ class Workload:
     """What one group of clients does."""
 
     name: str
-    operation: OperationName | Literal["audit"]  # audit: no scenario has it
-    object_bytes: int
-    objects_per_session: int
+    operation: OperationName | Literal["audit", "mixed"]  # audit: no scenario has it; mixed: see ``mix``
+    object_bytes: int  # the mean, rounded, where they differ
+    objects_per_session: int  # of a mix: transactions
     clients: int
     lock: Lock | None = None  # how archived objects come by their lock; None: as the run says
     checksum: Checksum | None = None  # sent with archived objects; None: the run's
     retain_for_seconds: float | None = None  # a shorter lock than the run's, so that something expires meanwhile
+    mix: Mix | None = None  # None: one operation on objects of one size, by the phase's stop rule
+    application: str = ""  # the name without the copy
+    copy: int | None = None  # which of several like it: the tile
+
+    @property
+    def does(self) -> frozenset[str]:
+        """The operations that it carries out on objects."""
+        return self.mix.operations if self.mix is not None else frozenset((self.operation,))
+
+    @property
+    def archives(self) -> bool:
+        """It leaves objects behind."""
+        return bool(self.does & (MAKES_OBJECTS | {"new-version"}))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the objects that it archives, or of a sweep's that it asks for."""
+        if self.mix is None:
+            return (self.object_bytes,)
+        asides = self.mix.aside.sizes.classes if self.mix.aside is not None else ()
+        return tuple(sorted({size for size, _ in (*self.mix.sizes.classes, *asides)}))
 
     @property
     def variant(self) -> str:
@@ -79,10 +102,23 @@ class Phase:
     workloads: tuple[Workload, ...]
     stop: StopRule
     drift_check: bool = False  # the sweep's first cell again, last
+    # Of workloads that run together:
+    scale: float | None = None  # what the scenario's scale is in this phase
+    scale_name: str = ""  # tiles, users, cameras ...
+    is_load: bool = False  # it only makes the data that later phases need, and proves nothing
+    keeps_cache: bool = False  # the store's files stay in memory before it reads
+    measures_ceiling: bool = False  # the same is done against a platform that does nothing
+
+    @property
+    def is_mixed(self) -> bool:
+        """Workloads run together, each by its own times."""
+        return self.workloads[0].mix is not None
 
     @property
     def label(self) -> str:
-        """For people: ``archive 8KiB x 25, 1 client``."""
+        """For people: ``archive 8KiB x 25, 1 client``; ``tiles, 2 tiles``."""
+        if self.is_mixed:
+            return self.name if self.scale is None else f"{self.name}, {self.scale:g} {self.scale_name}"
         parts = [
             f"{w.operation} {format_size(w.object_bytes)} x {w.objects_per_session},"
             f" {w.clients} client{'s' if w.clients > 1 else ''}{', ' if w.variant else ''}{w.variant}"
@@ -93,6 +129,30 @@ class Phase:
     @property
     def clients(self) -> int:
         return sum(workload.clients for workload in self.workloads)
+
+    def reads(self, data: str) -> bool:
+        """Some workload asks for objects of this data set."""
+        return any(w.mix is not None and w.mix.data == data and w.does - {"archive"} for w in self.workloads)
+
+    def changes(self, data: str) -> bool:
+        """Some workload deletes or replaces objects of this data set, or changes their locks."""
+        return any(w.mix is not None and w.mix.data == data and w.does & CHANGES for w in self.workloads)
+
+    def begins_seconds(self, workload: Workload) -> float | None:
+        """When a workload of a mix begins, after the phase; None where that depends on when another one ends."""
+        return self.beginnings()[workload.name]
+
+    def beginnings(self) -> dict[str, float | None]:
+        """``begins_seconds`` of every workload of a mix, by its name."""
+        mixes = {workload.name: workload.mix for workload in self.workloads if workload.mix is not None}
+        found: dict[str, float | None] = {}
+        for name in mixes:
+            chain = [name]  # back to one that is known, or waits for nobody
+            while chain[-1] not in found and (before := mixes[chain[-1]].after) is not None:
+                chain.append(before)
+            for each in reversed(chain):
+                found.setdefault(each, _after(mixes[each], found, mixes))
+        return found
 
     def sessions_per_client_min(self, workload: Workload) -> int:
         """Measured sessions that each client may always finish."""
@@ -109,13 +169,45 @@ class Phase:
         return self.stop.warm_up_sessions + measured
 
     def objects_max(self, workload: Workload) -> int:
-        """Upper bound of objects the workload's clients touch, warm-up included."""
+        """Upper bound of objects the workload's clients touch, warm-up included; of a mix, that it writes."""
+        if workload.mix is not None:
+            return sum(workload.mix.written_max(workload.objects_per_session))
         return workload.clients * self.sessions_per_client_max(workload) * workload.objects_per_session
 
     def archived_max(self) -> tuple[int, int]:
         """Upper bound of (objects, bytes) that the phase archives."""
-        objects = [(self.objects_max(w), w.object_bytes) for w in self.workloads if w.operation == "archive"]
-        return sum(count for count, _ in objects), sum(count * size for count, size in objects)
+        objects = [self.written_max(workload) for workload in self.workloads]
+        return sum(count for count, _ in objects), sum(size for _, size in objects)
+
+    def written_max(self, workload: Workload) -> tuple[int, int]:
+        """Upper bound of (objects, bytes) that one of its workloads archives."""
+        if not workload.archives:
+            return 0, 0
+        objects = self.objects_max(workload)
+        if workload.mix is not None:
+            return objects, workload.mix.written_bytes_max(workload.objects_per_session)
+        return objects, objects * workload.object_bytes
+
+
+def _after(mix: Mix, found: Mapping[str, float | None], mixes: Mapping[str, Mix]) -> float | None:
+    """When a workload begins, where that of the one that it waits for is known."""
+    if mix.after is None:
+        return mix.begins_seconds
+    begins, seconds = found[mix.after], mixes[mix.after].seconds
+    if begins is None or seconds is None or not mixes[mix.after].is_timed:
+        return None
+    return begins + seconds + mix.begins_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRange:
+    """Between which scales the largest is searched that meets every criterion."""
+
+    name: str  # of the scale
+    first: int
+    last: int
+    repeat: int  # trials at the edge
+    step: int  # all scales are multiples of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +221,31 @@ class Scenario:
     order_seed: int
     repetitions: int
     text: str
+    criteria: tuple[Criterion, ...] = ()
+    search: SearchRange | None = None  # then ``phases`` are those of its first step
+    weights: tuple[tuple[str, float], ...] = ()  # of applications in a score; none: all alike
 
     def archived_max(self) -> tuple[int, int]:
-        """Upper bound of (objects, bytes) that the whole run archives."""
-        bounds = [phase.archived_max() for phase in self.phases]
-        return sum(objects for objects, _ in bounds), sum(size for _, size in bounds)
+        """Upper bound of (objects, bytes) that the whole run archives; of a search, its first step."""
+        return archived_max(self.phases)
+
+
+def archived_max(phases: Sequence[Phase], there: Mapping[str, int] | None = None) -> tuple[int, int]:
+    """Upper bound of (objects, bytes) that these phases archive; ``there``: how many each data set has already.
+
+    What a data set is filled up to is there for all later phases, unless one deletes of it.
+    """
+    objects = size_bytes = 0
+    filled = dict(there or {})
+    for phase in phases:
+        for workload in phase.workloads:
+            written, written_bytes = phase.written_max(workload)
+            mix = workload.mix
+            if mix is not None and mix.fill is not None:
+                written = max(0, mix.fill - filled.get(mix.data, 0))
+                written_bytes = mix.sizes.bytes_max(written)
+                filled[mix.data] = max(mix.fill, filled.get(mix.data, 0))
+            elif mix is not None and workload.does & {"delete", "delete-marker"}:
+                filled.pop(mix.data, None)
+            objects, size_bytes = objects + written, size_bytes + written_bytes
+    return objects, size_bytes

@@ -429,7 +429,7 @@ def test_a_variant_or_an_operation_that_cannot_be_is_refused(tmp_path: Path, tex
         ("sessions_min", "sesions_min", "unknown key 'sesions_min'; did you mean 'sessions_min'?"),
         ("[stop]", "[stops]", "unknown key 'stops'; did you mean 'stop'?"),
         ("clients = [1]\n", "colour = 1\n", "unknown key 'colour'; known here: checksums, clients, drift_check,"),
-        ('"8KiB", 512', '"8KX", 512', "object_sizes[0]: '8KX': unknown size unit 'KX'; use B, KiB"),
+        ('"8KiB", 512', '"8KX", 512', "sweep 'archive': object_sizes[0]: '8KX': unknown size unit 'KX'; use B, KiB"),
         ('"8KiB", 512', '"8s", 512', "object_sizes[0]: '8s': unknown size unit 's'; use B, KiB"),
         ('"8KiB", 512', "8.5, 512", "object_sizes[0]: '8.5' is not a whole number of bytes"),
         ('"1s"', '"1"', "stop.seconds_min: '1': a duration needs a unit"),
@@ -441,6 +441,8 @@ def test_a_variant_or_an_operation_that_cannot_be_is_refused(tmp_path: Path, tex
         ("[1, 25]", "[1, 501]", "objects_per_session: 501 is above 500, the most a session of this study holds; "
                                 "--allow-large-sessions"),
         ('["8KiB", 512]', "[]", "'archive': object_sizes is empty; name at least one"),
+        ("clients = [1]", "clients = [100001]", "'archive': clients: 100001 is above 100000, the most of a phase"),
+        ('warm_up_seconds = "500ms"', 'warm_up_seconds = "61m"', "stop.warm_up_seconds is above 3600s"),
         ("[1, 25]", "[]", "'archive': objects_per_session is empty; name at least one"),
         ("[1, 2]", "[]", "'retrieve': clients is empty; name at least one"),
         ("[1, 25]", "25", "objects_per_session: Expected `array`, got `int`"),
@@ -475,12 +477,13 @@ def test_a_bad_file_is_refused_naming_file_key_and_remedy(tmp_path: Path, right:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('name = "a"\ntitle = "b"\nsweep = []', "so there is nothing to measure"),
-        ('name = "a"\ntitle = "b"\n', "missing required field `sweep`"),
+        ('name = "a"\ntitle = "b"\nsweep = []', "no .*sweep.* and no .*phase.*, so there is nothing to measure"),
+        ('name = "a"\ntitle = "b"\n', "no .*sweep.* and no .*phase.*, so there is nothing to measure"),
+        ('name = "a"\ntitle = "b"\nphase = []', "so there is nothing to measure"),
         ("", "missing required field `name`"),
     ],
 )
-def test_a_file_without_a_sweep_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_without_a_sweep_or_a_phase_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ScenarioError, match=message):
         read_scenario(written(tmp_path, text))
 

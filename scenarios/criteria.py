@@ -1,0 +1,248 @@
+"""Pass criteria, as a scenario writes them: ``object_ms.mean <= 20``.
+
+One idea: a criterion is read and checked before anything runs. What no measurement could meet, because nothing of that
+name, part or kind is measured, is refused then; it never turns up as a number that happens to pass.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator as operators
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from archiver.errors import ScenarioError
+from scenarios.mix import Mix
+
+Operator = Literal["<=", "<", ">=", ">", "=="]
+
+STATISTICS = ("mean", "p50", "p70", "p90", "p99", "p99_9", "max")
+OPERATORS: dict[Operator, Callable[[float, float], bool]] = {
+    "<=": operators.le, "<": operators.lt, ">=": operators.ge, ">": operators.gt, "==": operators.eq,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What may be limited: of every workload, in its measured time."""
+
+    unit: str  # empty for counts and shares
+    meaning: str
+    has_statistics: bool = False  # a time of many: mean, percentiles, maximum
+    of_parts: bool = False  # measured of each kind of object operation too
+    needs: Literal["", "open loop", "deadline", "ceiling"] = ""  # other workloads do not have it
+
+
+METRICS = {
+    "object_ms": Metric("ms", "response time of an object: from when it was due to when it was done", True, True),
+    "object_service_ms": Metric("ms", "service time of an object: from its sending", True, True),
+    "first_byte_ms": Metric("ms", "from an object's sending to the first byte of the answer", True, True),
+    "session_ms": Metric("ms", "response time of a session: from when it was due to when it was closed", True),
+    "session_service_ms": Metric("ms", "service time of a session: from its opening", True),
+    "session_start_ms": Metric("ms", "how long after it was due a session was begun", True, needs="open loop"),
+    "lateness_ms": Metric("ms", "how late the client itself was; p99 alone in a closed loop", True),
+    "errors": Metric("", "what failed; of a whole workload also in its warm-up and after its end", of_parts=True),
+    "missed_deadlines": Metric("", "objects done later than their deadline", of_parts=True, needs="deadline"),
+    "objects_per_second": Metric("objects/s", "objects done", of_parts=True),
+    "sessions_per_second": Metric("sessions/s", "sessions done"),
+    "megabytes_per_second": Metric("MB/s", "bytes archived or retrieved; MB are 10^6 bytes", of_parts=True),
+    "achieved_over_offered": Metric("", "sessions done / sessions due", needs="open loop"),
+    "dropped": Metric("", "sessions due that found the backlog full and were never begun", needs="open loop"),
+    "waited_share": Metric("", "of the sessions due: found no client free, waited or were dropped", needs="open loop"),
+    "seconds": Metric("s", "how long the workload was measured"),
+    "share_of_ceiling": Metric("", "objects/s / those against a platform that does nothing", needs="ceiling"),
+    "client_cpu_percent": Metric("%", "processor time of the client; 100 is one core"),
+}
+
+
+class CriterionWorkload(Protocol):
+    """What is to be known of a workload to say whether a criterion speaks of it; a ``Workload`` will do."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def application(self) -> str: ...
+    @property
+    def operation(self) -> str: ...
+    @property
+    def mix(self) -> Mix | None: ...
+
+
+class CriterionPhase(Protocol):
+    """What is to be known of a phase; a ``Phase`` will do."""
+
+    @property
+    def is_load(self) -> bool: ...
+    @property
+    def measures_ceiling(self) -> bool: ...
+    @property
+    def workloads(self) -> Sequence[CriterionWorkload]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One limit, and of whom it is asked."""
+
+    text: str  # as the scenario writes it
+    metric: str  # of METRICS
+    statistic: str | None  # of STATISTICS
+    operator: Operator
+    limit: float
+    workload: str | None = None  # an application, or one workload by its full name; None: every one that has the metric
+    operation: str | None = None  # one part of it; None: the whole
+    abort: bool = False  # end the phase as soon as it is known to be missed
+
+    @property
+    def name(self) -> str:
+        """Tells it from the same limit on another part: ``object_ms.mean <= 5 (log)``."""
+        return self.text if self.operation is None else f"{self.text} ({self.operation})"
+
+    @property
+    def needs(self) -> str:
+        """What a workload must have for this to be measured of it: ``open loop``, ``deadline``, ``ceiling``."""
+        if self.metric == "lateness_ms" and self.statistic != "p99":
+            return "open loop"
+        return METRICS[self.metric].needs
+
+    def holds(self, measured: float | None) -> bool:
+        """What was not measured does not hold."""
+        return measured is not None and OPERATORS[self.operator](measured, self.limit)
+
+    def is_exceeded(self, measured: float) -> bool:
+        """Beyond the limit on the side where no more can mend it: of what only grows, for good."""
+        return (
+            measured > self.limit if self.operator in ("<=", "==") else self.operator == "<" and measured >= self.limit
+        )
+
+    def speaks_of(self, phase: CriterionPhase, workload: CriterionWorkload) -> bool:
+        """Whether this is asked of a workload in a phase: it is named, or nobody is; and it has what is limited.
+
+        A load is asked nothing: it only makes the data.
+        """
+        return (
+            not phase.is_load
+            and self._names(workload)
+            and (self.operation is None or self.operation in part_names(workload))
+            and _has(self.needs, phase, workload)
+        )
+
+    def _names(self, workload: CriterionWorkload) -> bool:
+        return self.workload is None or self.workload in (workload.name, workload.application)
+
+
+def part_names(workload: CriterionWorkload) -> frozenset[str]:
+    """Of the kinds of object operations that a workload does: the operations', and the name of objects beside them."""
+    if workload.mix is None:
+        return frozenset((workload.operation,))
+    steps = {step for transaction in workload.mix.transactions for step in transaction.steps}
+    return frozenset(steps | ({workload.mix.aside.name} if workload.mix.aside is not None else set()))
+
+
+def read_criterion(
+    text: str, *, workload: str | None = None, operation: str | None = None, abort: bool = False, where: str = ""
+) -> Criterion:
+    """One criterion from its text, such as ``errors == 0`` or ``object_ms.p70 <= 20``. ``where`` begins every message.
+
+    Raises ScenarioError for an unknown metric, statistic or operator, a limit that is no finite number, and an
+    operation where only whole workloads are measured.
+    """
+    key = f"{where}: criterion {text!r}" if where else f"criterion {text!r}"
+    split = re.fullmatch(r"\s*([^\s<>=!~]+)\s*([<>=!~]+)\s*(.*?)\s*", text)
+    if split is None:
+        raise ScenarioError(f"{key}: write it as metric, operator, limit: object_ms.mean <= 20 or errors == 0")
+    measure, sign, limit = split.groups()
+    metric, dot, statistic = measure.partition(".")
+    known = METRICS.get(metric)
+    if known is None:
+        raise ScenarioError(f"{key}: there is no metric {metric!r}{_nearest(metric, METRICS)}")
+    if known.has_statistics and statistic not in STATISTICS:
+        problem = f"{metric} has no {statistic!r}" if dot else f"{metric} alone says not which"
+        raise ScenarioError(f"{key}: {problem}; write one of {', '.join(f'{metric}.{each}' for each in STATISTICS)}")
+    if dot and not known.has_statistics:
+        raise ScenarioError(f"{key}: {metric} is a single number; leave {dot + statistic!r} out")
+    sign_known = next((each for each in OPERATORS if each == sign), None)
+    if sign_known is None:
+        raise ScenarioError(f"{key}: {sign!r} is no comparison; write one of {' '.join(OPERATORS)}")
+    if operation is not None and not known.of_parts:
+        of_parts = ", ".join(name for name, each in METRICS.items() if each.of_parts)
+        raise ScenarioError(
+            f"{key}: {metric} is measured of whole workloads only: leave operation out, or limit one of {of_parts}"
+        )
+    statistic_known = statistic if known.has_statistics else None
+    number = _limit(limit, known, key)
+    return Criterion(text.strip(), metric, statistic_known, sign_known, number, workload, operation, abort)
+
+
+def check_names(criteria: Iterable[Criterion], phases: Iterable[CriterionPhase], where: str = "") -> None:
+    """Refuse criteria that speak of no workload of any phase: nobody has that name, does that, or has what is limited.
+
+    Raises ScenarioError. ``phases``: of one step of a search are enough, since all have the same workloads.
+    """
+    asked = [(phase, workload) for phase in phases if not phase.is_load for workload in phase.workloads]
+    for criterion in criteria:
+        key = f"{where}: criterion {criterion.text!r}" if where else f"criterion {criterion.text!r}"
+        named = [(phase, each) for phase, each in asked if criterion._names(each)]
+        whom = "any workload" if criterion.workload is None else repr(criterion.workload)
+        if not named:
+            raise ScenarioError(
+                f"{key}: no workload {criterion.workload!r} is measured"
+                f"{_nearest(criterion.workload or '', {each.application or each.name for _, each in asked})}"
+            )
+        parts = {part for _, each in named for part in part_names(each)}
+        if criterion.operation is not None and criterion.operation not in parts:
+            raise ScenarioError(
+                f"{key}: there is no operation {criterion.operation!r} of {whom}{_nearest(criterion.operation, parts)}"
+            )
+        if not any(criterion.speaks_of(phase, each) for phase, each in named):
+            raise ScenarioError(f"{key}: not measured of {whom}: {_REMEDIES[criterion.needs]}")
+
+
+def metrics_table() -> str:
+    """All metrics, for the documentation: a table in Markdown, and the statistics under it."""
+    rows = ["| metric | unit | what it is | of |", "| --- | --- | --- | --- |"]
+    for name, metric in METRICS.items():
+        whom = "workloads, parts" if metric.of_parts else "workloads"
+        if metric.needs:
+            whom += f" with {_NEEDS_WORDS[metric.needs]}"
+        statistics = ".*" if metric.has_statistics else ""
+        rows.append(f"| `{name}{statistics}` | {metric.unit} | {metric.meaning} | {whom} |")
+    return "\n".join((*rows, "", f"`*` is one of {', '.join(STATISTICS)}."))
+
+
+_NEEDS_WORDS = {"open loop": "an open loop", "deadline": "a deadline", "ceiling": "a ceiling"}
+_REMEDIES = {
+    "open loop": "only sessions that come by a schedule (arrivals) have it",
+    "deadline": "only a workload with a deadline has it",
+    "ceiling": "only a phase that measures the client's ceiling has it",
+}
+
+
+def _has(needs: str, phase: CriterionPhase, workload: CriterionWorkload) -> bool:
+    if needs == "ceiling":
+        return phase.measures_ceiling
+    if needs == "open loop":
+        return workload.mix is not None and workload.mix.arrivals is not None
+    if needs == "deadline":
+        return workload.mix is not None and workload.mix.deadline_seconds is not None
+    return True
+
+
+def _limit(text: str, metric: Metric, key: str) -> float:
+    unit = f"; it is in {metric.unit}" if metric.unit else ""
+    try:
+        limit = float(text)
+    except ValueError:
+        raise ScenarioError(f"{key}: the limit {text!r} is no number: write the number alone{unit}") from None
+    if not math.isfinite(limit):
+        raise ScenarioError(f"{key}: a limit of {text} decides nothing: write a finite number{unit}")
+    return limit
+
+
+def _nearest(given: str, known: Iterable[str]) -> str:
+    """The nearest that there is, and all that there are."""
+    names = sorted(known)
+    close = difflib.get_close_matches(given, names, n=1)
+    return f"{f'; did you mean {close[0]!r}?' if close else ';'} known here: {', '.join(names)}"

@@ -1,0 +1,217 @@
+"""What a workload of a mixed phase does, as plain values: which operations in which shares, on which objects, when.
+
+One idea: everything is drawn from decks. A deck has a card for each kind of size or transaction, in the shares asked
+for, and is gone through shuffled, again and again; so shares are exact, and how much a phase can archive is known
+before it starts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import NormalDist
+from typing import Literal
+
+OperationName = Literal[
+    "archive", "retrieve", "range-retrieve", "query", "head", "extend", "hold", "release", "refused-delete", "delete",
+    "delete-marker", "copy", "new-version",
+]  # fmt: skip
+Keys = Literal["uniform", "zipf", "sequential", "each-once"]
+ArrivalKind = Literal["constant", "poisson", "ramp", "bursts"]
+
+WRITES_CONTENT: frozenset[OperationName] = frozenset(("archive", "copy", "new-version"))
+MAKES_OBJECTS: frozenset[OperationName] = frozenset(("archive", "copy"))
+# What others must not meet half-way: the object is theirs alone while it goes on.
+CHANGES: frozenset[OperationName] = frozenset(("delete", "delete-marker", "new-version", "hold", "release", "extend"))
+
+SIZE_CLASSES = 32  # that stand for a continuous distribution
+CARDS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Object sizes in bytes, each with its share of the objects; shares sum to 1, sizes rise."""
+
+    classes: tuple[tuple[int, float], ...]
+
+    @classmethod
+    def constant(cls, size_bytes: int) -> Sizes:
+        return cls(((size_bytes, 1.0),))
+
+    @classmethod
+    def uniform(cls, smallest: int, largest: int) -> Sizes:
+        """Every size between the two is as likely, in ``SIZE_CLASSES`` classes, each standing for its mean."""
+        width = (largest - smallest) / SIZE_CLASSES
+        means = [smallest + (i + 0.5) * width for i in range(SIZE_CLASSES)]
+        return cls.of([(round(mean), 1 / SIZE_CLASSES) for mean in means])
+
+    @classmethod
+    def lognormal(cls, median: int, sigma: float, largest: int) -> Sizes:
+        """The logarithm is normally distributed with ``sigma``; classes of equal probability, each standing for its
+        mean, so that the mean of all is the distribution's (but for what ``largest`` cuts off)."""
+        normal = NormalDist()
+        edges = [0.0, *(normal.cdf(normal.inv_cdf(i / SIZE_CLASSES) - sigma) for i in range(1, SIZE_CLASSES)), 1.0]
+        mean = median * math.exp(sigma * sigma / 2)
+        means = [mean * (high - low) * SIZE_CLASSES for low, high in pairwise(edges)]
+        return cls.of([(max(1, min(round(each), largest)), 1 / SIZE_CLASSES) for each in means])
+
+    @classmethod
+    def of(cls, classes: Sequence[tuple[int, float]]) -> Sizes:
+        """Shares are made to sum to 1; equal sizes are one class."""
+        total = sum(share for _, share in classes)
+        merged: dict[int, float] = {}
+        for size, share in classes:
+            merged[size] = merged.get(size, 0.0) + share / total
+        return cls(tuple(sorted(merged.items())))
+
+    @property
+    def mean(self) -> float:
+        return sum(size * share for size, share in self.classes)
+
+    @property
+    def largest(self) -> int:
+        return self.classes[-1][0]
+
+    def deck(self) -> list[int]:
+        """Sizes in their shares: the cards of one deck, unshuffled."""
+        return deck(self.classes)
+
+    def bytes_max(self, objects: int) -> int:
+        """The most that so many objects can have, dealt from decks."""
+        cards = self.deck()
+        decks, rest = divmod(objects, len(cards))
+        return decks * sum(cards) + sum(sorted(cards)[len(cards) - rest :])
+
+
+def deck(shares: Sequence[tuple[int, float]]) -> list[int]:
+    """So few cards of each kind that the shares are met exactly, or within a thousandth where that takes too many."""
+    total = sum(share for _, share in shares)
+    for cards in range(1, CARDS_MAX):
+        counts = [share / total * cards for _, share in shares]
+        if all(abs(count - round(count)) < 1e-6 * cards and round(count) for count in counts):
+            break
+    else:
+        counts = [max(1.0, share / total * CARDS_MAX) for _, share in shares]
+    return [kind for (kind, _), count in zip(shares, counts, strict=True) for _ in range(round(count))]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When sessions are due, whether or not earlier ones are done (open loop).
+
+    constant: evenly spaced; poisson: at random; ramp: as poisson, from ``per_second`` to ``to_per_second`` over the
+    workload's time; bursts: as poisson, and ``burst_sessions`` more at one moment every ``every_seconds``.
+    """
+
+    kind: ArrivalKind
+    per_second: float
+    to_per_second: float | None = None
+    burst_sessions: int = 0
+    every_seconds: float = 0.0
+    backlog_max: int = 1000  # sessions that may wait for a client; what comes beyond is dropped
+
+    def expected(self, seconds: float) -> float:
+        """How many sessions are due in so many seconds, on average."""
+        bursts = self.burst_sessions * math.ceil(seconds / self.every_seconds) if self.kind == "bursts" else 0
+        end = self.to_per_second if self.to_per_second is not None else self.per_second
+        return (self.per_second + end) / 2 * seconds + bursts
+
+    def sessions_max(self, seconds: float) -> int:
+        """No schedule of this kind has more: six standard deviations above the mean, where it is random."""
+        expected = self.expected(seconds)
+        if self.kind == "constant":
+            return math.ceil(expected)
+        return math.ceil(expected + 6 * math.sqrt(expected) + 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What is done in one go, step after step, with its share of all transactions."""
+
+    steps: tuple[OperationName, ...]
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Objects of another kind that a workload archives beside its own: so many for each of its object operations."""
+
+    name: str
+    data: str
+    sizes: Sizes
+    per_operation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """What the clients of one workload do, on which data, and when within their phase."""
+
+    transactions: tuple[Transaction, ...]
+    data: str  # the set of objects that is read, changed, added to
+    sizes: Sizes  # of what is archived
+    keys: Keys = "uniform"
+    zipf_exponent: float = 0.99
+    range_bytes: int | None = None  # of a range retrieve
+    part_bytes: int | None = None  # what is larger is archived in parts
+    aside: Aside | None = None
+    arrivals: Arrivals | None = None  # None: closed loop, the next session when the last is done
+    deadline_seconds: float | None = None  # an object's response time beyond it is a missed deadline
+    begins_seconds: float = 0.0  # after the phase, or after the end of ``after``
+    warm_up_seconds: float = 0.0
+    seconds: float | None = None  # how long, warm-up included
+    objects: int | None = None  # or: until so many are archived
+    fill: int | None = None  # or: until the data set has so many
+    after: str | None = None  # begins when that workload has ended
+    until: str | None = None  # ends when that workload has ended
+    bytes_max: int | None = None  # that it archives at most; when they are used up it ends
+
+    @property
+    def operations(self) -> frozenset[OperationName]:
+        steps = {step for transaction in self.transactions for step in transaction.steps}
+        return frozenset(steps | ({"archive"} if self.aside is not None else set()))
+
+    @property
+    def is_timed(self) -> bool:
+        """Its measured time is a window that is known beforehand, not until all is done."""
+        return self.seconds is not None and self.until is None
+
+    def written_per_transaction(self) -> float:
+        """Objects of the workload's own data set that an average transaction writes."""
+        written = sum(t.share * sum(step in WRITES_CONTENT for step in t.steps) for t in self.transactions)
+        return written / sum(transaction.share for transaction in self.transactions)
+
+    def operations_per_transaction(self) -> float:
+        """Object operations of an average transaction, without those beside it."""
+        done = sum(t.share * len(t.steps) for t in self.transactions)
+        return done / sum(transaction.share for transaction in self.transactions)
+
+    def transaction_deck(self) -> list[int]:
+        """Transactions, by their place, in their shares: the cards of one deck, unshuffled."""
+        return deck([(index, transaction.share) for index, transaction in enumerate(self.transactions)])
+
+    def written_max(self, objects_per_session: int) -> tuple[int, int]:
+        """Upper bound of the objects that are written: of the workload's own data set, and beside them."""
+        per_transaction = self.written_per_transaction()
+        aside = self.aside
+        beside = self.operations_per_transaction() * aside.per_operation if aside is not None else 0.0
+        count = self.objects if self.objects is not None else self.fill
+        if count is not None:
+            transactions = math.ceil(count / per_transaction)
+        elif self.arrivals is not None and self.seconds is not None:
+            transactions = self.arrivals.sessions_max(self.seconds) * objects_per_session
+            transactions += len(self.transaction_deck()) if len(self.transactions) > 1 else 0
+        elif self.bytes_max is not None and aside is not None:
+            transactions = int(self.bytes_max / (per_transaction * self.sizes.mean + beside * aside.sizes.mean))
+        elif self.bytes_max is not None:
+            transactions = int(self.bytes_max / (per_transaction * self.sizes.mean))
+        else:
+            return 0, 0  # nothing is written
+        own = count if count is not None else math.ceil(transactions * per_transaction)
+        return own, math.ceil(transactions * beside)
+
+    def written_bytes_max(self, objects_per_session: int) -> int:
+        """Upper bound of the bytes that are written."""
+        own, beside = self.written_max(objects_per_session)
+        return self.sizes.bytes_max(own) + (self.aside.sizes.bytes_max(beside) if self.aside is not None else 0)

@@ -1,0 +1,188 @@
+"""The capacity exercises: what they ask at each scale, and that they run, search, fail and are compared with a plan."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.capacity import capacity_tables
+from results.database import RunDatabase
+from results.planning.rate_surface import RATES_PHASE
+from scenarios.model import Phase, Scenario, Workload
+from scenarios.reader import phases_at, read_scenario
+
+DEFAULT_LOCKED_BYTES_MAX = 40e9
+
+
+def phase(phases: tuple[Phase, ...], name: str) -> Phase:
+    return next(each for each in phases if each.name == name)
+
+
+def workload(phases: tuple[Phase, ...], name: str) -> Workload:
+    return next(each for one in phases for each in one.workloads if each.name == name)
+
+
+@pytest.fixture(params=["mail", "video"])
+def scenario(request: pytest.FixtureRequest) -> Scenario:
+    return read_scenario(request.param)
+
+
+def test_it_searches_without_being_told(scenario: Scenario) -> None:
+    assert scenario.search is not None
+    assert scenario.search.first < scenario.search.last
+    assert {each.scale for each in scenario.phases} == {scenario.search.first}
+
+
+def test_rates_are_measured_one_after_another(scenario: Scenario) -> None:
+    first, *others = phase(scenario.phases, RATES_PHASE).workloads
+    before = first.name
+    for each in others:
+        assert each.mix is not None
+        assert (each.mix.after, each.mix.begins_seconds) == (before, 0.0)
+        before = each.name
+
+
+def test_the_first_step_stays_far_below_what_may_be_locked(scenario: Scenario) -> None:
+    for quick in (False, True):
+        _, size_bytes = read_scenario(scenario.name, quick=quick).archived_max()
+        assert size_bytes < DEFAULT_LOCKED_BYTES_MAX / 10
+
+
+@pytest.mark.parametrize("users", [20, 260])
+def test_every_user_has_a_session_of_thirty_messages(users: int) -> None:
+    night = workload(phases_at(read_scenario("mail"), users, 1), "nightly archive")
+    assert night.mix is not None
+    assert (night.objects_per_session, night.mix.objects) == (30, 30 * users)
+    assert night.mix.arrivals is None
+
+
+def test_mail_rates_are_of_the_sizes_and_sessions_that_the_night_has() -> None:
+    phases = read_scenario("mail").phases
+    night, alone = workload(phases, "nightly archive"), workload(phases, "archive alone 8")
+    assert alone.objects_per_session == night.objects_per_session
+    assert alone.clients == night.clients
+    assert alone.object_bytes == pytest.approx(night.object_bytes, rel=0.01)  # the mean
+    assert alone.object_bytes == workload(phases, "messages alike").object_bytes
+    for single, wanted in (("message alone", "single retrieval"), ("discovery alone", "discovery")):
+        assert workload(phases, single).objects_per_session == workload(phases, wanted).objects_per_session
+
+
+def test_retrievals_go_on_until_the_night_is_over() -> None:
+    phases = read_scenario("mail").phases
+    for name in ("discovery", "single retrieval"):
+        mix = workload(phases, name).mix
+        assert mix is not None
+        assert mix.until == "nightly archive"
+        assert mix.arrivals is not None
+
+
+@pytest.mark.parametrize("cameras", [10, 250])
+def test_every_camera_has_a_chunk_due_every_two_seconds_and_two_seconds_for_it(cameras: int) -> None:
+    streams = workload(phases_at(read_scenario("video"), cameras, 1), "camera streams")
+    assert streams.mix is not None
+    assert streams.mix.arrivals is not None
+    chunk_seconds = cameras / streams.mix.arrivals.per_second
+    assert (chunk_seconds, streams.mix.deadline_seconds) == (2.0, 2.0)
+    assert streams.object_bytes * 8 / chunk_seconds == 4_000_000
+    assert (streams.clients, streams.objects_per_session) == (cameras, 1)
+
+
+def test_video_rates_are_of_the_chunks_and_films_that_the_shift_has() -> None:
+    phases = read_scenario("video").phases
+    assert workload(phases, "archive alone 1").object_bytes == workload(phases, "camera streams").object_bytes
+    assert workload(phases, "film alone 2").objects_per_session == workload(phases, "editors").objects_per_session
+    assert workload(phases, "film alone 2").clients == workload(phases, "editors").clients
+
+
+def test_the_larger_chunks_of_the_comment_go_in_parts() -> None:
+    """What the file shows for 16 s of 8 Mbit/s."""
+    larger = read_scenario(
+        "video",
+        overrides=[
+            "films.sizes=16MB", "archive alone.sizes=16MB", "camera streams.sizes=16MB",
+            "camera streams.arrivals.per_second=0.0625 cameras", "camera streams.deadline=16s",
+            "camera streams.seconds=2m", "playback.seconds=2m", "editors.seconds=2m",
+        ],
+    )  # fmt: skip
+    streams = workload(larger.phases, "camera streams")
+    assert streams.mix is not None
+    assert streams.mix.part_bytes is not None
+    assert streams.mix.part_bytes < streams.object_bytes == 16_000_000
+
+
+def run(home: Path, name: str, *settings: str, backend: str = "s3") -> tuple[int, dict[str, Any], RunDatabase]:
+    """A run of an exercise, made small; on the embedded store unless the backend needs none."""
+    sets = [word for setting in settings for word in ("--set", setting)]
+    done = subprocess.run(
+        [sys.executable, "-m", "archiver", "run", name, "--backend", backend, "--quick", "--json", *sets],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ARCHIVER_HOME": str(home)},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    document = json.loads(done.stdout)
+    return done.returncode, document, RunDatabase.open(next(home.glob("runs/*/run.db")))
+
+
+SMALL_MAIL = (
+    "last night.fill=60", "messages alike.fill=60", "archive alone.clients=[1, 2]", "archive alone.objects=60",
+    "message alone.seconds=600ms", "discovery alone.seconds=600ms",
+)  # fmt: skip
+
+
+def test_a_search_of_mail_and_its_plan(tmp_path: Path) -> None:
+    code, document, database = run(
+        tmp_path, "mail", *SMALL_MAIL, "search.first=1", "search.last=2", "search.step=1", "window.that=seconds <= 20",
+        "patience.that=session_ms.p90 <= 20000",
+    )  # fmt: skip
+    assert code == 0
+    assert [step["scale"] for step in document["search"]["steps"]] == [1, 2]
+    assert "all up to users 2 held" in document["search"]["ended_because"]
+    (table,) = capacity_tables(database.results(), database.criteria())
+    database.close()
+    rows = {(row[0].text, row[1].text): row for row in table.rows}
+    assert rows["users in 20 s", "1 client"][2].text == "2"
+    night = next(r for r in document["results"] if r["application"] == "nightly archive" and r["scale"] == 2)
+    assert night["objects"] == 60
+    assert rows["a night of 2 users (s)", "2 clients"][2].number == pytest.approx(night["seconds"])
+    assert all(row[3].number is not None for row in table.rows)
+
+
+def test_a_window_too_short_for_anybody_ends_the_search_at_once(tmp_path: Path) -> None:
+    code, document, database = run(
+        tmp_path, "mail", *SMALL_MAIL, "search.first=2", "search.last=4", "search.step=1",
+        "window.that=seconds <= 0.0001", backend="null",
+    )  # fmt: skip
+    (table,) = capacity_tables(database.results(), database.criteria())
+    database.close()
+    assert (code, document["verdict"]) == (1, "fail")
+    assert document["search"]["largest"] is None
+    assert "the smallest, failed: lower its first, or the criteria" in document["search"]["ended_because"]
+    assert table.rows[0][2].notes == ("2, the fewest tried, failed: all else was measured there",)
+
+
+def test_cameras_and_their_plan(tmp_path: Path) -> None:
+    code, document, database = run(
+        tmp_path, "video", "films.fill=30", "archive alone.clients=[1, 2]", "search.first=2", "search.last=2",
+        "search.step=1", "camera streams.seconds=2s", "playback.seconds=2s", "editors.seconds=2s",
+        "playback.arrivals.per_second=2", "keeping up.that=object_ms.p90 <= 20000", "camera streams.deadline=20s",
+        "playback.deadline=20s",
+        "archive alone.objects=10", "chunk alone.seconds=600ms", "film alone.seconds=600ms",
+    )  # fmt: skip
+    (table,) = capacity_tables(database.results(), database.criteria())
+    database.close()
+    assert code == 0
+    streams = next(r for r in document["results"] if r["application"] == "camera streams")
+    assert (streams["missed_deadlines"], streams["offered"]["sessions"]) == (0, 2)
+    rows = {(row[0].text, row[1].text): row for row in table.rows}
+    assert rows["cameras", "1 client"][2].text == "2"
+    assert {what for what, _ in rows} == {"cameras", "one chunk back (ms)", "2 films of 30 chunks at once (ms)"}
+    assert all(row[3].number is not None for row in table.rows)
