@@ -1,12 +1,12 @@
 """What a worker is told, what it reports, and the three calls it reports through.
 
 One idea: a worker is a plain function, run_phase(assignment, channel), of plain values; pipes carry the channel
-between local processes, and anything else that can carry three calls will do.
+between local processes, and anything else that can carry four calls will do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archiver.histogram import Histogram
+from archiver.numbers import Members
 from archiver.record import ErrorKind
 from archiver.retention import DateMaker
 from backends.base import ExpectedLock
@@ -35,6 +36,27 @@ class ClientAssignment:
     numbers: tuple[int, int] | NDArray[np.int64]
 
 
+class NewObjects(NamedTuple):
+    """Objects that may be archived, in this order."""
+
+    numbers: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class MixAssignment:
+    """One worker's part of a workload that has a mix."""
+
+    workload: int
+    clients: tuple[int, ...]  # numbers of its clients here
+    new: NewObjects
+    beside: NewObjects  # those of its aside
+    seed: int  # of everything that is drawn here
+    arrivals_seed: int  # of the schedule, which all workers have in common
+    part: int  # of the schedule that is this worker's
+    parts: int
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """One phase, as one worker carries it out."""
@@ -45,10 +67,35 @@ class Assignment:
     backend_setting: Any  # may hold secrets: travels, is never stored
     phase: Phase
     clients: tuple[ClientAssignment, ...]
-    dates: DateMaker | None
+    dates: Mapping[float | None, DateMaker]  # by a workload's own time of retention; None: the run's
     verify: str
     op_log: Path | None = None  # the file for this worker's operations in this phase
     expected: Sequence[ExpectedLock] = ()  # for an audit: what the objects were locked with
+    mixes: tuple[MixAssignment, ...] = ()
+    data: Mapping[str, Members] = field(default_factory=dict)  # what they may ask for
+    has_markers: bool = False  # the platform can hide behind a marker what it must keep
+
+
+@dataclass(slots=True)
+class PartTally:
+    """Counts and histograms of one kind of object operation, of a workload that does several."""
+
+    operation: str
+    objects: int = 0
+    bytes: int = 0
+    attempts: int = 0
+    errors: int = 0
+    missed_deadlines: int = 0
+    histograms: dict[str, Histogram] = field(default_factory=dict)
+
+    def add(self, other: PartTally) -> None:
+        """Merge another tally of the same part."""
+        self.objects += other.objects
+        self.bytes += other.bytes
+        self.attempts += other.attempts
+        self.errors += other.errors
+        self.missed_deadlines += other.missed_deadlines
+        _merge(self.histograms, other.histograms)
 
 
 @dataclass(slots=True)
@@ -61,7 +108,9 @@ class Tally:
     attempts: int = 0
     errors: int = 0
     refusals: int = 0
+    missed_deadlines: int = 0
     histograms: dict[str, Histogram] = field(default_factory=dict)
+    parts: dict[str, PartTally] = field(default_factory=dict)  # by name
 
     def add(self, other: Tally) -> None:
         """Merge another tally of the same workload."""
@@ -71,8 +120,24 @@ class Tally:
         self.attempts += other.attempts
         self.errors += other.errors
         self.refusals += other.refusals
-        for quantity, histogram in other.histograms.items():
-            self.histograms.setdefault(quantity, Histogram()).add(histogram.part())
+        self.missed_deadlines += other.missed_deadlines
+        _merge(self.histograms, other.histograms)
+        for name, part in other.parts.items():
+            self.parts.setdefault(name, PartTally(part.operation)).add(part)
+
+    def add_times(self, other: Tally) -> None:
+        """Take over how long something took, and what came too late, but not how much it was."""
+        self.missed_deadlines += other.missed_deadlines
+        _merge(self.histograms, other.histograms)
+        for name, part in other.parts.items():
+            mine = self.parts.setdefault(name, PartTally(part.operation))
+            mine.missed_deadlines += part.missed_deadlines
+            _merge(mine.histograms, part.histograms)
+
+
+def _merge(histograms: dict[str, Histogram], others: Mapping[str, Histogram]) -> None:
+    for quantity, histogram in others.items():
+        histograms.setdefault(quantity, Histogram()).add(histogram.part())
 
 
 class TallyKey(NamedTuple):
@@ -83,19 +148,48 @@ class TallyKey(NamedTuple):
     warm_up: bool
 
 
+class Change(NamedTuple):
+    """What became of objects ``first`` to ``last``."""
+
+    workload: int
+    operation: str
+    object_bytes: int
+    first: int
+    last: int
+    is_beside: bool = False  # of the objects beside the workload's own
+
+
 @dataclass(slots=True)
 class IntervalReport:
     """What happened in a worker since its last report.
 
-    ``changed`` are (workload, first, last) ranges of object numbers of which the platform acknowledged that they were
-    archived, extended, held, released or deleted; ``findings`` what an audit found: (object number, status), INCOMPLETE
-    where it could not even ask.
+    ``changed`` are ranges of objects of which the platform acknowledged that they were archived, extended, held,
+    released, deleted, hidden, copied or given a new version; ``findings`` what an audit found: (object number,
+    status), INCOMPLETE where it could not even ask.
     """
 
     tallies: dict[TallyKey, Tally]
-    changed: list[tuple[int, int, int]]
+    changed: list[Change]
     errors: list[ErrorKind]
     findings: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class StageReport:
+    """How a workload of a mix went in one worker. Times are CLOCK_MONOTONIC nanoseconds."""
+
+    workload: int
+    measured_from_ns: int
+    measured_to_ns: int
+    ended_ns: int  # when its last client had ended
+    ended_early: bool  # it used up what it may archive
+    steps_left_out: int
+    due: int  # of an open loop: sessions in the measured time
+    started: int
+    waited: int
+    dropped: int
+    backlog_max: int
+    lateness: Histogram
 
 
 class CpuSample(NamedTuple):
@@ -122,10 +216,11 @@ class PhaseReport:
     cpu: list[CpuSample]  # of the worker, through the phase
     lateness: Histogram
     gave_up: str | None  # why no client could go on
+    stages: tuple[StageReport, ...] = ()
 
 
 class Channel(Protocol):
-    """A worker's three calls."""
+    """A worker's four calls."""
 
     def wait_for_start(self) -> int:
         """Say that everything is prepared; returns the start instant, CLOCK_MONOTONIC nanoseconds."""
@@ -135,3 +230,6 @@ class Channel(Protocol):
 
     def should_stop(self) -> bool:
         """True when the run is being ended early."""
+
+    def should_finish(self) -> bool:
+        """True when no further session is to begin in this phase; those under way finish."""

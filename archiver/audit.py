@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archiver.assignment import Assignment, ClientAssignment, IntervalReport
+from archiver.client import UNREACHED
 from archiver.content import Content
 from archiver.errors import PlatformError, UsageError
 from archiver.holdings import Holding, gather
 from archiver.ledger import Ledger, NumberRange, Placement
 from archiver.processes import WorkerProcesses
-from archiver.record import PLATFORM_ERROR, TSM_ERROR, ErrorKind, Status
+from archiver.record import TSM_ERROR, ErrorKind, Status
 from archiver.retention import Lock, Retention, RetentionMode
-from archiver.worker import UNREACHED
 from backends.base import Backend, CloserLook, ExpectedLock, Location, VersionedBackend
 from results.statistics import bad_objects_max
 from scenarios.model import Phase, StopRule, Workload
@@ -40,7 +40,11 @@ START_DELAY_NS = 20_000_000
 AWAY_SECONDS = 2.0  # so long a platform that went away may take to come back
 _EVERYTHING = StopRule(0, 0.0, 1, 1, 0, 0.0, 0.0, 0, 0, 0.0, everything=True)
 _NO_MATCH = TSM_ERROR + 2  # DSM_RC_ABORT_NO_MATCH
-
+# What a run itself does to what it has archived, in words after a count of objects.
+_REPLACED = "replaced by the run with later content: what was archived first is there behind it, whole and locked"
+_MARKED = "hidden by the run behind delete markers: what was archived is there, whole and locked"
+_COPIED = "copied by the run from other objects of its own: whole and locked"
+_NOT_RECORDED = "no record of the run says that it put the marker there itself"
 
 # No session opened, or nothing was answered in it: the platform's absence, not the object's.
 _NOT_REACHED = frozenset((Status.INCOMPLETE, *UNREACHED))
@@ -118,7 +122,7 @@ class AuditRecord:
     findings: tuple[Finding, ...]
     passed_over: tuple[PassedOver, ...]
     bounds: tuple[Bound, ...]  # of a sample
-    remarks: tuple[str, ...]  # what was not compared, and why
+    remarks: tuple[str, ...]  # what was not compared, and why; what the run itself changed
     locks_compared: bool
     broken_off: str | None  # why not everything was asked for
 
@@ -245,7 +249,7 @@ def audit_run(
     reading.read(numbers)
     unseen = _unseen_locks(reading.bad, backend)
     bad = {number: status for number, status in reading.bad.items() if not unseen or status != Status.UNLOCKED}
-    findings = _findings(bad, reading, population, locks, backend)
+    findings, explained = _findings(bad, reading, population, locks, backend)
     objects = reading.good + len(reading.bad)
     is_sample = count < population.objects
     broken = sum(1 for finding in findings if finding.kind is not Kind.EXPIRED)
@@ -263,7 +267,7 @@ def audit_run(
         findings=tuple(findings),
         passed_over=tuple(passed_over),
         bounds=_bounds(population.objects, count, broken) if is_sample and reading.broken_off is None else (),
-        remarks=(*locks.remarks, *([unseen] if unseen else [])),
+        remarks=(*locks.remarks, *([unseen] if unseen else []), *explained),
         locks_compared=unseen is None,
         broken_off=reading.broken_off,
     )
@@ -322,7 +326,10 @@ class _Locks:
     """What objects were locked with, as far as the ledger knows."""
 
     def __init__(self, holding: Holding, changes: Sequence[tuple[str, int, int, int]]) -> None:
-        self._deleted = sorted((first, last) for operation, _, first, last in changes if operation == "delete")
+        self._deleted = _Ranges(changes, "delete")
+        self._marked = _Ranges(changes, "delete-marker")
+        self._copied = _Ranges(changes, "copy")
+        self._replaced = _Ranges(changes, "new-version")
         holds_changed = any(operation in ("hold", "release") for operation, *_ in changes)
         # A run's first row says whether the run asked for holds; those of its phases may have got them later.
         asked = any(each.legal_hold for each in holding.placements if each.objects == 0)
@@ -348,12 +355,36 @@ class _Locks:
     def missing(self, number: int, part: ObjectRange, now: float) -> Kind:
         """Which kind of missing an object is that is not there at ``now`` (epoch seconds, the platform's clock)."""
         expected = self.expected(part)
-        at = bisect_right(self._deleted, (number, math.inf)) - 1
-        if at >= 0 and number <= self._deleted[at][1]:
+        if number in self._deleted:
             return Kind.EXPIRED  # the run deleted it, as a scenario asked for
         if part.placement.legal_hold or expected.latest is None or (expected.earliest or 0.0) > now:
             return Kind.MISSING
         return Kind.EXPIRED if expected.latest <= now else Kind.MAY_HAVE_EXPIRED
+
+    def may_be_changed(self, number: int) -> bool:
+        """The run's record says that it changed what is read under the object's name."""
+        return any(number in changed for changed in (self._marked, self._copied, self._replaced))
+
+    def explanation(self, number: int, closer: CloserLook) -> str | None:
+        """What the run itself did, where that is why an object is not what is read under its name; None: it was not."""
+        if closer.replaced:
+            return _REPLACED
+        if closer.marked and number in self._marked:
+            return _MARKED
+        if closer.copy_of is not None and number in self._copied:
+            return _COPIED
+        return None
+
+
+class _Ranges:
+    """The objects to which the run itself did something, as its record has them."""
+
+    def __init__(self, changes: Sequence[tuple[str, int, int, int]], operation: str) -> None:
+        self._ranges = sorted((first, last) for done, _, first, last in changes if done == operation)
+
+    def __contains__(self, number: int) -> bool:
+        at = bisect_right(self._ranges, (number, math.inf)) - 1
+        return at >= 0 and number <= self._ranges[at][1]
 
 
 class _Reading:
@@ -424,7 +455,7 @@ class _Reading:
                 backend_setting=self._backend.worker_setting(),
                 phase=phase,
                 clients=tuple(shares[process::processes]),
-                dates=None,
+                dates={},
                 verify="all",
                 expected=[self._locks.expected(part) for part in parts],
             )
@@ -452,8 +483,8 @@ class _Reading:
 
     def words(self, status: int, name: str) -> str:
         """Why the object of this name has this status: the platform's message, where it is about this very object."""
-        of_platform = status >= PLATFORM_ERROR
-        expected = f"{status} " if of_platform else Status(status).name.lower().replace("_", " ")
+        is_ours = status in frozenset(Status)  # else the platform's: an odd success, too
+        expected = Status(status).name.lower().replace("_", " ") if is_ours else f"{status} "
         for reason, error in self.errors.items():
             if reason.lower() == expected or reason.startswith(expected):
                 return f"{reason}: {error.message}" if error.object_name == name else reason
@@ -471,9 +502,13 @@ def _unseen_locks(bad: Mapping[int, int], backend: Backend) -> str | None:
 
 def _findings(
     bad: Mapping[int, int], reading: _Reading, population: Population, locks: _Locks, backend: Backend
-) -> list[Finding]:
-    """What is wrong with each object, by kind and number; some of each kind were looked at again."""
+) -> tuple[list[Finding], list[str]]:
+    """What is wrong with each object, by kind and number, and how many are otherwise because the run made them so.
+
+    Some of each kind were looked at again, and all that the run itself may have changed.
+    """
     findings: list[Finding] = []
+    explained = Counter[str]()
     looks = Counter[Kind]()
     look = _closer_look(population, locks, backend)
     for number, status in sorted(bad.items()):
@@ -482,14 +517,21 @@ def _findings(
         kind = locks.missing(number, part, backend.server_now) if kind is Kind.MISSING else kind
         name = backend.object_name(number)
         words = reading.words(status, name)
-        if kind is not Kind.UNREAD and looks[kind] < CLOSER_LOOKS_MAX:
-            looks[kind] += 1
+        if kind is not Kind.UNREAD and (looks[kind] < CLOSER_LOOKS_MAX or locks.may_be_changed(number)):
             closer = look(number, part)
+            explanation = locks.explanation(number, closer)
+            if explanation is not None:
+                explained[explanation] += 1
+                continue
+            looks[kind] += 1
             words = closer.words or words
+            if closer.marked:
+                words += f"; {_NOT_RECORDED}"
             kind = Kind.HIDDEN if closer.hidden else kind
         findings.append(Finding(kind, name, part.placement.phase, part.object_bytes, part.acknowledged, words))
     order = list(Kind)
-    return sorted(findings, key=lambda finding: order.index(finding.kind))
+    findings.sort(key=lambda finding: order.index(finding.kind))
+    return findings, [f"{count:,} {words}" for words, count in explained.items()]
 
 
 def _closer_look(population: Population, locks: _Locks, backend: Backend) -> Callable[[int, ObjectRange], CloserLook]:

@@ -1,7 +1,7 @@
 """What the client can do at most on this machine: the ceilings that every result must stay well under.
 
-One idea: the same engine, phases and sessions as in any run, against platforms that do nothing. The null backend
-gives the engine's ceiling, the null responder the wire's.
+One idea: objects of two sizes on one core, against the platforms that do nothing of ``archiver.ceiling``. Null sessions
+give the engine's ceiling, the null responder the wire's.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
-from archiver.coordinator import Coordinator, Fill, RunSetting
+from archiver.ceiling import answered_at_once, carry_out, engine_alone
+from archiver.coordinator import RunSetting
 from archiver.numbers import Kept, ObjectNumbers
 from archiver.processes import WorkerProcesses
 from archiver.retention import DateMaker, Retention
-from archiver.sampler import ResourceSampler
-from backends.s3 import S3Backend, S3Options, null_responder
+from archiver.server_usage import ServerView
+from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from results.model import Result
-from scenarios.model import OperationName, Phase, StopRule, Workload
+from scenarios.mix import OperationName
+from scenarios.model import Phase, StopRule, Workload
 
 OBJECT_SIZES_BYTES = (8192, 1 << 20)
 CLIENTS = 16
@@ -41,26 +42,24 @@ class Ceiling:
 def ceilings(seconds: float) -> Iterator[Ceiling]:
     """Measure every ceiling for ``seconds`` each: one worker on one core, the null responder on another."""
     usable = sorted(os.sched_getaffinity(0))
-    sampler = ResourceSampler([])
-    sampler.start()
+    setting = _setting()
     workers = WorkerProcesses(1, usable[-1:])
     try:
         for limit in ("engine", "wire"):
             for size_bytes in OBJECT_SIZES_BYTES:
                 for operation in OPERATIONS:
                     with ExitStack() as stack:
-                        backend, setting = "null", None
+                        nobody = engine_alone(setting)
                         if limit == "wire":
-                            responder = stack.enter_context(null_responder.start(size_bytes, usable[:1]))
-                            backend, setting = "s3", _wire_setting(responder.endpoint)
-                        coordinator = Coordinator(_run_setting(backend, setting), workers, sampler, 1)
-                        yield Ceiling(limit, _measure(coordinator, operation, size_bytes, seconds))
+                            nobody = stack.enter_context(answered_at_once(setting, size_bytes, usable[:1]))
+                        yield Ceiling(limit, _measure(nobody.setting, workers, operation, size_bytes, seconds))
     finally:
         workers.close()
-        sampler.stop()
 
 
-def _measure(coordinator: Coordinator, operation: OperationName, size_bytes: int, seconds: float) -> Result:
+def _measure(
+    setting: RunSetting, workers: WorkerProcesses, operation: OperationName, size_bytes: int, seconds: float
+) -> Result:
     workload = Workload(operation, operation, size_bytes, OBJECTS_PER_SESSION, CLIENTS)
     objects_max = int(_OBJECTS_PER_SECOND_MAX * (seconds + 0.5))
     stop = StopRule(
@@ -78,28 +77,25 @@ def _measure(coordinator: Coordinator, operation: OperationName, size_bytes: int
     phase = Phase("ceiling", 1, 1, (workload,), stop)
     numbers = ObjectNumbers(seed=1)
     numbers.keep(Kept(size_bytes, 0, phase.objects_max(workload) - 1))
-    dates = DateMaker(Retention(), time.time() + 7200)
-    outcome = coordinator.run_phase(phase, numbers, dates, lambda report: None, Fill())
-    return outcome.results[0]
+    dates: dict[float | None, DateMaker] = {None: DateMaker(Retention(), time.time() + 7200)}
+    return carry_out(phase, numbers, dates, setting, workers).results[0]
 
 
-def _run_setting(backend: str, backend_setting: Any) -> RunSetting:
+def _setting() -> RunSetting:
+    """Everything a real archive has: signature, lock headers, checksum, one connection per session."""
+    options = S3Options(
+        endpoints=("http://127.0.0.1",), credentials=Credentials("null", "null", None), region="us-east-1"
+    )
     return RunSetting(
-        run_id=null_responder.RUN_ID,
-        content_seed=null_responder.CONTENT_SEED,
-        backend=backend,
-        backend_setting=backend_setting,
+        run_id="",
+        content_seed=0,
+        backend="s3",
+        backend_setting=S3Backend(options).setting_for("null", "null/", Retention()),
         retention=Retention(),
         verify="all",
         session_kind="opened",
         session_open="head-bucket",
         checksum="crc32c",
         payload_signing=False,
+        server=ServerView(shares_host=True),
     )
-
-
-def _wire_setting(endpoint: str) -> Any:
-    """Everything a real archive has: signature, lock headers, checksum, one connection per session."""
-    return S3Backend(
-        S3Options(endpoints=(endpoint,), credentials=Credentials("null", "null", None), region="us-east-1")
-    ).setting_for("null", "null/", Retention())

@@ -6,20 +6,19 @@ where its folder is lost.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from archiver.assignment import Assignment, ClientAssignment, IntervalReport
+from archiver.assignment import Assignment, ClientAssignment
 from archiver.errors import PlatformError, UsageError
+from archiver.in_process import carry_out
 from archiver.ledger import Ledger, Placement
 from archiver.numbers import Kept, ObjectNumbers
 from archiver.retention import Retention, RetentionMode
 from archiver.sizes import format_size
-from archiver.worker import run_phase
 from backends.base import Backend, Location
 from scenarios.model import Phase, Scenario, StopRule, Workload
 
@@ -118,34 +117,14 @@ def check_first(earlier: EarlierObjects, backend: Backend) -> None:
         raise UsageError(f"--objects-from {earlier.run}: all that it archived of {format_size(size)} it has deleted")
     phase = Phase("first object", 0, 1, (Workload("retrieve", "retrieve", size, 1, 1),), _ONE_SESSION)
     client = ClientAssignment(0, 0, np.array(chosen, dtype=np.int64))
-    reports = _Reports()
-    run_phase(
+    counted, _ = carry_out(
         Assignment(
-            earlier.run, earlier.content_seed, backend.name, backend.worker_setting(), phase, (client,), None, "all"
-        ),
-        reports,
+            earlier.run, earlier.content_seed, backend.name, backend.worker_setting(), phase, (client,), {}, "all"
+        )
     )
-    if reports.problems or not reports.objects:
+    if counted.problems or not counted.objects:
         raise PlatformError(
             f"--objects-from {earlier.run}: object {int(chosen[0])} of it in {earlier.place.bucket} cannot be read as "
-            f"it was archived: {'; '.join(reports.problems) or 'it was not answered'}; is this the platform of that "
+            f"it was archived: {'; '.join(counted.problems) or 'it was not answered'}; is this the platform of that "
             "run?"
         )
-
-
-class _Reports:
-    """The channel of a phase that this process carries out itself."""
-
-    def __init__(self) -> None:
-        self.problems: list[str] = []
-        self.objects = 0
-
-    def wait_for_start(self) -> int:
-        return time.monotonic_ns()
-
-    def report(self, report: IntervalReport) -> None:
-        self.objects += sum(tally.objects for tally in report.tallies.values())
-        self.problems += [f"{error.reason}: {error.message}" for error in report.errors]
-
-    def should_stop(self) -> bool:
-        return False

@@ -11,7 +11,8 @@ import secrets
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -22,17 +23,32 @@ from archiver.assignment import INTERVAL_NS
 from archiver.content import GENERATOR
 from archiver.coordinator import Coordinator, RunSetting
 from archiver.earlier import EarlierObjects, check_first
-from archiver.errors import NotEnoughSpace, UsageError
+from archiver.errors import ArchiverError, NotEnoughSpace, UsageError
 from archiver.ledger import Ledger, Placement
 from archiver.numbers import ObjectNumbers
+from archiver.offered_rates import OfferedRates
 from archiver.processes import WorkerProcesses
+from archiver.record import Operation
 from archiver.retention import Lock
-from archiver.run import HostedStore, Observer, Plan, Run, RunOptions, RunOutcome, has_lock, make_plan, new_run_id
+from archiver.run import (
+    HostedStore,
+    Observer,
+    Plan,
+    Run,
+    RunOptions,
+    RunOutcome,
+    check_locks,
+    has_lock,
+    make_plan,
+    new_run_id,
+)
 from archiver.sampler import ResourceSampler
+from archiver.searching import Search
 from archiver.sizes import format_bytes
 from backends.base import Backend, Location, RunPlan
 from results.database import FILE_NAME, RunDatabase, RunRecord
-from scenarios.model import Phase, Scenario
+from scenarios.model import Phase, Scenario, archived_max
+from scenarios.reader import phases_at
 
 SPACE_RESERVE_BYTES = 1 << 30
 
@@ -55,20 +71,83 @@ def execute(
         make_plan(scenario, backend, hosted, options, new_run_id(), len(platforms)) for backend, hosted in platforms
     ]
     check_space([plan.hosted for plan in plans if plan.hosted is not None], scenario.archived_max()[1])
-    return carry_through([partial(_begin, plan, comparison, ledger, observer) for plan in plans], scenario.phases)
+    for warning in OfferedRates().check(scenario.phases, min(_workers_at_once(plan) for plan in plans)):
+        observer.warned(warning)
+    phases: Callable[[Sequence[Run]], Generator[Phase, None, None]] = partial(planned, scenario.phases)
+    if scenario.search is not None:
+        if len(plans) > 1:
+            raise UsageError(
+                f"{scenario.name}: each platform has an edge of its own, so a search takes one platform at a time"
+            )
+        phases = partial(searched, scenario)
+    return carry_through([partial(_begin, plan, comparison, ledger, observer) for plan in plans], phases)
 
 
-def carry_through(beginnings: Sequence[Callable[[], Run]], phases: Sequence[Phase]) -> list[RunOutcome]:
-    """Begin runs, and let them take turns with these phases."""
+def planned(phases: Sequence[Phase], runs: Sequence[Run]) -> Generator[Phase, None, None]:
+    """These phases, whatever comes of them."""
+    yield from phases
+
+
+def searched(scenario: Scenario, runs: Sequence[Run]) -> Generator[Phase, None, None]:
+    """The phases of a search, step by step, as the criteria of the steps before it came out."""
+    (run,), asked = runs, scenario.search
+    assert asked is not None
+    search = Search(asked.name, asked.first, asked.last, asked.repeat, asked.step)
+    position = 1
+    rates = OfferedRates()
+    try:
+        while (scale := search.next_scale()) is not None:
+            phases = phases_at(scenario, scale, position)
+            too_much = _too_much(run, phases, rates)
+            if too_much is not None:
+                search.stopped(f"{asked.name} {scale} was not tried: {too_much}")
+                break
+            judged = len(run.outcome.criteria)
+            yield from phases
+            if run.outcome.failure is not None:
+                break
+            passed = all(each.passed for each in run.outcome.criteria[judged:])
+            search.judged(scale, passed, tuple(phase.position for phase in phases))
+            position += len(phases)
+    finally:  # also where the run is interrupted
+        if search.next_scale() is not None:
+            search.stopped("the run broke off")
+        run.outcome.search = search.outcome()
+        run.database.set_search(run.outcome.search)
+
+
+def _too_much(run: Run, phases: Sequence[Phase], rates: OfferedRates) -> str | None:
+    """Why the run may not archive what these phases would, or cannot offer what they ask for; None: it may, and can."""
+    size_bytes = archived_max(phases, run.numbers.counts())[1]
+    try:
+        check_space([run.plan.hosted] if run.plan.hosted is not None else [], size_bytes)
+        guards, now = run.plan.options.guards, run.plan.backend.server_now
+        check_locks(run.plan.scenario, run.plan.retention, guards, run.archived_bytes + size_bytes, now)
+        rates.check(phases, _workers_at_once(run.plan))
+    except ArchiverError as refused:
+        return str(refused)
+    return None
+
+
+def _workers_at_once(plan: Plan) -> int:
+    """Those that have a core."""
+    return min(plan.workers, len(plan.worker_cores))
+
+
+def carry_through(
+    beginnings: Sequence[Callable[[], Run]], phases: Callable[[Sequence[Run]], Generator[Phase, None, None]]
+) -> list[RunOutcome]:
+    """Begin runs, and let them take turns with the phases that are theirs."""
     runs: list[Run] = []
     try:
         for begin in beginnings:
             runs.append(begin())
             runs[-1].start_watching()
-        for phase in phases:
-            for run in runs:
-                if run.outcome.failure is None:
-                    run.carry_out(phase)
+        with closing(phases(runs)) as order:
+            for phase in order:
+                for run in runs:
+                    if run.outcome.failure is None:
+                        run.carry_out(phase)
     except KeyboardInterrupt:
         for run in runs:
             run.outcome.interrupted = True
@@ -169,6 +248,7 @@ def open_run(
         checksum=profile.checksum,
         payload_signing=profile.payload_signing,
         objects_per_transaction_max=profile.objects_per_transaction_max,
+        has_markers=Operation.DELETE_MARKER in backend.capabilities.operations,
         op_log_dir=_op_log_dir(plan),
         server=plan.server,
     )

@@ -6,88 +6,192 @@ is made of sums over intervals, so it does not matter how rows were grouped, by 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from archiver.assignment import INTERVAL_NS, Tally, TallyKey
-from archiver.histogram import Histogram, part_of
+from archiver.assignment import INTERVAL_NS, Change, PartTally, Tally, TallyKey
+from archiver.histogram import Histogram, part_of, parts_of
 from archiver.record import PLATFORM_ERROR, Operation, Recorder, Status
 
 _Column = NDArray[np.int64]
-_PARTS = (Operation.SESSION, Operation.TRANSACTION, Operation.LOCK)  # of what has rows of its own
-_CHANGES = (Operation.ARCHIVE, Operation.EXTEND, Operation.HOLD, Operation.RELEASE, Operation.DELETE)
+_HAS_ROWS = np.isin(
+    list(Operation), (Operation.SESSION, Operation.TRANSACTION, Operation.LOCK)
+)  # rows of its own inside
+_CHANGES = (
+    Operation.ARCHIVE, Operation.EXTEND, Operation.HOLD, Operation.RELEASE, Operation.DELETE, Operation.DELETE_MARKER,
+    Operation.NEW_VERSION, Operation.COPY,
+)  # fmt: skip
+_QUANTITIES: dict[int, tuple[tuple[str, str, str], ...]] = {
+    Operation.SESSION: (("session_service", "sent_ns", "done_ns"), ("session_response", "due_ns", "done_ns")),
+    Operation.OPEN: (("session_open", "sent_ns", "done_ns"),),
+    Operation.CLOSE: (("session_close", "sent_ns", "done_ns"),),
+    Operation.LOCK: (("lock", "sent_ns", "done_ns"),),
+    Operation.TRANSACTION: (
+        ("transaction_send", "sent_ns", "first_byte_ns"), ("transaction_commit", "first_byte_ns", "done_ns"),
+    ),
+}  # fmt: skip
+_OBJECT_QUANTITIES = (
+    ("object_service", "sent_ns", "done_ns"),
+    ("object_response", "due_ns", "done_ns"),
+    ("first_byte", "sent_ns", "first_byte_ns"),
+)
 
 
-def fold(
-    record: Recorder, workload: int, start_ns: int, warm_up_ns: int, tallies: dict[TallyKey, Tally]
-) -> list[tuple[int, int]]:
-    """Add the rows not folded before to ``tallies``; returns the ranges of object numbers that were changed: archived,
-    extended, held, released or deleted.
+@dataclass(frozen=True, slots=True)
+class Population:
+    """The objects of a workload whose rows are folded: how large they are, and which of them lie beside its own."""
 
-    Rows that ended before ``warm_up_ns`` are warm-up.
+    numbers: NDArray[np.int64]  # rising
+    sizes: NDArray[np.int64]
+    beside: tuple[int, int] = (0, 0)  # first number, last + 1
+    beside_name: str = ""
+    in_parts: bool = False  # several kinds of operation, to be counted apart
+
+    @classmethod
+    def of_size(cls, object_bytes: int) -> Population:
+        """Any number, all of one size."""
+        return cls(np.zeros(1, dtype=np.int64), np.array([object_bytes], dtype=np.int64))
+
+    def sizes_of(self, numbers: _Column) -> _Column:
+        return self.sizes[np.searchsorted(self.numbers, numbers, side="right") - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """What is to be known of a workload to count its rows."""
+
+    workload: int
+    population: Population
+    start_ns: int  # the phase's
+    deadline_ns: int | None = None
+    is_open_loop: bool = False
+
+
+def fold(records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: dict[TallyKey, Tally]) -> list[Change]:
+    """Add the rows not folded before to ``tallies``; returns what became of objects, in ranges of their numbers.
+
+    Rows that ended before ``warm_up_ns`` are warm-up. ``records`` are of clients of one workload: all at once, since it
+    takes 1 to 2 ms for few rows as for thousands, and what is due meanwhile comes late.
     """
-    first, used = record.folded, record.used
-    if first == used:
+    new = [record for record in records if record.folded < record.used]
+    if not new:
         return []
-    record.folded = used
     columns = {
-        name: np.frombuffer(getattr(record, name), dtype=np.dtype(typecode))[first:used]
-        for name, typecode in Recorder.COLUMNS
+        name: np.frombuffer(b"".join([memoryview(getattr(each, name))[each.folded : each.used] for each in new]), code)
+        for name, code in Recorder.COLUMNS
     }
-    operation, status, done_ns = columns["operation"], columns["status"], columns["done_ns"]
-    interval = (done_ns - start_ns) // INTERVAL_NS
-    good = status == Status.OK
-    changed = _ranges(columns["number"][np.isin(operation, _CHANGES) & good])
-    warm_up = done_ns < warm_up_ns
-    for index, is_warm_up in sorted(set(zip(interval.tolist(), warm_up.tolist(), strict=True))):
-        tally = tallies.setdefault(TallyKey(index, workload, is_warm_up), Tally())
-        _add(tally, columns, (interval == index) & (warm_up == is_warm_up), good)
-    return changed
+    for record in new:
+        record.folded = record.used
+    operation, done_ns = columns["operation"], columns["done_ns"]
+    good = columns["status"] == Status.OK
+    interval = (done_ns - how.start_ns) // INTERVAL_NS
+    keys, tally_of = np.unique(2 * interval + (done_ns < warm_up_ns), return_inverse=True)
+    into = [tallies.setdefault(TallyKey(key // 2, how.workload, bool(key % 2)), Tally()) for key in keys.tolist()]
+    _count(into, tally_of, columns, good, how)
+    _take_times(into, tally_of, columns, good, how)
+    if how.population.in_parts:
+        for index, tally in enumerate(into):
+            _add_parts(tally, columns, (tally_of == index) & (operation >= Operation.ARCHIVE), good, how)
+    return _changes(operation, columns["number"], good, how)
 
 
-def _add(tally: Tally, columns: dict[str, _Column], here: NDArray[np.bool_], good: NDArray[np.bool_]) -> None:
-    operation = columns["operation"]
-    is_object = operation >= Operation.ARCHIVE
-    objects = here & is_object & good
-    sessions = here & (operation == Operation.SESSION) & good
-    tally.sessions += int(sessions.sum())
-    tally.objects += int(objects.sum())
-    tally.bytes += int(columns["bytes"][objects].sum())
-    tally.attempts += int(columns["attempts"][here & is_object].sum())
+def _count(
+    into: Sequence[Tally], tally_of: _Column, columns: dict[str, _Column], good: NDArray[np.bool_], how: Folding
+) -> None:
+    operation, status, attempts = columns["operation"], columns["status"], columns["attempts"]
+    is_object, is_session = operation >= Operation.ARCHIVE, operation == Operation.SESSION
+    objects = is_object & good
     # Requests that the platform answered with an error: the final answer, and those before it that were retried.
-    refused = here & is_object & (columns["status"] >= PLATFORM_ERROR)
-    tally.refusals += int((columns["attempts"][here & is_object] - 1).sum()) + int(refused.sum())
+    refused = is_object * (attempts - 1 + (status >= PLATFORM_ERROR))
     # A session, a transaction or a lock that failed did so in its opening or its objects, which have rows of their own;
     # only a session that was cut short between objects is an error by itself.
-    failed = here & ~good & ~np.isin(operation, _PARTS)
-    cut_short = here & (operation == Operation.SESSION) & (columns["status"] == Status.INCOMPLETE)
-    tally.errors += int(failed.sum()) + int(cut_short.sum())
-    opened = here & good & (operation == Operation.OPEN)
-    closed = here & good & (operation == Operation.CLOSE)
-    committed = here & good & (operation == Operation.TRANSACTION)
-    locked = here & good & (operation == Operation.LOCK)
-    for quantity, rows, since, until in (
-        ("session_service", sessions, "sent_ns", "done_ns"),
-        ("session_response", sessions, "due_ns", "done_ns"),
-        ("session_open", opened, "sent_ns", "done_ns"),
-        ("session_close", closed, "sent_ns", "done_ns"),
-        ("object_service", objects, "sent_ns", "done_ns"),
-        ("object_response", objects, "due_ns", "done_ns"),
-        ("first_byte", objects, "sent_ns", "first_byte_ns"),
-        ("lock", locked, "sent_ns", "done_ns"),
-        ("transaction_send", committed, "sent_ns", "first_byte_ns"),
-        ("transaction_commit", committed, "first_byte_ns", "done_ns"),
-    ):
-        values = columns[until][rows] - columns[since][rows]
-        if len(values):
-            tally.histograms.setdefault(quantity, Histogram()).add(part_of(values))
+    failed = ~good & (~_HAS_ROWS[operation] | (is_session & (status == Status.INCOMPLETE)))
+    missed = (
+        objects & (columns["done_ns"] - columns["due_ns"] > how.deadline_ns) if how.deadline_ns is not None else None
+    )
+    for index, tally in enumerate(into):
+        here = tally_of == index
+        tally.sessions += int((here & is_session & good).sum())
+        tally.objects += int((here & objects).sum())
+        tally.bytes += int(columns["bytes"][here & objects].sum())
+        tally.attempts += int(attempts[here & is_object].sum())
+        tally.refusals += int(refused[here].sum())
+        tally.errors += int((here & failed).sum())
+        if missed is not None:
+            tally.missed_deadlines += int((here & missed).sum())
 
 
-def _ranges(numbers: _Column) -> list[tuple[int, int]]:
-    """Rising numbers as (first, last) ranges."""
-    if not len(numbers):
-        return []
-    breaks = np.flatnonzero(np.diff(numbers) != 1)
-    firsts = numbers[np.concatenate(([0], breaks + 1))]
-    lasts = numbers[np.concatenate((breaks, [len(numbers) - 1]))]
-    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+def _take_times(
+    into: Sequence[Tally], tally_of: _Column, columns: dict[str, _Column], good: NDArray[np.bool_], how: Folding
+) -> None:
+    operation = columns["operation"]
+    kinds: list[tuple[str, NDArray[np.bool_], str, str]] = []
+    for code in np.unique(operation[operation < Operation.ARCHIVE]).tolist():
+        is_code = operation == code
+        kinds += [(quantity, is_code & good, since, until) for quantity, since, until in _QUANTITIES.get(code, ())]
+        if code == Operation.SESSION and how.is_open_loop:
+            kinds.append(("session_start", is_code, "due_ns", "sent_ns"))
+    objects = (operation >= Operation.ARCHIVE) & good
+    kinds += [(quantity, objects, since, until) for quantity, since, until in _OBJECT_QUANTITIES]
+    values = [columns[until][rows] - columns[since][rows] for _, rows, since, until in kinds]
+    groups = [tally_of[rows] * len(kinds) + kind for kind, (_, rows, _, _) in enumerate(kinds)]
+    parts = iter(parts_of(np.concatenate(values), np.concatenate(groups), len(into) * len(kinds)))
+    for tally in into:
+        for (quantity, *_), part in zip(kinds, parts, strict=False):
+            if len(part.indices):
+                tally.histograms.setdefault(quantity, Histogram()).add(part)
+
+
+def _add_parts(
+    tally: Tally, columns: dict[str, _Column], here: NDArray[np.bool_], good: NDArray[np.bool_], how: Folding
+) -> None:
+    """Count every kind of operation on objects by itself."""
+    first, end = how.population.beside
+    beside = (columns["number"] >= first) & (columns["number"] < end)
+    for code in np.unique(columns["operation"][here]).tolist():
+        label = Operation(code).label
+        for is_beside in (False, True):
+            rows = here & (columns["operation"] == code) & (beside == is_beside)
+            if not rows.any():
+                continue
+            part = tally.parts.setdefault(how.population.beside_name if is_beside else label, PartTally(label))
+            objects = rows & good
+            part.objects += int(objects.sum())
+            part.bytes += int(columns["bytes"][objects].sum())
+            part.attempts += int(columns["attempts"][rows].sum())
+            part.errors += int((rows & ~good).sum())
+            part.missed_deadlines += _missed(columns, objects, how)
+            for quantity, since, until in _OBJECT_QUANTITIES:
+                _time(part.histograms, quantity, columns[until][objects] - columns[since][objects])
+
+
+def _missed(columns: dict[str, _Column], objects: NDArray[np.bool_], how: Folding) -> int:
+    if how.deadline_ns is None:
+        return 0
+    return int((columns["done_ns"][objects] - columns["due_ns"][objects] > how.deadline_ns).sum())
+
+
+def _time(histograms: dict[str, Histogram], quantity: str, values: _Column) -> None:
+    if len(values):
+        histograms.setdefault(quantity, Histogram()).add(part_of(values))
+
+
+def _changes(operation: _Column, numbers: _Column, good: NDArray[np.bool_], how: Folding) -> list[Change]:
+    """Each operation's numbers as ranges of one size."""
+    first, end = how.population.beside
+    changes = []
+    for code in _CHANGES:
+        changed = np.sort(numbers[(operation == code) & good])
+        if not len(changed):
+            continue
+        sizes, beside = how.population.sizes_of(changed), (changed >= first) & (changed < end)
+        breaks = np.flatnonzero((np.diff(changed) != 1) | (np.diff(sizes) != 0) | (np.diff(beside) != 0)) + 1
+        starts, ends = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(changed)])) - 1
+        changes += [
+            Change(how.workload, code.label, int(sizes[i]), int(changed[i]), int(changed[j]), bool(beside[i]))
+            for i, j in zip(starts, ends, strict=True)
+        ]
+    return changes

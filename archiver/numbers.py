@@ -7,7 +7,7 @@ measured was made by the tester itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archiver.retention import DateMaker
+from scenarios.mix import Sizes
 
 LOCKED_RESERVE_SECONDS = 10.0  # what is to refuse a deletion stays locked so much longer than the phase may take
 
@@ -48,6 +49,31 @@ class Kept:
     last: int
     earliest: float | None = None
     latest: float | None = None
+    data: str = ""  # the set that a scenario counts them to; sweeps have none
+
+
+class Members(NamedTuple):
+    """The objects of a data set, rising by number: what is there and can be seen.
+
+    ``expired`` may be deleted; ``locked`` stays so for as long as the phase may take. ``versions`` has the content
+    versions of those that are not the first.
+    """
+
+    numbers: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    expired: NDArray[np.bool_]
+    locked: NDArray[np.bool_]
+    held: NDArray[np.bool_]
+    versions: Mapping[int, int]
+
+    def part(self, chosen: NDArray[np.bool_] | slice) -> Members:
+        """Some of them."""
+        numbers = self.numbers[chosen]
+        here = set(numbers.tolist()) if self.versions else set()
+        versions = {number: version for number, version in self.versions.items() if number in here}
+        return Members(
+            numbers, self.sizes[chosen], self.expired[chosen], self.locked[chosen], self.held[chosen], versions
+        )
 
 
 class ObjectNumbers:
@@ -60,11 +86,16 @@ class ObjectNumbers:
         self._held: defaultdict[int, _Numbers] = defaultdict(_Numbers)
         self._extended: defaultdict[int, _Numbers] = defaultdict(_Numbers)  # dates later than those kept of them
         self._deleted: defaultdict[int, _Numbers] = defaultdict(_Numbers)
+        self._versions: dict[int, int] = {}  # of what has more than one
 
     @property
     def next(self) -> int:
         """No object has this number or a higher one."""
         return self._next
+
+    def seed_of(self, *what: int) -> int:
+        """A seed for something that is drawn in this run, always the same."""
+        return int(np.random.SeedSequence([self._seed, *what]).generate_state(1, np.uint64)[0])
 
     def fresh(self, count: int) -> tuple[int, int]:
         """``count`` numbers never used before, as (first, last + 1)."""
@@ -84,8 +115,47 @@ class ObjectNumbers:
             self._held[object_bytes].change(first, last, join=operation == "hold")
         elif operation == "extend":
             self._extended[object_bytes].change(first, last, join=True)
-        elif operation == "delete":
+        elif operation in ("delete", "delete-marker"):
             self._deleted[object_bytes].change(first, last, join=True)
+        elif operation == "new-version":
+            for number in range(first, last + 1):
+                self._versions[number] = self._versions.get(number, 1) + 1
+
+    def members(self, data: str, times: LockedTimes = ANY_TIME) -> Members:
+        """The data set called ``data``."""
+        kept = sorted((k for each in self._kept.values() for k in each if k.data == data), key=lambda k: k.first)
+        counts = [k.last - k.first + 1 for k in kept]
+        numbers = _all([(k.first, k.last) for k in kept])
+        sizes = np.repeat(np.array([k.object_bytes for k in kept], dtype=np.int64), counts)
+        expired = np.repeat(np.array([_fits(k, "delete", times) for k in kept], dtype=np.bool_), counts)
+        locked = np.repeat(np.array([_fits(k, "refused-delete", times) for k in kept], dtype=np.bool_), counts)
+        held = np.isin(numbers, self._union(self._held))
+        extended = np.isin(numbers, self._union(self._extended))
+        members = Members(numbers, sizes, expired & ~held & ~extended, locked, held, self._versions)
+        return members.part(~np.isin(numbers, self._union(self._deleted)))
+
+    def counts(self) -> dict[str, int]:
+        """How many objects each data set has that are there and can be seen."""
+        names = {kept.data for each in self._kept.values() for kept in each} - {""}
+        return {name: len(self.members(name).numbers) for name in names}
+
+    def deal(self, sizes: Sizes, count: int, position: int, workload: int) -> tuple[NDArray[np.int64], ...]:
+        """Numbers and sizes of ``count`` new objects, in the order in which they are to be archived: sizes in their
+        shares, shuffled by the seed and the phase's position. Those of one size have neighbouring numbers."""
+        cards = np.array(sizes.deck(), dtype=np.int64)
+        generator = np.random.Generator(np.random.PCG64([self._seed, position, workload]))
+        decks = np.tile(cards, (-(-count // len(cards)), 1))
+        dealt = generator.permuted(decks, axis=1).ravel()[:count]
+        numbers = np.empty(count, dtype=np.int64)
+        for size, _ in sizes.classes:
+            here = np.flatnonzero(dealt == size)
+            first, last = self.fresh(len(here))
+            numbers[here] = np.arange(first, last)
+        return numbers, dealt
+
+    @staticmethod
+    def _union(by_size: Mapping[int, _Numbers]) -> NDArray[np.int64]:
+        return np.concatenate([np.empty(0, dtype=np.int64), *(each.all() for each in by_size.values())])
 
     def sample(
         self,

@@ -37,6 +37,11 @@ class _Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class _Finish:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
 class _Crashed:
     text: str
 
@@ -47,6 +52,7 @@ class PipeChannel:
     def __init__(self, pipe: Connection[Any, Any]) -> None:
         self._pipe = pipe
         self._stopping = False
+        self._finishing = False
 
     def wait_for_start(self) -> int:
         self._pipe.send(_Ready())
@@ -63,10 +69,16 @@ class PipeChannel:
     def should_stop(self) -> bool:
         if not self._stopping and self._pipe.poll():
             try:
-                self._stopping = isinstance(self._pipe.recv(), _Stop)
+                message = self._pipe.recv()
+                self._stopping = isinstance(message, _Stop)
+                self._finishing = self._finishing or isinstance(message, _Finish)
             except (EOFError, OSError):  # the coordinator is gone
                 self._stopping = True
         return self._stopping
+
+    def should_finish(self) -> bool:
+        self.should_stop()
+        return self._finishing
 
 
 def worker_main(pipe: Connection[Any, Any], cores: Sequence[int]) -> None:
@@ -80,7 +92,7 @@ def worker_main(pipe: Connection[Any, Any], cores: Sequence[int]) -> None:
         except EOFError:
             return
         if not isinstance(assignment, Assignment):
-            continue  # a stop that crossed the end of the phase it was meant for
+            continue  # a word that crossed the end of the phase it was meant for
         try:
             pipe.send(run_phase(assignment, PipeChannel(pipe)))
         except (EOFError, BrokenPipeError):
@@ -115,9 +127,11 @@ class WorkerProcesses:
         self,
         assignments: Sequence[Assignment],
         start: Callable[[], int],
-        on_report: Callable[[IntervalReport], None],
+        on_report: Callable[[IntervalReport], bool | None],
     ) -> list[PhaseReport]:
         """One phase on as many workers as there are assignments; ``start`` gives the shared start instant.
+
+        Where ``on_report`` returns False no further session is to begin; those under way finish.
 
         Raises RunFailed when a worker dies or fails; what it had reported has been handed on.
         """
@@ -142,7 +156,8 @@ class WorkerProcesses:
                         if ready == len(assignments):
                             self._tell(busy, _Start(start()))
                     elif isinstance(message, IntervalReport):
-                        on_report(message)
+                        if on_report(message) is False:
+                            self._tell(busy, _Finish())
                     elif isinstance(message, PhaseReport):
                         done.append(message)
                         del busy[pipe]
@@ -167,7 +182,9 @@ class WorkerProcesses:
                 process.terminate()
                 process.join()
 
-    def _drain(self, busy: dict[Connection[Any, Any], Assignment], on_report: Callable[[IntervalReport], None]) -> None:
+    def _drain(
+        self, busy: dict[Connection[Any, Any], Assignment], on_report: Callable[[IntervalReport], bool | None]
+    ) -> None:
         """Interrupted: have every worker stop where it is, and take what it measured."""
         self._tell(busy, _Stop())
         while busy:
@@ -185,7 +202,7 @@ class WorkerProcesses:
                 elif isinstance(message, PhaseReport | _Crashed):
                     del busy[pipe]
 
-    def _tell(self, pipes: Iterable[Connection[Any, Any]], message: Assignment | _Start | _Stop) -> None:
+    def _tell(self, pipes: Iterable[Connection[Any, Any]], message: Assignment | _Start | _Stop | _Finish) -> None:
         for pipe in pipes:
             try:
                 pipe.send(message)

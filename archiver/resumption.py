@@ -6,21 +6,24 @@ that it cannot have used, and objects that it may have changed are left alone.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from archiver.coordinator import ArchivedRange
 from archiver.earlier import check_first
 from archiver.errors import PlatformError, UsageError
-from archiver.execution import carry_through, check_space, open_run, pin, placement, settings
+from archiver.execution import carry_through, check_space, open_run, pin, placement, planned, settings
 from archiver.ledger import Ledger, Placement
 from archiver.numbers import LockedTimes, ObjectNumbers
 from archiver.retention import DateMaker, Lock, latest_date
 from archiver.run import HostedStore, Observer, Plan, Run, RunOptions, RunOutcome, has_lock, make_plan
 from backends.base import Backend, Location
 from results.database import RunDatabase
+from scenarios.mix import CHANGES
 from scenarios.model import Phase, Scenario
 
 # What has to be as it was: a run is one measurement.
@@ -61,6 +64,10 @@ def look_at(database: RunDatabase, ledger: Ledger) -> BrokenRun:
             f"{run}: was measured in turn with other platforms, and what is measured later would pair with nothing; "
             f"start the comparison again; what finished is shown by: archiver report {run}"
         )
+    if "search" in json.loads(row["scenario_json"]):
+        raise UsageError(
+            f"{run}: a search goes by what the platform does at one time, so it is not gone on with; start it again"
+        )
     if row["verdict"] in ("none", "pass"):
         raise UsageError(f"{run}: all its phases finished, so nothing is left to do")
     if row["lock_verified"] not in (None, "verified"):
@@ -80,7 +87,8 @@ def look_at(database: RunDatabase, ledger: Ledger) -> BrokenRun:
 
 
 def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
-    """The phases that are left. Raises UsageError where the scenario does not have those that finished."""
+    """The phases that are left. Raises UsageError where the scenario does not have those that finished, or where one of
+    them cannot be carried out anew."""
     recorded = [(times.position, times.label) for times in broken.database.phases()]
     planned = [(phase.position, phase.label) for phase in scenario.phases]
     if len(planned) != broken.row["phases_planned"] or recorded != planned[: len(recorded)]:
@@ -88,7 +96,15 @@ def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
             f"{broken.id}: this version of Archiver orders its phases otherwise than the one that began it; go on with "
             f"that one ({broken.row['host'].get('archiver')}), or start the run again"
         )
-    return scenario.phases[broken.finished :]
+    left = scenario.phases[broken.finished :]
+    begun = {position for position, _ in recorded} | {position for position, _ in broken.database.broken_off()}
+    for phase in left:
+        if phase.is_mixed and phase.position in begun and any(w.does & CHANGES for w in phase.workloads):
+            raise UsageError(
+                f"{broken.id}: broke off in {phase.label}, which deletes or replaces objects, and nobody knows how "
+                "many it did; start the run again"
+            )
+    return left
 
 
 def resume(
@@ -109,7 +125,7 @@ def resume(
     plan = make_plan(rest, *platform, options, broken.id, locked_before_bytes=left)
     _refuse_another(broken, plan)
     check_space([plan.hosted] if plan.hosted is not None else [], rest.archived_max()[1])
-    (outcome,) = carry_through([partial(_go_on, broken, scenario, plan, ledger, observer)], phases)
+    (outcome,) = carry_through([partial(_go_on, broken, scenario, plan, ledger, observer)], partial(planned, phases))
     return outcome
 
 
@@ -164,7 +180,7 @@ def _first_free(broken: BrokenRun) -> int:
     knows."""
     promised = [each.first_number + each.objects_max for each in broken.placements]
     archived = [
-        last + 1 for times in broken.database.phases() for _, _, last in broken.database.archived_by(times.position)
+        each[2] + 1 for times in broken.database.phases() for each in broken.database.archived_by(times.position)
     ]
     return max([0, *promised, *archived])
 
@@ -179,9 +195,9 @@ def _know_again(run: Run, scenario: Scenario) -> None:
                 _leave_alone(run, phase, server_now)
         times = finished.get(phase.position)
         if times is not None:
-            archived = run.database.archived_by(phase.position)
+            archived = [ArchivedRange(*each) for each in run.database.archived_by(phase.position)]
             changed = run.database.changes(phase.position)
-            run.take_in(phase.workloads[0], times.started_at, times.seconds, archived, changed)
+            run.take_in(phase, times.started_at, times.seconds, archived, changed)
 
 
 def _leave_alone(run: Run, phase: Phase, server_now: float) -> None:

@@ -54,6 +54,8 @@ class Retention:
 
         ``retain_for_seconds`` is a time of its own, for what is to expire while the run goes on.
         """
+        if self.mode is RetentionMode.CLASS:
+            return self  # which decides alone
         if retain_for_seconds is not None and self.mode is not RetentionMode.NONE:
             return replace(self, retain_for_seconds=retain_for_seconds, retain_until=None).locked_by(lock)
         if lock is None:

@@ -10,16 +10,20 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from archiver import caches
 from archiver.assignment import IntervalReport
-from archiver.coordinator import Coordinator, Fill, PhaseOutcome
+from archiver.ceiling import add_ceilings
+from archiver.coordinator import ArchivedRange, Coordinator, Fill, PhaseOutcome
+from archiver.criteria import Watch, judge
 from archiver.earlier import EarlierObjects
 from archiver.errors import ArchiverError, ResultsError, RunFailed, SafetyRefused, UsageError
 from archiver.ledger import Ledger, NumberRange, Placement
+from archiver.mixed import RETRIEVES
 from archiver.numbers import Kept, ObjectNumbers
 from archiver.processes import WorkerProcesses
 from archiver.retention import (
@@ -40,11 +44,14 @@ from archiver.watch.choosing import Watched, WatchOptions, watch_sources
 from archiver.watch.source import Source
 from backends.base import Backend, Capabilities, PlatformProfile
 from results.database import PhaseRecord, RunDatabase
-from results.model import ServerUsage
+from results.model import CriterionResult, SearchOutcome, ServerUsage
 from scenarios.model import Phase, Scenario, Workload
 
 EXPIRY_SECONDS_MAX = 60.0  # so long a run waits for short locks to end
 DATE_TOLERANCE_SECONDS = 2.0  # dates and the server's clock are known in whole seconds
+
+
+LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves something locked
 
 
 class HostedStore(Protocol):
@@ -86,7 +93,7 @@ class Observer(Protocol):
 
     def phase_finished(self, outcome: PhaseOutcome) -> None: ...
 
-    def source_failed(self, problem: str) -> None: ...
+    def warned(self, warning: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +129,8 @@ class RunOutcome:
     database: Path
     interrupted: bool = False
     failure: str | None = None
+    criteria: list[CriterionResult] = field(default_factory=list)
+    search: SearchOutcome | None = None
 
 
 def new_run_id() -> str:
@@ -176,7 +185,7 @@ def make_plan(
     if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
         raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
     check_offered(scenario, backend.name, capabilities, retention)
-    if any(has_operation(scenario, each) for each in ("archive", "extend", "hold")):  # else nothing is locked
+    if any(has_operation(scenario, each) for each in LOCKING):  # else nothing is locked
         locked_bytes = scenario.archived_max()[1] * platforms + locked_before_bytes
         check_locks(scenario, retention, options.guards, locked_bytes, backend.server_now)
     cores = _worker_cores(profile.shares_host)
@@ -210,6 +219,14 @@ def make_plan(
     )
 
 
+class _Promise(NamedTuple):
+    """What the ledger was told of a phase: one way of locking, and the workloads that lock so."""
+
+    row: int
+    retention: Retention
+    workloads: frozenset[int]
+
+
 @dataclass(slots=True)
 class Run:
     """One run under way: its phases, one by one."""
@@ -227,7 +244,7 @@ class Run:
     locks_read: set[str] | None  # of which variants one has been read back; None: none can be
     archived_bytes: int = 0
     bucket_has_rule: bool = False
-    expiries: dict[int, float] = field(default_factory=dict)  # when what was locked for a short time expires, by size
+    expiries: dict[str | int, float] = field(default_factory=dict)  # of short locks, by data set or size
 
     def start_watching(self) -> None:
         self.sampler.start()
@@ -239,6 +256,7 @@ class Run:
             self.observer.phase_started(phase, self.plan.profile.name, self._server_lately)
             outcome = self._phase(phase)
             self._store(outcome)
+            self.outcome.criteria += outcome.criteria
             self.observer.phase_finished(outcome)
             if outcome.archived:
                 self._read_lock(outcome)
@@ -253,13 +271,21 @@ class Run:
         outcome = self.outcome
         self.workers.close()
         self.sampler.stop()
-        verdict = "interrupted" if outcome.interrupted else "fail" if outcome.failure else "none"
+        verdict = "interrupted" if outcome.interrupted else "fail" if outcome.failure else self._verdict()
         try:
             self._store_samples()
             self.database.finish(time.time(), verdict)
         except ResultsError as error:  # a full disk: what was committed before stays
             outcome.failure = outcome.failure or str(error)
         self.database.close()
+
+    def _verdict(self) -> str:
+        """By the scenario's criteria; of a search by whether any scale held them."""
+        if not self.plan.scenario.criteria:
+            return "none"
+        if self.outcome.search is not None:
+            return "pass" if self.outcome.search.largest is not None else "fail"
+        return "pass" if all(each.passed for each in self.outcome.criteria) else "fail"
 
     def _server_lately(self, seconds: float) -> ServerUsage | None:
         since_ns = time.monotonic_ns() - int(seconds * 1e9)
@@ -269,59 +295,99 @@ class Run:
         """Report each source of resource samples that cannot be read, once."""
         for found in self.sampler.take_problems():
             self.database.add_source_problem(found.source, found.at, found.problem)
-            self.observer.source_failed(found.problem)
+            self.observer.warned(found.problem)
 
     def _phase(self, phase: Phase) -> PhaseOutcome:
         hosted, backend = self.plan.hosted, self.plan.backend
-        reads = any(workload.operation == "retrieve" for workload in phase.workloads)
-        if reads and hosted is not None:
+        reads = any(workload.does & RETRIEVES for workload in phase.workloads)
+        if reads and hosted is not None and not phase.keeps_cache:
             caches.drop(hosted.data_files())
-        workload = phase.workloads[0]
-        retention = self.retention(workload)
         self._wait_for_dates(phase)
-        if workload.operation == "archive":
-            self._set_rule(retention if workload.lock is Lock.BUCKET_DEFAULT else None)
-        latest = latest_date(retention, self.plan.options.guards, backend.server_now)
-        dates = DateMaker(retention, latest) if latest is not None else None
-        objects_max, bytes_max = phase.archived_max()
-        row = None
-        stores_content = backend.capabilities.stores_content
-        if stores_content and objects_max:
-            row = self.ledger.open_placement(
-                replace(
-                    self.place,
-                    phase=phase.label,
-                    retention_mode=retention.mode.value,
-                    legal_hold=retention.legal_hold,
-                    earliest_retain_until=self.dates_between(retention, time.time())[0],
-                    latest_retain_until=latest,
-                    first_number=self.numbers.next,
-                    objects_max=objects_max,
-                    bytes_max=bytes_max,
-                )
-            )
-        elif stores_content and workload.operation in ("extend", "hold"):
-            until = latest if workload.operation == "extend" else None
-            self.ledger.strengthen(self.plan.run_id, until=until, legal_hold=workload.operation == "hold")
+        first = phase.workloads[0]
+        if first.archives:
+            self._set_rule(self.retention(first) if first.lock is Lock.BUCKET_DEFAULT else None)
+        dates = self._dates(phase)
+        promises = self._promise(phase) if backend.capabilities.stores_content else []
         server_now = backend.server_now
         self.database.begin_phase(phase.position, server_now)
-        outcome = self.coordinator.run_phase(
-            phase, self.numbers, dates, self.observer.reported, self._fill(), server_now
-        )
+        watch = Watch(self.plan.scenario.criteria, phase)
+
+        def report(part: IntervalReport) -> bool:
+            self.observer.reported(part)
+            watch.take(part)
+            return watch.broken() is None
+
+        before = deepcopy(self.numbers) if phase.measures_ceiling else None
+        outcome = self.coordinator.run_phase(phase, self.numbers, dates, report, self._fill(), server_now)
         if reads and hosted is not None:
             self._judge_temperature(outcome)
-        self.take_in(workload, outcome.started_at, outcome.seconds, outcome.archived, outcome.changed)
-        if row is not None:
-            # An archive whose answer never came may be there all the same, so it counts as left behind.
-            unknown = outcome.unknown_objects()
-            self.ledger.close_placement(
-                row,
-                outcome.archived_objects() + unknown,
-                outcome.archived_bytes() + unknown * max(w.object_bytes for w in phase.workloads),
-                [NumberRange(*each) for each in outcome.archived],
-                self._latest_sent(workload, outcome),
-            )
+        self.take_in(phase, outcome.started_at, outcome.seconds, outcome.archived, outcome.changed)
+        self._keep_promises(promises, outcome)
+        if before is not None and outcome.gave_up is None:
+            pinned = set(self.plan.pinned_cores)
+            server_cores = sorted(os.sched_getaffinity(0) - pinned) if pinned else []
+            setting = self.coordinator.setting
+            add_ceilings(outcome, before, dates, setting, self.workers, server_cores, server_now)
+        outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken())
         return outcome
+
+    def _dates(self, phase: Phase) -> dict[float | None, DateMaker]:
+        """Who makes the dates of a phase, by its workloads' own times of retention."""
+        makers = {}
+        for workload in phase.workloads:
+            retention = self.retention(workload)
+            latest = latest_date(retention, self.plan.options.guards, self.plan.backend.server_now)
+            if latest is not None:
+                makers[workload.retain_for_seconds] = DateMaker(retention, latest)
+        return makers
+
+    def _promise(self, phase: Phase) -> list[_Promise]:
+        """Before its first byte is sent the ledger knows what a phase may leave behind, by how it will be locked."""
+        guards, server_now = self.plan.options.guards, self.plan.backend.server_now
+        for workload in phase.workloads:
+            if workload.does & {"extend", "hold"}:
+                latest = latest_date(self.retention(workload), guards, server_now)
+                until = latest if "extend" in workload.does else None
+                self.ledger.strengthen(self.plan.run_id, until=until, legal_hold="hold" in workload.does)
+        by_retention: dict[Retention, list[int]] = {}
+        for index, workload in enumerate(phase.workloads):
+            if workload.archives:
+                by_retention.setdefault(self.retention(workload), []).append(index)
+        promises = []
+        first_number = self.numbers.next
+        for retention, workloads in by_retention.items():
+            bounds = [phase.written_max(phase.workloads[index]) for index in workloads]
+            placement = replace(
+                self.place,
+                phase=phase.label,
+                retention_mode=retention.mode.value,
+                legal_hold=retention.legal_hold,
+                earliest_retain_until=self.dates_between(retention, time.time())[0],
+                latest_retain_until=latest_date(retention, guards, server_now),
+                first_number=first_number,
+                objects_max=sum(objects for objects, _ in bounds),
+                bytes_max=sum(size_bytes for _, size_bytes in bounds),
+            )
+            first_number += placement.objects_max
+            promises.append(_Promise(self.ledger.open_placement(placement), retention, frozenset(workloads)))
+        return promises
+
+    def _keep_promises(self, promises: Sequence[_Promise], outcome: PhaseOutcome) -> None:
+        """Tell the ledger what a phase left in truth. An archive whose answer never came may be there all the same, so
+        it counts as left behind."""
+        unknown = outcome.unknown_objects()
+        for promise in promises:
+            phase = outcome.phase
+            mine = [each for each in outcome.archived if each.workload in promise.workloads]
+            copies, copied_bytes = outcome.copied(promise.workloads)
+            largest = max(size for index in promise.workloads for size in phase.workloads[index].sizes)
+            self.ledger.close_placement(
+                promise.row,
+                sum(each.objects for each in mine) + copies + unknown,
+                sum(each.object_bytes * each.objects for each in mine) + copied_bytes + unknown * largest,
+                [NumberRange(each.object_bytes, each.first, each.last) for each in mine],
+                self._latest_sent(phase.workloads[min(promise.workloads)], outcome),
+            )
 
     def _latest_sent(self, workload: Workload, outcome: PhaseOutcome) -> float | None:
         """The latest date that a phase asked for; None where the platform makes the dates."""
@@ -332,22 +398,26 @@ class Run:
 
     def take_in(
         self,
-        workload: Workload,
+        phase: Phase,
         started_at: float,
         seconds: float,
-        archived: Sequence[tuple[int, int, int]],
+        archived: Sequence[ArchivedRange],
         changed: Sequence[tuple[str, int, int, int]],
     ) -> None:
         """Know what a phase has archived and changed."""
-        retention = self.retention(workload)
-        earliest, latest = self.dates_between(retention, started_at, seconds)
-        if workload.retain_for_seconds is not None and latest is not None:
-            self.expiries[workload.object_bytes] = latest
-        for object_bytes, first, last in archived:
-            self.numbers.keep(Kept(object_bytes, first, last, earliest, latest), held=retention.legal_hold)
-            self.archived_bytes += object_bytes * (last - first + 1)
-        for change in changed:
-            self.numbers.change(*change)
+        for each in archived:
+            workload = phase.workloads[each.workload]
+            retention = self.retention(workload)
+            earliest, latest = self.dates_between(retention, started_at, seconds)
+            if workload.retain_for_seconds is not None and latest is not None:
+                self.expiries[each.data or each.object_bytes] = latest
+            kept = Kept(each.object_bytes, each.first, each.last, earliest, latest, each.data)
+            self.numbers.keep(kept, held=retention.legal_hold)
+            self.archived_bytes += each.object_bytes * each.objects
+        for operation, object_bytes, first, last in changed:
+            self.numbers.change(operation, object_bytes, first, last)
+            if operation in ("copy", "new-version"):
+                self.archived_bytes += object_bytes * (last - first + 1)
 
     def retention(self, workload: Workload) -> Retention:
         """What a workload's objects are locked with."""
@@ -361,11 +431,15 @@ class Run:
 
     def _wait_for_dates(self, phase: Phase) -> None:
         """Let the short locks end of what is to be deleted, and a later date be really later."""
-        if any(workload.operation == "extend" for workload in phase.workloads):
+        if any("extend" in workload.does for workload in phase.workloads):
             time.sleep(DATE_TOLERANCE_SECONDS + 1)
         now = self.plan.backend.server_now
-        sizes = [workload.object_bytes for workload in phase.workloads if workload.operation == "delete"]
-        expiries = [expiry for size in sizes if (expiry := self.expiries.get(size, now)) < now + EXPIRY_SECONDS_MAX]
+        places = [
+            workload.mix.data if workload.mix is not None else workload.object_bytes
+            for workload in phase.workloads
+            if "delete" in workload.does
+        ]
+        expiries = [expiry for place in places if (expiry := self.expiries.get(place, now)) < now + EXPIRY_SECONDS_MAX]
         time.sleep(max([0.0, *(expiry - now + DATE_TOLERANCE_SECONDS for expiry in expiries)]))
 
     def dates_between(
@@ -391,25 +465,28 @@ class Run:
     def _read_lock(self, outcome: PhaseOutcome) -> None:
         """Read the first lock of each variant back: a run over locks that are not there, or not those asked for, is
         worth nothing."""
-        workload = outcome.phase.workloads[0]
-        if self.locks_read is None or workload.variant in self.locks_read:
-            return
-        self.locks_read.add(workload.variant)
-        retention = self.retention(workload)
-        earliest, latest = self.dates_between(retention, outcome.started_at, outcome.seconds)
-        problem = self.plan.backend.lock_problem(outcome.archived[0][1], retention, earliest, latest)
-        if self.plan.retention.locks:
-            self.database.set_lock_verified(problem or "verified")
-        if problem is not None:
-            raise RunFailed(f"{outcome.phase.label}: the platform did not keep the lock: {problem}")
+        for each in outcome.archived:
+            workload = outcome.phase.workloads[each.workload]
+            if self.locks_read is None or workload.variant in self.locks_read:
+                continue
+            self.locks_read.add(workload.variant)
+            retention = self.retention(workload)
+            earliest, latest = self.dates_between(retention, outcome.started_at, outcome.seconds)
+            problem = self.plan.backend.lock_problem(each.first, retention, earliest, latest)
+            if self.plan.retention.locks:
+                self.database.set_lock_verified(problem or "verified")
+            if problem is not None:
+                raise RunFailed(f"{outcome.phase.label}: the platform did not keep the lock: {problem}")
 
     def _judge_temperature(self, outcome: PhaseOutcome) -> None:
         """Say whether what was retrieved came from a disk, by what its device read meanwhile."""
         read = read_bytes(self.sampler.timelines(), self.plan.server, outcome.start_ns, outcome.end_ns)
         served = sum(row.bytes for row in outcome.intervals)
+        if any(workload.archives for workload in outcome.phase.workloads):
+            return  # who read what cannot be told
         warmth = caches.temperature(read, served)
         outcome.results = [
-            replace(result, temperature=warmth) if result.operation == "retrieve" else result
+            replace(result, temperature=warmth) if result.temperature is not None else result
             for result in outcome.results
         ]
 
@@ -435,6 +512,8 @@ class Run:
                 errors=outcome.errors,
                 changed=outcome.changed,
                 gave_up=outcome.gave_up,
+                criteria=outcome.criteria,
+                parts=outcome.parts,
             )
         )
         self._store_samples()
@@ -472,7 +551,7 @@ def _check_rule(scenario: Scenario, retention: Retention, guards: Guards) -> Non
 def retentions(scenario: Scenario, retention: Retention) -> set[Retention]:
     """What the objects of a scenario are locked with, one way or another."""
     workloads = (workload for phase in scenario.phases for workload in phase.workloads)
-    return {retention.locked_by(w.lock, w.retain_for_seconds) for w in workloads if w.operation == "archive"}
+    return {retention.locked_by(w.lock, w.retain_for_seconds) for w in workloads if w.archives}
 
 
 def has_lock(scenario: Scenario, lock: Lock) -> bool:
@@ -480,7 +559,7 @@ def has_lock(scenario: Scenario, lock: Lock) -> bool:
 
 
 def has_operation(scenario: Scenario, operation: str) -> bool:
-    return any(workload.operation == operation for phase in scenario.phases for workload in phase.workloads)
+    return any(operation in workload.does for phase in scenario.phases for workload in phase.workloads)
 
 
 def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, retention: Retention) -> None:
@@ -488,17 +567,16 @@ def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, 
     offered = [operation.label for operation in capabilities.operations]
     workloads = [workload for phase in scenario.phases for workload in phase.workloads]
     for workload in workloads:
-        if workload.operation not in offered:
+        for operation in sorted(workload.does - set(offered)):
             raise UsageError(
-                f"{scenario.name}: the {backend} backend does not offer {workload.operation!r}; it has "
-                f"{', '.join(offered)}"
+                f"{scenario.name}: the {backend} backend does not offer {operation!r}; it has {', '.join(offered)}"
             )
-        if workload.retain_for_seconds is not None and retention.mode is RetentionMode.CLASS:
+        if workload.mix is None and workload.retain_for_seconds is not None and retention.mode is RetentionMode.CLASS:
             raise UsageError(f"{scenario.name}: retain_for: a management class decides how long objects are locked")
         if workload.lock is not None and workload.lock not in capabilities.locks:
             raise UsageError(f"{scenario.name}: the {backend} backend does not offer lock {workload.lock.value!r}")
     if retention.mode is RetentionMode.NONE and any(
-        workload.lock is not None or workload.operation in ("query", "extend", "refused-delete", "delete")
+        workload.lock is not None or workload.does & {"query", "extend", "refused-delete", "delete"}
         for workload in workloads
     ):
         raise UsageError(f"{scenario.name} measures locks, so --retention-mode none leaves nothing to measure")

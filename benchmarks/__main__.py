@@ -9,7 +9,7 @@ from types import ModuleType
 import click
 
 from archiver import machine
-from benchmarks import audit, ceilings, client_cost, memory, sampling, store, tsm
+from benchmarks import audit, capture, ceilings, client_cost, memory, open_loop, sampling, store, traces, tsm
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,11 +35,14 @@ def _register(name: str, module: ModuleType, help_text: str) -> None:
 
 _register("client-cost", client_cost, "Client CPU per object: Archiver against aiohttp, boto3 and wrk.")
 _register("ceilings", ceilings, "What one worker on one core can do at most.")
+_register("open-loop", open_loop, "Sends against their due times: the pacer beside the event loop's own timers.")
 _register("store", store, "The embedded store: archive rates, CPU per object, commits per sync.")
 _register("tsm", tsm, "TSM sessions on the embedded store: batching, CPU on both sides, clients in parallel.")
 _register("audit", audit, "Auditing objects beside retrieving the same ones.")
+_register("capture", capture, "What the capturing proxy adds: latency and CPU per request.")
 _register("memory", memory, "Memory of a worker for 100,000 and for 1,000,000 objects.")
 _register("sampling", sampling, "CPU of watching: one read of this host, and of a server's processes.")
+_register("traces", traces, "Reading, writing, merging and importing traces: CPU per operation, memory.")
 
 if __name__ == "__main__":
     main(prog_name="python -m benchmarks")

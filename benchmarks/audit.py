@@ -128,7 +128,7 @@ def _phase(way: Way, operation: Any, size_bytes: int, numbers: Any, expected: Ex
                 "audit", 1, 1, (Workload(operation, operation, size_bytes, OBJECTS_PER_SESSION, CLIENTS),), stop
             ),
             clients=clients,
-            dates=DateMaker(Retention(), time.time() + LOCKED_SECONDS),
+            dates={None: DateMaker(Retention(), time.time() + LOCKED_SECONDS)},
             verify="all",
             expected=(expected,),
         ),

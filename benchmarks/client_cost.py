@@ -41,7 +41,8 @@ from backends.s3 import S3Backend, S3Options, null_responder
 from backends.s3.checksums import WindowChecksums
 from backends.s3.control import Credentials
 from backends.s3.signing import RequestTemplate, Signer
-from scenarios.model import OperationName, Phase, StopRule, Workload
+from scenarios.mix import OperationName
+from scenarios.model import Phase, StopRule, Workload
 
 CONNECTIONS = 16
 BUCKET = "null"
@@ -153,6 +154,9 @@ class _Counter:
     def should_stop(self) -> bool:
         return False
 
+    def should_finish(self) -> bool:
+        return False
+
 
 def _backend(endpoint: str) -> S3Backend:
     return S3Backend(
@@ -185,7 +189,7 @@ def _archiver(endpoint: str, case: Case, objects: int) -> float:
             backend_setting=_backend(endpoint).setting_for(BUCKET, KEY_PREFIX, Retention()),
             phase=Phase("client-cost", 1, 1, (workload,), stop),
             clients=tuple(clients),
-            dates=DateMaker(Retention(), time.time() + 7200),
+            dates={None: DateMaker(Retention(), time.time() + 7200)},
             verify="all",
         ),
         counter,

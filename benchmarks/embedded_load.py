@@ -95,6 +95,9 @@ class Stopwatch:
     def should_stop(self) -> bool:
         return False
 
+    def should_finish(self) -> bool:
+        return False
+
 
 _firsts = itertools.count(step=100 * CLIENT_OBJECTS_MAX)  # no two loads archive the same object
 
@@ -120,7 +123,7 @@ def archive(store: StoreProcess, way: Way, load: Load) -> dict[str, float]:
             backend_setting=way.setting,
             phase=Phase("store", 1, 1, (workload,), stop),
             clients=clients,
-            dates=DateMaker(Retention(), time.time() + 7200),
+            dates={None: DateMaker(Retention(), time.time() + 7200)},
             verify="none",
         ),
         stopwatch,

@@ -90,10 +90,10 @@ def _carry_out(objects: int) -> None:
     for position, operation in enumerate(("archive", "retrieve"), start=1):
         workload = Workload(operation, operation, OBJECT_BYTES, 100, 1)  # type: ignore[arg-type]
         outcome = coordinator.run_phase(
-            Phase(operation, position, 1, (workload,), stop), numbers, None, lambda report: None, Fill()
+            Phase(operation, position, 1, (workload,), stop), numbers, {}, lambda report: None, Fill()
         )
-        for size_bytes, first, last in outcome.archived:
-            numbers.keep(Kept(size_bytes, first, last))
+        for each in outcome.archived:
+            numbers.keep(Kept(each.object_bytes, each.first, each.last))
         done += outcome.results[0].objects
     assert done == 2 * objects, f"{done} of {2 * objects} objects were done"
     (worker,) = multiprocessing.active_children()

@@ -19,10 +19,10 @@ from typing import IO, Any
 
 from archiver.errors import ResultsError
 from results.contract import check_from_document, result_document, result_from_document
-from results.model import CheckRecord, FirstError, Result, RoundRecord
+from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome, SearchStep
 from results.resources import SampleRow, Timeline
 
-VERSION = 4
+VERSION = 5
 FILE_NAME = "run.db"
 LOCK_NAME = "lock"  # beside it, held by whoever writes it
 CLOCK_ANEW_NS = (
@@ -71,6 +71,21 @@ class IntervalRow:
     bytes: int
     attempts: int
     errors: int
+    response_total_ns: int = 0  # of the objects that ended in it
+    response_max_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """One row of table part."""
+
+    workload: str
+    name: str
+    operation: str
+    objects: int
+    bytes: int
+    attempts: int
+    errors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +118,12 @@ class PhaseRecord:
     results: Sequence[Result]
     intervals: Sequence[IntervalRow]
     histograms: Sequence[HistogramRow]
-    archived: Sequence[tuple[int, int, int]]  # object bytes, first, last
+    archived: Sequence[tuple[int, int, int, str, int]]  # object bytes, first, last, data set, place of its workload
     errors: Sequence[FirstError]
     changed: Sequence[tuple[str, int, int, int]] = ()  # operation, object bytes, first, last
     gave_up: str | None = None  # why it ended early
+    criteria: Sequence[CriterionResult] = ()
+    parts: Sequence[PartRow] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +150,9 @@ class Resumption:
 
 
 _JSON_COLUMNS = ("command_line", "platform", "settings", "host", "worker_cores", "location", "objects_from")
+_OF_PHASES = (  # tables
+    "criterion", "part", "error", "object_change", "object_range", "histogram", "interval", "result",
+)  # fmt: skip
 _INSTANTS = ("start_ns", "end_ns", "measured_from_ns", "measured_to_ns")
 
 
@@ -255,11 +275,33 @@ class RunDatabase:
                     for r in phase.results
                 ],
             )  # fmt: skip
-            self._insert("interval", 9, [(at, *_values(row)) for row in phase.intervals])
+            self._insert("interval", 11, [(at, *_values(row)) for row in phase.intervals])
             self._insert("histogram", 7, [(at, *_values(row)) for row in phase.histograms])
-            self._insert("object_range", 4, [(at, *row) for row in phase.archived])
+            self._insert("object_range", 6, [(at, *row) for row in phase.archived])
             self._insert("object_change", 5, [(at, *row) for row in phase.changed])
             self._insert("error", 7, [(at, *_values(row)) for row in phase.errors])
+            self._insert("part", 8, [(at, *_values(row)) for row in phase.parts])
+            self._insert("criterion", 2, [(at, json.dumps(asdict(each))) for each in phase.criteria])
+
+    def criteria(self) -> list[CriterionResult]:
+        """What became of the scenario's criteria, in the order of phases."""
+        rows = self._db.execute("SELECT document FROM criterion ORDER BY rowid")
+        return [CriterionResult(**json.loads(row["document"])) for row in rows]
+
+    def set_search(self, outcome: SearchOutcome) -> None:
+        """What a search came to; the last one counts."""
+        with self._transaction():
+            self._db.execute("DELETE FROM search")
+            self._db.execute("INSERT INTO search VALUES (?)", (json.dumps(asdict(outcome)),))
+
+    def search(self) -> SearchOutcome | None:
+        """What the run's search came to; None where it had none, or where that broke off."""
+        row = self._db.execute("SELECT document FROM search").fetchone()
+        if row is None:
+            return None
+        document = json.loads(row["document"])
+        steps = tuple(SearchStep(**{**step, "positions": tuple(step["positions"])}) for step in document["steps"])
+        return SearchOutcome(**{**document, "steps": steps})
 
     def add_samples(self, samples: Iterable[SampleRow]) -> None:
         """Commit resource samples."""
@@ -333,7 +375,16 @@ class RunDatabase:
         """
         with self._transaction():
             broken = self._broken()
-            for table in ("error", "object_change", "object_range", "histogram", "interval", "result", "phase"):
+            for table in (
+                "criterion",
+                "error",
+                "object_change",
+                "object_range",
+                "histogram",
+                "interval",
+                "result",
+                "phase",
+            ):
                 self._db.executemany(f"DELETE FROM {table} WHERE position = ?", [(position,) for position in broken])
             shift_ns = self._shift_ns(at, now_ns)
             if shift_ns:
@@ -385,10 +436,11 @@ class RunDatabase:
         )
         return [row["position"] for row in rows]
 
-    def archived_by(self, position: int) -> list[tuple[int, int, int]]:
-        """(object bytes, first, last) of what one phase archived."""
+    def archived_by(self, position: int) -> list[tuple[int, int, int, str, int]]:
+        """(object bytes, first, last, data set, place of its workload) of what one phase archived."""
         rows = self._db.execute(
-            "SELECT object_bytes, first, last FROM object_range WHERE position = ? ORDER BY first", (position,)
+            "SELECT object_bytes, first, last, data, workload FROM object_range WHERE position = ? ORDER BY first",
+            (position,),
         )
         return [tuple(row) for row in rows]
 
@@ -425,6 +477,17 @@ class RunDatabase:
         )
         return [PhaseTimes(*row) for row in rows]
 
+    def workload_intervals(self) -> dict[int, list[tuple[str, int, int, int, int, int, int]]]:
+        """By phase: (workload, interval, objects, bytes, errors, sum and maximum of the objects' response times in
+        ns) of all that was done, warm-up and drain included."""
+        found: dict[int, list[tuple[str, int, int, int, int, int, int]]] = {}
+        for row in self._db.execute(
+            "SELECT position, workload, interval, objects, bytes, errors, response_total_ns, response_max_ns "
+            "FROM interval ORDER BY position, interval, workload"
+        ):
+            found.setdefault(row["position"], []).append(tuple(row)[1:])
+        return found
+
     def timelines(self) -> dict[str, Timeline]:
         """The resource samples of each source, in the order in which the sources first spoke."""
         found: dict[str, Timeline] = {}
@@ -438,11 +501,12 @@ class RunDatabase:
         return [tuple(row) for row in self._db.execute("SELECT source, at, problem FROM source_problem ORDER BY at")]
 
     def attempts(self) -> list[tuple[str, str | None, int, int]]:
-        """(operation, lock, attempts at objects, sessions that ended well) of every part of every phase."""
+        """(operation, lock, attempts at objects, sessions that ended well) of every part of every phase. Workloads that
+        do several things are there as mixed, with their sessions, and each thing for itself."""
         rows = self._db.execute(
             "SELECT operation, json_extract(document, '$.lock') AS lock, sum(attempts), sum(interval.sessions) "
-            "FROM interval JOIN result "
-            "USING (position, workload) GROUP BY operation, lock ORDER BY operation"
+            "FROM interval JOIN result USING (position, workload) GROUP BY operation, lock "
+            "UNION ALL SELECT operation, NULL, sum(attempts), 0 FROM part GROUP BY operation ORDER BY operation"
         )
         return [tuple(row) for row in rows]
 
@@ -454,7 +518,9 @@ class RunDatabase:
         """(indices, counts) of a quantity in every phase of an operation, as the table has them."""
         rows = self._db.execute(
             "SELECT indices, counts FROM histogram JOIN result USING (position, workload) "
-            "WHERE quantity = ? AND operation = ?",
+            "WHERE quantity = ?1 AND operation = ?2 UNION ALL "
+            "SELECT indices, counts FROM histogram JOIN part USING (position, workload) "
+            "WHERE quantity = ?1 || ':' || name AND operation = ?2",
             (quantity, operation),
         )
         return [tuple(row) for row in rows]

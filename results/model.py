@@ -110,13 +110,53 @@ class FirstError:
 
 
 @dataclass(frozen=True, slots=True)
+class PartResult:
+    """One kind of object operation of a workload that does several; in the workload's measured time."""
+
+    name: str  # the operation's, or what the scenario calls the objects beside the workload's own: log
+    operation: str
+    objects: int
+    bytes: int
+    attempts: int
+    errors: int
+    missed_deadlines: int
+    objects_per_second: float
+    megabytes_per_second: float
+    object_service_ms: Latency | None
+    object_response_ms: Latency | None
+    first_byte_ms: Latency | None
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Sessions that were due in an open loop's measured time, and what became of them."""
+
+    sessions: int
+    sessions_per_second: float
+    started: int
+    waited: int  # of them: found every client busy when they were due
+    dropped: int  # found the backlog full, and were never begun
+    backlog_max: int  # most that waited at one moment
+    lateness_ms: Latency | None  # of the client: how late it began those that found a client free
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What this client reached at the same sizes with the same clients, against a platform that does nothing."""
+
+    platform: str  # what that was: null S3 responder, null sessions
+    objects_per_second: float
+    share: float  # of it, that the platform under test reached
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One workload of one phase in one repetition."""
 
     phase: str
     workload: str
-    operation: str  # archive, retrieve, query, extend, hold, release, refused-delete, delete
-    object_bytes: int
+    operation: str  # archive, retrieve, query, extend, hold, release, refused-delete, delete ...; mixed: see parts
+    object_bytes: int  # the mean, rounded, where they differ
     objects_per_session: int
     clients: int
     repetition: int
@@ -166,6 +206,58 @@ class Result:
     variant: str = ""  # what sets it apart from others of the same sizes: lock header-and-hold, crc64nvme, for 3s
     lock: str | None = None  # how objects came by their lock, where a scenario compares that; None: as the run says
     lock_ms: Latency | None = None  # of the request that locked an object by itself
+    # Of workloads that run together:
+    application: str = ""  # its name without the copy: e-mail; empty: the phase had no others
+    copy: int | None = None  # which of several like it: the tile
+    scale: float | None = None  # what the scenario's scale was in this phase: tiles, users, cameras
+    begins_seconds: float | None = None  # when its measured time began, after the phase
+    sizes: str = ""  # how the sizes of what it archived were distributed, in words
+    keys: str = ""  # how objects were chosen that were there: uniform, zipf, sequential, each-once
+    parts: tuple[PartResult, ...] = ()  # by operation; all objects are counted above
+    offered: Offered | None = None  # open loop only
+    session_start_ms: Latency | None = None  # from due to begun; open loop only
+    deadline_seconds: float | None = None
+    missed_deadlines: int = 0  # objects done later than that
+    steps_left_out: int = 0  # for want of an object for which they would have made sense
+    is_load: bool = False  # its phase only made the data that later ones need
+    ended_early: bool = False  # it used up what it may archive before its time was over
+    ceiling: Ceiling | None = None  # the same work against a platform that does nothing
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionResult:
+    """One pass criterion of the scenario, and what was measured against it in one phase."""
+
+    name: str  # as the scenario writes it: object_ms.mean <= 20
+    workload: str  # of which; empty: the run
+    position: int  # of the phase
+    limit: float
+    measured: float | None  # None: nothing was measured that could meet it
+    passed: bool
+    scale: float | None = None
+    aborted: bool = False  # the phase was ended for it
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStep:
+    """One trial of a search: every criterion held at this scale, or not."""
+
+    scale: int
+    positions: tuple[int, ...]  # of its phases
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutcome:
+    """The largest scale that held, and how sure that is."""
+
+    name: str  # of the scale: tiles
+    steps: tuple[SearchStep, ...]
+    largest: int | None  # that held in every trial; None: even the smallest failed
+    failed_at: int | None  # the next scale that was tried, and failed; None: none did up to the search's end
+    held: int  # trials at ``largest``, all of which passed
+    confidence: str  # in words, with the bounds
+    ended_because: str  # the edge was found, the search's end held, --max-locked-bytes ...
 
 
 FIRST_ROUND = "alone"

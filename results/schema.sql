@@ -1,6 +1,7 @@
 -- One run: everything measured, and everything needed to judge it and to make its objects again.
 -- Versions (PRAGMA user_version): 1 first form; 2 samples by source, measured times of phases, comparisons;
---   3 conformance checks by round; 4 runs that go on after they broke off, and that read objects of another.
+--   3 conformance checks by round; 4 runs that go on after they broke off, and that read objects of another;
+--   5 workloads that run together: response times by interval, data sets, criteria, searches.
 -- Times are epoch seconds (REAL) where a column says so; intervals count interval_ns from a phase's start.
 -- Secrets never enter this file.
 
@@ -89,14 +90,29 @@ CREATE TABLE interval (
     bytes       INTEGER NOT NULL,
     attempts    INTEGER NOT NULL,
     errors      INTEGER NOT NULL,
+    response_total_ns INTEGER NOT NULL,      -- of the good objects that ended in it, from when they were due
+    response_max_ns INTEGER NOT NULL,
     PRIMARY KEY (position, interval, workload, part)
+);
+
+-- Object operations by kind, of workloads that do several: of the whole phase, warm-up and drain included.
+CREATE TABLE part (
+    position    INTEGER NOT NULL REFERENCES phase,
+    workload    TEXT NOT NULL,
+    name        TEXT NOT NULL,               -- the operation's, or that of the objects beside: log
+    operation   TEXT NOT NULL,
+    objects     INTEGER NOT NULL,
+    bytes       INTEGER NOT NULL,
+    attempts    INTEGER NOT NULL,
+    errors      INTEGER NOT NULL,
+    PRIMARY KEY (position, workload, name)
 );
 
 -- Merged HDR histograms (nanoseconds, 3 significant digits) of the measured time; percentiles are taken from these.
 CREATE TABLE histogram (
     position    INTEGER NOT NULL REFERENCES phase,
     workload    TEXT NOT NULL,
-    quantity    TEXT NOT NULL,               -- object_service, session_open, first_byte ...
+    quantity    TEXT NOT NULL,               -- object_service, session_open ...; of a part object_service:retrieve
     total_ns    INTEGER NOT NULL,
     max_ns      INTEGER NOT NULL,
     indices     BLOB NOT NULL,               -- little-endian int64: HdrHistogram counts indices, rising
@@ -109,10 +125,12 @@ CREATE TABLE object_range (
     position     INTEGER NOT NULL REFERENCES phase,
     object_bytes INTEGER NOT NULL,
     first        INTEGER NOT NULL,
-    last         INTEGER NOT NULL
+    last         INTEGER NOT NULL,
+    data         TEXT NOT NULL,              -- the data set that a scenario counts them to; empty in sweeps
+    workload     INTEGER NOT NULL            -- place of the workload in its phase, from 0
 );
 
--- What became of archived objects, in order: held, released, deleted.
+-- What became of archived objects, in order: extended, held, released, deleted, hidden, copied, replaced.
 CREATE TABLE object_change (
     position     INTEGER NOT NULL REFERENCES phase,
     operation    TEXT NOT NULL,
@@ -145,6 +163,17 @@ CREATE TABLE source_problem (
     source          TEXT PRIMARY KEY,
     at              REAL NOT NULL,           -- epoch seconds
     problem         TEXT NOT NULL
+);
+
+-- Pass criteria of the scenario, judged at the end of the phases that they speak of; a results.model.CriterionResult.
+CREATE TABLE criterion (
+    position    INTEGER NOT NULL REFERENCES phase,
+    document    TEXT NOT NULL                -- JSON
+);
+
+-- What a search for the largest scale came to; a document is a results.model.SearchOutcome.
+CREATE TABLE search (
+    document    TEXT NOT NULL                -- JSON
 );
 
 -- What each conformance check came to (archiver worm); a document is a results.worm.CheckRecord.

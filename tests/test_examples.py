@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.archiver.traces.made import write_example_files
 from tests.test_docs import ALL, example
 
 
@@ -26,10 +27,11 @@ def test_help_examples_run_as_written(tmp_path: Path) -> None:
     # Examples that need a platform's program run in tests/archiver/cli/test_platform.py, with a program in its place;
     # a comparison needs two runs, by their names: tests/archiver/cli/test_compare.py; and only a run that broke off can
     # be gone on with: tests/archiver/cli/test_resume.py.
-    elsewhere = ["archiver serve", "archiver compare", "archiver resume"]
+    elsewhere = ["archiver serve", "archiver compare", "archiver resume", "archiver capture"]
     elsewhere += [name for name in ALL if name.startswith("archiver platform")]
     rest = [name for name in ALL if name not in first and name not in elsewhere]
     (tmp_path / "sizes.csv").write_text("size,share\n8KiB,70%\n1MiB,30%\n")  # for archiver plan size
+    write_example_files(tmp_path)  # for archiver trace
     for name in [*first, *rest]:
         done = run(example(name), tmp_path)
         assert done.returncode == 0, f"{example(name)}\n{done.stdout}\n{done.stderr}"

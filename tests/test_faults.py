@@ -18,7 +18,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from archiver.assignment import INTERVAL_NS, Assignment, ClientAssignment, IntervalReport, PhaseReport, Tally, TallyKey
+from archiver.assignment import (
+    INTERVAL_NS,
+    Assignment,
+    Change,
+    ClientAssignment,
+    IntervalReport,
+    PhaseReport,
+    Tally,
+    TallyKey,
+)
 from archiver.histogram import Histogram, part_of
 from archiver.retention import DateMaker, Retention
 from archiver.worker import run_phase
@@ -38,7 +47,7 @@ class Reports:
     def __init__(self) -> None:
         self.tally = Tally()
         self.by_key: dict[TallyKey, Tally] = {}
-        self.archived: list[tuple[int, int, int]] = []
+        self.changed: list[Change] = []
         self.reasons: list[str] = []
 
     def wait_for_start(self) -> int:
@@ -48,10 +57,13 @@ class Reports:
         for key, tally in report.tallies.items():
             self.tally.add(tally)
             self.by_key.setdefault(key, Tally()).add(tally)
-        self.archived += report.changed
+        self.changed += report.changed
         self.reasons += [error.reason for error in report.errors]
 
     def should_stop(self) -> bool:
+        return False
+
+    def should_finish(self) -> bool:
         return False
 
 
@@ -84,7 +96,7 @@ def carry_out(
         for client in range(clients)
     )
     reports = Reports()
-    dates = DateMaker(Retention(), time.time() + 7200)
+    dates = {None: DateMaker(Retention(), time.time() + 7200)}
     done = run_phase(Assignment("fault", 1, backend, setting, phase, parts, dates, "all"), reports)
     return reports, done
 

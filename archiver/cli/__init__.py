@@ -13,8 +13,8 @@ import archiver
 from archiver.errors import ArchiverError
 
 COMMANDS = (
-    "audit", "bundle", "cleanup", "compare", "doctor", "ledger", "plan", "platform", "report", "resume", "run",
-    "scenarios", "serve", "tsm-library", "worm",
+    "audit", "bundle", "capture", "cleanup", "compare", "doctor", "ledger", "plan", "platform", "report", "resume",
+    "run", "scenarios", "serve", "trace", "tsm-library", "worm",
 )  # fmt: skip
 
 

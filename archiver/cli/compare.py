@@ -29,7 +29,7 @@ _WIDTH = 120
     default="rates",
     show_default=True,
     help="What is printed of the ratios: beside both rates; as percent of the first; as times more and percent faster"
-    " response; or by object size and objects per session.",
+    " response; or by object size and objects per session, workloads by scale.",
 )
 @click.option(
     "--fail-if",
@@ -47,7 +47,8 @@ def compare(
     """Compare the platforms of two or more runs, cell by cell and over all cells; ratios are to the first.
 
     RUN is a run's id, its folder, its database, or `latest`. Several runs of one platform count together; runs that
-    are all of one platform are compared with each other.
+    are all of one platform are compared with each other. Workloads that ran side by side are compared one by one and
+    all together, at every scale that both runs had; --form percent and times show the largest, beside ESG's ratios.
 
     \b
     Example:
@@ -63,6 +64,16 @@ def compare(
     object_response_ms_mean, object_service_ms_p50, object_service_ms_p99, each as its ratio to the first platform, or
     errors, the number of operations that failed on the further platform. COMPARISON is <, <=, > or >=. The estimate
     is judged, not its interval, which is shown; a cell that the further platform lacks fails.
+
+    \b
+    Of workloads that ran side by side it is WORKLOAD[/OPERATION][.CLIENTS][@SCALE].QUANTITY COMPARISON NUMBER:
+        --fail-if "e-mail.objects_per_second < 0.9"  --fail-if "e-mail/retrieve@4.object_response_ms_mean > 1.2"
+        --fail-if "all workloads/steady.megabytes_per_second < 0.95"  --fail-if "*.errors > 0"
+
+    WORKLOAD is its name without the tile's, OPERATION one of several that it does, CLIENTS one of several numbers of
+    them (without it: the best), SCALE the number of tiles, users ... (without it: every one). `all workloads/steady`
+    and `/peak` are all together, `/score` is the score of tiles. QUANTITY may also be sessions_per_second of an open
+    loop, object_response_ms_p99, or score.
     """
     wanted = [parse_condition(condition) for condition in conditions]
     databases = [RunDatabase.open(find_run(run)) for run in runs]

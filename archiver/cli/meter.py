@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from archiver.assignment import INTERVAL_NS, IntervalReport
+from archiver.assignment import INTERVAL_NS, IntervalReport, PartTally, Tally
 from archiver.coordinator import PhaseOutcome
 from archiver.histogram import HistogramPart, percentiles
 from archiver.run import ServerLately
@@ -97,7 +97,7 @@ class Meter:
         self._title = scenario.title
         self._phases = max((phase.position for phase in scenario.phases), default=0)
         self._first = min((phase.position for phase in scenario.phases), default=1)
-        self._operations = sorted({workload.operation for phase in scenario.phases for workload in phase.workloads})
+        self._operations = sorted({each for phase in scenario.phases for w in phase.workloads for each in w.does})
         self._platforms = platforms
         self._lock = threading.Lock()
         self._began: float | None = None  # the first phase; in seconds of the clock, as all times here
@@ -115,6 +115,7 @@ class Meter:
             if self._current is None or self._current.phase.position != phase.position:
                 self._position_began = now
             self._current = _Current(phase, platform, server_lately)
+            self._phases = max(self._phases, phase.position)  # nobody knows how many a search will have
             for operation in self._operations:
                 self._totals.setdefault((platform, operation), Totals())
 
@@ -125,10 +126,13 @@ class Meter:
             self._current.add(report, now_ns)
             self._by_second.setdefault(int(now_ns / 1e9), 0)  # a second in which nothing was done is one, too
             for key, tally in report.tallies.items():
-                totals = self._totals[self._current.platform, self._current.phase.workloads[key.workload].operation]
-                totals.objects += tally.objects
-                totals.bytes += tally.bytes
-                totals.errors += tally.errors
+                operation = self._current.phase.workloads[key.workload].operation
+                done: list[tuple[str, Tally | PartTally]] = [(part.operation, part) for part in tally.parts.values()]
+                for what, counts in done or [(operation, tally)]:
+                    totals = self._totals.setdefault((self._current.platform, what), Totals())
+                    totals.objects += counts.objects
+                    totals.bytes += counts.bytes
+                    totals.errors += counts.errors
                 second = self._current.second(key.interval)
                 self._by_second[second] = self._by_second.get(second, 0) + tally.objects
 

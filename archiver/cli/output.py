@@ -10,15 +10,16 @@ import click
 from archiver.home import ledger_path
 from archiver.ledger import Ledger
 from archiver.sizes import format_bytes, format_duration, format_instant
-from results.contract import json_text, run_document
+from results.contract import Verdict, json_text, run_document
 from results.database import RunDatabase
 from results.doubts import ages, doubts, drifts, origin, resumed
+from results.mixed.contents import COURSE_TABLES, mixed_run, mixed_tables
 from results.requests import request_counts
 from results.tables import SERVER_RESOURCES, build_tables
 from results.text import render_text
 from results.watched import watched
 
-LONG_TABLES = ("latency", SERVER_RESOURCES)  # in the report, not on a terminal
+LONG_TABLES = ("latency", SERVER_RESOURCES, *COURSE_TABLES)  # in the report, not on a terminal
 
 
 def document(database: RunDatabase) -> dict[str, Any]:
@@ -46,7 +47,8 @@ def document(database: RunDatabase) -> dict[str, Any]:
     }
     results = database.results()
     failed = run["verdict"] in ("fail", "interrupted", None) or any(result.errors for result in results)
-    return run_document(facts, results, verdict="fail" if failed else "none")
+    verdict: Verdict = "fail" if failed else "pass" if run["verdict"] == "pass" else "none"
+    return run_document(facts, results, database.criteria(), verdict, database.search())
 
 
 def run_json(database: RunDatabase) -> str:
@@ -112,7 +114,8 @@ def print_run(database: RunDatabase) -> None:
         click.echo("\nno phase finished, so there is nothing to show")
         print_left_behind(run["id"])
         return
-    for table in build_tables(results, watched(database)):
+    mixed = mixed_run(database)
+    for table in [*build_tables(results, watched(database)), *(mixed_tables(mixed) if mixed is not None else ())]:
         if table.name in LONG_TABLES:
             continue
         click.echo()

@@ -56,8 +56,8 @@ class Progress:
     def phase_finished(self, outcome: PhaseOutcome) -> None:
         self.meter.phase_finished(outcome)
 
-    def source_failed(self, problem: str) -> None:
-        self._console.print(f"archiver: {problem}", style="yellow", soft_wrap=True, highlight=False, markup=False)
+    def warned(self, warning: str) -> None:
+        self._console.print(f"archiver: {warning}", style="yellow", soft_wrap=True, highlight=False, markup=False)
 
 
 def line_pause_seconds(seconds_gone: float) -> float:

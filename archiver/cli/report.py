@@ -19,6 +19,9 @@ from archiver.sizes import format_instant
 from results.contract import json_text
 from results.database import RunDatabase
 from results.doubts import doubts
+from results.mixed.contents import MixedRun, mixed_run
+from results.mixed.reference_tile import read_reference, reference_document
+from results.mixed.tiles import tile_scales
 from results.planning.prices import PriceList, read_prices
 from results.watched import watched
 from results.worm import worm_document
@@ -46,12 +49,35 @@ SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: whoever names one expe
 )
 @click.option("--years", type=click.IntRange(1, 100), default=3, show_default=True, help="Of support to be paid for.")
 @click.option(
+    "--reference",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Tiles: score over this reference tile  [default: the one that comes with Archiver]",
+)
+@click.option(
+    "--save-reference",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Tiles: instead of a report, write this run's single tile as a reference for other runs.",
+)
+@click.option("--drives", type=click.IntRange(1, 100_000), help="Tiles: rates per drive, over so many of them.")
+@click.option(
     "--index",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
     help="Instead of a report: DIR/index.html, a page that lists every run under DIR.",
 )
-def report(run: str | None, form: str, out: Path | None, prices: Path | None, years: int, index: Path | None) -> None:
+def report(
+    run: str | None,
+    form: str,
+    out: Path | None,
+    prices: Path | None,
+    years: int,
+    reference: Path | None,
+    save_reference: Path | None,
+    drives: int | None,
+    index: Path | None,
+) -> None:
     """Write the report of RUN; the same database gives the same bytes.
 
     RUN is a run's id, its folder, its database, or `latest`.
@@ -74,11 +100,44 @@ def report(run: str | None, form: str, out: Path | None, prices: Path | None, ye
     if prices is not None and form != "html":
         raise UsageError("--prices: only the page has a section on price; add --format html")
     price_list = read_prices(prices) if prices is not None else None
+    over = read_reference(reference) if reference is not None else None
     with _opened(find_run(run)) as database:
-        _write(database, form, out, price_list, years)
+        mixed = mixed_run(database, reference=over, drives=drives)
+        if mixed is None and (reference or save_reference or drives):
+            raise UsageError(f"{run}: measured no tiles, so there is no score and no rate per drive of it")
+        if save_reference is not None:
+            _save_reference(database, mixed, save_reference)
+        else:
+            _write(database, form, out, price_list, years, mixed)
 
 
-def _write(database: RunDatabase, form: str, out: Path | None, prices: PriceList | None, years: int) -> None:
+def _save_reference(database: RunDatabase, mixed: MixedRun | None, path: Path) -> None:
+    """Write a run's single tile down, for scores of other runs."""
+    assert mixed is not None
+    run = database.run()
+    found = reference_document(
+        tile_scales(mixed.results),
+        mixed.criteria,
+        name=path.stem,
+        platform=f"{run['platform']['name']} {run['platform']['version'] or ''}".strip(),
+        machine=f"{run['host']['processor']}, {run['host']['cores']} cores",
+        date=format_instant(run["started_at"])[:10],
+        archiver_version=run["host"]["archiver"],
+    )
+    if path.exists():
+        raise UsageError(f"{path} exists already; name another file, nothing is overwritten")
+    path.write_text(json_text(found))
+    click.echo(f"{path}: score over it with --reference {path}")
+
+
+def _write(
+    database: RunDatabase,
+    form: str,
+    out: Path | None,
+    prices: PriceList | None,
+    years: int,
+    mixed: MixedRun | None,
+) -> None:
     if form == "json" and out is None:
         click.echo(json_text(_document(database)), nl=False)
         return
@@ -92,13 +151,19 @@ def _write(database: RunDatabase, form: str, out: Path | None, prices: PriceList
         found = doubts(database)
         priced = Priced(prices, years) if prices is not None else None
         paths = write_page(
-            folder, database, facts=_facts(database), doubts=found, watched=watched(database), priced=priced
+            folder,
+            database,
+            facts=_facts(database),
+            doubts=found,
+            watched=watched(database),
+            priced=priced,
+            mixed=mixed,
         )
     elif form == "json":
         paths = write_json(folder, _document(database))
     elif form == "csv":
         audits = database.audits()
-        paths = write_csv(folder, _document(database), watched(database), audits, worm_tables(database))
+        paths = write_csv(folder, _document(database), watched(database), audits, worm_tables(database), mixed)
     else:
         data = _document(database)
         paths = write_documents(
@@ -110,6 +175,7 @@ def _write(database: RunDatabase, form: str, out: Path | None, prices: PriceList
             watched=watched(database),
             audits=database.audits(),
             checks=worm_tables(database),
+            mixed=mixed,
         )
     click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}")
 

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 import backends
 from archiver.cli.compare import comparison_of
 from archiver.cli.compare import show as show_comparison
+from archiver.cli.dry_run import plan_lines, step_lines
 from archiver.cli.metrics_page import metrics_page
 from archiver.cli.output import print_left_behind, print_run, run_json
 from archiver.cli.parameters import DURATION, INSTANT, LINK_SPEED, SIZE, tsm_options
@@ -82,6 +83,9 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
     default=1,
     show_default=True,
     help="Repetitions of every cell, interleaved; from 2 on with 95% intervals.",
+)
+@click.option(
+    "--search", "searches", is_flag=True, help="Look for the largest scale that meets every criterion, by [search]."
 )
 @click.option("--allow-large-sessions", is_flag=True, help="Allow sessions of more than 500 objects.")
 @click.option(
@@ -228,6 +232,7 @@ def run(**given: Any) -> None:  # fmt: skip
         repetitions=given["repeat"],
         allow_large_sessions=given["allow_large_sessions"],
         objects_from=given["objects_from"],
+        searches=given["searches"],
     )
     earlier = None
     chosen: Sequence[str | None] = given["platforms"] or (None,)
@@ -252,7 +257,8 @@ def run(**given: Any) -> None:  # fmt: skip
             check_offered(scenario, given["backend"], backends.load(given["backend"]).capabilities, retention)
             locked_bytes = scenario.archived_max()[1] * platforms
             check_locks(scenario, retention, options.guards, locked_bytes, time.time())
-        _print_plan(scenario)
+        for line in plan_lines(scenario):
+            click.echo(line)
         for line in left_behind(scenario, modes, options, platforms):
             click.echo(line)
         return
@@ -297,6 +303,7 @@ def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool) -> NoR
     if any(outcome.interrupted for outcome in outcomes):
         sys.exit(130)
     failed = any(result.errors for database in databases for result in database.results())
+    failed = failed or any(database.run()["verdict"] == "fail" for database in databases)
     sys.exit(1 if failed or any(outcome.failure for outcome in outcomes) else 0)
 
 
@@ -466,18 +473,6 @@ def _given(names: Sequence[str]) -> list[str]:
     return [options[name] for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
 
-def _print_plan(scenario: Scenario) -> None:
-    """The phases with the objects and bytes that they would touch."""
-    click.echo(f"{scenario.title}: {len(scenario.phases)} phases, order {scenario.order} (seed {scenario.order_seed})")
-    click.echo(f"{'#':>4}  {'phase':<46} {'objects at most':>16} {'archived at most':>17}")
-    for phase in scenario.phases:
-        objects = sum(phase.objects_max(workload) for workload in phase.workloads)
-        archived = phase.archived_max()[1]
-        click.echo(
-            f"{phase.position:>4}  {phase.label:<46} {objects:>16,} {format_bytes(archived) if archived else '-':>17}"
-        )
-
-
 def _expected_retention(options: RunOptions, modes: Sequence[str]) -> Retention:
     """What objects will be locked with, as far as it is known before the platform was asked; ``modes`` are those that
     its backend offers, the default first."""
@@ -496,7 +491,10 @@ def left_behind(scenario: Scenario, modes: Sequence[str], options: RunOptions, p
     retention = _expected_retention(options, modes)
     objects, size_bytes = scenario.archived_max()
     each = f" on each of {platforms} platforms" if platforms > 1 else ""
-    yield f"archives at most {objects:,} objects, {format_bytes(size_bytes)}{each}"
+    if scenario.search is not None:
+        yield from step_lines(scenario)
+    else:
+        yield f"archives at most {objects:,} objects, {format_bytes(size_bytes)}{each}"
     kinds = retentions(scenario, retention)
     dates = [date for kind in kinds if (date := latest_date(kind, guards, time.time())) is not None]
     if retention.mode is RetentionMode.CLASS:

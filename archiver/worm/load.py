@@ -139,7 +139,7 @@ class _Clients:
         retention = order.setting.retention
         self._plane = S3DataPlane(order.setting)
         self._plane.set_phase(
-            PhaseSetting(order.content, DateMaker(retention, order.locked_until), "all", (OBJECT_BYTES,))
+            PhaseSetting(order.content, {None: DateMaker(retention, order.locked_until)}, "all", (OBJECT_BYTES,))
         )
         self._numbers = itertools.count()
         self._archived: list[int] = []

@@ -328,6 +328,118 @@ def test_what_the_run_deleted_itself_is_no_broken_promise(archive: Archive) -> N
     assert found(record) == {archive.name(1): Kind.EXPIRED, archive.name(2): Kind.MISSING}
 
 
+def changed_by_the_run(archive: Archive) -> list[tuple[str, int, int, int]]:
+    """What a mixed workload does, and somebody else beside it; what the run's record has of it."""
+    archive.archive(0, 14)
+    client, content = archive.s3, Content(RUN, SEED, 4096)
+    until = datetime.fromtimestamp(archive.until, UTC)
+    lock = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until}
+
+    def put(number: int, body: bytes, **more: Any) -> None:
+        client.put_object(Bucket=archive.bucket, Key=archive.key(number), Body=body, **more)
+
+    put(1, content.whole(1, 1024, 2), **lock)
+    put(2, content.whole(2, 1024, 2), **lock)
+    put(2, content.whole(2, 4096, 3), **lock)  # of another size
+    put(3, content.whole(3, 1024, 2), **lock)
+    first_of_3 = client.list_object_versions(Bucket=archive.bucket, Prefix=archive.key(3))["Versions"][-1]["VersionId"]
+    client.delete_object(
+        Bucket=archive.bucket, Key=archive.key(3), VersionId=first_of_3, BypassGovernanceRetention=True
+    )
+    put(4, content.whole(5, 1024, 2), **lock)  # another object's
+    damaged = bytearray(content.whole(6, 1024, 2))
+    damaged[500] ^= 1
+    put(6, bytes(damaged), **lock)
+    for number in (7, 8, 9, 10):
+        if number == 9:
+            put(9, content.whole(9, 1024, 2), **lock)  # replaced, then hidden
+        if number == 10:
+            put(10, b"other bytes")
+        client.delete_object(Bucket=archive.bucket, Key=archive.key(number))
+    archive.delete(11)
+    put(11, content.whole(0, 1024), **lock)  # the run's own copy
+    archive.delete(12)
+    put(12, content.whole(0, 1024), **lock)  # somebody else's
+    archive.delete(13)
+    put(13, content.whole(0, 1024))  # the run's, without its lock
+    return [
+        ("new-version", 1024, 1, 6), ("delete-marker", 1024, 7, 7), ("delete-marker", 1024, 9, 11),
+        ("copy", 1024, 11, 11), ("copy", 1024, 13, 13),
+    ]  # fmt: skip
+
+
+def check_changed(archive: Archive) -> None:
+    changes = changed_by_the_run(archive)
+    expected = {
+        archive.name(3): Kind.DAMAGED,
+        archive.name(4): Kind.HIDDEN,
+        archive.name(6): Kind.HIDDEN,
+        archive.name(8): Kind.HIDDEN,
+        archive.name(10): Kind.HIDDEN,
+        archive.name(12): Kind.DAMAGED,
+        archive.name(13): Kind.DAMAGED,
+    }
+    record = archive.audit(replace(EVERYTHING, changes=changes))
+    assert found(record) == expected
+    words = {finding.name: finding.words for finding in record.findings}
+    assert words[archive.name(3)].endswith("is a later content of it, number 2")
+    assert words[archive.name(4)].startswith("hidden by a newer version; the version that was archived, ")
+    assert words[archive.name(8)].endswith("no record of the run says that it put the marker there itself")
+    assert words[archive.name(10)].endswith(
+        "is intact, and locked as it was asked for"
+    )  # the bytes between are foreign
+    assert words[archive.name(12)].endswith("is a copy of object 0 of the same run")
+    assert sorted(record.remarks) == [
+        "1 copied by the run from other objects of its own: whole and locked",
+        "2 hidden by the run behind delete markers: what was archived is there, whole and locked",
+        "2 replaced by the run with later content: what was archived first is there behind it, whole and locked",
+    ]
+    assert record.objects == 14
+    # Without the run's record: later content of the run's own still speaks for itself; markers and copies do not.
+    unrecorded = archive.audit()
+    marked = {archive.name(number): Kind.HIDDEN for number in (7, 9)}
+    assert found(unrecorded) == expected | marked | {archive.name(11): Kind.DAMAGED}
+    assert [remark[:10] for remark in unrecorded.remarks] == ["2 replaced"]
+
+
+def test_what_the_run_replaced_or_hid_itself_is_no_finding(archive: Archive) -> None:
+    check_changed(archive)
+
+
+@pytest.mark.platforms
+@pytest.mark.parametrize("name", real.NAMES)
+def test_what_the_run_replaced_or_hid_on_other_platforms_is_no_finding(
+    name: str, tmp_path: Path, workers: WorkerProcesses
+) -> None:
+    with (
+        real.real_server(name, tmp_path / "server") as server,
+        archive_on(server.endpoint, (server.access.access_key, server.access.secret_key), tmp_path, workers) as archive,
+    ):
+        check_changed(archive)
+
+
+def test_what_the_run_changed_is_looked_at_however_many_there_are(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archiver.audit.CLOSER_LOOKS_MAX", 1)
+    archive.archive(0, 6)
+    content = Content(RUN, SEED, 1024)
+    for number in range(5):
+        body = content.whole(number, 1024, 2) if number > 1 else b"other bytes"
+        archive.s3.put_object(Bucket=archive.bucket, Key=archive.key(number), Body=body)
+    record = archive.audit(replace(EVERYTHING, changes=[("new-version", 1024, 2, 4)]))
+    assert found(record) == {archive.name(0): Kind.HIDDEN, archive.name(1): Kind.DAMAGED}  # of these one is looked at
+    assert [remark[:10] for remark in record.remarks] == ["3 replaced"]
+
+
+def test_the_first_of_very_many_versions_is_found(archive: Archive) -> None:
+    archive.archive(0, 1)
+    content = Content(RUN, SEED, 1024)
+    for version in range(2, 30):
+        archive.s3.put_object(Bucket=archive.bucket, Key=archive.key(0), Body=content.whole(0, 1024, version))
+    assert archive.audit().is_good
+
+
 def test_holds_that_came_later_are_not_expected_of_every_object(archive: Archive) -> None:
     archive.archive(0, 4)
     archive.s3.put_object_legal_hold(Bucket=archive.bucket, Key=archive.key(1), LegalHold={"Status": "ON"})

@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.assignment import INTERVAL_NS, Assignment, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
+from archiver.assignment import (
+    INTERVAL_NS,
+    Assignment,
+    Change,
+    CpuSample,
+    IntervalReport,
+    PhaseReport,
+    StageReport,
+    Tally,
+    TallyKey,
+)
 from archiver.coordinator import Coordinator, Fill, PhaseOutcome, RunSetting
 from archiver.histogram import Histogram, part_of
 from archiver.numbers import Kept, ObjectNumbers
@@ -19,6 +29,7 @@ from archiver.processes import WorkerProcesses
 from archiver.record import ErrorKind
 from archiver.retention import Retention
 from archiver.sampler import ResourceSampler
+from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import OperationName, Phase, StopRule, Workload
 
 RULE = StopRule(
@@ -73,7 +84,7 @@ class ScriptedWorkers:
         self,
         assignments: Sequence[Assignment],
         start: Callable[[], int],
-        on_report: Callable[[IntervalReport], None],
+        on_report: Callable[[IntervalReport], bool | None],
     ) -> list[PhaseReport]:
         self.assignments = list(assignments)
         return self.script(assignments, start(), on_report)
@@ -84,7 +95,7 @@ def carry_out(
 ) -> tuple[PhaseOutcome, list[IntervalReport], list[Assignment]]:
     scripted, seen = ScriptedWorkers(script), list[IntervalReport]()
     coordinator = Coordinator(SETTING, cast(WorkerProcesses, scripted), ResourceSampler([]), workers)
-    outcome = coordinator.run_phase(one, numbers or ObjectNumbers(7), None, seen.append, Fill(123, 45))
+    outcome = coordinator.run_phase(one, numbers or ObjectNumbers(7), {}, seen.append, Fill(123, 45))
     return outcome, seen, scripted.assignments
 
 
@@ -291,14 +302,13 @@ def test_percentiles_are_of_all_workers_rows_in_the_window() -> None:
 
 def test_archived_ranges_of_all_workers_are_joined() -> None:
     def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
-        tell(IntervalReport({}, [(0, 5, 9), (0, 20, 20)], []))
-        tell(IntervalReport({}, [(0, 0, 4), (0, 30, 31)], []))
-        tell(IntervalReport({}, [(0, 21, 25)], []))
+        for ranges in (((5, 9), (20, 20)), ((0, 4), (30, 31)), ((21, 25),)):
+            tell(IntervalReport({}, [Change(0, "archive", 1000, first, last) for first, last in ranges], []))
         return [ends(start_ns, 2, 10)]
 
     outcome, _, _ = carry_out(phase(), script)
-    assert outcome.archived == [(1000, 0, 9), (1000, 20, 25), (1000, 30, 31)]
-    assert (outcome.archived_objects(), outcome.archived_bytes()) == (18, 18_000)
+    assert outcome.archived == [(1000, 0, 9, "", 0), (1000, 20, 25, "", 0), (1000, 30, 31, "", 0)]
+    assert [each.objects for each in outcome.archived] == [10, 6, 2]
 
 
 def test_errors_of_one_kind_are_one_with_the_first_quoted() -> None:
@@ -347,7 +357,7 @@ def test_a_result_says_how_many_objects_were_committed_together(
     setting = replace(SETTING, objects_per_transaction_max=limit)
     scripted = ScriptedWorkers(lambda *_: [])
     coordinator = Coordinator(setting, cast(WorkerProcesses, scripted), ResourceSampler([]), 1)
-    outcome = coordinator.run_phase(phase(operation=operation), ObjectNumbers(7), None, lambda _: None, Fill(0, 0))
+    outcome = coordinator.run_phase(phase(operation=operation), ObjectNumbers(7), {}, lambda _: None, Fill(0, 0))
     assert outcome.phase.workloads[0].objects_per_session == objects_per_session
     assert outcome.results[0].objects_per_transaction == together
 
@@ -366,3 +376,147 @@ def test_the_clients_own_processor_time_is_of_all_workers() -> None:
     assert client.cpu_percent == pytest.approx(25.0)  # two workers
     assert client.busiest_worker_percent == pytest.approx(25.0)  # one of them, on a core and waiting for one
     assert client.cpu_microseconds_per_object == pytest.approx(10_000)
+
+
+# ---- workloads that run together, each in a time of its own
+
+
+def mixed_phase(*mixes: Mix, operations: Sequence[OperationName] = ("archive", "retrieve", "retrieve")) -> Phase:
+    workloads = tuple(
+        Workload(f"w{index}", operation, 1000, 1, 2, mix=mix, application=f"w{index}")
+        for index, (mix, operation) in enumerate(zip(mixes, operations, strict=False))
+    )
+    return Phase("mix", 1, 1, workloads, RULE, scale=3.0, scale_name="tiles")
+
+
+def mix_of(operation: OperationName, data: str = "d", **more: Any) -> Mix:
+    return Mix((Transaction((operation,), 1),), data, Sizes.constant(1000), **more)
+
+
+def stage(start_ns: int, workload: int, from_interval: float, to_interval: float, **more: Any) -> StageReport:
+    """How a workload went in one worker, in intervals of its phase."""
+    values: dict[str, Any] = {
+        "ended_ns": start_ns + int(to_interval * INTERVAL_NS), "ended_early": False, "steps_left_out": 0, "due": 0,
+        "started": 0, "waited": 0, "dropped": 0, "backlog_max": 0, "lateness": Histogram(), **more,
+    }  # fmt: skip
+    edges = (start_ns + int(from_interval * INTERVAL_NS), start_ns + int(to_interval * INTERVAL_NS))
+    return StageReport(workload, *edges, **values)
+
+
+def tell_all(tell: Callable[[IntervalReport], None], tallies: dict[tuple[int, int], Tally]) -> None:
+    """By (workload, interval)."""
+    tell(IntervalReport({TallyKey(interval, w, False): tally for (w, interval), tally in tallies.items()}, [], []))
+
+
+def times_of(milliseconds: int, count: int = 1) -> dict[str, Histogram]:
+    histogram = Histogram()
+    histogram.add(part_of(np.full(count, milliseconds * 10**6, dtype=np.int64)))
+    return {"session_response": histogram, "object_response": histogram}
+
+
+def test_each_workload_is_measured_in_its_own_time() -> None:
+    one = mixed_phase(
+        mix_of("archive", objects=50), mix_of("retrieve", seconds=2.0), mix_of("retrieve", "e", seconds=1.0)
+    )
+
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        for workload in range(3):
+            tell_all(tell, {(workload, interval): Tally(sessions=1, objects=10) for interval in range(10)})
+        first = (stage(start_ns, 0, 0.5, 9.5), stage(start_ns, 1, 2, 8), stage(start_ns, 2, 4, 8))
+        other = (stage(start_ns, 0, 0.5, 7.5), stage(start_ns, 1, 2.5, 8), stage(start_ns, 2, 4, 6.5, ended_early=True))
+        return [ends(start_ns, 0, 10, stages=first), ends(start_ns, 0, 10, stages=other)]
+
+    outcome, _, _ = carry_out(one, script)
+    all_it_took, window, ended_early = outcome.results
+    # Until all is done: from the first worker's begin to the last one's end, and all that was done.
+    assert (all_it_took.objects, all_it_took.seconds) == (100, pytest.approx(9 * 0.25))
+    # A time that is known before: whole intervals that all workers measured.
+    assert (window.objects, window.warm_up_objects, window.drained_objects) == (50, 30, 20)
+    assert window.seconds == pytest.approx(1.25)
+    assert window.begins_seconds == pytest.approx(0.75)
+    # Until the first worker used up what it may archive.
+    assert (ended_early.objects, ended_early.seconds, ended_early.ended_early) == (20, pytest.approx(0.5), True)
+    assert not window.ended_early
+    assert {result.scale for result in outcome.results} == {3.0}
+    assert [(r.interval, r.part) for r in outcome.intervals if r.workload == "w2" and 2 < r.interval < 7] == [
+        (3, "warm-up"), (4, "measured"), (5, "measured"), (6, "drain"),
+    ]  # fmt: skip
+    assert outcome.measured_from_ns == outcome.start_ns + INTERVAL_NS // 2
+
+
+def test_what_an_open_loop_still_did_after_its_time_is_in_its_times_and_not_in_its_rates() -> None:
+    """A stall at the end would else be seen by nobody."""
+    arrivals = Arrivals("constant", 10.0)
+    one = mixed_phase(
+        mix_of("retrieve", seconds=1.0, arrivals=arrivals), mix_of("retrieve", seconds=1.0), operations=["retrieve"] * 2
+    )
+
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        for workload in range(2):
+            tell_all(tell, {
+                (workload, 1): Tally(sessions=8, objects=8, bytes=80, attempts=8, histograms=times_of(1, 8)),
+                (workload, 9): Tally(
+                    sessions=2, objects=2, bytes=20, attempts=2, errors=1, missed_deadlines=2,
+                    histograms=times_of(2000, 2)
+                ),
+            })  # fmt: skip
+        stages = (
+            stage(start_ns, 0, 0, 4, due=10, started=9, waited=2, dropped=1, backlog_max=2),
+            stage(start_ns, 1, 0, 4),
+        )
+        return [ends(start_ns, 0, 10, stages=stages)]
+
+    open_loop, closed_loop = carry_out(one, script, workers=1)[0].results
+    for result, count, missed in ((open_loop, 10, 2), (closed_loop, 8, 0)):
+        assert (result.sessions, result.objects, result.drained_objects) == (8, 8, 2)
+        assert result.objects_per_second == pytest.approx(8.0)
+        assert result.session_response_ms is not None
+        assert result.session_response_ms.count == count
+        assert result.missed_deadlines == missed
+        assert result.errors == 1
+    assert open_loop.session_response_ms is not None
+    assert open_loop.session_response_ms.p99 == pytest.approx(2000, rel=1e-3)
+    offered = open_loop.offered
+    assert offered is not None
+    assert (offered.sessions, offered.started, offered.waited, offered.dropped, offered.backlog_max) == (10, 9, 2, 1, 2)
+    assert offered.sessions_per_second == pytest.approx(10.0)
+    assert open_loop.offered_per_second == pytest.approx(10.0)
+    assert open_loop.achieved_per_second == pytest.approx(8.0)  # sessions
+    assert closed_loop.offered is None
+
+
+def test_what_workers_offered_is_added_up() -> None:
+    one = mixed_phase(mix_of("retrieve", seconds=1.0, arrivals=Arrivals("constant", 10.0)), operations=["retrieve"])
+
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        return [
+            ends(start_ns, 0, 4, stages=(
+                stage(start_ns, 0, 0, 4, due=10, started=8, waited=3, dropped=2, backlog_max=peak, steps_left_out=1),
+            ))
+            for peak in (2, 5)
+        ]  # fmt: skip
+
+    (result,) = carry_out(one, script)[0].results
+    assert result.offered is not None
+    assert (result.offered.sessions, result.offered.started, result.offered.dropped) == (20, 16, 4)
+    assert (result.offered.waited, result.offered.backlog_max) == (6, 5)
+    assert result.steps_left_out == 2
+
+
+def test_archived_ranges_know_their_data_set_and_their_workload() -> None:
+    aside = Aside("log", "logs", Sizes.constant(9), 1.0)
+    one = mixed_phase(mix_of("archive", "mail", seconds=1.0, bytes_max=10**6, aside=aside), mix_of("archive", "web"))
+
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        for changed in (
+            [Change(0, "archive", 1000, 0, 4), Change(1, "archive", 1000, 20, 29), Change(0, "delete", 1000, 2, 3)],
+            [Change(0, "archive", 1000, 5, 9), Change(0, "archive", 9, 10, 12, True), Change(0, "copy", 7, 15, 16)],
+        ):
+            tell(IntervalReport({}, changed, []))
+        return [ends(start_ns, 0, 4, stages=(stage(start_ns, 0, 0, 4), stage(start_ns, 1, 0, 4)))]
+
+    outcome, _, _ = carry_out(one, script)
+    assert outcome.archived == [(9, 10, 12, "logs", 0), (1000, 0, 9, "mail", 0), (1000, 20, 29, "web", 1)]
+    assert outcome.changed == [("delete", 1000, 2, 3), ("copy", 7, 15, 16)]
+    assert outcome.copied([0]) == (2, 14)
+    assert outcome.copied([1]) == (0, 0)

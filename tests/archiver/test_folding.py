@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.assignment import INTERVAL_NS, Tally, TallyKey
-from archiver.folding import fold
+from archiver.assignment import INTERVAL_NS, Change, Tally, TallyKey
+from archiver.folding import Folding, Population, fold
 from archiver.record import TSM_ERROR, Operation, Recorder, Status
 from archiver.stopping import NO_END_NS
 
@@ -43,9 +44,16 @@ def write(
     )  # fmt: skip
 
 
+def plain(workload: int = 0) -> Folding:
+    """Of objects that are all of one size."""
+    return Folding(workload, Population.of_size(3), START_NS)
+
+
 def folded(record: Recorder, warm_up_ns: int = 0, workload: int = 0) -> tuple[Tallies, list[tuple[int, int]]]:
     tallies: Tallies = {}
-    return tallies, fold(record, workload, START_NS, warm_up_ns, tallies)
+    changes = fold([record], plain(workload), warm_up_ns, tallies)
+    assert {each.workload for each in changes} <= {workload}
+    return tallies, [(each.first, each.last) for each in changes if each.operation == "archive"]
 
 
 def whole(tallies: Tallies) -> Tally:
@@ -196,7 +204,7 @@ def test_ranges_are_of_the_objects_that_were_archived(
 def test_what_was_retrieved_is_no_new_object() -> None:
     record = Recorder(2)
     write(record, RETRIEVE, 2, number=5)
-    assert folded(record)[1] == []
+    assert fold([record], plain(), 0, {}) == []
 
 
 def test_folding_twice_counts_no_row_twice() -> None:
@@ -204,10 +212,10 @@ def test_folding_twice_counts_no_row_twice() -> None:
     tallies: Tallies = {}
     for done_ms in (1, 2):
         write(record, ARCHIVE, done_ms, number=done_ms, size_bytes=10)
-        assert fold(record, 0, START_NS, 0, tallies) == [(done_ms, done_ms)]
-        assert fold(record, 0, START_NS, 0, tallies) == []
+        assert fold([record], plain(), 0, tallies) == [Change(0, "archive", 3, done_ms, done_ms)]
+        assert fold([record], plain(), 0, tallies) == []
     record.clear()
-    assert fold(record, 0, START_NS, 0, tallies) == []
+    assert fold([record], plain(), 0, tallies) == []
     assert whole(tallies).objects == 2
     assert whole(tallies).histograms["object_service"].count == 2
 
@@ -231,10 +239,22 @@ rows = st.lists(
 )
 
 
-def fold_in_groups(given_rows: list[tuple[Operation, int, int, int, int]], cuts: list[int]) -> tuple[object, list[int]]:
+def sums_of(tallies: Tallies) -> object:
+    """As plain values, which can be compared."""
+    return {
+        key: (t.sessions, t.objects, t.bytes, t.attempts, t.errors, t.refusals,
+              {name: (h.part().indices.tolist(), h.part().counts.tolist(), h.total_ns, h.max_ns)
+               for name, h in t.histograms.items()})
+        for key, t in tallies.items()
+    }  # fmt: skip
+
+
+def fold_in_groups(
+    given_rows: list[tuple[Operation, int, int, int, int]], cuts: list[int]
+) -> tuple[object, list[tuple[str, int]]]:
     """Everything known after folding the rows in groups, by however many clients."""
     tallies: Tallies = {}
-    archived: list[int] = []
+    changes: list[Change] = []
     for first, last in pairwise(sorted({0, len(given_rows), *cuts})):
         record = Recorder(64)
         for number, (operation, done_ms, took_ms, late_ms, status) in enumerate(given_rows[first:last], first):
@@ -242,17 +262,10 @@ def fold_in_groups(given_rows: list[tuple[Operation, int, int, int, int]], cuts:
                 record, operation, done_ms, number=number, took_ms=took_ms, late_ms=late_ms, size_bytes=3, status=status
             )
             if (first + number) % 3 == 0:
-                fold_ranges = fold(record, 0, START_NS, START_NS + 700 * MS, tallies)
-                archived += [n for a, b in fold_ranges for n in range(a, b + 1)]
-        fold_ranges = fold(record, 0, START_NS, START_NS + 700 * MS, tallies)
-        archived += [n for a, b in fold_ranges for n in range(a, b + 1)]
-    plain = {
-        key: (t.sessions, t.objects, t.bytes, t.attempts, t.errors, t.refusals,
-              {name: (h.part().indices.tolist(), h.part().counts.tolist(), h.total_ns, h.max_ns)
-               for name, h in t.histograms.items()})
-        for key, t in tallies.items()
-    }  # fmt: skip
-    return plain, archived
+                changes += fold([record], plain(), START_NS + 700 * MS, tallies)
+        changes += fold([record], plain(), START_NS + 700 * MS, tallies)
+    changed = sorted((each.operation, n) for each in changes for n in range(each.first, each.last + 1))
+    return sums_of(tallies), changed
 
 
 @given(rows, st.lists(st.integers(0, 40), max_size=6))
@@ -261,6 +274,23 @@ def test_any_grouping_of_rows_gives_the_same_sums(
 ) -> None:
     cuts = [cut for cut in cuts if cut <= len(given_rows)]
     assert fold_in_groups(given_rows, cuts) == fold_in_groups(given_rows, [])
+
+
+@given(rows, st.lists(st.integers(0, 40), max_size=6))
+def test_clients_folded_at_once_give_the_same_sums(
+    given_rows: list[tuple[Operation, int, int, int, int]], cuts: list[int]
+) -> None:
+    tallies: Tallies = {}
+    records = []
+    for first, last in pairwise(sorted({0, len(given_rows), *(cut for cut in cuts if cut <= len(given_rows))})):
+        records.append(Recorder(64))
+        for number, (operation, done_ms, took_ms, late_ms, status) in enumerate(given_rows[first:last], first):
+            write(records[-1], operation, done_ms, number=number, took_ms=took_ms, late_ms=late_ms, size_bytes=3,
+                  status=status)  # fmt: skip
+    changes = fold(records, plain(), START_NS + 700 * MS, tallies)
+    changed = sorted((each.operation, n) for each in changes for n in range(each.first, each.last + 1))
+    assert (sums_of(tallies), changed) == fold_in_groups(given_rows, [])
+    assert fold(records, plain(), START_NS + 700 * MS, tallies) == []
 
 
 @given(rows)
@@ -275,3 +305,95 @@ def test_response_time_is_never_below_service_time(given_rows: list[tuple[Operat
             assert service.count == response.count
             assert service.total_ns <= response.total_ns
             assert service.max_ns <= response.max_ns
+
+
+# ---- workloads that run together
+
+
+def mixed(*, deadline_ms: int | None = None, is_open_loop: bool = False, in_parts: bool = True) -> Folding:
+    """Objects 0-9 of 100 bytes, 10-19 of 900; 20-29 of 5 bytes are logs, beside its own."""
+    numbers = np.arange(30, dtype=np.int64)
+    sizes = np.repeat(np.array([100, 900, 5], dtype=np.int64), 10)
+    deadline_ns = deadline_ms * MS if deadline_ms is not None else None
+    population = Population(numbers, sizes, (20, 30), "log", in_parts)
+    return Folding(0, population, START_NS, deadline_ns, is_open_loop)
+
+
+def test_each_kind_of_operation_is_counted_by_itself_and_what_lies_beside_under_its_own_name() -> None:
+    record = Recorder(16)
+    write(record, OPEN, 1)
+    write(record, ARCHIVE, 2, number=10, size_bytes=900, took_ms=3)
+    write(record, ARCHIVE, 3, number=11, size_bytes=900, status=503, attempts=4)
+    write(record, ARCHIVE, 4, number=20, size_bytes=5, took_ms=1)
+    write(record, RETRIEVE, 5, number=3, size_bytes=100, took_ms=7)
+    write(record, Operation.DELETE_MARKER, 6, number=3)
+    write(record, SESSION, 6, size_bytes=1005)
+    tallies: Tallies = {}
+    fold([record], mixed(), 0, tallies)
+    tally = whole(tallies)
+    counts = {
+        name: (part.operation, part.objects, part.bytes, part.attempts, part.errors)
+        for name, part in tally.parts.items()
+    }
+    assert counts == {
+        "archive": ("archive", 1, 900, 5, 1),
+        "log": ("archive", 1, 5, 1, 0),
+        "retrieve": ("retrieve", 1, 100, 1, 0),
+        "delete-marker": ("delete-marker", 1, 0, 1, 0),
+    }
+    assert tally.parts["archive"].histograms["object_service"].total_ns == 3 * MS
+    assert tally.parts["log"].histograms["object_service"].total_ns == 1 * MS
+    assert tally.parts["retrieve"].histograms["object_service"].total_ns == 7 * MS
+    assert sum(part.objects for part in tally.parts.values()) == tally.objects
+    assert sum(part.bytes for part in tally.parts.values()) == tally.bytes
+    assert sum(part.attempts for part in tally.parts.values()) == tally.attempts
+
+
+def test_a_workload_that_does_one_thing_has_no_parts() -> None:
+    record = Recorder(4)
+    write(record, RETRIEVE, 5, number=3, size_bytes=100)
+    tallies: Tallies = {}
+    fold([record], mixed(in_parts=False), 0, tallies)
+    assert whole(tallies).parts == {}
+
+
+def test_changes_are_in_ranges_of_one_size_and_one_kind() -> None:
+    record = Recorder(32)
+    for number in (12, 9, 8, 10, 19, 20, 21):
+        write(record, ARCHIVE, 5, number=number)
+    for number in (5, 4, 7):
+        write(record, Operation.NEW_VERSION, 6, number=number, size_bytes=100)
+    write(record, Operation.NEW_VERSION, 6, number=6, size_bytes=100, status=503)
+    write(record, RETRIEVE, 6, number=1)
+    assert fold([record], mixed(), 0, {}) == [
+        Change(0, "archive", 100, 8, 9),
+        Change(0, "archive", 900, 10, 10),
+        Change(0, "archive", 900, 12, 12),
+        Change(0, "archive", 900, 19, 19),
+        Change(0, "archive", 5, 20, 21, True),
+        Change(0, "new-version", 100, 4, 5),
+        Change(0, "new-version", 100, 7, 7),
+    ]
+
+
+def test_a_deadline_is_missed_by_the_time_since_an_object_was_due() -> None:
+    record = Recorder(8)
+    write(record, RETRIEVE, 100, number=1, took_ms=2, late_ms=7)
+    write(record, RETRIEVE, 100, number=2, took_ms=2, late_ms=8)
+    write(record, RETRIEVE, 100, number=3, took_ms=2, late_ms=9)
+    write(record, RETRIEVE, 100, number=4, took_ms=2, late_ms=90, status=503)  # an error, and not late as well
+    write(record, SESSION, 100, took_ms=2, late_ms=90)
+    tallies: Tallies = {}
+    fold([record], mixed(deadline_ms=10), 0, tallies)
+    assert whole(tallies).missed_deadlines == whole(tallies).parts["retrieve"].missed_deadlines == 1
+
+
+@pytest.mark.parametrize("is_open_loop", [True, False])
+def test_how_late_sessions_begin_is_known_of_an_open_loop_and_of_failed_ones_too(is_open_loop: bool) -> None:
+    record = Recorder(8)
+    write(record, SESSION, 100, took_ms=2, late_ms=30)
+    write(record, SESSION, 100, took_ms=2, late_ms=50, status=Status.CONNECT_FAILED)
+    tallies: Tallies = {}
+    fold([record], mixed(is_open_loop=is_open_loop), 0, tallies)
+    start = whole(tallies).histograms.get("session_start")
+    assert (start.count, start.total_ns) == (2, 80 * MS) if start is not None else not is_open_loop

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from archiver.assignment import Assignment, ClientAssignment, IntervalReport
+from archiver.assignment import Assignment, Change, ClientAssignment, IntervalReport
 from archiver.errors import RunFailed
 from archiver.processes import PipeChannel, WorkerProcesses
 from scenarios.model import Phase, StopRule, Workload
@@ -44,9 +44,7 @@ def assignments(rule: StopRule, backend: str = "null") -> list[Assignment]:
     phase = Phase("archive", 1, 1, (workload,), rule)
     share = phase.objects_max(workload) // 2
     return [
-        Assignment(
-            "run-1", 7, backend, None, phase, (ClientAssignment(i, 0, (i * share, (i + 1) * share)),), None, "all"
-        )
+        Assignment("run-1", 7, backend, None, phase, (ClientAssignment(i, 0, (i * share, (i + 1) * share)),), {}, "all")
         for i in range(2)
     ]
 
@@ -72,7 +70,7 @@ def test_phase_after_phase_on_the_same_workers(workers: WorkerProcesses) -> None
         assert len(started) == phase + 1  # one start instant for all, when all are ready
         assert [end.measured_from_ns for end in ends] == [started[-1]] * 2
         assert objects(reports) == 110
-        assert sum(last - first + 1 for report in reports for _, first, last in report.changed) == 110
+        assert sum(each.last - each.first + 1 for report in reports for each in report.changed) == 110
 
 
 def test_a_killed_worker_fails_the_run_by_name_and_what_it_had_reported_is_handed_on(workers: WorkerProcesses) -> None:
@@ -147,7 +145,8 @@ def test_a_worker_whose_coordinator_is_gone_stops() -> None:
 
 def test_reports_come_through_the_pipe_as_they_were_sent() -> None:
     ours, theirs = multiprocessing.Pipe()
-    PipeChannel(theirs).report(IntervalReport({}, [(0, 1, 2)], []))
-    assert ours.recv() == IntervalReport({}, [(0, 1, 2)], [])
+    report = IntervalReport({}, [Change(0, "archive", 8192, 1, 2)], [])
+    PipeChannel(theirs).report(report)
+    assert ours.recv() == report
     ours.close()
     theirs.close()

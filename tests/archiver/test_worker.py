@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import backends
-from archiver import worker
+from archiver import client, worker
 from archiver.assignment import Assignment, ClientAssignment, IntervalReport, Tally
+from archiver.client import FAILED_SESSIONS_MAX
 from archiver.record import Operation, Recorder, Status
-from archiver.worker import FAILED_SESSIONS_MAX, run_phase
+from archiver.worker import run_phase
 from backends.base import Batch, PhaseSetting
 from backends.null import NullBackend, NullSession
 from scenarios.model import OperationName, Phase, StopRule, Workload
@@ -38,9 +39,10 @@ ENDLESS = replace(RULE, seconds_min=1e6, seconds_max=1e6, bytes_max=10**15, clie
 
 @dataclass
 class Channel:
-    """Keeps what is reported, and says stop when it was asked so often."""
+    """Keeps what is reported, and says stop, or finish, when it was asked so often."""
 
     stop_at: int | None = None
+    finish_at: int | None = None
     reports: list[IntervalReport] = field(default_factory=list)
     asked: int = 0
     on_start: Callable[[], None] = lambda: None
@@ -58,6 +60,9 @@ class Channel:
         self.asked += 1
         return self.stop_at is not None and self.asked >= self.stop_at
 
+    def should_finish(self) -> bool:
+        return self.finish_at is not None and self.asked >= self.finish_at
+
     def total(self, *, warm_up: bool | None = None) -> Tally:
         """The sum of what was reported."""
         total = Tally()
@@ -68,7 +73,7 @@ class Channel:
         return total
 
     def archived(self) -> list[int]:
-        return [n for report in self.reports for _, first, last in report.changed for n in range(first, last + 1)]
+        return [n for report in self.reports for each in report.changed for n in range(each.first, each.last + 1)]
 
     def errors(self) -> dict[tuple[str, str], int]:
         counts: dict[tuple[str, str], int] = {}
@@ -87,7 +92,7 @@ def assignment(
     share = phase.objects_max(workload) // clients
     mine = [numbers if numbers is not None else (i * share, (i + 1) * share) for i in range(clients)]
     return Assignment(
-        "run-1", 7, "null", None, phase, tuple(ClientAssignment(i, 0, n) for i, n in enumerate(mine)), None, "all"
+        "run-1", 7, "null", None, phase, tuple(ClientAssignment(i, 0, n) for i, n in enumerate(mine)), {}, "all"
     )
 
 
@@ -135,7 +140,7 @@ def test_several_clients_use_up_their_shares_and_that_ends_the_window() -> None:
 
 
 def test_rows_beyond_what_a_recorder_holds_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "RECORDER_ROWS", 23)  # two sessions of 8 rows, and not all that a third might need
+    monkeypatch.setattr(client, "RECORDER_ROWS", 23)  # two sessions of 8 rows, and not all that a third might need
     channel = Channel()
     run_phase(assignment(rule=replace(RULE, sessions_min=200)), channel)
     assert (channel.total().sessions, channel.total().objects) == (201, 1005)

@@ -91,3 +91,76 @@ def test_a_condition_decides_the_exit_status_and_force_marks_what_it_compares(ho
     forced = archiver("compare", run, "unchecked", "--force", "--form", "times")
     assert forced.returncode == 0, forced.stderr
     assert forced.stdout.count("FORCED") == 5  # platforms, times, differences, latencies, the sentence of the whole
+
+
+MIX = """
+name = "two"
+title = "Two at once"
+
+[scale]
+name = "sets"
+each = "set"
+values = [1, 2]
+
+[[phase]]
+name = "load"
+load = true
+copies = "sets"
+
+[[phase.workload]]
+name = "documents"
+operation = "archive"
+data = "documents"
+sizes = "4KiB"
+clients = 1
+fill = 20
+
+[[phase]]
+name = "mix"
+copies = "sets"
+
+[[phase.workload]]
+name = "free"
+operation = "retrieve"
+data = "documents"
+clients = 2
+seconds = "500ms"
+
+[[phase.workload]]
+name = "paced"
+operation = "archive"
+data = "new"
+sizes = "1KiB"
+clients = 1
+seconds = "500ms"
+arrivals = { kind = "constant", per_second = 40 }
+"""
+
+
+def test_workloads_that_ran_side_by_side_are_compared_one_by_one_and_all_together(home: Path, tmp_path: Path) -> None:
+    scenario = tmp_path / "two.toml"
+    scenario.write_text(MIX)
+    ran = archiver("run", str(scenario), "--backend", "null", "--json")
+    assert ran.returncode == 0, ran.stderr
+    run = str(json.loads(ran.stdout)["run"])
+    copy_as(home, run, "other", platform={"name": "other"})
+    condition = "free@2.objects_per_second < 0.9"
+    done = archiver(
+        "compare", run, "other", "--form", "percent", "--fail-if", condition, "--out", str(tmp_path / "out")
+    )
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    for words in ("At 2 sets, the most that both measured", "ESG", f"passes: {condition}: other, free@2: 1.000 ("):
+        assert words in text, words
+    document = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    told = {(each["phase"], each["scale"], each["workload"], each["operation"]) for each in document["workloads"]}
+    assert told == {
+        ("mix", scale, *unit)
+        for scale in (1.0, 2.0)
+        for unit in (
+            ("free", None), ("paced", None), ("all workloads", "steady"), ("all workloads", "peak"),
+        )
+    }  # fmt: skip
+    paced = [each for each in document["workloads"] if each["workload"] == "paced"]
+    assert all("sessions_per_second" in each["ratios"] for each in paced)
+    assert (tmp_path / "out" / "workloads.csv").read_text().startswith("phase,scale,workload,")

@@ -1,0 +1,326 @@
+"""How well an open loop keeps its schedule: sends against their due times.
+
+2,000 sessions/s of one 8 KiB object are due at random moments (Poisson) in one worker on one core, each with a
+connection that is opened (``--session-open connect``: no request but the object's) and closed; a null responder on
+another core answers. The worker is the engine's own, with its clients, records and reports. The same schedule is kept
+by Archiver's pacer, which has one timer of the kernel, and by timers of the event loop, which people would use instead.
+The same again with null sessions, which shows what the engine alone comes to.
+
+Two moments are compared with the due time: when a session began (to connect), which is the client's doing alone, and
+when its object was sent, which has the platform's time to connect in it. Lateness says how far they were off. The
+distance of the gaps (Kolmogorov-Smirnov: 0 the same distribution, 1 nothing in common) says whether what the platform
+saw was still the load that was asked for. The first second is warm-up.
+
+Rounds are interleaved, with the same schedule for both; the ratio of a pair is taken within its round, and the median
+of the rounds is quoted. What else runs on the machine takes the core away: a round in which the worker waited for it
+says little of the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import statistics
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archiver import worker
+from archiver.assignment import Assignment, Change, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
+from archiver.folding import Folding, fold
+from archiver.mixed import deal
+from archiver.numbers import ANY_TIME, ObjectNumbers
+from archiver.pacer import Pacer
+from archiver.processes import PipeChannel
+from archiver.record import Operation, Recorder
+from archiver.retention import DateMaker, Retention
+from archiver.sizes import format_size
+from backends.s3 import S3Backend, S3Options, null_responder
+from backends.s3.control import Credentials
+from backends.s3.setting import WorkerSetting
+from scenarios.mix import Arrivals, Mix, Sizes, Transaction
+from scenarios.model import Phase, StopRule, Workload
+
+SESSIONS_PER_SECOND = 2000.0
+OBJECT_BYTES = 8192
+SECONDS, SECONDS_SMALL = 10.0, 0.25
+WARM_UP_SECONDS, WARM_UP_SECONDS_SMALL = 1.0, 0.05
+ROUNDS = 5
+CLIENTS = 64  # sessions at once; what is due beyond waits
+WITHIN_MS = 2.0
+WITHIN_PERCENT_GOAL = 99.0
+
+
+class LoopTimers:
+    """A schedule kept by the event loop's own timers: each call sets the timer of the next."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def start(self, due_ns: NDArray[np.int64], arrive: Callable[[int], None], done: Callable[[], None]) -> None:
+        self._rest: Iterator[int] = iter(due_ns.data)
+        self._arrive, self._done = arrive, done
+        self._set_next()
+
+    def close(self) -> None:
+        pass
+
+    def _set_next(self) -> None:
+        due_ns = next(self._rest, None)
+        if due_ns is None:
+            self._done()
+        else:
+            self._loop.call_at(due_ns / 1e9, self._fire, due_ns)
+
+    def _fire(self, due_ns: int) -> None:
+        self._arrive(due_ns)
+        self._set_next()
+
+
+KEEPERS: dict[str, type[Pacer | LoopTimers]] = {"pacer": Pacer, "loop timers": LoopTimers}
+PACER, LOOP_TIMERS = KEEPERS
+CASES = ("engine alone", "sessions begun", "objects sent")
+_NO_RULE = StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, 60.0, 1, 1, 0.0)  # a mix goes by its own times
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of a schedule: the same moments as they were due and as they came, each in order of its own."""
+
+    lateness_ms: NDArray[np.float64]
+    gaps_distance: float
+
+    @classmethod
+    def of(cls, due_ns: NDArray[np.int64], came_ns: NDArray[np.int64]) -> Kept:
+        """``came_ns``: when each of ``due_ns`` came."""
+        return cls((came_ns - due_ns) / 1e6, distance(np.diff(np.sort(due_ns)), np.diff(np.sort(came_ns))))
+
+    def figures(self) -> dict[str, float]:
+        p50, p90, p99 = np.percentile(self.lateness_ms, (50, 90, 99)).tolist()
+        return {
+            "lateness_ms_min": float(self.lateness_ms.min()),  # below 0: before it was due
+            "lateness_ms_p50": p50,
+            "lateness_ms_p90": p90,
+            "lateness_ms_p99": p99,
+            "lateness_ms_max": float(self.lateness_ms.max()),
+            "within_percent": float(np.mean(np.abs(self.lateness_ms) <= WITHIN_MS) * 100),
+            "gaps_distance": self.gaps_distance,
+        }
+
+
+def distance(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """Of two samples, Kolmogorov-Smirnov: how far apart, at most, the shares are that lie at or below any value."""
+    values = np.concatenate((one, other))
+    below = [np.searchsorted(np.sort(sample), values, side="right") / len(sample) for sample in (one, other)]
+    return float(np.abs(below[0] - below[1]).max())
+
+
+def measure(*, small: bool) -> dict[str, Any]:
+    """Per round and keeper: lateness, gaps and client CPU of sessions begun, null and real, and of objects sent."""
+    rounds, seconds = (1, SECONDS_SMALL) if small else (ROUNDS, SECONDS)
+    warm_up_seconds = WARM_UP_SECONDS_SMALL if small else WARM_UP_SECONDS
+    cores = sorted(os.sched_getaffinity(0))
+    found: dict[str, dict[str, list[dict[str, float]]]] = {case: {name: [] for name in KEEPERS} for case in CASES}
+    os.sched_setaffinity(0, cores[:1])
+    try:
+        with null_responder.start(OBJECT_BYTES, cores[:1]) as responder, _worker(cores[-1:]) as pipe:
+            for seed in range(rounds):
+                null = _assignment("null", None, warm_up_seconds, seconds, seed)
+                s3 = _assignment("s3", _s3_setting(responder.endpoint), warm_up_seconds, seconds, seed)
+                for name in KEEPERS:
+                    for case, figures in (_carried_out(pipe, name, null) | _carried_out(pipe, name, s3)).items():
+                        found[case][name].append(figures)
+    finally:
+        os.sched_setaffinity(0, cores)
+    within = {
+        case: statistics.median(figures["within_percent"] for figures in keepers[PACER])
+        for case, keepers in found.items()
+    }
+    return {
+        "sessions_per_second": SESSIONS_PER_SECOND,
+        "object_bytes": OBJECT_BYTES,
+        "clients": CLIENTS,
+        "seconds": seconds,
+        "rounds": rounds,
+        "within_ms": WITHIN_MS,
+        "cases": found,
+        "ratios": {case: _ratios(keepers) for case, keepers in found.items()},
+        "goals": {"within_percent": WITHIN_PERCENT_GOAL},
+        "goals_met": {case: percent >= WITHIN_PERCENT_GOAL for case, percent in within.items()},
+    }
+
+
+def text(document: dict[str, Any]) -> str:
+    """The same as a table: every round, the medians of all, and the pacer's ratio to the loop's timers."""
+    lines = [
+        f"{document['sessions_per_second']:,.0f} sessions/s of one {format_size(document['object_bytes'])} object, "
+        f"{document['rounds']} interleaved rounds of {document['seconds']:g} s",
+        f"{'':<27}{'lateness in ms':^40}{'within':>9}{'distance':>10}{'client':>8}{'waited':>9}",
+        f"{'':<27}{'min':>8}{'p50':>8}{'p90':>8}{'p99':>8}{'max':>8}"
+        f"{document['within_ms']:>7g} ms{'of gaps':>10}{'CPU %':>8}{'for it %':>9}",
+    ]
+    for case, keepers in document["cases"].items():
+        lines.append(case)
+        for name, rounds in keepers.items():
+            lines += [_line(f"round {number}", figures) for number, figures in enumerate(rounds, 1)]
+            lines.append(_line(name, {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}))
+        ratios = document["ratios"][case]
+        lines.append(
+            f"  pacer to loop timers: p99 of lateness {ratios['lateness_ms_p99']:.2f} x, "
+            f"distance of gaps {ratios['gaps_distance']:.2f} x, CPU {ratios['cpu_percent']:.2f} x"
+        )
+    met = ", ".join(f"{case} {'yes' if met else 'NO'}" for case, met in document["goals_met"].items())
+    lines.append(
+        f"goal: the pacer keeps at least {document['goals']['within_percent']:g}% within {document['within_ms']:g} ms "
+        f"of their due times: {met}"
+    )
+    return "\n".join(lines)
+
+
+def _line(name: str, figures: dict[str, float]) -> str:
+    lateness = "".join(f"{figures[f'lateness_ms_{each}']:>8.2f}" for each in ("min", "p50", "p90", "p99", "max"))
+    return (
+        f"  {name:<25}{lateness}{figures['within_percent']:>8.2f}%{figures['gaps_distance']:>10.3f}"
+        f"{figures['cpu_percent']:>8.0f}{figures['waited_percent']:>9.1f}"
+    )
+
+
+def _ratios(keepers: dict[str, list[dict[str, float]]]) -> dict[str, float]:
+    pairs = list(zip(keepers[PACER], keepers[LOOP_TIMERS], strict=True))
+    return {
+        key: statistics.median(ours[key] / theirs[key] for ours, theirs in pairs)
+        for key in ("lateness_ms_p99", "gaps_distance", "cpu_percent")
+    }
+
+
+def _s3_setting(endpoint: str) -> WorkerSetting:
+    options = S3Options(
+        endpoints=(endpoint,), credentials=Credentials("null", "null", None), region="us-east-1", session_open="connect"
+    )
+    return S3Backend(options).setting_for("null", "null/", Retention())
+
+
+def _assignment(
+    backend: str, setting: WorkerSetting | None, warm_up_seconds: float, seconds: float, seed: int
+) -> Assignment:
+    """An open loop of sessions of one object, all of them one worker's."""
+    mix = Mix(
+        (Transaction(("archive",), 1.0),),
+        data="archived",
+        sizes=Sizes.constant(OBJECT_BYTES),
+        arrivals=Arrivals("poisson", SESSIONS_PER_SECOND),
+        warm_up_seconds=warm_up_seconds,
+        seconds=warm_up_seconds + seconds,
+    )
+    workload = Workload("archive", "archive", OBJECT_BYTES, 1, CLIENTS, mix=mix)
+    phase = Phase("open loop", 1, 1, (workload,), _NO_RULE)
+    (share,) = deal(phase, ObjectNumbers(seed), ANY_TIME, 1)
+    return Assignment(
+        run_id=null_responder.RUN_ID,
+        content_seed=null_responder.CONTENT_SEED,
+        backend=backend,
+        backend_setting=setting,
+        phase=phase,
+        clients=(),
+        dates={None: DateMaker(Retention(), time.time() + 7200)},
+        verify="all",
+        mixes=share.mixes,
+        data=share.data,
+    )
+
+
+@contextmanager
+def _worker(cores: Sequence[int]) -> Iterator[Connection[Any, Any]]:
+    """A process for the engine's worker, and the pipe to it."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, cores))
+    process.start()
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        ours.close()
+        process.join()
+
+
+def _carried_out(pipe: Connection[Any, Any], keeper: str, assignment: Assignment) -> dict[str, dict[str, float]]:
+    """What the worker finds, once it is done; its reports come by the same way as in a run."""
+    pipe.send((keeper, assignment))
+    while isinstance(message := pipe.recv(), IntervalReport):
+        assert not message.errors, "the null responder answered something unexpected"
+    found: dict[str, dict[str, float]] = message
+    return found
+
+
+# What follows goes on in the worker's process.
+
+
+def _work(pipe: Connection[Any, Any], cores: Sequence[int]) -> None:
+    os.sched_setaffinity(0, cores)
+    while True:
+        try:
+            keeper, assignment = pipe.recv()
+        except EOFError:
+            return
+        moments = _Moments()
+        with patch.object(worker, "Pacer", KEEPERS[keeper]), patch.object(worker, "fold", moments.fold):
+            report = worker.run_phase(assignment, _AtOnce(pipe))
+        pipe.send(moments.figures(assignment.backend, report))
+
+
+class _AtOnce(PipeChannel):
+    """Starts without being told."""
+
+    def wait_for_start(self) -> int:
+        return time.monotonic_ns()
+
+
+class _Moments:
+    """When sessions and objects were due, and when they came: what the engine folds into histograms, kept apart."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[array[int], array[int], array[int]]] = []
+
+    def fold(
+        self, records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: dict[TallyKey, Tally]
+    ) -> list[Change]:
+        """As archiver.folding.fold."""
+        for record in records:
+            new = slice(record.folded, record.used)
+            self._rows.append((record.operation[new], record.due_ns[new], record.sent_ns[new]))
+        return fold(records, how, warm_up_ns, tallies)
+
+    def figures(self, backend: str, report: PhaseReport) -> dict[str, dict[str, float]]:
+        """By case, after the warm-up."""
+        (stage,) = report.stages
+        operation, due_ns, sent_ns = (np.concatenate(column) for column in zip(*self._rows, strict=True))
+        used = _cpu(report.cpu)
+        operations = {"engine alone": Operation.SESSION}
+        if backend == "s3":
+            operations = {"sessions begun": Operation.SESSION, "objects sent": Operation.ARCHIVE}
+        found = {}
+        for case, code in operations.items():
+            rows = (operation == code) & (due_ns >= stage.measured_from_ns)
+            assert rows.sum() == stage.due - stage.dropped
+            found[case] = {**Kept.of(due_ns[rows], sent_ns[rows]).figures(), **used, "dropped": float(stage.dropped)}
+        return found
+
+
+def _cpu(samples: Sequence[CpuSample]) -> dict[str, float]:
+    """``waited``: ready to run, but something else had the core; what was late then is not the worker's doing."""
+    first, last = samples[0], samples[-1]
+    seconds = (last.at_ns - first.at_ns) / 1e9
+    return {
+        "cpu_percent": (last.used_seconds - first.used_seconds) / seconds * 100,
+        "waited_percent": (last.waited_seconds - first.waited_seconds) / seconds * 100,
+    }

@@ -1,0 +1,97 @@
+"""What a plan says of workloads side by side, before anything is touched."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from archiver.cli import main
+from tests.scenarios.files import toml
+
+DOCUMENT: dict[str, Any] = {
+    "name": "mine",
+    "title": "Mine",
+    "scale": {"name": "tiles", "each": "tile", "values": [1, 3]},
+    "search": {"first": 2, "last": 8, "step": 2, "repeat": 5},
+    "criterion": [{"that": "errors == 0"}],
+    "phase": [
+        {"name": "load", "load": True, "copies": "tiles", "workload": [
+            {"name": "pages", "operation": "archive", "data": "d", "sizes": "8KiB", "clients": 1, "fill": 1000},
+            {"name": "rest", "operation": "archive", "data": "d", "sizes": "8KiB", "clients": 2, "objects": 500},
+        ]},
+        {"name": "mix", "copies": "tiles", "workload": [
+            {"name": "small", "clients": [1, 2, 4, 8], "data": "d", "sizes": "8KiB", "seconds": "3s", "warm_up": "1s",
+             "transactions": [{"steps": ["retrieve"], "share": 7}, {"steps": ["archive"], "share": 3}],
+             "bytes_max": "1MB", "begins": "2s"},
+            {"name": "check", "operation": "retrieve", "clients": 2, "data": "d", "keys": "each-once",
+             "after": "small"},
+            {"name": "scan", "operation": "retrieve", "clients": 1, "data": "d", "after": "check", "seconds": "4s"},
+            {"name": "web", "operation": "retrieve", "clients": 3, "data": "d", "seconds": "60s", "until": "check",
+             "arrivals": {"kind": "ramp", "per_second": 1, "to_per_second": "5 tiles"}},
+        ]},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the scenario; Archiver's home is in it."""
+    monkeypatch.setenv("ARCHIVER_HOME", str(tmp_path / "home"))
+    (tmp_path / "mine.toml").write_text(toml(DOCUMENT))
+    return tmp_path
+
+
+def planned(home: Path, *options: str) -> list[str]:
+    """The lines of the plan, spaces pressed together."""
+    done = CliRunner().invoke(main, ["run", str(home / "mine.toml"), "--dry-run", *options])
+    assert done.exit_code == 0, done.output
+    assert not (home / "home").exists()
+    return [" ".join(line.split()) for line in done.output.splitlines()]
+
+
+def test_a_plan_says_who_does_what_when_and_how_much(home: Path) -> None:
+    lines = planned(home)
+    assert lines[0] == "Mine: 4 phases, in this order"
+    assert lines[2:9] == [
+        "1 load, 1 tiles 1,500 12.3 MB",
+        "pages: archive, 1 client, from 0s until there are 1,000 1,000 8.2 MB",
+        "rest: archive, 2 clients, from 0s until 500 are archived 500 4.1 MB",
+        "2 mix, 1 tiles, about 78s 488 4.0 MB",
+        "small: mixed, 1, 2 ... 8 clients in turn, from 2s for 3s each, 1s of it warm-up 488 4.0 MB",
+        "check: retrieve, 2 clients, from 14s until all is read - -",
+        "scan: retrieve, 1 client, after check for 4s - -",
+    ]
+    assert lines[9] == ("web: retrieve, 3 clients, 1 to 5 sessions/s (ramp), from 0s for 60s or until check ends - -")
+
+
+def test_workloads_are_said_again_only_where_they_are_others(home: Path) -> None:
+    lines = planned(home)
+    assert lines[10] == "3 load, 3 tiles, 3 copies of each 3,500 28.7 MB"  # what was filled once stays
+    assert lines[11] == "4 mix, 3 tiles, about 78s, 3 copies of each 1,464 12.0 MB"
+    assert "web: retrieve, 3 clients, 1 to 15 sessions/s (ramp)" in lines[15]
+    rows = [re.search(r"([\d,]+) [\d.]+ MB$", line) for line in lines if re.match(r"\d+ ", line)]
+    total = sum(int(row[1].replace(",", "")) for row in rows if row)
+    assert lines[16] == f"archives at most {total:,} objects, 57.0 MB"
+
+
+def test_a_plan_of_a_search_says_its_range_and_what_its_steps_archive(home: Path) -> None:
+    lines = planned(home, "--search")
+    assert (
+        lines[0] == "Mine: a search of tiles from 2 to 8 by 2, with 5 trials at the edge; the first step has 2 phases"
+    )
+    assert lines[2] == "1 load, 2 tiles, 2 copies of each 3,000 24.6 MB"
+    assert "a step at 2 tiles archives at most 3,976 objects, 32.6 MB" in lines
+    assert "a step at 8 tiles archives at most 15,904 objects, 130.3 MB" in lines
+    assert "what goes beyond the disk or --max-locked-bytes, all steps together, is not tried" in lines
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_a_bad_phase_is_refused_before_anything_is_touched(home: Path, options: list[str]) -> None:
+    done = CliRunner().invoke(main, ["run", str(home / "mine.toml"), "--set", "web.data=absent", *options])
+    assert done.exit_code == 2
+    assert "workload 'web': data: nothing archives 'tile 1 absent' before it" in done.output
+    assert not (home / "home").exists()

@@ -1,0 +1,257 @@
+"""The ceiling of a phase: the same work against nobody, beside what the platform did, and in nothing else."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver import ceiling
+from archiver.ceiling import OBJECTS_PER_SECOND_MAX, add_ceilings, answered_at_once, at_full_speed, carry_out
+from archiver.coordinator import PhaseOutcome, RunSetting
+from archiver.numbers import Kept, ObjectNumbers
+from archiver.processes import WorkerProcesses
+from archiver.retention import Retention
+from archiver.server_usage import ServerView
+from backends.s3 import S3Backend, S3Options
+from backends.s3.control import Credentials
+from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
+from scenarios.model import Phase, StopRule, Workload
+from tests.archiver.cli.test_run import archiver, left_in
+
+STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 60.0, 1, 1, 0.0)
+READ = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), warm_up_seconds=0.1, seconds=0.6)
+WRITE = replace(READ, transactions=(Transaction(("archive",), 1.0),), data="new", bytes_max=100 * 8192)
+
+
+def phase_of(*mixes: Mix, **given: Any) -> Phase:
+    workloads = tuple(Workload(f"workload {i}", "mixed", 8192, 10, 4, mix=mix) for i, mix in enumerate(mixes, 1))
+    return Phase("point", 1, 1, workloads, STOP, measures_ceiling=True, **given)
+
+
+def mixes_of(phase: Phase) -> list[Mix]:
+    return [workload.mix for workload in phase.workloads if workload.mix is not None]
+
+
+def s3_setting(**changes: Any) -> RunSetting:
+    options = S3Options(
+        endpoints=("http://127.0.0.1:1",), credentials=Credentials("someone", "secret", None), region="us-east-1"
+    )
+    setting = RunSetting(
+        "run", 7, "s3", S3Backend(options).setting_for("bucket", "run/", Retention()), Retention(), "all", "opened",
+        "head-bucket", "crc32c", False, server=ServerView(shares_host=True),
+    )  # fmt: skip
+    return replace(setting, **changes)
+
+
+def numbers_of(**counts: int) -> ObjectNumbers:
+    """Objects of 8 KiB by data set."""
+    numbers = ObjectNumbers(seed=7)
+    for data, count in counts.items():
+        first, end = numbers.fresh(count)
+        numbers.keep(Kept(8192, first, end - 1, data=data))
+    return numbers
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[WorkerProcesses]:
+    started = WorkerProcesses(1, [])
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def measured_once(workers: WorkerProcesses) -> PhaseOutcome:
+    """Reads and archives, measured on some platform: here another that answers at once."""
+    with answered_at_once(s3_setting(), 8192, ()) as nobody:
+        outcome = carry_out(phase_of(READ, WRITE), numbers_of(pages=100), {}, nobody.setting, workers)
+    assert not outcome.errors
+    return outcome
+
+
+@pytest.fixture
+def outcome(measured_once: PhaseOutcome) -> PhaseOutcome:
+    return replace(measured_once, results=list(measured_once.results))
+
+
+def reading(outcome: PhaseOutcome, mix: Mix = READ) -> PhaseOutcome:
+    """As if only its first workload had been there, and had been this one."""
+    return replace(outcome, phase=phase_of(mix), results=outcome.results[:1])
+
+
+def test_every_workload_gets_the_rate_against_the_null_responder_whatever_its_sizes(
+    workers: WorkerProcesses, outcome: PhaseOutcome
+) -> None:
+    two_sizes = replace(WRITE, sizes=Sizes.of([(512, 0.5), (70_000, 0.5)]), bytes_max=1 << 20)
+    outcome.phase = phase_of(READ, replace(two_sizes, transactions=(Transaction(("archive", "retrieve"), 1.0),)))
+    before = list(outcome.results)
+    add_ceilings(outcome, numbers_of(pages=100, new=20), {}, s3_setting(), workers, (), 0.0)
+    assert outcome.gave_up is None  # every byte was checked
+    for result, was in zip(outcome.results, before, strict=True):
+        assert result.ceiling is not None
+        assert result.ceiling.platform == "null S3 responder"
+        assert result.ceiling.share == pytest.approx(was.objects_per_second / result.ceiling.objects_per_second)
+        assert replace(result, ceiling=None) == was  # nothing else of it changed
+
+
+def test_what_the_responder_cannot_answer_has_the_engines_ceiling(
+    workers: WorkerProcesses, outcome: PhaseOutcome
+) -> None:
+    replaced = replace(READ, transactions=(Transaction(("new-version",), 1.0),), bytes_max=1 << 20)
+    outcome = reading(outcome, replaced)
+    add_ceilings(outcome, numbers_of(pages=100), {}, s3_setting(), workers, (), 0.0)
+    assert outcome.results[0].ceiling is not None
+    assert outcome.results[0].ceiling.platform == "null sessions"
+
+
+def test_what_was_given_a_new_version_before_is_not_asked_of_the_responder(
+    workers: WorkerProcesses, outcome: PhaseOutcome
+) -> None:
+    numbers = numbers_of(pages=100)
+    numbers.change("new-version", 8192, 3, 3)
+    outcome = reading(outcome)
+    add_ceilings(outcome, numbers, {}, s3_setting(), workers, (), 0.0)
+    assert outcome.gave_up is None
+    assert outcome.results[0].ceiling is not None
+    assert outcome.results[0].ceiling.platform == "null sessions"
+
+
+def test_another_protocol_has_the_engines_ceiling(workers: WorkerProcesses, outcome: PhaseOutcome) -> None:
+    outcome = reading(outcome)
+    elsewhere = s3_setting(backend="null", backend_setting=None)
+    add_ceilings(outcome, numbers_of(pages=100), {}, elsewhere, workers, (), 0.0)
+    assert outcome.results[0].ceiling is not None
+    assert outcome.results[0].ceiling.platform == "null sessions"
+
+
+def test_content_is_checked_and_a_ceiling_with_errors_is_none(
+    workers: WorkerProcesses, outcome: PhaseOutcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = reading(outcome)
+    monkeypatch.setattr(ceiling, "_sizes", lambda shares: [(0, 4096)])  # as if it had been told the wrong thing
+    add_ceilings(outcome, numbers_of(pages=100), {}, s3_setting(), workers, (), 0.0)
+    assert outcome.gave_up is not None
+    assert outcome.gave_up.startswith("its ceiling could not be measured (null S3 responder): retrieve: damaged")
+    assert outcome.results[0].ceiling is None
+
+
+def test_credentials_and_places_of_the_platform_are_not_used_elsewhere() -> None:
+    with answered_at_once(s3_setting(server=ServerView(shares_host=False)), 8192, (), processes=2) as nobody:
+        told = nobody.setting.backend_setting
+        assert (told.access_key, told.secret_key, told.bucket, told.prefix) == ("null", "null", "null", "null/")
+        assert len({url for url in told.endpoints if url.startswith("http://127.0.0.1:")}) == 2
+        assert nobody.platform == "null S3 responder, on the client's own cores"
+
+
+def test_a_platform_with_tls_has_a_ceiling_that_says_it_is_without() -> None:
+    s3 = replace(s3_setting().backend_setting, endpoints=("https://worm.example.org",))
+    with answered_at_once(s3_setting(backend_setting=s3), 8192, ()) as nobody:
+        assert nobody.platform == "null S3 responder, without TLS"
+
+
+def test_sessions_by_a_schedule_come_one_after_another() -> None:
+    (mix,) = mixes_of(at_full_speed(phase_of(replace(READ, arrivals=Arrivals("poisson", 10.0))), 1))
+    assert mix.arrivals is None
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        WRITE,
+        replace(WRITE, arrivals=Arrivals("constant", 10.0), bytes_max=None),
+        replace(WRITE, aside=Aside("log", "logs", Sizes.constant(500), 0.3)),
+        replace(READ, aside=Aside("log", "logs", Sizes.constant(500), 0.3), bytes_max=1000),
+    ],
+)
+def test_a_ceiling_may_archive_more_than_any_client_can(write: Mix) -> None:
+    phase = at_full_speed(phase_of(write), workers=2)
+    (mix,) = mixes_of(phase)
+    assert mix.seconds is not None
+    objects = phase.objects_max(phase.workloads[0])
+    assert objects == pytest.approx(OBJECTS_PER_SECOND_MAX * 2 * mix.seconds, rel=0.01)
+
+
+def test_writers_of_a_phase_share_what_may_be_archived() -> None:
+    phase = at_full_speed(phase_of(WRITE, WRITE, READ), workers=1)
+    assert phase.archived_max()[0] == pytest.approx(OBJECTS_PER_SECOND_MAX * 0.6, rel=0.01)
+
+
+LONG = replace(READ, warm_up_seconds=2.0, seconds=30.0)
+
+
+@pytest.mark.parametrize(
+    ("phase", "seconds"),
+    [
+        (phase_of(LONG, LONG), [3.5, 3.5]),
+        (phase_of(LONG, replace(LONG, after="workload 1")), [3.5, 3.5]),
+        (phase_of(LONG, LONG, replace(LONG, after="workload 1")), [30, 30, 30]),  # the second runs beside both others
+        (phase_of(LONG, replace(LONG, begins_seconds=5.0)), [30, 30]),
+        (phase_of(LONG, replace(LONG, keys="each-once", seconds=None, warm_up_seconds=0.0)), [30, None]),
+        (phase_of(READ), [0.6]),
+    ],
+)
+def test_less_time_is_enough_where_it_leaves_the_phase_what_it_is(phase: Phase, seconds: list[float | None]) -> None:
+    assert [mix.seconds for mix in mixes_of(at_full_speed(phase, 1))] == seconds
+
+
+SCENARIO = """
+name = "point"
+title = "A point"
+[[criterion]]
+that = "share_of_ceiling <= 1000"
+[[phase]]
+name = "load"
+load = true
+[[phase.workload]]
+name = "pages"
+operation = "archive"
+data = "pages"
+sizes = "8KiB"
+clients = 2
+objects_per_session = 25
+fill = 50
+[[phase]]
+name = "point"
+ceiling = true
+[[phase.workload]]
+name = "read"
+operation = "retrieve"
+data = "pages"
+clients = 2
+objects_per_session = 10
+seconds = "500ms"
+[[phase.workload]]
+name = "write"
+operation = "archive"
+data = "new"
+sizes = "8KiB"
+clients = 2
+objects_per_session = 10
+arrivals = { kind = "constant", per_second = 10 }
+seconds = "500ms"
+"""
+
+
+def test_a_ceiling_is_in_no_ledger_no_rate_and_no_interval(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "point.toml").write_text(SCENARIO)
+    done = archiver("run", str(tmp_path / "point.toml"), "--json", "--op-log", str(tmp_path / "operations"))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    pages, read, write = document["results"]
+    assert pages["ceiling"] is None
+    assert read["ceiling"]["platform"] == write["ceiling"]["platform"] == "null S3 responder"
+    assert write["ceiling"]["objects_per_second"] > write["objects_per_second"]
+    judged = {each["workload"]: each["measured"] for each in document["criteria"]}
+    assert judged == {each["workload"]: each["ceiling"]["share"] for each in (read, write)}
+    with sqlite3.connect(home / "runs" / document["run"] / "run.db") as db:
+        counted = dict(db.execute("SELECT workload, sum(objects) FROM interval GROUP BY workload"))
+    db.close()
+    assert counted["write"] == 50  # sessions due in half a second, times objects
+    assert sum(row["objects"] for row in left_in(home) if row["objects"]) == 50 + 50
+    assert counted["read"] == read["objects"] + read["warm_up_objects"] + read["drained_objects"]
+    assert len(list((tmp_path / "operations").iterdir())) == 2  # one worker, two phases

@@ -1,0 +1,45 @@
+"""A phase that this process carries out itself."""
+
+from __future__ import annotations
+
+import time
+
+from archiver.assignment import Assignment, PhaseReport
+from archiver.in_process import Alone, carry_out
+from archiver.mixed import deal
+from archiver.numbers import ANY_TIME, Kept, ObjectNumbers
+from archiver.retention import DateMaker, Retention
+from scenarios.mix import Mix, Sizes, Transaction
+from scenarios.model import Phase, StopRule, Workload
+
+STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 60.0, 1, 1, 0.0)
+EACH_ONCE = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), keys="each-once")
+
+
+def read_all(objects: int, clients: int) -> tuple[Alone, PhaseReport]:
+    numbers = ObjectNumbers(seed=1)
+    first, end = numbers.fresh(objects)
+    if objects:
+        numbers.keep(Kept(8192, first, end - 1, data="pages"))
+    phase = Phase("read", 1, 1, (Workload("read", "retrieve", 8192, 5, clients, mix=EACH_ONCE),), STOP)
+    (share,) = deal(phase, numbers, ANY_TIME, 1)
+    dates: dict[float | None, DateMaker] = {None: DateMaker(Retention(), time.time() + 60)}
+    return carry_out(Assignment("null", 1, "null", None, phase, (), dates, "none", mixes=share.mixes, data=share.data))
+
+
+def test_what_was_done_is_counted() -> None:
+    counted, report = read_all(objects=10, clients=1)
+    assert (counted.sessions, counted.objects, counted.problems) == (2, 10, [])
+    assert report.gave_up is None
+
+
+def test_more_clients_than_sessions_are_no_reason_to_give_up() -> None:
+    counted, report = read_all(objects=10, clients=8)
+    assert counted.objects == 10
+    assert report.gave_up is None
+
+
+def test_nothing_to_read_at_all_is() -> None:
+    counted, report = read_all(objects=0, clients=2)
+    assert counted.objects == 0
+    assert report.gave_up == "data set 'pages' has no object for it"

@@ -1,0 +1,139 @@
+"""Rates beyond what this client can do are said before a run; others cost nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver import offered_rates
+from archiver.errors import UsageError
+from archiver.offered_rates import OfferedRates
+from scenarios.mix import CHANGES, Arrivals, Mix, Sizes, Transaction
+from scenarios.model import Phase, StopRule, Workload
+from scenarios.reader import read_scenario
+from tests.archiver.cli.test_run import archiver
+
+STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 60.0, 1, 1, 0.0)
+READ = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), seconds=10.0)
+
+
+def loop(name: str, per_second: float, clients: int = 8, **changes: Any) -> Workload:
+    arrivals = changes.pop("arrivals", Arrivals("poisson", per_second))
+    return Workload(name, "retrieve", 8192, 1, clients, mix=replace(READ, arrivals=arrivals, **changes))
+
+
+def phase_of(*workloads: Workload) -> Phase:
+    return Phase("night", 1, 1, workloads, STOP)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[Workload]:
+    """What was measured; a worker can do 100 sessions/s of any kind."""
+    asked: list[Workload] = []
+
+    def hundred(workload: Workload) -> float:
+        asked.append(workload)
+        return 100.0
+
+    monkeypatch.setattr(offered_rates, "_sessions_per_second", hundred)
+    return asked
+
+
+MILLION = """
+name = "million"
+title = "Too much"
+[[phase]]
+name = "night"
+[[phase.workload]]
+name = "flood"
+operation = "archive"
+data = "mail"
+sizes = "8KiB"
+clients = 8
+seconds = "1s"
+arrivals = { kind = "constant", per_second = 1000000 }
+"""
+
+
+def test_a_million_a_second_is_refused_before_anything_is_touched(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "million.toml").write_text(MILLION)
+    done = archiver("run", str(tmp_path / "million.toml"), "--max-locked-bytes", "20GB")
+    assert done.returncode == 2
+    assert "night: workload 'flood' (1,000,000 sessions/s of " in done.stderr
+    assert done.stderr.rstrip().endswith(
+        "lower arrivals.per_second, or give the client more workers (--workers) or a machine with more cores"
+    )
+    assert "Traceback" not in done.stderr
+    assert not (home / "runs").exists()
+
+
+def test_what_is_near_is_warned_of_and_what_is_below_is_not(measured: list[Workload]) -> None:
+    assert OfferedRates().check([phase_of(loop("web", 70))], workers=1) == []
+    assert OfferedRates().check([phase_of(loop("web", 71))], workers=1) == [
+        "night: workload 'web' (71 sessions/s of 100) asks for 71% of the sessions that 1 worker of this client can "
+        "carry out even where nothing has to be done for a session: they may come late"
+    ]
+    with pytest.raises(UsageError, match=r"'web' \(101 sessions/s of 100\) asks for 1.01 times"):
+        OfferedRates().check([phase_of(loop("web", 101))], workers=1)
+
+
+def test_open_loops_of_one_time_count_together(measured: list[Workload]) -> None:
+    web, mail = loop("web", 60), loop("mail", 60)
+    with pytest.raises(UsageError, match=r"'web' \(60 .* and workload 'mail' \(60 .* ask for 1.2 times"):
+        OfferedRates().check([phase_of(web, mail)], workers=1)
+    later = loop("mail", 60, begins_seconds=10.0)
+    after = loop("mail", 60, after="web")
+    never_known = loop("mail", 60, after="copy")
+    copy = Workload("copy", "retrieve", 8192, 1, 8, mix=replace(READ, keys="each-once", seconds=None))
+    for phase in (phase_of(web, later), phase_of(web, after), phase_of(web, copy, never_known)):
+        assert OfferedRates().check([phase], workers=1) == []
+    assert OfferedRates().check([phase_of(web), phase_of(mail)], workers=1) == []
+
+
+def test_a_client_is_in_one_worker(measured: list[Workload]) -> None:
+    assert OfferedRates().check([phase_of(loop("web", 250))], workers=4) == []
+    with pytest.raises(UsageError, match="of 200"):
+        OfferedRates().check([phase_of(loop("web", 250, clients=2))], workers=4)
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "rate"),
+    [
+        (Arrivals("ramp", 10, to_per_second=200), 200),
+        (Arrivals("ramp", 200, to_per_second=10), 200),
+        (Arrivals("bursts", 20, burst_sessions=900, every_seconds=5.0), 200),
+    ],
+)
+def test_the_busiest_time_counts(measured: list[Workload], arrivals: Arrivals, rate: int) -> None:
+    with pytest.raises(UsageError, match=f"{rate} sessions/s of 100"):
+        OfferedRates().check([phase_of(loop("web", 0, arrivals=arrivals))], workers=1)
+
+
+def test_every_kind_of_session_is_measured_once(measured: list[Workload]) -> None:
+    tiles = [phase_of(*(replace(loop(f"tile {i} web", 5, data=f"tile {i} web"), copy=i) for i in (1, 2, 3)))] * 2
+    other = loop("large", 5, sizes=Sizes.constant(1 << 20))
+    rates = OfferedRates()
+    rates.check([*tiles, phase_of(other)], workers=1)
+    rates.check(tiles, workers=1)
+    assert len(measured) == 2
+
+
+def test_a_scenario_without_open_loops_costs_nothing(measured: list[Workload]) -> None:
+    assert OfferedRates().check(read_scenario("dr550").phases, workers=1) == []
+    closed = Workload("pages", "retrieve", 8192, 1, 8, mix=READ)
+    assert OfferedRates().check([phase_of(closed)], workers=1) == []
+    assert measured == []
+
+
+@pytest.mark.parametrize(
+    "operation", ["archive", "retrieve", "range-retrieve", "query", "head", "refused-delete", "copy", *sorted(CHANGES)]
+)
+def test_every_operation_has_a_rate_or_refuses_nothing(operation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offered_rates, "SECONDS", 0.1)
+    workload = loop("web", 1, transactions=(Transaction((operation,), 1.0),), range_bytes=4096)
+    rate = offered_rates._sessions_per_second(offered_rates._kind(workload))
+    assert rate == inf if operation == "release" else 100 < rate < inf

@@ -1,0 +1,195 @@
+"""What a search tries, when it ends, and what it then says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, log2
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archiver.errors import ScenarioError
+from archiver.searching import Search, share_that_holds_min
+
+
+def tried(search: Search, holds: Callable[[int], bool]) -> list[int]:
+    """Carry a search out; the scales in the order in which they were tried."""
+    scales = []
+    while (scale := search.next_scale()) is not None:
+        scales.append(scale)
+        search.judged(scale, holds(scale), (len(scales),))
+        assert len(scales) <= search.trials_max()
+    return scales
+
+
+ranges = st.tuples(
+    st.integers(min_value=1, max_value=40), st.integers(min_value=0, max_value=300), st.sampled_from((1, 2, 5, 100))
+).map(lambda drawn: (drawn[0] * drawn[2], (drawn[0] + drawn[1]) * drawn[2], drawn[2]))
+repeats = st.integers(min_value=1, max_value=5)
+
+
+def test_it_doubles_then_halves_then_repeats_both_sides_of_the_edge() -> None:
+    search = Search("tiles", 1, 16, 3)
+    assert tried(search, lambda scale: scale <= 5) == [1, 2, 4, 8, 6, 5, 5, 5, 6, 6]
+    outcome = search.outcome()
+    assert (outcome.name, outcome.largest, outcome.failed_at, outcome.held) == ("tiles", 5, 6, 3)
+    assert outcome.ended_because == "the edge was found between tiles 5 and 6"
+    assert outcome.confidence == (
+        "tiles 5 held in 3 of 3 trials: with 95% confidence at least 36% of such trials hold; "
+        "tiles 6 failed in 3 of 3 trials"
+    )
+    assert [(step.scale, step.positions, step.passed) for step in outcome.steps[:4]] == [
+        (1, (1,), True), (2, (2,), True), (4, (3,), True), (8, (4,), False),
+    ]  # fmt: skip
+
+
+def test_a_scale_that_fails_when_repeated_lowers_the_edge_and_what_lies_below_is_searched() -> None:
+    search = Search("tiles", 1, 64, 3)
+    trials = {7: iter((True, True, False))}
+    scales = tried(search, lambda scale: next(trials[scale]) if scale in trials else scale < 7)
+    assert scales == [1, 2, 4, 8, 6, 7, 7, 7, 6, 6]  # 6 had one trial before; 7 has had its three
+    outcome = search.outcome()
+    assert (outcome.largest, outcome.failed_at, outcome.held) == (6, 7, 3)
+    assert "tiles 7 failed in 1 of 3 trials" in outcome.confidence
+    assert "of what held at first, 7 failed when repeated" in outcome.confidence
+
+
+def test_scales_skipped_on_the_way_up_are_tried_once_the_edge_comes_down_to_them() -> None:
+    search = Search("tiles", 1, 5, 2)
+    trials = {5: iter((True, False)), 4: iter((True, False))}
+    scales = tried(search, lambda scale: next(trials[scale]) if scale in trials else True)
+    assert scales == [1, 2, 4, 5, 5, 4, 3, 3]
+    assert (search.outcome().largest, search.outcome().failed_at) == (3, 4)
+
+
+def test_one_failure_among_many_trials_is_enough() -> None:
+    search = Search("tiles", 1, 2, 3)
+    trials = {2: iter((False, True, True))}
+    assert tried(search, lambda scale: next(trials[scale]) if scale in trials else True) == [1, 2, 1, 1, 2, 2]
+    assert search.outcome().largest == 1
+    assert "tiles 2 failed in 1 of 3 trials" in search.outcome().confidence
+
+
+def test_a_search_that_never_fails_says_so_and_repeats_its_end() -> None:
+    search = Search("cameras", 10, 70, 2)
+    assert tried(search, lambda scale: True) == [10, 20, 40, 70, 70]
+    outcome = search.outcome()
+    assert (outcome.largest, outcome.failed_at, outcome.held) == (70, None, 2)
+    assert outcome.ended_because == "all up to cameras 70 held; the search ends there: raise its last"
+    assert outcome.confidence.startswith("cameras 70 held in 2 of 2 trials: with 95% confidence at least 22%")
+
+
+def test_a_search_that_fails_at_once_ends_at_once() -> None:
+    search = Search("users", 1000, 64000, 3)
+    assert tried(search, lambda scale: False) == [1000]
+    outcome = search.outcome()
+    assert (outcome.largest, outcome.failed_at, outcome.held) == (None, 1000, 0)
+    assert outcome.ended_because == "users 1000, the smallest, failed: lower its first, or the criteria"
+    assert outcome.confidence == "users 1000 failed in 1 of 1 trial"
+
+
+def test_a_search_that_is_stopped_says_what_it_knows_by_then() -> None:
+    search = Search("tiles", 1, 64, 3)
+    for scale in (1, 2, 4):
+        search.judged(scale, True, (scale,))
+    search.judged(8, False, (8,))
+    search.stopped("tiles 6 would lock more than --max-locked-bytes allows: raise it")
+    assert search.next_scale() is None
+    outcome = search.outcome()
+    assert (outcome.largest, outcome.failed_at, outcome.held) == (4, 8, 1)
+    assert outcome.ended_because == "tiles 6 would lock more than --max-locked-bytes allows: raise it"
+    assert outcome.confidence == (
+        "tiles 4 held in 1 of 1 trial: with 95% confidence at least 5% of such trials hold; "
+        "tiles 8 failed in 1 of 1 trial; nothing between them was tried"
+    )
+
+
+def test_a_search_stopped_before_its_first_trial_knows_nothing() -> None:
+    search = Search("tiles", 1, 64, 3)
+    search.stopped("interrupted")
+    assert (search.outcome().largest, search.outcome().steps) == (None, ())
+    assert search.outcome().confidence == "nothing was tried"
+
+
+def test_rates_are_tried_in_steps() -> None:
+    search = Search("rate", 100, 1000, 1, step=50)
+    assert tried(search, lambda scale: scale < 370) == [100, 200, 400, 300, 350]
+    assert (search.outcome().largest, search.outcome().failed_at) == (350, 400)
+
+
+@given(ranges, repeats, st.integers(min_value=0, max_value=40_000))
+def test_on_a_steady_platform_the_edge_is_found_in_few_trials(
+    bounds: tuple[int, int, int], repeat: int, edge: int
+) -> None:
+    first, last, step = bounds
+    search = Search("users", first, last, repeat, step)
+    trials = len(tried(search, lambda scale: scale <= edge))
+    outcome = search.outcome()
+    at_most = min(edge, last) // step * step
+    assert outcome.largest == (at_most if edge >= first else None)
+    assert outcome.failed_at == (None if edge >= last else at_most + step if edge >= first else first)
+    doublings = ceil(log2(last / first))
+    assert trials <= 1 + doublings + ceil(log2(max(1, last / step))) + 2 * (repeat - 1)
+
+
+@given(ranges, repeats, st.floats(min_value=0, max_value=1), st.randoms(use_true_random=False))
+def test_on_a_noisy_platform_it_ends_with_an_edge_that_all_trials_bear_out(
+    bounds: tuple[int, int, int], repeat: int, likely: float, random: Random
+) -> None:
+    first, last, step = bounds
+    search = Search("users", first, last, repeat, step)
+    tried(search, lambda scale: random.random() < likely)
+    outcome = search.outcome()
+    scales = [trial.scale for trial in outcome.steps]
+    assert all(first <= scale <= last and scale % step == 0 for scale in scales)
+    assert max(scales.count(scale) for scale in scales) <= repeat
+    failed = {trial.scale for trial in outcome.steps if not trial.passed}
+    assert outcome.failed_at == min(failed, default=None)
+    if outcome.largest is None:
+        assert first in failed
+        return
+    assert not {scale for scale in failed if scale <= outcome.largest}
+    assert scales.count(outcome.largest) == outcome.held == repeat
+    if outcome.failed_at is None:
+        assert outcome.largest == last
+    else:
+        assert outcome.failed_at - outcome.largest == step
+        assert scales.count(outcome.failed_at) == repeat
+
+
+@pytest.mark.parametrize("repeat", [1, 2, 3])
+def test_the_bound_on_trials_is_met_by_a_platform_that_fails_every_last_repeat(repeat: int) -> None:
+    search = Search("tiles", 1, 13, repeat)
+    seen: dict[int, int] = {}
+
+    def holds(scale: int) -> bool:
+        seen[scale] = seen.get(scale, 0) + 1
+        return seen[scale] < repeat
+
+    trials = len(tried(search, holds))
+    assert trials == (search.trials_max() if repeat > 1 else 1)
+
+
+def test_the_bound_on_the_share_is_the_exact_one() -> None:
+    # At a true share at the bound, so many in a row are just as likely as one minus the confidence.
+    for trials in (1, 2, 3, 10, 59):
+        assert share_that_holds_min(trials, 0.95) ** trials == pytest.approx(0.05)
+    assert share_that_holds_min(59, 0.95) > 0.95 > share_that_holds_min(58, 0.95)  # the known 59 for 95% of 95%
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "repeat", "step", "said"),
+    [
+        (0, 8, 3, 1, "from 0 to 8 by 1 is no range"),
+        (8, 4, 3, 1, "from 8 to 4 by 1 is no range"),
+        (1, 8, 3, 0, "from 1 to 8 by 0 is no range"),
+        (100, 950, 3, 100, "must be multiples of step (100)"),
+        (1, 8, 0, 1, "repeat is 0"),
+    ],
+)
+def test_a_range_that_is_none_is_refused(first: int, last: int, repeat: int, step: int, said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Search("tiles", first, last, repeat, step)
+    assert said in str(caught.value)

@@ -1,0 +1,548 @@
+"""Workloads side by side in one worker: each in its own time, closed or open, and nothing lost however they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import backends
+from archiver.assignment import Assignment, IntervalReport, PhaseReport, StageReport, Tally
+from archiver.client import FAILED_SESSIONS_MAX
+from archiver.mixed import deal
+from archiver.numbers import ANY_TIME, Kept, ObjectNumbers
+from archiver.record import Operation, Recorder, Status
+from archiver.worker import run_phase
+from backends.base import Batch
+from backends.null import NullBackend, NullSession
+from scenarios.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
+from scenarios.model import Phase, StopRule, Workload
+
+MS = 1_000_000
+NO_RULE = StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, 60.0, 1, 1, 0.0)
+LONG = 600.0  # seconds that no test waits for
+
+
+class Channel:
+    """Keeps what is reported; says stop, or finish, as soon as ``when`` is true of it."""
+
+    def __init__(
+        self, stop_when: Callable[[Channel], bool] | None = None, finish_when: Callable[[Channel], bool] | None = None
+    ) -> None:
+        self._stop_when, self._finish_when = stop_when, finish_when
+        self.reports: list[IntervalReport] = []
+        self.start_ns = 0
+
+    def wait_for_start(self) -> int:
+        self.start_ns = time.monotonic_ns()
+        return self.start_ns
+
+    def report(self, report: IntervalReport) -> None:
+        self.reports.append(report)
+
+    def should_stop(self) -> bool:
+        return self._stop_when is not None and self._stop_when(self)
+
+    def should_finish(self) -> bool:
+        return self._finish_when is not None and self._finish_when(self)
+
+    def total(self, workload: int = 0) -> Tally:
+        total = Tally()
+        for report in self.reports:
+            for key, tally in report.tallies.items():
+                if key.workload == workload:
+                    total.add(tally)
+        return total
+
+    def changed(self, operation: str) -> list[int]:
+        changes = [each for report in self.reports for each in report.changed if each.operation == operation]
+        return sorted(n for each in changes for n in range(each.first, each.last + 1))
+
+
+def workload(
+    name: str,
+    *steps: OperationName,
+    transactions: tuple[Transaction, ...] = (),
+    clients: int = 2,
+    objects_per_session: int = 1,
+    sizes: Sizes | None = None,
+    **mix: Any,
+) -> Workload:
+    mix = {"data": "d", **mix}
+    transactions = transactions or (Transaction(steps, 1.0),)
+    one = Mix(transactions, sizes=sizes or Sizes.constant(1000), **mix)
+    operation = steps[0] if len(set(steps)) == 1 else "mixed"
+    return Workload(name, operation, 1000, objects_per_session, clients, mix=one, application=name)
+
+
+def carry_out(
+    *workloads: Workload, channel: Channel | None = None, objects: int = 200
+) -> tuple[Channel, PhaseReport, list[StageReport]]:
+    """A phase in this process, by one worker, on a data set "d" of so many objects."""
+    channel = channel or Channel()
+    numbers = ObjectNumbers(7, first=objects)
+    if objects:
+        numbers.keep(Kept(1000, 0, objects - 1, data="d"))
+    phase = Phase("p", 1, 1, workloads, NO_RULE)
+    (share,) = deal(phase, numbers, ANY_TIME, 1)
+    report = run_phase(
+        Assignment("run-1", 7, "null", None, phase, (), {}, "all", mixes=share.mixes, data=share.data,
+                   has_markers=True), channel
+    )  # fmt: skip
+    return channel, report, list(report.stages)
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[NullSession]], None]:
+    """Have sessions of this kind opened."""
+
+    def with_sessions(kind: type[NullSession]) -> None:
+        class Backend(NullBackend):
+            def session(self, client: int) -> NullSession:
+                return kind()
+
+        monkeypatch.setattr(backends, "load", lambda name: Backend)
+
+    return with_sessions
+
+
+class Calm(NullSession):
+    """Takes a little time, so that a second has some hundred sessions and not a hundred thousand."""
+
+    async def perform(self, batch: Batch, record: Recorder) -> None:
+        await asyncio.sleep(0.002)
+        await super().perform(batch, record)
+
+
+def adds_up(stage: StageReport) -> bool:
+    return stage.due == stage.started + stage.dropped and stage.waited <= stage.due
+
+
+# ---- times
+
+
+def test_each_workload_has_its_own_time(use: Callable[[type[NullSession]], None]) -> None:
+    use(Calm)
+    channel, report, (first, follower, companion, late) = carry_out(
+        workload("first", "retrieve", warm_up_seconds=0.1, seconds=0.3),
+        workload("follower", "retrieve", after="first", begins_seconds=0.1, seconds=0.2),
+        workload("companion", "retrieve", until="first", seconds=LONG),
+        workload("late", "retrieve", begins_seconds=0.2, warm_up_seconds=0.05, seconds=0.1),
+    )
+    start_ns = channel.start_ns
+    for stage, begins_ms, lasts_ms in ((first, 100, 200), (follower, 400, 200), (late, 250, 50)):
+        assert stage.measured_from_ns >= start_ns + begins_ms * MS
+        assert stage.measured_to_ns - stage.measured_from_ns == lasts_ms * MS
+        assert stage.ended_ns >= stage.measured_to_ns
+    assert companion.measured_from_ns < first.measured_from_ns
+    assert first.ended_ns <= companion.ended_ns < start_ns + int(LONG * 1e9)
+    assert companion.measured_to_ns >= first.ended_ns
+    assert follower.measured_from_ns >= first.measured_to_ns + 100 * MS
+    assert not any(stage.ended_early for stage in report.stages)
+    assert all(channel.total(index).objects > 0 for index in range(4))
+    assert report.gave_up is None
+    assert (first.due, first.started, first.waited, first.dropped) == (0, 0, 0, 0)  # a closed loop offers nothing
+
+
+def test_nothing_is_done_outside_a_workloads_time(use: Callable[[type[NullSession]], None]) -> None:
+    opened: dict[int, list[int]] = {}
+
+    class Noting(Calm):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            opened.setdefault(batch.size_bytes[0], []).append(time.monotonic_ns())
+            await super().perform(batch, record)
+
+    use(Noting)
+    channel, _, stages = carry_out(
+        workload("a", "archive", data="a", sizes=Sizes.constant(100), seconds=0.2, bytes_max=10**6),
+        workload("b", "archive", data="b", sizes=Sizes.constant(200), seconds=0.2, bytes_max=10**6, after="a"),
+        workload("c", "archive", data="c", sizes=Sizes.constant(300), objects=10, begins_seconds=0.15),
+    )
+    a, b, c = (opened[size] for size in (100, 200, 300))
+    assert min(b) >= stages[0].measured_to_ns
+    assert max(a) <= stages[0].ended_ns
+    assert min(c) >= channel.start_ns + 150 * MS
+    assert len(c) == 10
+
+
+@pytest.mark.parametrize("clients", [1, 3, 8])
+@pytest.mark.parametrize(("end", "done"), [("objects", 25), ("fill", 225 - 200)])
+def test_a_workload_that_is_done_when_so_many_are_archived_archives_so_many(clients: int, end: str, done: int) -> None:
+    more = {end: done if end == "objects" else 225}
+    channel, report, (stage,) = carry_out(workload("load", "archive", clients=clients, objects_per_session=4, **more))
+    assert channel.changed("archive") == list(range(200, 200 + done))
+    assert report.gave_up is None
+    assert not stage.ended_early  # that was its end
+    assert stage.measured_to_ns == stage.ended_ns
+
+
+def test_what_is_there_already_need_not_be_made() -> None:
+    channel, report, (stage,) = carry_out(workload("load", "archive", clients=3, fill=150))
+    assert channel.total().objects == 0
+    assert report.gave_up is None
+    assert not stage.ended_early
+
+
+@pytest.mark.parametrize("until", [None, "other"])
+def test_a_workload_that_used_up_what_it_may_archive_ended_early(
+    use: Callable[[type[NullSession]], None], until: str | None
+) -> None:
+    use(Calm)
+    channel, report, stages = carry_out(
+        workload("w", "archive", clients=3, seconds=LONG, until=until, bytes_max=30_000),
+        workload("other", "retrieve", data="d", seconds=0.3),
+    )
+    assert stages[0].ended_early
+    assert not stages[1].ended_early
+    assert len(channel.changed("archive")) == 30
+    assert stages[0].measured_to_ns <= stages[0].ended_ns < channel.start_ns + int(LONG * 1e9)
+    assert report.gave_up is None
+
+
+# ---- open loop
+
+
+def holding(milliseconds: float) -> type[NullSession]:
+    """Sessions that all take until so long after the first of them was opened."""
+    until: list[float] = []
+
+    class Holding(NullSession):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            if not until:
+                until.append(time.monotonic() + milliseconds / 1000)
+            await asyncio.sleep(max(0.0, until[0] - time.monotonic()))
+            await super().perform(batch, record)
+
+    return Holding
+
+
+def test_sessions_arrive_whether_or_not_earlier_ones_are_done(use: Callable[[type[NullSession]], None]) -> None:
+    """A platform that answers nothing until long after the schedule is over: three clients take a session each, five
+    sessions wait, and what comes beyond is dropped."""
+    use(holding(600))
+    channel, _, (stage,) = carry_out(
+        workload("w", "retrieve", clients=3, seconds=0.2, arrivals=Arrivals("constant", 100.0, backlog_max=5))
+    )
+    assert (stage.due, stage.waited, stage.dropped, stage.backlog_max) == (20, 5, 12, 5)
+    assert stage.started == 8
+    assert channel.total().sessions == 8
+    assert stage.lateness.count == 3  # only those that found a client free say something of the client
+    response, service = (channel.total().histograms[f"session_{each}"] for each in ("response", "service"))
+    # The 5 that waited were due while the platform held all back, and their response time shows it.
+    start = channel.total().histograms["session_start"]
+    assert start.count == response.count == 8
+    assert start.max_ns > 300 * MS
+    assert response.total_ns >= service.total_ns + 5 * 300 * MS
+
+
+def test_an_open_loop_begins_what_was_due_in_its_time_after_its_time(use: Callable[[type[NullSession]], None]) -> None:
+    use(holding(400))
+    channel, _, (stage,) = carry_out(
+        workload("w", "retrieve", clients=2, seconds=0.1, arrivals=Arrivals("constant", 200.0))
+    )
+    assert (stage.due, stage.started, stage.waited, stage.dropped) == (20, 20, 18, 0)
+    assert channel.total().sessions == 20
+    assert stage.measured_to_ns < stage.ended_ns
+
+
+def test_a_backlog_that_no_client_comes_to_is_given_up_at_last(
+    use: Callable[[type[NullSession]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archiver.stage.DRAIN_NS", 50 * MS)
+    use(holding(400))
+    channel, _, (stage,) = carry_out(
+        workload("w", "retrieve", clients=2, seconds=0.1, arrivals=Arrivals("constant", 200.0))
+    )
+    assert (stage.due, stage.started, stage.waited, stage.dropped) == (20, 2, 18, 18)
+    assert channel.total().sessions == 2
+
+
+def test_what_is_due_in_the_warm_up_is_done_and_not_counted(use: Callable[[type[NullSession]], None]) -> None:
+    use(holding(150))  # what was due in the warm-up still waits when the measured time begins
+    channel, _, (stage,) = carry_out(
+        workload("w", "retrieve", clients=1, warm_up_seconds=0.1, seconds=0.3, arrivals=Arrivals("constant", 100.0))
+    )
+    assert (stage.due, stage.started, stage.dropped) == (20, 20, 0)
+    assert 0 < stage.waited <= 20
+    assert channel.total().sessions == 30
+
+
+def test_response_is_counted_from_the_due_time_and_service_from_the_sending() -> None:
+    channel, _, (stage,) = carry_out(
+        workload("w", "retrieve", clients=4, objects_per_session=3, seconds=0.2, arrivals=Arrivals("poisson", 300.0))
+    )
+    total = channel.total()
+    assert adds_up(stage)
+    assert stage.due == total.sessions > 20
+    assert total.objects == 3 * total.sessions
+    assert total.histograms["session_start"].count == total.sessions
+    assert total.histograms["session_response"].total_ns > total.histograms["session_service"].total_ns
+
+
+@pytest.mark.parametrize(("kind", "backlog_max"), [("constant", 3), ("poisson", 1000), ("bursts", 0)])
+@pytest.mark.parametrize("ending", ["its time", "used up", "told to finish", "another's end"])
+def test_what_was_due_was_begun_or_dropped(
+    use: Callable[[type[NullSession]], None], kind: Any, backlog_max: int, ending: str
+) -> None:
+    chance = random.Random(backlog_max)
+
+    class Uneven(NullSession):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            await asyncio.sleep(chance.choice((0, 0, 0.001, 0.04)))
+            await super().perform(batch, record)
+
+    use(Uneven)
+    arrivals = Arrivals(kind, 400.0, burst_sessions=20 * (kind == "bursts"), every_seconds=0.05 * (kind == "bursts"),
+                        backlog_max=backlog_max)  # fmt: skip
+    more: dict[str, Any] = {"seconds": 0.2}
+    channel = Channel()
+    if ending == "told to finish":
+        channel = Channel(finish_when=lambda self: time.monotonic_ns() > self.start_ns + 100 * MS)
+    elif ending == "another's end":
+        more |= {"until": "other"}
+    step: OperationName = "archive" if ending == "used up" else "retrieve"
+    asked = workload("w", step, clients=3, arrivals=arrivals, **more)
+    if ending == "used up":
+        # Fewer new objects than sessions, as no scenario can have it.
+        asked = replace(asked, mix=replace(asked.mix, objects=30))  # type: ignore[type-var, arg-type]
+    channel, report, stages = carry_out(asked, workload("other", "retrieve", seconds=0.1), channel=channel)
+    assert adds_up(stages[0]), stages[0]
+    assert stages[0].backlog_max <= backlog_max
+    assert channel.total().sessions + channel.total().errors == stages[0].started
+    assert stages[0].ended_early == (ending == "used up")
+    assert stages[0].due > 0
+    assert report.gave_up is None
+
+
+# ---- ends
+
+
+def test_told_to_finish_it_ends_what_is_under_way_and_loses_nothing(use: Callable[[type[NullSession]], None]) -> None:
+    performed = Counter[tuple[int, int]]()
+
+    class Noting(Calm):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            await super().perform(batch, record)
+            performed.update(zip(batch.operation, batch.number, strict=True))
+
+    use(Noting)
+    channel, report, stages = carry_out(
+        workload("closed", "retrieve", "archive", clients=3, objects_per_session=5, seconds=LONG, bytes_max=10**8),
+        workload("open", "retrieve", clients=2, seconds=LONG, arrivals=Arrivals("constant", 300.0)),
+        workload("not begun", "retrieve", begins_seconds=LONG / 2, seconds=LONG / 2),
+        workload("after", "retrieve", after="closed", seconds=LONG),
+        channel=Channel(finish_when=lambda self: performed.total() > 200),
+    )
+    total = [channel.total(index) for index in range(4)]
+    assert sum(tally.objects for tally in total) == performed.total()
+    assert channel.changed("archive") == sorted(n for op, n in performed if op == Operation.ARCHIVE)
+    assert all(tally.errors == 0 for tally in total)  # nothing was cut off
+    assert total[0].objects == 10 * total[0].sessions
+    assert (total[2].sessions, total[3].sessions) == (0, 0)
+    assert adds_up(stages[1])
+    assert not any(stage.ended_early for stage in stages)  # that is said of the phase
+    assert stages[2].measured_from_ns == stages[2].measured_to_ns
+    assert report.gave_up is None
+
+
+@pytest.mark.parametrize("arrivals", [None, Arrivals("constant", 2000.0)])
+def test_a_stop_ends_everything_at_once(
+    use: Callable[[type[NullSession]], None], arrivals: Arrivals | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    performed = list[int]()
+
+    class Counting(Calm):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            await super().perform(batch, record)
+            performed.extend(operation for operation in batch.operation if operation is Operation.ARCHIVE)
+
+    use(Counting)
+    caplog.set_level(logging.WARNING)
+    channel, report, _ = carry_out(
+        workload("w", "archive", clients=3, seconds=LONG, bytes_max=10**6, arrivals=None),
+        workload("open", "retrieve", clients=3, seconds=LONG, arrivals=arrivals),
+        workload("not begun", "retrieve", begins_seconds=LONG / 2, seconds=LONG / 2),
+        channel=Channel(stop_when=lambda _: len(performed) >= 20),
+    )
+    assert len(channel.changed("archive")) == channel.total(0).objects >= len(performed) >= 20
+    assert channel.total(0).errors == channel.total(1).errors == 0
+    assert caplog.records == []  # no arrival finds a client that is no more
+    assert report.gave_up is None
+
+
+def test_a_stop_before_the_start_does_nothing() -> None:
+    channel, report, stages = carry_out(
+        workload("w", "archive", seconds=LONG, bytes_max=10**6), channel=Channel(stop_when=lambda self: True)
+    )
+    assert channel.total().sessions == 0
+    assert stages == []
+    assert report.gave_up is None
+
+
+def test_a_workload_for_which_there_is_no_object_says_so() -> None:
+    channel, report, _ = carry_out(workload("w", "retrieve", data="d", seconds=LONG), objects=0)
+    assert report.gave_up == "data set 'd' has no object for it"
+    assert channel.total().sessions == 0
+
+
+def test_more_clients_than_there_is_for_them_to_do_is_no_failure() -> None:
+    channel, report, (stage,) = carry_out(
+        workload("check", "retrieve", clients=8, objects_per_session=50, keys="each-once"), objects=120
+    )
+    assert report.gave_up is None
+    assert channel.total().objects == 120
+    assert not stage.ended_early
+
+
+def test_a_workload_whose_sessions_never_open_gives_up_and_the_others_end(
+    use: Callable[[type[NullSession]], None],
+) -> None:
+    class Refused(NullSession):
+        async def open(self, record: Recorder, due_ns: int) -> bool:
+            await asyncio.sleep(0.001)
+            record.row(Operation.OPEN, 0, due_ns, due_ns, due_ns, time.monotonic_ns(), 0, Status.CONNECT_FAILED)
+            return False
+
+    use(Refused)
+    channel, report, stages = carry_out(
+        workload("closed", "retrieve", clients=1, seconds=LONG),
+        workload("open", "retrieve", clients=1, seconds=LONG, arrivals=Arrivals("constant", 500.0)),
+    )
+    assert report.gave_up == f"{FAILED_SESSIONS_MAX} sessions in a row completed no object"
+    assert channel.total(0).errors == channel.total(1).errors == FAILED_SESSIONS_MAX
+    assert channel.total(0).sessions == channel.total(1).sessions == 0
+    assert adds_up(stages[1])
+
+
+# ---- what is asked for
+
+
+class ModelStore:
+    """Objects with their versions, as a platform would have them; some requests fail, with or without effect."""
+
+    def __init__(self, objects: int, seed: int) -> None:
+        self.versions = dict.fromkeys(range(objects), 1)
+        self.chance = random.Random(seed)
+        self.wrong: list[str] = []
+        self.read_at_last: list[int] = []
+        self.unknown: set[int] = set()
+        self.is_checking = False
+
+    def session(self) -> type[NullSession]:
+        store = self
+
+        class Session(NullSession):
+            async def perform(self, batch: Batch, record: Recorder) -> None:
+                for place, (operation, number) in enumerate(zip(batch.operation, batch.number, strict=True)):
+                    await asyncio.sleep(0)
+                    version = batch.version[place] if batch.version else 1
+                    status = store.do(operation, number, version)
+                    record.row(operation, number, 0, 0, 0, time.monotonic_ns(), batch.size_bytes[place], status)
+
+        return Session
+
+    def do(self, operation: Operation, number: int, version: int) -> int:
+        fails = self.chance.random() < 0.05 and operation is not Operation.RETRIEVE
+        has_effect = not fails or self.chance.random() < 0.5
+        if fails and operation is not Operation.ARCHIVE:
+            self.unknown.add(number)
+        if operation is Operation.RETRIEVE:
+            if self.versions.get(number) != version:
+                self.wrong.append(f"{number}: version {version} of {self.versions.get(number)}")
+            if self.is_checking:
+                self.read_at_last.append(number)
+        elif operation is Operation.ARCHIVE:
+            if number in self.versions:
+                self.wrong.append(f"{number} archived twice")
+            if not fails:
+                self.versions[number] = 1
+        elif number not in self.versions:
+            self.wrong.append(f"{number}: {operation.label} of what is not there")
+        elif has_effect and operation in (Operation.DELETE, Operation.DELETE_MARKER):
+            del self.versions[number]
+        elif has_effect and operation is Operation.NEW_VERSION:
+            if version != self.versions[number] + 1:
+                self.wrong.append(f"{number}: version {version} after {self.versions[number]}")
+            self.versions[number] = version
+        return Status.CONNECTION_LOST if fails else Status.OK
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mix_asks_for_nothing_that_is_not_there_and_its_check_for_all_that_is(
+    use: Callable[[type[NullSession]], None], seed: int
+) -> None:
+    store = ModelStore(300, seed)
+    use(store.session())
+    aside = Aside("log", "log", Sizes.constant(77), 0.227)
+    email = (
+        Transaction(("retrieve", "archive"), 40), Transaction(("retrieve", "delete"), 30),
+        Transaction(("retrieve", "new-version"), 15), Transaction(("retrieve",), 15),
+    )  # fmt: skip
+
+    channel, report, _ = carry_out(
+        workload("e-mail", transactions=email, clients=6, objects_per_session=seed + 1, seconds=0.6, aside=aside,
+                 bytes_max=500_000),
+        workload("check", "retrieve", clients=6, objects_per_session=20, keys="each-once", after="e-mail"),
+        objects=300,
+    )  # fmt: skip
+    assert store.wrong == []
+    assert report.gave_up is None
+    there = {n for n in store.versions if n not in store.unknown}
+    own = {n for n in there if n < 300 or n in channel.changed("archive")}
+    logs = {n for n in own if n >= 300 and store.versions[n] == 1} - set(_own_numbers(channel))
+    assert channel.total(1).objects == len(own - logs)
+    parts = channel.total(0).parts
+    assert parts["archive"].objects == len(_own_numbers(channel)) > 50
+    assert parts["log"].objects == len(logs) > 50
+    assert parts["retrieve"].errors == 0
+    assert parts["delete-marker"].objects == len(channel.changed("delete-marker"))
+    assert parts["new-version"].objects == len(channel.changed("new-version"))
+
+
+def _own_numbers(channel: Channel) -> list[int]:
+    changes = [each for report in channel.reports for each in report.changed]
+    return [
+        n
+        for each in changes
+        if each.operation == "archive" and not each.is_beside
+        for n in range(each.first, each.last + 1)
+    ]
+
+
+def test_changes_of_what_another_workload_archived_have_its_size() -> None:
+    """What is hidden after it was archived in the same phase is of the size with which it was archived."""
+    sizes = Sizes.of([(100, 0.5), (900, 0.5)])
+    channel, _, _ = carry_out(
+        workload("load", "archive", data="new", clients=2, objects=40, sizes=sizes),
+        workload("hide", "delete-marker", data="new", clients=2, after="load", seconds=LONG),
+        objects=0,
+    )
+    archived = {n: c.object_bytes for r in channel.reports for c in r.changed if c.operation == "archive"
+                for n in range(c.first, c.last + 1)}  # fmt: skip
+    hidden = {n: c.object_bytes for r in channel.reports for c in r.changed if c.operation == "delete-marker"
+              for n in range(c.first, c.last + 1)}  # fmt: skip
+    assert Counter(archived.values()) == {100: 20, 900: 20}
+    assert hidden == archived
+
+
+def test_a_missed_deadline_is_one_of_response_time(use: Callable[[type[NullSession]], None]) -> None:
+    use(holding(300))
+    channel, _, _ = carry_out(
+        workload("w", "retrieve", clients=2, seconds=0.1, deadline_seconds=0.15, arrivals=Arrivals("constant", 100.0))
+    )
+    # The last was due 200 ms before the platform answered anything.
+    assert channel.total().missed_deadlines == channel.total().objects == 10
+
+
+def test_lateness_and_starts_of_a_closed_loop_are_not_made_up() -> None:
+    channel, _, (stage,) = carry_out(workload("w", "retrieve", objects_per_session=2, keys="each-once"))
+    assert "session_start" not in channel.total().histograms
+    assert stage.lateness.count == 0
+    assert channel.total().parts == {}  # it does one thing
