@@ -1,0 +1,465 @@
+"""The trace: what was asked of an object store, operation by operation, as one Parquet file; reading and writing it.
+
+One idea: one format serves the operation log of a run, captured traffic and imported logs alike. Files are read and
+written by record batches, so memory does not grow with their length, and every batch is checked on its way in: whoever
+uses a trace need not doubt it.
+
+Version 2. Columns, one row per operation; times are nanoseconds after ``began_at_ns`` (nanoseconds since the epoch, in
+the file's metadata); null is what is not known:
+
+    due_ns        when it was due; never null, never negative. A trace rises in it; an operation log need not
+    sent_ns, first_byte_ns, done_ns   when it was sent, first answered, done
+    operation     a label of archiver.record.Operation (archive, retrieve, ... open, close, session, transaction, lock);
+                  list: of a bucket; other: what has no counterpart here
+    key           the object's name; of an operation log without its prefix, of other traces with its bucket, decoded
+    source        of a copy: the key that it came from
+    size_bytes    of the object where that is known, else of the transfer; of a session or transaction, its good bytes
+    offset, length        of a range; length of an archive: of a part, where it was sent in parts
+    retention_mode        GOVERNANCE, COMPLIANCE, CLASS, none
+    retain_for_seconds    from the operation's moment on
+    legal_hold    null: none was said
+    client        number of a stream: operations that follow each other
+    session       number of a session within its client; a client's sessions are numbered as they first appear
+    endpoint      number of the endpoint in the order given
+    status        0: good; 1 to 99: archiver.record.Status; from 300 on the platform's: HTTP's, or 10,000 + TSM's code
+    attempts      requests sent for it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from archiver.errors import UsageError
+from archiver.record import Operation
+from archiver.retention import RetentionMode
+
+VERSION = 2
+OPERATIONS = (*(operation.label for operation in Operation), "list", "other")
+CODES = {label: code for code, label in enumerate(OPERATIONS)}
+MODES = tuple(mode.value for mode in RetentionMode)
+_MODE_CODES = {mode: code for code, mode in enumerate(MODES)}
+_WORDS = pa.dictionary(pa.int8(), pa.string())
+SCHEMA = pa.schema(
+    [
+        ("due_ns", pa.int64()),
+        ("sent_ns", pa.int64()),
+        ("first_byte_ns", pa.int64()),
+        ("done_ns", pa.int64()),
+        ("operation", _WORDS),
+        ("key", pa.string()),
+        ("source", pa.string()),
+        ("size_bytes", pa.int64()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("retention_mode", _WORDS),
+        ("retain_for_seconds", pa.float64()),
+        ("legal_hold", pa.bool_()),
+        ("client", pa.int32()),
+        ("session", pa.int64()),
+        ("endpoint", pa.int16()),
+        ("status", pa.int16()),
+        ("attempts", pa.int16()),
+    ]
+)
+COLUMNS = tuple(SCHEMA.names)
+_DICTIONARIES = {"operation": pa.array(OPERATIONS), "retention_mode": pa.array(MODES)}
+_NEVER_NULL = ("due_ns", "operation", "client", "session", "endpoint", "status", "attempts")
+_NEVER_NEGATIVE = (
+    "due_ns", "size_bytes", "offset", "length", "retain_for_seconds", "client", "session", "endpoint", "status",
+    "attempts",
+)  # fmt: skip
+# Large enough that a reader decodes quickly, small enough that who writes while it measures stops for few milliseconds.
+ROW_GROUP_ROWS = 16_384
+_PREFIX = "archiver_trace_"
+
+
+class TracedOperation(NamedTuple):
+    """One row, in the order of the columns."""
+
+    due_ns: int
+    sent_ns: int | None = None
+    first_byte_ns: int | None = None
+    done_ns: int | None = None
+    operation: str = "other"
+    key: str | None = None
+    source: str | None = None
+    size_bytes: int | None = None
+    offset: int | None = None
+    length: int | None = None
+    retention_mode: str | None = None
+    retain_for_seconds: float | None = None
+    legal_hold: bool | None = None
+    client: int = 0
+    session: int = 0
+    endpoint: int = 0
+    status: int = 0
+    attempts: int = 1
+
+
+class Origin(NamedTuple):
+    """Where operations came from: ``kind`` is operation-log, capture, or a log's (aws, minio, nginx, haproxy)."""
+
+    kind: str
+    name: str  # of the run, or of the log file without its folder
+
+
+@dataclass(frozen=True, slots=True)
+class TraceInfo:
+    """What a trace says of itself."""
+
+    began_at_ns: int  # since the epoch
+    origins: tuple[Origin, ...] = ()
+    changes: tuple[str, ...] = ()  # what was done to it since, in order: "scaled: speed 2"
+    anonymised: bool = False
+    operations: int = 0  # rows
+    streams: int = 0  # distinct clients
+    rises: bool = True  # in due_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace file that is whole and of this version."""
+
+    path: Path
+    info: TraceInfo
+
+    @classmethod
+    def open(cls, path: Path) -> Trace:
+        """Raises UsageError where there is none, or one that is truncated, foreign or of another version."""
+        with _opened(path) as file:
+            return cls(path, _info_of(path, file))
+
+    def batches(self, columns: Sequence[str] = COLUMNS, *, must_rise: bool = False) -> Iterator[pa.RecordBatch]:
+        """Every row in the file's order, some ten thousand at a time, with codes of OPERATIONS and MODES.
+
+        Raises UsageError naming file and row for what no trace holds, and with ``must_rise`` for a row that is due
+        before the one that precedes it.
+        """
+        first_row, latest_ns = 1, 0
+        with _opened(self.path) as file:
+            for batch in _decoded(self.path, file, columns):
+                checked = _checked(self.path, batch, first_row)
+                if must_rise:
+                    latest_ns = _check_rises(self.path, checked, first_row, latest_ns)
+                yield checked
+                first_row += checked.num_rows
+
+    def operations(self, *, must_rise: bool = False) -> Iterator[TracedOperation]:
+        """Every row by itself; raises as ``batches``."""
+        for batch in self.batches(must_rise=must_rise):
+            yield from rows_of(batch)
+
+
+class TraceWriter:
+    """Writes a trace. Its name is there when it is whole: until ``close`` it is called NAME.partial."""
+
+    def __init__(
+        self,
+        path: Path,
+        began_at_ns: int,
+        origins: Sequence[Origin],
+        *,
+        changes: Sequence[str] = (),
+        anonymised: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        """Raises UsageError where the file is there already, or cannot be made."""
+        if not overwrite and path.exists():
+            raise UsageError(f"{path} exists already; name another file, or say --overwrite")
+        self._path = path
+        self._partial = path.with_name(path.name + ".partial")
+        self._info = TraceInfo(began_at_ns, tuple(origins), tuple(changes), anonymised)
+        self._added: list[TracedOperation] = []
+        self._batches: list[pa.RecordBatch] = []
+        self._rows_pending = self._rows = 0
+        self._clients: set[int] = set()
+        self._latest_ns, self._rises = 0, True
+        self._closed: TraceInfo | None = None
+        try:
+            # Dictionaries of numbers and of keys, which hardly recur, cost twice the time and give a larger file.
+            self._writer = pq.ParquetWriter(
+                self._partial, SCHEMA, compression="zstd", use_dictionary=list(_DICTIONARIES), write_page_checksum=True
+            )
+        except OSError as error:
+            raise _unwritable(path, error) from error
+
+    def __enter__(self) -> TraceWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self.discard()
+
+    def begin_at(self, began_at_ns: int) -> None:
+        """Set the instant after which times count, where it was not known when writing began."""
+        self._info = replace(self._info, began_at_ns=began_at_ns)
+
+    def add(self, operation: TracedOperation) -> None:
+        """Write one row."""
+        self._added.append(operation)
+        if len(self._added) >= ROW_GROUP_ROWS:
+            self._take_added()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write rows that are columns already, of SCHEMA, with codes of OPERATIONS and MODES."""
+        if self._added:
+            self._take_added()
+        self._take(batch)
+
+    def close(self) -> TraceInfo:
+        """Finish the file and give it its name; a second time does nothing. Raises UsageError where that cannot be."""
+        if self._closed is not None:
+            return self._closed
+        self._take_added()
+        self._write_pending()
+        info = replace(self._info, operations=self._rows, streams=len(self._clients), rises=self._rises)
+        try:
+            self._writer.add_key_value_metadata(_metadata_of(info))
+            self._writer.close()
+            self._partial.replace(self._path)
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
+        self._closed = info
+        return info
+
+    def discard(self) -> None:
+        """Leave nothing behind of a file that is not whole yet."""
+        if self._closed is not None:
+            return
+        try:
+            self._writer.close()
+        except OSError:  # whatever stopped the writing has been reported
+            pass
+        self._partial.unlink(missing_ok=True)
+
+    def _take_added(self) -> None:
+        if self._added:
+            rows, self._added = self._added, []
+            self._take(batch_of(rows))
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        due_ns = numbers_of(batch, "due_ns")
+        self._rises = self._rises and int(due_ns[0]) >= self._latest_ns and bool((np.diff(due_ns) >= 0).all())
+        self._latest_ns = int(due_ns[-1])
+        self._clients.update(np.unique(numbers_of(batch, "client")).tolist())
+        self._rows += batch.num_rows
+        self._rows_pending += batch.num_rows
+        self._batches.append(batch)
+        if self._rows_pending >= ROW_GROUP_ROWS:
+            self._write_pending()
+
+    def _write_pending(self) -> None:
+        if not self._batches:
+            return
+        table = pa.Table.from_batches(self._batches, SCHEMA)
+        self._batches, self._rows_pending = [], 0
+        try:
+            self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
+
+
+def batch_of(rows: Sequence[TracedOperation]) -> pa.RecordBatch:
+    """Rows as columns. Raises KeyError for an operation or a retention mode that is none."""
+    columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
+    operations = np.array([CODES[label] for label in columns["operation"]], dtype=np.int8)
+    modes = [None if mode is None else _MODE_CODES[mode] for mode in columns["retention_mode"]]
+    coded = {"operation": words("operation", operations), "retention_mode": words("retention_mode", modes)}
+    return pa.record_batch(
+        [coded[field.name] if field.name in coded else pa.array(columns[field.name], field.type) for field in SCHEMA],
+        schema=SCHEMA,
+    )
+
+
+def words(name: str, codes: Sequence[int | None] | NDArray[np.int8] | pa.Array) -> pa.DictionaryArray:
+    """The column ``operation`` or ``retention_mode`` of codes."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), _DICTIONARIES[name])
+
+
+def numbers_of(batch: pa.RecordBatch, name: str, unknown: int = 0) -> NDArray[np.int64]:
+    """A column of integers, or the codes of one of words, with ``unknown`` in the place of null."""
+    column = batch.column(name)
+    if isinstance(column, pa.DictionaryArray):
+        column = column.indices
+    if column.null_count:
+        column = column.fill_null(unknown)
+    numbers: NDArray[np.int64] = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return numbers
+
+
+def known(batch: pa.RecordBatch, name: str) -> NDArray[np.bool_]:
+    """Where a column is not null."""
+    found: NDArray[np.bool_] = batch.column(name).is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def replaced(batch: pa.RecordBatch, columns: Mapping[str, Any]) -> pa.RecordBatch:
+    """The same rows with other values in these columns."""
+    return pa.record_batch(
+        [pa.array(columns[f.name], f.type) if f.name in columns else batch.column(f.name) for f in SCHEMA],
+        schema=SCHEMA,
+    )
+
+
+def rows_of(batch: pa.RecordBatch) -> Iterator[TracedOperation]:
+    """The rows of a batch that has all columns."""
+    return map(TracedOperation._make, zip(*(_values(batch.column(name)) for name in COLUMNS), strict=False))
+
+
+def _values(column: pa.Array) -> Any:
+    """A column as Python values; many times as fast as its own ``to_pylist``."""
+    if column.null_count == len(column):
+        return repeat(None, len(column))
+    if isinstance(column, pa.DictionaryArray):
+        labels = [*column.dictionary.to_pylist(), None]
+        return [labels[code] for code in column.indices.fill_null(len(labels) - 1).to_numpy().tolist()]
+    if not column.null_count or pa.types.is_string(column.type):
+        return column.to_numpy(zero_copy_only=False).tolist()
+    values = column.fill_null(False if pa.types.is_boolean(column.type) else 0).to_numpy(zero_copy_only=False)
+    objects = values.astype(object)
+    objects[column.is_null().to_numpy(zero_copy_only=False)] = None
+    return objects.tolist()
+
+
+def _opened(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: there is no such file") from None
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{path}: is no trace, or a truncated one: {_first_line(error)}") from error
+
+
+def _info_of(path: Path, file: pq.ParquetFile) -> TraceInfo:
+    said = {key.decode(): value.decode("utf-8", "replace") for key, value in (file.metadata.metadata or {}).items()}
+    if "archiver_op_log_version" in said:
+        raise UsageError(
+            f"{path}: is an operation log of version {said['archiver_op_log_version']}, which is no trace"
+            f" yet; this Archiver reads and writes version {VERSION}: run it again with --op-log"
+        )
+    if _PREFIX + "version" not in said:
+        raise UsageError(f"{path}: is a Parquet file, but no trace; `archiver trace import` makes one of a log")
+    if said[_PREFIX + "version"] != str(VERSION):
+        raise UsageError(f"{path}: is a trace of version {said[_PREFIX + 'version']}; this Archiver reads {VERSION}")
+    _check_schema(path, file.schema_arrow)
+    try:
+        document = json.loads(said[_PREFIX + "info"])
+        return TraceInfo(
+            began_at_ns=int(document["began_at_ns"]),
+            origins=tuple(Origin(str(each["kind"]), str(each["name"])) for each in document["origins"]),
+            changes=tuple(str(change) for change in document["changes"]),
+            anonymised=bool(document["anonymised"]),
+            operations=file.metadata.num_rows,
+            streams=int(document["streams"]),
+            rises=bool(document["rises"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: its metadata are not a trace's: {error!r}") from error
+
+
+def _check_schema(path: Path, schema: pa.Schema) -> None:
+    for field in SCHEMA:
+        place = schema.get_field_index(field.name)
+        if place < 0:
+            raise UsageError(f"{path}: has no column {field.name}, which every trace has")
+        if schema.field(place).type != field.type:
+            raise UsageError(f"{path}: column {field.name} is {schema.field(place).type}, not {field.type}")
+
+
+def _metadata_of(info: TraceInfo) -> dict[str, str]:
+    document = {
+        "began_at_ns": info.began_at_ns,
+        "origins": [origin._asdict() for origin in info.origins],
+        "changes": list(info.changes),
+        "anonymised": info.anonymised,
+        "operations": info.operations,
+        "streams": info.streams,
+        "rises": info.rises,
+    }
+    return {_PREFIX + "version": str(VERSION), _PREFIX + "info": json.dumps(document)}
+
+
+def _decoded(path: Path, file: pq.ParquetFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    batches = file.iter_batches(ROW_GROUP_ROWS, columns=list(columns))
+    while True:
+        try:
+            batch = next(batches, None)
+        except (pa.ArrowException, OSError) as error:
+            raise UsageError(f"{path}: is damaged: {_first_line(error)}") from error
+        if batch is None:
+            return
+        yield batch.select([name for name in columns if name in batch.schema.names])
+
+
+def _checked(path: Path, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+    """The batch with our codes for words. Raises UsageError for values that no trace has."""
+    columns = []
+    for name in batch.schema.names:
+        column = batch.column(name)
+        if name in _NEVER_NULL and column.null_count:
+            _refuse(path, first_row, column.is_null(), f"{name} is missing")
+        if name in _DICTIONARIES:
+            column = _with_our_codes(path, name, column, first_row)
+        elif name in _NEVER_NEGATIVE and (pc.min(column).as_py() or 0) < 0:
+            _refuse(path, first_row, pc.less(column, 0).fill_null(False), f"{name} is negative")
+        columns.append(column)
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def _with_our_codes(path: Path, name: str, column: pa.DictionaryArray, first_row: int) -> pa.DictionaryArray:
+    ours = _DICTIONARIES[name]
+    if column.dictionary.equals(ours):
+        return column
+    codes = pc.index_in(column.dictionary, ours)
+    if codes.null_count:
+        unknown = column.dictionary.filter(codes.is_null()).to_pylist()
+        used = pc.is_in(column.cast(pa.string()), pa.array(unknown, pa.string()), skip_nulls=True)
+        if pc.any(used).as_py():
+            label = column.filter(used)[0].as_py()
+            _refuse(path, first_row, used, f"{name} {label!r} is none that a trace has")
+    return pa.DictionaryArray.from_arrays(codes.cast(pa.int8()).take(column.indices), ours)
+
+
+def _check_rises(path: Path, batch: pa.RecordBatch, first_row: int, latest_ns: int) -> int:
+    due_ns = numbers_of(batch, "due_ns")
+    if not len(due_ns):
+        return latest_ns
+    falls = np.diff(due_ns, prepend=latest_ns) < 0
+    if falls.any():
+        _refuse(
+            path, first_row, pa.array(falls),
+            "is due before the row that precedes it; sort it with `archiver trace sort OUT FILE`",
+        )  # fmt: skip
+    return int(due_ns[-1])
+
+
+def _refuse(path: Path, first_row: int, where: pa.Array, what: str) -> None:
+    row = first_row + int(np.argmax(where.to_numpy(zero_copy_only=False)))
+    raise UsageError(f"{path}: row {row:,}: {what}")
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"{path}: cannot be written: {error.strerror or _first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,232 @@
+"""Where HTTP/1.1 messages begin and end in bytes that only pass by.
+
+One idea: the reader looks and never touches. It is fed what has gone on already, says when a message's head has been
+seen and when its body has ended, and of the body it only counts bytes, unless it is told to keep a short document.
+Bytes that are no HTTP/1.1 raise Unreadable; they have been passed on all the same.
+
+RFC 9112, section 6.3, "Message Body Length", has the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+HEAD_BYTES_MAX = 64 * 1024
+DOCUMENT_BYTES_MAX = 4 << 20  # a list of 1000 keys to delete, or of 10,000 parts, is shorter
+_LINE_BYTES_MAX = 16 * 1024
+_LENGTH = re.compile(rb"\d{1,18}")
+_CHUNK_SIZE = re.compile(rb"\s*([0-9A-Fa-f]{1,15})\s*(?:;.*)?", re.DOTALL)
+
+
+class Unreadable(Exception):
+    """These bytes are no HTTP/1.1 message; nothing that follows on the connection can be understood."""
+
+
+class Framing(Enum):
+    """How a body's end is found."""
+
+    LENGTH = 1
+    CHUNKED = 2
+    TO_END = 3  # of the connection
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What follows a head: the framing, the length where that is it, and whether the bytes are wanted."""
+
+    framing: Framing
+    length: int = 0
+    wanted: bool = False
+
+
+# Told of a head, without its blank line, and when its first byte came; says what follows it. Raises Unreadable.
+HeadRead = Callable[[bytes, int], Body]
+# Told that a body has ended: its bytes without framing, the body itself where it was wanted and short enough, and when.
+BodyRead = Callable[[int, bytes | None, int], None]
+
+
+def headers_of(head: bytes) -> tuple[bytes, dict[bytes, bytes]]:
+    """The first line, and headers by lower-case name; of one that comes twice the last."""
+    first, *lines = head.split(b"\r\n")
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(b":")
+        headers[name.lower()] = value.strip()
+    return first, headers
+
+
+def body_of(headers: dict[bytes, bytes], otherwise: Body, *, wanted: bool = False) -> Body:
+    """The framing that the headers tell; ``otherwise`` where they tell none. Raises Unreadable."""
+    if headers.get(b"transfer-encoding", b"").lower().endswith(b"chunked"):
+        return Body(Framing.CHUNKED, wanted=wanted)
+    length = headers.get(b"content-length")
+    if length is None:
+        return otherwise
+    if _LENGTH.fullmatch(length) is None:
+        raise Unreadable("its Content-Length is no number")
+    return Body(Framing.LENGTH, int(length), wanted)
+
+
+class ChunkReader:
+    """The chunks of a body: HTTP's own, and those of aws-chunked, which have the same form.
+
+    ``payload`` has the bytes that were in the chunks if it was given.
+    """
+
+    def __init__(self, payload: bytearray | None = None) -> None:
+        self.size_bytes = 0
+        self.finished = False
+        self.payload = payload
+        self._left = 0  # of the chunk and of the line end behind it
+        self._line = b""
+        self._in_trailer = False
+
+    def feed(self, data: bytes, at: int) -> int:
+        """Read from this place on; returns the place after what was read. Raises Unreadable."""
+        end = len(data)
+        while at < end and not self.finished:
+            if self._left:
+                taken = min(self._left, end - at)
+                content = min(taken, max(0, self._left - 2))
+                self.size_bytes += content
+                if self.payload is not None and len(self.payload) <= DOCUMENT_BYTES_MAX:
+                    self.payload += data[at : at + content]
+                self._left -= taken
+                at += taken
+                continue
+            newline = data.find(b"\n", at)
+            if newline < 0:
+                self._line += data[at:]
+                at = end
+                if len(self._line) > _LINE_BYTES_MAX:
+                    raise Unreadable("a chunk's size line is too long")
+                break
+            line = (self._line + data[at:newline]).rstrip(b"\r")
+            self._line = b""
+            at = newline + 1
+            self._take(line)
+        return at
+
+    def _take(self, line: bytes) -> None:
+        if self._in_trailer:
+            self.finished = not line
+            return
+        size = _CHUNK_SIZE.fullmatch(line)
+        if size is None:
+            raise Unreadable("a chunk does not begin with its size")
+        self._left = int(size[1], 16)
+        if self._left:
+            self._left += 2
+        else:
+            self._in_trailer = True
+
+
+class MessageReader:
+    """Finds the messages of one direction of one connection."""
+
+    __slots__ = (
+        "_begun_ns",
+        "_body",
+        "_body_read",
+        "_chunks",
+        "_head",
+        "_head_read",
+        "_left",
+        "_payload",
+        "body_bytes",
+    )
+
+    def __init__(self, head_read: HeadRead, body_read: BodyRead) -> None:
+        self._head_read = head_read
+        self._body_read = body_read
+        self.body_bytes = 0  # of the message under way, so far
+        self._head = b""
+        self._begun_ns = 0
+        self._body: Body | None = None  # of the message under way, once its head has been read
+        self._left = 0
+        self._chunks: ChunkReader | None = None
+        self._payload: bytearray | None = None
+
+    def feed(self, data: bytes, now_ns: int) -> None:
+        """Look at the next bytes, which came at this moment. Raises Unreadable."""
+        size = len(data)
+        if self._left > size and self._payload is None:  # most of a large body comes here
+            self._left -= size
+            self.body_bytes += size
+            return
+        at = 0
+        while at < size:
+            if self._body is None:
+                at = self._feed_head(data, at, now_ns)
+            elif self._chunks is not None:
+                at = self._chunks.feed(data, at)
+                self.body_bytes = self._chunks.size_bytes
+                if self._chunks.finished:
+                    self._end(now_ns)
+            else:
+                at = self._feed_body(data, at, now_ns)
+
+    def connection_ended(self, now_ns: int) -> None:
+        """No more comes; that is how some bodies end."""
+        if self._body is not None and self._body.framing is Framing.TO_END:
+            self._end(now_ns)
+
+    def _feed_head(self, data: bytes, at: int, now_ns: int) -> int:
+        if not self._head:
+            while at < len(data) and data[at] in b"\r\n":  # a blank line before a message says nothing
+                at += 1
+            if at == len(data):
+                return at
+            self._begun_ns = now_ns
+        known = len(self._head)
+        if known:
+            self._head += data[at : at + HEAD_BYTES_MAX + 4]
+            end = self._head.find(b"\r\n\r\n", max(0, known - 3))
+            head, after = self._head[:end], at + end + 4 - known
+        else:
+            end = data.find(b"\r\n\r\n", at)
+            head, after = data[at:end], end + 4
+            if end < 0:
+                self._head = data[at:]
+        if end < 0:
+            if len(self._head) > HEAD_BYTES_MAX:
+                raise Unreadable(f"no head ends within {HEAD_BYTES_MAX} bytes")
+            return len(data)
+        self._head = b""
+        self._begin(self._head_read(head, self._begun_ns), now_ns)
+        return after
+
+    def _begin(self, body: Body, now_ns: int) -> None:
+        self._body = body
+        self.body_bytes = 0
+        self._payload = bytearray() if body.wanted else None
+        if body.framing is Framing.CHUNKED:
+            self._chunks = ChunkReader(self._payload)
+        elif body.framing is Framing.LENGTH:
+            self._left = body.length
+            if not self._left:
+                self._end(now_ns)
+
+    def _feed_body(self, data: bytes, at: int, now_ns: int) -> int:
+        assert self._body is not None
+        ends = self._body.framing is Framing.LENGTH
+        taken = min(self._left, len(data) - at) if ends else len(data) - at
+        self.body_bytes += taken
+        if self._payload is not None and len(self._payload) <= DOCUMENT_BYTES_MAX:
+            self._payload += data[at : at + taken]
+        if ends:
+            self._left -= taken
+            if not self._left:
+                self._end(now_ns)
+        return at + taken
+
+    def _end(self, now_ns: int) -> None:
+        kept = self._payload
+        document = bytes(kept) if kept is not None and len(kept) <= DOCUMENT_BYTES_MAX else None
+        size_bytes = self.body_bytes
+        self._body = self._chunks = self._payload = None
+        self.body_bytes = 0
+        self._body_read(size_bytes, document, now_ns)

@@ -1,0 +1,92 @@
+"""A capture as a process of its own, for the tests that send something through it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from archiver.traces.format import Trace, TracedOperation
+from archiver.traces.journal import journal_path
+
+HANG_SECONDS = 30.0  # only a test that hangs gets here
+
+
+@dataclass(slots=True)
+class Capture:
+    """A running capture."""
+
+    out: Path
+    endpoint: str
+    process: subprocess.Popen[str]
+    said: str = ""
+
+    @property
+    def port(self) -> int:
+        return int(self.endpoint.rpartition(":")[2])
+
+    def listens(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+        except OSError:
+            return False
+        return True
+
+    def journal_lines(self) -> list[str]:
+        return journal_path(self.out).read_text().splitlines()[1:]
+
+    def rows_so_far(self, key: str, count: int) -> list[TracedOperation]:
+        """The rows of this key in the journal, as soon as there are so many."""
+        until = time.monotonic() + HANG_SECONDS
+        while True:
+            rows = [msgspec.json.decode(line, type=TracedOperation) for line in self.journal_lines()]
+            found = [row for row in rows if row.key == key]
+            if len(found) >= count or time.monotonic() > until:
+                return found
+            time.sleep(0.02)
+
+    def end(self, *, at_once: bool = False) -> list[TracedOperation]:
+        """Ctrl-C, and the rows of the trace, which must rise; ``at_once``: Ctrl-C again, for what is under way."""
+        self.process.send_signal(signal.SIGINT)
+        while at_once and self.listens():
+            time.sleep(0.01)
+        if at_once:
+            self.process.send_signal(signal.SIGINT)
+        self.said = self.process.communicate(timeout=HANG_SECONDS)[0]
+        assert self.process.returncode == 0, self.said
+        assert not journal_path(self.out).exists()
+        return list(Trace.open(self.out).operations(must_rise=True))
+
+
+def run(*options: str | Path) -> subprocess.CompletedProcess[str]:
+    """A command that ends by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "archiver", "capture", *map(str, options)],
+        capture_output=True, text=True, timeout=HANG_SECONDS, check=False,
+    )  # fmt: skip
+
+
+@contextmanager
+def capturing(out: Path, upstream: str, *options: str) -> Iterator[Capture]:
+    """A capture for as long as the block lasts."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "archiver", "capture", "--upstream", upstream, str(out), *options],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    with closing(process.stdout):
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("listens on http://"), line + process.stdout.read()
+            yield Capture(out, line.split()[2].rstrip(","), process)
+        finally:
+            process.kill()
+            process.wait()
