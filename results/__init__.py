@@ -4,8 +4,8 @@ Nothing here knows of the engine or of a platform. ``results.figures`` and ``res
 by name, by those who draw: matplotlib takes longer to load than most commands take to run.
 """
 
-from results.contract import Criterion, result_document, result_from_document, run_document
-from results.model import ClientUsage, FirstError, Latency, Result, ServerUsage
+from results.contract import result_document, result_from_document, run_document
+from results.model import ClientUsage, CriterionResult, FirstError, Latency, Result, ServerUsage
 from results.published import dr550
 from results.session_time import SessionTimeFit, fit_session_time
 from results.table import Table
@@ -14,7 +14,7 @@ from results.text import render_csv, render_markdown, render_text
 
 __all__ = [
     "ClientUsage",
-    "Criterion",
+    "CriterionResult",
     "FirstError",
     "Latency",
     "Result",

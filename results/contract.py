@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any, Literal, TypeVar
 
 from archiver.errors import ResultsError
 from results.matrix import matrix_cells, parallel_cells
 from results.model import (
+    Ceiling,
     CheckRecord,
     ClientUsage,
+    CriterionResult,
     DiskUsage,
     FirstError,
     Latency,
     LinkUsage,
+    Offered,
+    PartResult,
     Result,
+    SearchOutcome,
     ServerUsage,
     Utilisation,
 )
@@ -29,23 +34,20 @@ from results.model import (
 Verdict = Literal["pass", "fail", "none"]
 RUN_FACTS = ("run", "scenario", "backend", "platform", "hosts")
 
-_Value = TypeVar("_Value", Latency, ServerUsage, ClientUsage, FirstError, Result, DiskUsage, LinkUsage, Utilisation)
+_Value = TypeVar(
+    "_Value", Latency, ServerUsage, ClientUsage, FirstError, Result, DiskUsage, LinkUsage, Utilisation, PartResult,
+    Offered, Ceiling,
+)  # fmt: skip
+_KINDS = (
+    Latency, ServerUsage, ClientUsage, FirstError, Result, DiskUsage, LinkUsage, Utilisation, PartResult, Offered,
+    Ceiling,
+)  # fmt: skip
 
 # The fields of each value, and whether a document must have them: looked up for every value of every result.
 _KNOWN: Mapping[type, Mapping[str, bool]] = {
     kind: {each.name: each.default is MISSING and each.default_factory is MISSING for each in fields(kind)}
-    for kind in (Latency, ServerUsage, ClientUsage, FirstError, Result, DiskUsage, LinkUsage, Utilisation)
+    for kind in _KINDS
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Criterion:
-    """One pass criterion and what was measured against it; the units are in the name."""
-
-    name: str
-    limit: float
-    measured: float | None  # None: nothing was measured that could meet it
-    passed: bool
 
 
 def result_document(result: Result) -> dict[str, Any]:
@@ -60,20 +62,38 @@ def result_from_document(document: Mapping[str, Any]) -> Result:
         "client": _value(ClientUsage, document.get("client")),
         "utilisations": _values(Utilisation, document, "utilisations"),
         "first_errors": _values(FirstError, document, "first_errors"),
+        "parts": tuple(_part(part) for part in document.get("parts", ())),
+        "offered": _offered(document.get("offered")),
+        "ceiling": _value(Ceiling, document.get("ceiling")),
     }
-    for name in (field.name for field in fields(Result) if field.name.endswith("_ms")):
-        nested[name] = _value(Latency, document.get(name))
+    nested |= _latencies(Result, document)
     result = _value(Result, {**document, **nested})
     if result is None or result.client is None:
         raise ResultsError("a result has no 'client'; it is not a results document of Archiver, or it is damaged")
     return result
 
 
+def _latencies(kind: type, document: Mapping[str, Any]) -> dict[str, Latency | None]:
+    names = [field.name for field in fields(kind) if field.name.endswith("_ms")]
+    return {name: _value(Latency, document.get(name)) for name in names}
+
+
+def _part(document: Mapping[str, Any]) -> PartResult:
+    part = _value(PartResult, {**document, **_latencies(PartResult, document)})
+    assert part is not None
+    return part
+
+
+def _offered(document: Mapping[str, Any] | None) -> Offered | None:
+    return None if document is None else _value(Offered, {**document, **_latencies(Offered, document)})
+
+
 def run_document(
     facts: Mapping[str, Any],
     results: Sequence[Result],
-    criteria: Sequence[Criterion] = (),
+    criteria: Sequence[CriterionResult] = (),
     verdict: Verdict = "none",
+    search: SearchOutcome | None = None,
 ) -> dict[str, Any]:
     """The one document of a run.
 
@@ -89,6 +109,7 @@ def run_document(
         "results": [result_document(result) for result in results],
         "cells": _cell_documents(results),
         "criteria": [asdict(criterion) for criterion in criteria],
+        "search": asdict(search) if search is not None else None,
         "verdict": verdict,
     }
 

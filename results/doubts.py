@@ -37,8 +37,8 @@ def doubts(database: RunDatabase) -> list[str]:
             "the server is not retention-protected: whoever may delete archives can delete them before their date; "
             "what is measured is no WORM store"
         )
-    if len(results) + len(database.results(drift_checks=True)) < run["phases_planned"]:
-        done = len(results) + len(database.results(drift_checks=True))
+    done = database.finished()
+    if done < run["phases_planned"]:
         found.append(f"the run ended early: {done} of {run['phases_planned']} phases finished")
     found += [
         f"{went_on}; what changed meanwhile is between the cells before and after" for went_on in resumed(database)
@@ -47,26 +47,34 @@ def doubts(database: RunDatabase) -> list[str]:
         found.append(
             f"what was retrieved is not the run's own ({origin(run)}); compare it with what was retrieved at that age"
         )
+    cells = "workloads" if any(r.application for r in results) else "cells"
     failed = [r for r in results if r.errors]
     if failed:
         found.append(
-            f"{sum(r.errors for r in failed)} operations failed in {len(failed)} cells; they count in no rate "
+            f"{sum(r.errors for r in failed)} operations failed in {len(failed)} {cells}; they count in no rate "
             "(see the errors table)"
         )
+    results = [r for r in results if not r.is_load]  # what only makes data proves nothing
     client = [r for r in results if r.limited_by == "client"]
     if client:
         found.append(
-            f"{len(client)} of {len(results)} cells were limited by the client ({_cell(client[0])} first): they say "
+            f"{len(client)} of {len(results)} {cells} were limited by the client ({_cell(client[0])} first): they say "
             "nothing of the platform; run the client on another machine or with more --workers"
         )
     host = [r for r in results if r.limited_by == "host cpu"]
     if host:
         found.append(
-            f"{len(host)} of {len(results)} cells had every core of this machine busy ({_cell(host[0])} first), with "
+            f"{len(host)} of {len(results)} {cells} had every core of this machine busy ({_cell(host[0])} first), with "
             "client, server and whatever else ran: they compare with nothing; find the load, or run the client "
             "elsewhere"
         )
-    unsettled = [r for r in results if not r.settled]
+    early = [r for r in results if r.ended_early]
+    if early:
+        found.append(
+            f"{len(early)} of {len(results)} {cells} used up what they may archive before their time was over "
+            f"({_cell(early[0])} first): the load was not what was asked for; raise their bytes_max"
+        )
+    unsettled = [r for r in results if not r.settled and not r.application]
     if unsettled:
         found.append(
             f"{len(unsettled)} of {len(results)} cells ended before their session time was known within the "
@@ -84,7 +92,7 @@ def doubts(database: RunDatabase) -> list[str]:
         words = sorted({str(r.temperature) for r in warm})
         retrieves = sum(r.operation == "retrieve" for r in results)
         found.append(
-            f"not known to be cold ({' and '.join(words)}): {len(warm)} of {retrieves} retrieve cells; what they "
+            f"not known to be cold ({' and '.join(words)}): {len(warm)} of {retrieves} retrieve {cells}; what they "
             "retrieved may have come from the server's memory"
         )
     found += _from_memory(results)
@@ -244,4 +252,6 @@ def _identity(result: Result) -> tuple[str, int, int, int, int]:
 
 
 def _cell(result: Result) -> str:
+    if result.application:
+        return result.workload
     return f"{result.operation} {format_size(result.object_bytes)} x {result.objects_per_session}"

@@ -75,6 +75,7 @@ def matrix_cells(results: Sequence[Result]) -> dict[CellKey, MatrixCell]:
     """
     if not results:
         raise ResultsError("this run holds no results: no phase finished")
+    results = _sweeps(results)
     parallel = {result.phase for result in results if result.clients > 1}
     alone = [result for result in _in_order(results) if result.clients == 1]
     return _collect([result for result in alone if result.phase not in parallel] or alone)
@@ -85,6 +86,7 @@ def parallel_cells(results: Sequence[Result]) -> dict[CellKey, MatrixCell]:
 
     One client is that of the same phase; failing that, the matrix lends its own.
     """
+    results = _sweeps(results)
     parallel = {result.phase for result in results if result.clients > 1}
     measured = {_series(result) for result in results if result.clients > 1}
     chosen = [result for result in _in_order(results) if _series(result) in measured]
@@ -104,6 +106,11 @@ def columns(cells: Iterable[CellKey]) -> list[int]:
 def temperature(cells: Iterable[MatrixCell]) -> str:
     """``cold`` if all that was retrieved had left the platform's memory, or a list: ``cold or unknown``."""
     return " or ".join(sorted({result.temperature or "unknown" for cell in cells for result in cell.repetitions}))
+
+
+def _sweeps(results: Sequence[Result]) -> list[Result]:
+    """Those that are cells: workloads that ran beside others are none."""
+    return [result for result in results if not result.application]
 
 
 def _collect(results: Sequence[Result]) -> dict[CellKey, MatrixCell]:

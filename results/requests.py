@@ -22,15 +22,24 @@ SHARE_IN_TIME = 0.99  # of the server's requests: what the bound that is shown h
 _OBJECT_REQUESTS: Mapping[str, Mapping[str, str]] = {
     "s3": {
         "archive": "PutObject",
+        "new-version": "PutObject",
+        "copy": "CopyObject",
         "retrieve": "GetObject",
+        "range-retrieve": "GetObject",
         "query": "GetObjectRetention",
         "extend": "PutObjectRetention",
         "hold": "PutObjectLegalHold",
         "release": "PutObjectLegalHold",
         "refused-delete": "DeleteObject",
         "delete": "DeleteObject",
+        "delete-marker": "DeleteObject",
     },
-    "tsm": {"archive": "TSM OBJECT", "retrieve": "TSM GET"},
+    "tsm": {
+        "archive": "TSM OBJECT",
+        "new-version": "TSM OBJECT",
+        "retrieve": "TSM GET",
+        "range-retrieve": "TSM GET",
+    },
 }
 # and that of opening a session, by what opening asks. A TSM client signs on at other times, too.
 _OPENING_REQUESTS: Mapping[str, Mapping[str, str]] = {

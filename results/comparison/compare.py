@@ -1,5 +1,5 @@
 """Platforms compared: the ratio of their rates and of their latencies, cell by cell and over all cells, with what
-chance alone would do.
+chance alone would do; and workload by workload, where several ran side by side.
 
 One idea: repetition k of one platform and repetition k of another are a pair, measured one beside the other, and only
 their ratio counts. A verdict needs three pairs or more and holds for the whole matrix at once: of the cells called
@@ -8,71 +8,37 @@ better or worse, at most 5% are called so by chance. What cannot be judged is sh
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median
-from typing import Any, Literal, get_args
+from statistics import median
+from typing import Any
 
 from archiver.errors import ResultsError, UsageError
 from results.comparison.likeness import Likeness, likeness
-from results.comparison.power import detectable
+from results.comparison.ratios import (
+    LATENCIES,
+    RATE,
+    Evidence,
+    Key,
+    Measure,
+    Ratio,
+    Sample,
+    Verdict,
+    judged_as_a_whole,
+    judged_together,
+    paired,
+)
+from results.comparison.units import MEASURES, Unit, UnitKey, units
 from results.database import RunDatabase
 from results.doubts import doubts, drifts
 from results.matrix import CellKey, MatrixCell, matrix_cells, parallel_cells, temperature
-from results.model import Latency, Result
-from results.statistics import (
-    PAIRS_MIN,
-    REPETITIONS_MAX,
-    PairedRatio,
-    benjamini_hochberg,
-    paired_ratio,
-    pairs_needed,
-)
+from results.mixed.contents import MixedRun, mixed_run
+from results.model import Result
 
-Verdict = Literal["better", "worse", "no difference shown", "no verdict"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-
-FALSE_DISCOVERY_RATE = 0.05
-WORTH_SHOWING_SHARE = 0.05  # the difference for which repetitions are reckoned where none was shown
-LEVEL = 0.05  # of a test that stands alone, as that of the whole does
-P99_OBJECTS_MIN = 100  # of fewer the 99th percentile is the maximum
 NOT_INTERLEAVED = "not interleaved: drift between the runs is part of every difference"
-UNLIKE = "unlike runs"
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """One quantity of a result that is compared; None where it was not measured."""
-
-    name: str  # in JSON and conditions, with its unit
-    words: str
-    of: Callable[[Result], float | None]
-    more_is_better: bool = False
-    objects_min: int = 1  # with fewer in a result it says nothing
-
-    def median(self, cell: MatrixCell) -> float | None:
-        """Over the repetitions that have it."""
-        values = [value for result in cell.repetitions if (value := self.of(result)) is not None]
-        return median(values) if values else None
-
-
-def _latency(field: str, statistic: str) -> Callable[[Result], float | None]:
-    def read(result: Result) -> float | None:
-        latency: Latency | None = getattr(result, field)
-        return None if latency is None else getattr(latency, statistic)
-
-    return read
-
-
-RATE = Measure("objects_per_second", "objects/s", lambda result: result.objects_per_second, more_is_better=True)
-RESPONSE = Measure("object_response_ms_mean", "mean response", _latency("object_response_ms", "mean"))
-P50 = Measure("object_service_ms_p50", "p50 service", _latency("object_service_ms", "p50"))
-P99 = Measure("object_service_ms_p99", "p99 service", _latency("object_service_ms", "p99"), objects_min=P99_OBJECTS_MIN)
-LATENCIES = (RESPONSE, P50, P99)
-_BY_NAME = {measure.name: measure for measure in (RATE, *LATENCIES)}
-_LOGARITHM_MAX = 100.0  # a spread without bounds detects nothing; JSON has no word for infinity
+_CELL_MEASURES = (RATE, *LATENCIES)
+_BY_NAME = {measure.name: measure for measure in (*_CELL_MEASURES, *MEASURES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +48,7 @@ class MeasuredRun:
     row: Mapping[str, Any]
     results: Sequence[Result]
     doubts: Sequence[str] = ()
+    mixed: MixedRun | None = None  # its workloads that ran side by side
 
     @classmethod
     def read(cls, database: RunDatabase) -> MeasuredRun:
@@ -89,7 +56,7 @@ class MeasuredRun:
         matter, and where they were not interleaved the comparison says so."""
         drifting = tuple(f"{drift}" for drift in drifts(database))
         kept = [doubt for doubt in doubts(database) if not doubt.startswith(drifting)]
-        return cls(database.run(), database.results(), kept)
+        return cls(database.run(), database.results(), kept, mixed_run(database))
 
     @property
     def id(self) -> str:
@@ -110,43 +77,12 @@ class Side:
     label: str
     runs: tuple[MeasuredRun, ...]
     cells: Mapping[CellKey, MatrixCell]
+    units: Mapping[UnitKey, Unit]
 
     @property
     def repetitions(self) -> int:
-        return max(len(cell.repetitions) for cell in self.cells.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """With how many repetitions a 95% interval of the spread seen would exclude ratio 1, were this the difference."""
-
-    repetitions: int | None  # None: more than REPETITIONS_MAX
-    difference_percent: float
-    seen: bool  # the difference is the one seen; else one of 5%, since none was shown
-
-    def __str__(self) -> str:
-        return f"more than {REPETITIONS_MAX}" if self.repetitions is None else f"{self.repetitions}"
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """Other / first, from pairs of repetitions; above 1 the other has the higher rate, or the longer latency."""
-
-    ratio: float | None  # geometric mean over the pairs; None: no pair has two rates above zero
-    low: float | None
-    high: float | None
-    p: float | None  # None: not tested
-    adjusted_p: float | None  # over all cells of one measure and side; of the whole, p itself
-    pairs: int
-    verdict: Verdict
-    because: str = ""  # there is no verdict
-    needed: Needed | None = None
-    notes: tuple[str, ...] = ()
-    detectable_percent: float | None = None  # a true difference as large is called one in four cases of five
-
-    @property
-    def words(self) -> str:
-        return f"{self.verdict} ({self.because})" if self.because else self.verdict
+        counts = [len(cell.repetitions) for cell in self.cells.values()]
+        return max([*counts, *(len(unit.samples) for unit in self.units.values())], default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +96,28 @@ class ComparedCell:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedUnit:
+    """One workload among others, likewise."""
+
+    key: UnitKey
+    measured: tuple[Unit | None, ...]
+    ratios: Mapping[str, tuple[Ratio | None, ...]]  # by the measure's name; what says most of it first
+
+    @property
+    def first(self) -> Unit:
+        unit = self.measured[0]
+        assert unit is not None
+        return unit
+
+    @property
+    def telling(self) -> Measure:
+        """The rate by which it is known: MB/s of large objects, objects/s of small ones."""
+        return self.first.measures[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Overall:
-    """One side against the first, over the whole matrix."""
+    """One side against the first, over the whole matrix; or over all workloads, where there is no matrix."""
 
     ratio: Ratio  # pairs are the mean over cells: they are independent of each other, cells are not
     cells: int  # that count in it
@@ -170,6 +126,7 @@ class Overall:
     marks: tuple[str, ...]  # in what the two are not alike
     latencies: Mapping[str, Ratio]  # by the measure's name, over the cells that have it
     forced: tuple[str, ...]  # why the two would have been refused; nothing of them has a verdict
+    of: str  # what its cells are: cell, workload
 
     def ratio_of(self, measure: Measure) -> Ratio:
         return self.ratio if measure is RATE else self.latencies[measure.name]
@@ -182,6 +139,7 @@ class Comparison:
     sides: tuple[Side, ...]
     interleaved: bool
     cells: tuple[ComparedCell, ...]
+    units: tuple[ComparedUnit, ...]
     overall: tuple[Overall, ...]  # of the second side and each further one
 
     def pair(self, index: int) -> str:
@@ -192,6 +150,18 @@ class Comparison:
     def forced(self) -> tuple[str, ...]:
         """Why this comparison would have been refused; empty where nothing was forced."""
         return tuple(dict.fromkeys(reason for overall in self.overall for reason in overall.forced))
+
+    @property
+    def scale_name(self) -> str:
+        """What workloads were scaled by: tiles; empty where by nothing."""
+        names = [run.mixed.scale_name for side in self.sides for run in side.runs if run.mixed]
+        return next(filter(None, names), "")
+
+
+def median_of(measure: Measure, cell: MatrixCell) -> float | None:
+    """Of a cell's repetitions that have it."""
+    values = [value for result in cell.repetitions if (value := measure.of(result)) is not None]
+    return median(values) if values else None
 
 
 def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Comparison:
@@ -213,16 +183,53 @@ def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Compari
     unlike = [_unlike(first, other) for other in sides[1:]]
     if not force:
         _refuse([alike for each in unlike for alike in each])
-    columns, overall = [], []
+    columns, unit_columns, overall = [], [], []
     for other, found in zip(sides[1:], unlike, strict=True):
         marks = [] if interleaved else [NOT_INTERLEAVED]
         marks += [*(mark for alike in found for mark in alike.marks), *_unmatched(first, other)]
         forced = tuple(reason for alike in found for reason in alike.refusals)
-        evidence = {measure.name: _evidence(first, other, measure) for measure in (RATE, *LATENCIES)}
-        columns.append({name: _ratios(each, _BY_NAME[name], forced=bool(forced)) for name, each in evidence.items()})
-        overall.append(_overall(evidence, columns[-1][RATE.name], marks, forced))
-    keys = [key for key in first.cells if any(key in column[RATE.name] for column in columns)]
-    cells = tuple(
+        cells, of_units = _cell_evidence(first, other), _unit_evidence(first, other)
+        if not any(cells.values()) and not any(of_units.values()):
+            raise ResultsError(_nothing_in_common(first, other))
+        columns.append(_judged_cells(cells, forced))
+        unit_columns.append(_judged_units(of_units, forced))
+        marks += _temperature_marks(first, other)
+        if any(cells.values()):
+            overall.append(_overall(cells, columns[-1][RATE.name], marks, forced, "cell"))
+        else:
+            whole = {name: {key: each for key, each in of_units[name].items() if key.is_workload} for name in cells}
+            overall.append(_overall(whole, unit_columns[-1][RATE.name], marks, forced, "workload"))
+    return Comparison(
+        sides, interleaved, _compared_cells(sides, columns), _compared_units(sides, unit_columns), tuple(overall)
+    )
+
+
+def _judged_cells(
+    evidence: Mapping[str, Mapping[CellKey, Evidence]], forced: tuple[str, ...]
+) -> dict[str, dict[CellKey, Ratio]]:
+    return {name: judged_together(each, _BY_NAME[name], forced=bool(forced)) for name, each in evidence.items()}
+
+
+def _judged_units(
+    evidence: Mapping[str, Mapping[UnitKey, Evidence]], forced: tuple[str, ...]
+) -> dict[str, dict[UnitKey, Ratio]]:
+    """Each number of clients apart: there may be many of them, and it is the best that is told."""
+    found: dict[str, dict[UnitKey, Ratio]] = {}
+    for name, each in evidence.items():
+        points = {key: pairs for key, pairs in each.items() if key.clients is not None}
+        others = {key: pairs for key, pairs in each.items() if key.clients is None}
+        found[name] = {
+            **judged_together(others, _BY_NAME[name], forced=bool(forced)),
+            **judged_together(points, _BY_NAME[name], forced=bool(forced)),
+        }
+    return found
+
+
+def _compared_cells(
+    sides: Sequence[Side], columns: Sequence[Mapping[str, Mapping[CellKey, Ratio]]]
+) -> tuple[ComparedCell, ...]:
+    keys = [key for key in sides[0].cells if any(key in column[RATE.name] for column in columns)]
+    return tuple(
         ComparedCell(
             key,
             tuple(side.cells.get(key) for side in sides),
@@ -231,17 +238,32 @@ def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Compari
         )
         for key in keys
     )
-    return Comparison(sides, interleaved, cells, tuple(overall))
+
+
+def _compared_units(
+    sides: Sequence[Side], columns: Sequence[Mapping[str, Mapping[UnitKey, Ratio]]]
+) -> tuple[ComparedUnit, ...]:
+    found = []
+    for key, unit in sides[0].units.items():
+        names = [
+            measure.name for measure in (*unit.measures, *(each for each in MEASURES if each not in unit.measures))
+        ]
+        ratios = {name: tuple(column[name].get(key) for column in columns) for name in names}
+        measured = {name: each for name, each in ratios.items() if any(each)}
+        if measured:
+            found.append(ComparedUnit(key, tuple(side.units.get(key) for side in sides), measured))
+    return tuple(found)
 
 
 def _sides(runs: Sequence[MeasuredRun]) -> tuple[Side, ...]:
     """Runs by platform in the order in which platforms were named; labelled by what tells them apart."""
+    weights = next((run.mixed.weights for run in runs if run.mixed), None)  # one measure for all scores
     groups: dict[tuple[str, str, str], list[MeasuredRun]] = {}
     for run in runs:
         groups.setdefault(run.platform, []).append(run)
     if len(groups) == 1:
-        return tuple(_side(run.id, [run]) for run in runs)
-    return tuple(_side(_label(platform, list(groups)), group) for platform, group in groups.items())
+        return tuple(_side(run.id, [run], weights) for run in runs)
+    return tuple(_side(_label(platform, list(groups)), group, weights) for platform, group in groups.items())
 
 
 def _label(platform: tuple[str, str, str], others: Sequence[tuple[str, str, str]]) -> str:
@@ -252,10 +274,19 @@ def _label(platform: tuple[str, str, str], others: Sequence[tuple[str, str, str]
         return name
     if len({other[1] for other in same}) == len(same):
         return protocol if len(same) == len(others) else f"{name} through {protocol}"
+    paths = _paths(platform)
+    if 0 not in map(_paths, same) and len({_paths(other) for other in same}) == len(same):
+        return f"{name} by {paths} path{'' if paths == 1 else 's'}"
     return f"{name} at {address or 'this machine'}"
 
 
-def _side(label: str, runs: Iterable[MeasuredRun]) -> Side:
+def _paths(platform: tuple[str, str, str]) -> int:
+    """How many endpoints it was reached by; 0: Archiver started it."""
+    address = platform[2]
+    return len(address.split(", ")) if address else 0
+
+
+def _side(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float] | None) -> Side:
     in_order = sorted(runs, key=lambda run: (run.row["started_at"], run.id))
     repetitions: dict[CellKey, list[Result]] = {}
     before = 0
@@ -267,7 +298,7 @@ def _side(label: str, runs: Iterable[MeasuredRun]) -> Side:
             repetitions.setdefault(key, []).extend(numbered)
         before += run.row["repetitions"]  # as planned: what a run that broke off lacks, moves no other's pair
     cells = {key: MatrixCell(key, tuple(repetitions[key])) for key in sorted(repetitions)}
-    return Side(label, tuple(in_order), cells)
+    return Side(label, tuple(in_order), cells, units([(run.mixed, run.row) for run in in_order], weights))
 
 
 def _unlike(first: Side, other: Side) -> list[Likeness]:
@@ -291,13 +322,25 @@ def _refuse(found: Sequence[Likeness]) -> None:
 
 
 def _unmatched(first: Side, other: Side) -> list[str]:
-    """Cells that only one of them measured."""
-    lone = {side.label: side.cells.keys() - another.cells.keys() for side, another in ((first, other), (other, first))}
-    return [
-        f"{len(keys)} cell{'s' if len(keys) > 1 else ''} measured on {label} only"
-        for label, keys in lone.items()
-        if keys
-    ]
+    """Cells and workloads that only one of them measured."""
+    found = []
+    for side, another in ((first, other), (other, first)):
+        lone = {"cell": len(side.cells.keys() - another.cells.keys())}
+        lone["workload"] = sum(key.is_workload for key in side.units.keys() - another.units.keys())
+        found += [
+            f"{count} {what}{'s' if count > 1 else ''} measured on {side.label} only"
+            for what, count in lone.items()
+            if count
+        ]
+    return found
+
+
+def _nothing_in_common(first: Side, other: Side) -> str:
+    if first.units or other.units:
+        what = "no workload in common (phase, scale and name)"
+    else:
+        what = "no cell in common (operation, object size, objects per session and clients)"
+    return f"{first.label} and {other.label} have {what}; measure the same scenario on both"
 
 
 def _interleaved(sides: Sequence[Side]) -> bool:
@@ -306,49 +349,46 @@ def _interleaved(sides: Sequence[Side]) -> bool:
     return len(ids) == 1 and None not in ids.pop()
 
 
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """The pairs of one cell."""
-
-    log_ratios: Mapping[int, float]  # by repetition; empty where no ratio can be made
-    pairs: int
-    unfit: str  # why it says nothing of the platforms; empty where it does
-    notes: tuple[str, ...] = ()
-    retrieves: bool = False
-
-
-def _evidence(first: Side, other: Side, measure: Measure) -> dict[CellKey, _Evidence]:
-    """The pairs of every cell that both measured."""
-    found = {
-        key: _pairs(cell, other.cells[key], measure, _temperature_notes(first, other, key))
-        for key, cell in first.cells.items()
-        if key in other.cells
+def _cell_evidence(first: Side, other: Side) -> dict[str, dict[CellKey, Evidence]]:
+    """The pairs of every cell that both measured, by the measure's name."""
+    common = [key for key in first.cells if key in other.cells]
+    return {
+        measure.name: {
+            key: paired(
+                _samples(first.cells[key]),
+                _samples(other.cells[key]),
+                measure,
+                _temperature_notes(first, other, key),
+            )
+            for key in common
+        }
+        for measure in _CELL_MEASURES
     }
-    if not found:
-        raise ResultsError(
-            f"{first.label} and {other.label} have no cell in common (operation, object size, objects per session and"
-            " clients); measure the same scenario on both"
-        )
-    return found
 
 
-def _pairs(ours: MatrixCell, theirs: MatrixCell, measure: Measure, notes: tuple[str, ...]) -> _Evidence:
-    beside = {result.repetition: result for result in theirs.repetitions}
-    pairs = {r.repetition: (r, beside[r.repetition]) for r in ours.repetitions if r.repetition in beside}
-    both = [result for pair in pairs.values() for result in pair]
-    values = {number: (measure.of(our), measure.of(their)) for number, (our, their) in pairs.items()}
-    logs = {number: math.log(their / our) for number, (our, their) in values.items() if our and their}
-    unmeasured = "a rate of zero" if measure is RATE else f"no {measure.words} time measured"
-    reasons = (
-        ("no pair", not pairs),
-        ("errors", any(result.errors for result in both)),
-        (unmeasured, len(logs) < len(pairs)),
-        ("limited by the client", any(result.limited_by == "client" for result in both)),
-        ("limited by the machine", any(result.limited_by == "host cpu" for result in both)),
-        (f"fewer than {measure.objects_min} objects", any(result.objects < measure.objects_min for result in both)),
+def _unit_evidence(first: Side, other: Side) -> dict[str, dict[UnitKey, Evidence]]:
+    """The same of every unit, in what was measured of it on either."""
+    common = [(key, unit, other.units[key]) for key, unit in first.units.items() if key in other.units]
+    return {
+        measure.name: {
+            key: paired(ours.samples, theirs.samples, measure, _early_notes((first.label, ours), (other.label, theirs)))
+            for key, ours, theirs in common
+            if measure in (*ours.measures, *theirs.measures)
+        }
+        for measure in MEASURES
+    }
+
+
+def _early_notes(*units_of: tuple[str, Unit]) -> tuple[str, ...]:
+    return tuple(
+        f"on {label} it used up what it may archive before its time was over, or a workload beside it did"
+        for label, unit in units_of
+        if unit.ended_early
     )
-    unfit = next((reason for reason, applies in reasons if applies), "")
-    return _Evidence(logs if len(logs) == len(pairs) else {}, len(pairs), unfit, notes, _retrieves(ours))
+
+
+def _samples(cell: MatrixCell) -> list[Sample]:
+    return [Sample.of(result, _CELL_MEASURES) for result in cell.repetitions]
 
 
 def _temperature_notes(first: Side, other: Side, key: CellKey) -> tuple[str, ...]:
@@ -356,121 +396,51 @@ def _temperature_notes(first: Side, other: Side, key: CellKey) -> tuple[str, ...
     if not _retrieves(first.cells[key]):
         return ()
     ours, theirs = temperature([first.cells[key]]), temperature([other.cells[key]])
-    if ours == theirs and ours in ("cold", "warm"):
+    if _is_alike(ours, theirs):
         return ()
     return (f"retrieved data: {ours} on {first.label}, {theirs} on {other.label}",)
+
+
+def _temperature_marks(first: Side, other: Side) -> list[str]:
+    """For all cells at once, and for all workloads."""
+    cells = [key for key, cell in first.cells.items() if key in other.cells and _retrieves(cell)]
+    unlike = sum(bool(_temperature_notes(first, other, key)) for key in cells)
+    marks = [f"cache temperature differs or is unknown in {unlike} of {len(cells)} retrieve cells"] if unlike else []
+    workloads = [
+        (unit.temperature, other.units[key].temperature)
+        for key, unit in first.units.items()
+        if key.is_workload and key in other.units and unit.temperature
+    ]
+    unlike = sum(not _is_alike(*pair) for pair in workloads)
+    if unlike:
+        marks.append(f"cache temperature differs or is unknown in {unlike} of {len(workloads)} workloads that retrieve")
+    return marks
+
+
+def _is_alike(ours: str | None, theirs: str | None) -> bool:
+    return ours == theirs and ours in ("cold", "warm")
 
 
 def _retrieves(cell: MatrixCell) -> bool:
     return cell.repetitions[0].operation == "retrieve"
 
 
-def _ratios(evidence: Mapping[CellKey, _Evidence], measure: Measure, *, forced: bool) -> dict[CellKey, Ratio]:
-    """Every cell judged, over all of them together."""
-    if forced:
-        evidence = {key: replace(each, unfit=each.unfit or UNLIKE) for key, each in evidence.items()}
-    estimates = {key: paired_ratio(list(each.log_ratios.values())) for key, each in evidence.items() if each.log_ratios}
-    p_values = {key: found.p for key, found in estimates.items() if found.p is not None and not evidence[key].unfit}
-    adjusted = dict(zip(p_values, benjamini_hochberg(list(p_values.values())), strict=True))
-    levels = _levels(adjusted)
-    return {
-        key: _judged(each, estimates.get(key), adjusted.get(key), levels.get(key), measure)
-        for key, each in evidence.items()
-    }
-
-
-def _levels(adjusted: Mapping[CellKey, float]) -> dict[CellKey, float]:
-    """The p value that a cell had to stay below to be called different, the other cells being as they are."""
-    called = [key for key, p in adjusted.items() if p < FALSE_DISCOVERY_RATE]
-    share = FALSE_DISCOVERY_RATE / len(adjusted) if adjusted else 0.0
-    return {key: share * (len(called) if key in called else len(called) + 1) for key in adjusted}
-
-
-def _judged(
-    evidence: _Evidence, estimated: PairedRatio | None, adjusted_p: float | None, level: float | None, measure: Measure
-) -> Ratio:
-    """The verdict, by rule."""
-    if estimated is None:
-        return Ratio(None, None, None, None, None, evidence.pairs, "no verdict", evidence.unfit, None, evidence.notes)
-    verdict, because, needed = _verdict(evidence.unfit, estimated, adjusted_p, measure)
-    return Ratio(
-        ratio=estimated.ratio,
-        low=estimated.low,
-        high=estimated.high,
-        p=estimated.p if adjusted_p is not None else None,
-        adjusted_p=adjusted_p,
-        pairs=estimated.pairs,
-        verdict=verdict,
-        because=because,
-        needed=needed,
-        notes=evidence.notes,
-        detectable_percent=_detectable_percent(estimated, level),
-    )
-
-
-def _verdict(
-    unfit: str, estimated: PairedRatio, adjusted_p: float | None, measure: Measure
-) -> tuple[Verdict, str, Needed | None]:
-    """The verdict, why there is none, and the repetitions needed."""
-    if unfit:
-        return "no verdict", unfit, None
-    if adjusted_p is None or estimated.pairs < PAIRS_MIN:
-        return "no verdict", "1 pair" if estimated.pairs == 1 else f"{estimated.pairs} pairs", _needed(estimated)
-    if adjusted_p >= FALSE_DISCOVERY_RATE:
-        return "no difference shown", "", _needed(estimated)
-    return "better" if (estimated.ratio > 1) == measure.more_is_better else "worse", "", _needed(estimated, seen=True)
-
-
-def _needed(estimated: PairedRatio, *, seen: bool = False) -> Needed | None:
-    """For the difference seen, or one worth showing; None where one pair shows no spread."""
-    if estimated.spread is None:
-        return None
-    ratio = estimated.ratio if seen else 1 + WORTH_SHOWING_SHARE
-    return Needed(pairs_needed(estimated.spread, math.log(ratio)), (ratio - 1) * 100, seen)
-
-
-def _detectable_percent(estimated: PairedRatio, level: float | None) -> float | None:
-    """The smallest true difference that these pairs show at this level with a power of 80%, were the spread seen the
-    true one; as the higher rate or latency in percent of the lower. None where nothing was tested."""
-    if level is None or estimated.spread is None:
-        return None
-    errors = detectable(estimated.pairs, level)
-    return math.expm1(min(errors * estimated.spread / math.sqrt(estimated.pairs), _LOGARITHM_MAX)) * 100
-
-
 def _overall(
-    evidence: Mapping[str, Mapping[CellKey, _Evidence]],
-    ratios: Mapping[CellKey, Ratio],
+    evidence: Mapping[str, Mapping[Key, Evidence]],
+    ratios: Mapping[Key, Ratio],
     marks: Sequence[str],
     forced: tuple[str, ...],
+    of: str,
 ) -> Overall:
     rates = evidence[RATE.name]
-    warm = [key for key, each in rates.items() if each.notes]
-    if warm:
-        retrieves = sum(each.retrieves for each in rates.values())
-        marks = [*marks, f"cache temperature differs or is unknown in {len(warm)} of {retrieves} retrieve cells"]
-    wholes = {name: _whole(each, _BY_NAME[name], forced=bool(forced)) for name, each in evidence.items()}
+    wholes = {name: judged_as_a_whole(each, _BY_NAME[name], forced=bool(forced)) for name, each in evidence.items()}
     return Overall(
         ratio=wholes.pop(RATE.name),
         cells=sum(not each.unfit for each in rates.values()),
         cells_in_common=len(rates),
-        verdicts=Counter(ratio.verdict for ratio in ratios.values()),
+        verdicts=Counter(ratios[key].verdict for key in rates),
         marks=tuple(dict.fromkeys(marks)),
         latencies=wholes,
         forced=tuple(dict.fromkeys(forced)),
+        of=of,
     )
-
-
-def _whole(evidence: Mapping[CellKey, _Evidence], measure: Measure, *, forced: bool) -> Ratio:
-    """The geometric mean over the cells that say something, of the pairs that all of these have."""
-    fit = [each.log_ratios for each in evidence.values() if not each.unfit]
-    numbers = sorted(set[int].intersection(*(set(logs) for logs in fit))) if fit else []
-    means = [fmean(logs[number] for logs in fit) for number in numbers]
-    if not means:
-        unfit = "no pair that all cells have" if fit else "no cell to judge by"
-        return _judged(_Evidence({}, 0, unfit), None, None, None, measure)
-    estimated = paired_ratio(means)
-    if forced:
-        return _judged(_Evidence({}, len(means), UNLIKE), estimated, None, None, measure)
-    level = None if estimated.p is None else LEVEL
-    return _judged(_Evidence({}, len(means), ""), estimated, estimated.p, level, measure)

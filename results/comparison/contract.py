@@ -9,6 +9,12 @@ bound its 95% interval, ``p`` is of the paired t test and ``adjusted_p`` over al
 no difference shown or no verdict (then ``no_verdict_because``), and ``detectable_percent`` is the smallest true
 difference that would have been called one with a probability of ``power_percent``. ``forced`` lists why runs that were
 compared by force would have been refused.
+
+``workloads`` are of workloads that ran side by side, their copies (tiles) added up: each with ``phase``, ``scale``,
+``workload``, ``operation`` (null: all that it does), ``clients`` of each copy (null: one number of them, or the best of
+several), ``told_by`` (the measure that the tables show), ``measured`` on every platform, and ``ratios``, lists by
+measure. The workload "all workloads" is all together: the operations steady, peak and, of tiles, score. ``overall`` is
+``of`` cells or, where there are none, of workloads.
 """
 
 from __future__ import annotations
@@ -16,19 +22,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from results.comparison.compare import (
-    FALSE_DISCOVERY_RATE,
-    LATENCIES,
-    VERDICTS,
-    ComparedCell,
-    Comparison,
-    Overall,
-    Ratio,
-    Side,
-)
+from results.comparison.compare import ComparedCell, ComparedUnit, Comparison, Overall, Side, median_of
 from results.comparison.gate import Judgement
 from results.comparison.power import POWER
-from results.matrix import MatrixCell
+from results.comparison.ratios import FALSE_DISCOVERY_RATE, LATENCIES, VERDICTS, Ratio
+from results.comparison.units import MEASURES, Unit, UnitKey
+from results.matrix import CellKey, MatrixCell
 from results.statistics import REPETITIONS_MAX
 
 
@@ -44,6 +43,7 @@ def comparison_document(comparison: Comparison, judgements: Sequence[Judgement] 
         "power_percent": round(POWER * 100),
         "platforms": [_side_document(side) for side in comparison.sides],
         "cells": [_cell_document(cell, labels) for cell in comparison.cells],
+        "workloads": [_unit_document(unit, labels) for unit in comparison.units],
         "overall": [
             _overall_document(label, overall) for label, overall in zip(labels[1:], comparison.overall, strict=True)
         ],
@@ -53,7 +53,7 @@ def comparison_document(comparison: Comparison, judgements: Sequence[Judgement] 
 
 def _cell_document(cell: ComparedCell, labels: Sequence[str]) -> dict[str, Any]:
     return {
-        **cell.key._asdict(),
+        **_key_document(cell.key),
         "rates": [
             _rate_document(label, measured)
             for label, measured in zip(labels, cell.measured, strict=True)
@@ -64,6 +64,32 @@ def _cell_document(cell: ComparedCell, labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _key_document(key: CellKey | UnitKey) -> dict[str, Any]:
+    return {**key._asdict(), "operation": key.operation or None}
+
+
+def _unit_document(unit: ComparedUnit, labels: Sequence[str]) -> dict[str, Any]:
+    return {
+        **_key_document(unit.key),
+        "told_by": unit.telling.name,
+        "measured": [
+            _measured_document(label, measured)
+            for label, measured in zip(labels, unit.measured, strict=True)
+            if measured is not None
+        ],
+        "ratios": {name: _ratio_documents(ratios, labels) for name, ratios in unit.ratios.items()},
+    }
+
+
+def _measured_document(label: str, unit: Unit) -> dict[str, Any]:
+    return {
+        "platform": label,
+        **{measure.name: value for measure in MEASURES if (value := unit.median(measure)) is not None},
+        "errors": sum(sample.errors for sample in unit.samples),
+        "repetitions": len(unit.samples),
+    }
+
+
 def _ratio_documents(ratios: Sequence[Ratio | None], labels: Sequence[str]) -> list[dict[str, Any]]:
     return [_ratio_document(label, ratio) for label, ratio in zip(labels[1:], ratios, strict=True) if ratio is not None]
 
@@ -71,6 +97,7 @@ def _ratio_documents(ratios: Sequence[Ratio | None], labels: Sequence[str]) -> l
 def _overall_document(label: str, overall: Overall) -> dict[str, Any]:
     return {
         **_ratio_document(label, overall.ratio),
+        "of": f"{overall.of}s",
         "cells": overall.cells,
         "cells_in_common": overall.cells_in_common,
         **{verdict.replace(" ", "_"): overall.verdicts[verdict] for verdict in VERDICTS},
@@ -101,7 +128,7 @@ def _rate_document(label: str, cell: MatrixCell) -> dict[str, Any]:
         "platform": label,
         "objects_per_second": cell.objects_per_second,
         "megabytes_per_second": cell.megabytes_per_second,
-        **{measure.name: measure.median(cell) for measure in LATENCIES},
+        **{measure.name: median_of(measure, cell) for measure in LATENCIES},
         "errors": sum(result.errors for result in cell.repetitions),
         "repetitions": len(cell.repetitions),
         "notes": list(cell.doubts),
@@ -132,7 +159,7 @@ def _judgement_document(judgement: Judgement) -> dict[str, Any]:
     return {
         "condition": judgement.condition.text,
         "platform": judgement.platform,
-        **judgement.key._asdict(),
+        **_key_document(judgement.key),
         "quantity": judgement.condition.quantity,
         "value": judgement.value,
         "low": judgement.low,

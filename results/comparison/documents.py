@@ -1,4 +1,4 @@
-"""A folder of documents of one comparison: comparison.md, .json, .csv, .svg and .png.
+"""A folder of documents of one comparison: comparison.md, .json, .csv, .svg and .png, and workloads.csv.
 
 One idea: everything follows from the comparison, so the same runs give the same bytes. The figure is a forest plot:
 every cell's ratio with its interval on one log scale, so that an eye sees at once which way, how far and how surely.
@@ -11,6 +11,7 @@ import io
 import math
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from archiver.errors import ResultsError
 from archiver.sizes import format_size
-from results.comparison.compare import LATENCIES, ComparedCell, Comparison, Ratio
+from results.comparison.compare import Comparison
 from results.comparison.contract import comparison_document
 from results.comparison.gate import Judgement, gate_sentences
+from results.comparison.ratios import LATENCIES, RATE, Ratio
 from results.comparison.tables import (
     FORMS,
     comparison_tables,
@@ -32,6 +34,8 @@ from results.comparison.tables import (
     listed,
     overall_sentences,
 )
+from results.comparison.units import UnitKey
+from results.comparison.workload_tables import study_units
 from results.contract import json_text
 from results.figures import COLOURS, GREY, MARKERS, STYLE, plain_number, png_bytes, svg_bytes
 from results.text import escape_markdown, render_markdown
@@ -52,7 +56,8 @@ _TICKS = (  # within each decade, by how far the axis spans
 
 
 def write_comparison(folder: Path, comparison: Comparison, judgements: Sequence[Judgement] = ()) -> list[Path]:
-    """Write every document into ``folder``, made if need be, and return their paths, comparison.md first.
+    """Write every document into ``folder``, made if need be, and return their paths, comparison.md first; of cells and
+    of workloads there is one where there are any.
 
     Files of the same names are replaced. Raises ResultsError if the folder cannot be written.
     """
@@ -60,7 +65,7 @@ def write_comparison(folder: Path, comparison: Comparison, judgements: Sequence[
     files = {
         "comparison.md": comparison_markdown(comparison, judgements).encode(),
         "comparison.json": json_text(comparison_document(comparison, judgements)).encode(),
-        "comparison.csv": comparison_csv(comparison).encode(),
+        **{name: text.encode() for name, text in _csv_files(comparison).items()},
         "comparison.svg": svg_bytes(figure),
         "comparison.png": png_bytes(figure),
     }
@@ -77,50 +82,70 @@ def comparison_markdown(comparison: Comparison, judgements: Sequence[Judgement] 
     """What was compared, the sentences of the whole, the conditions, the doubts of the runs, the figure, the tables in
     every form."""
     platforms, *tables = comparison_tables(comparison, FORMS)
-    parts = [f"# {listed(comparison)} compared", render_markdown(platforms).rstrip("\n"), "## Over all cells"]
+    parts = [
+        f"# {listed(comparison)} compared",
+        render_markdown(platforms).rstrip("\n"),
+        f"## Over all {comparison.overall[0].of}s",
+    ]
     parts.append(_list(overall_sentences(comparison)))
     if judgements:
         parts += ["## Conditions", _list(gate_sentences(judgements))]
     doubts = doubt_sentences(comparison)
     if doubts:
         parts += ["## Doubts", _list(doubts)]
-    parts += ["## Cell by cell", "[![Ratios with their intervals](comparison.svg)](comparison.png)"]
+    parts += [
+        f"## {' and '.join(_what(comparison)).capitalize()}",
+        "[![Ratios with their intervals](comparison.svg)](comparison.png)",
+    ]
     parts += [render_markdown(table).rstrip("\n") for table in tables]
-    parts.append("[The same as CSV](comparison.csv), [as JSON](comparison.json)")
+    links = [f"[as CSV]({name})" for name in _csv_files(comparison)]
+    parts.append(f"The same {', '.join(links)}, [as JSON](comparison.json)")
     return "\n\n".join(parts) + "\n"
 
 
 def comparison_csv(comparison: Comparison) -> str:
     """One line per cell and platform after the first, under the names that the JSON has."""
     document = comparison_document(comparison)
-    lines = [
-        _csv_line(cell, index, document["first"]) for cell in document["cells"] for index in range(len(cell["ratios"]))
-    ]
-    file = io.StringIO()
-    writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return file.getvalue()
+    return _csv(
+        [
+            _csv_line(cell, index, document["first"])
+            for cell in document["cells"]
+            for index in range(len(cell["ratios"]))
+        ]
+    )
+
+
+def workloads_csv(comparison: Comparison) -> str:
+    """One line per workload, measure and platform after the first, likewise."""
+    document = comparison_document(comparison)
+    return _csv(
+        [
+            _workload_line(unit, name, ratio, document["first"])
+            for unit in document["workloads"]
+            for name, ratios in unit["ratios"].items()
+            for ratio in ratios
+        ]
+    )
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """A panel per operation, two beside each other, a row per cell, the ratios of all further platforms in it; log
-    scale, 1 marked."""
+    """A panel per operation, or of workloads per scale, two beside each other; a row per cell, or workload, the ratios
+    of all further platforms in it; log scale, 1 marked."""
     panels = _panels(comparison)
     beside = min(len(panels), _BESIDE_MAX)
-    lines = [list(panels.items())[start : start + beside] for start in range(0, len(panels), beside)]
-    tallest = [max(_places(cells)[-1] + 1 for _, cells in line) for line in lines]
+    lines = [panels[start : start + beside] for start in range(0, len(panels), beside)]
+    tallest = [max(_places(panel.rows)[-1] + 1 for panel in line) for line in lines]
     inches = [_ROW_INCHES * (rows + 1) for rows in tallest]
     height = _EDGE_INCHES + sum(inches) + _BETWEEN_INCHES * (len(lines) - 1) + 0.17 * len(_caption(comparison))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(_WIDTH_INCHES, height))
         grid = figure.subplots(len(lines), beside, sharex=True, squeeze=False, height_ratios=inches)
         for drawn, line, rows in zip(grid, lines, tallest, strict=True):
-            for axes, (operation, cells) in zip(drawn, line, strict=False):
-                _draw_forest(axes, cells, len(comparison.overall))
+            for axes, panel in zip(drawn, line, strict=False):
+                _draw_forest(axes, panel.rows, len(comparison.overall))
                 axes.set_ylim(rows + 0.2, -1.0)
-                axes.set_title(operation, loc="left", fontsize=10, color=GREY)
-                axes.set_xlabel(f"objects/s, ratio to {comparison.sides[0].label} (log scale)")
+                axes.set_title(panel.title, loc="left", fontsize=10, color=GREY)
+                axes.set_xlabel(f"{panel.quantity}, ratio to {comparison.sides[0].label} (log scale)")
                 axes.tick_params(axis="x", labelbottom=True)
             for axes in drawn[len(line) :]:
                 axes.remove()
@@ -129,12 +154,76 @@ def comparison_figure(comparison: Comparison) -> Figure:
     return figure
 
 
-def _panels(comparison: Comparison) -> dict[str, list[ComparedCell]]:
-    """The cells by operation."""
-    panels: dict[str, list[ComparedCell]] = {}
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One line of a forest plot."""
+
+    label: str
+    group: object  # rows of different groups stand half a row apart
+    ratios: tuple[Ratio | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    title: str
+    quantity: str
+    rows: list[_Row]
+
+
+def _panels(comparison: Comparison) -> list[_Panel]:
+    """The cells by operation, then the workloads by scale."""
+    panels: dict[str, _Panel] = {}
     for cell in comparison.cells:
-        panels.setdefault(cell.key.operation, []).append(cell)
-    return panels
+        key = cell.key
+        clients = f", {key.clients} clients" if key.clients > 1 else ""
+        row = _Row(
+            f"{format_size(key.object_bytes)} × {key.objects_per_session}{clients}", key.object_bytes, cell.ratios
+        )
+        panels.setdefault(key.operation, _Panel(key.operation, RATE.words, [])).rows.append(row)
+    for unit in study_units(comparison.units):
+        title = _scale_words(unit.key, comparison.scale_name)
+        operation = f": {unit.key.operation}" if unit.key.operation else ""
+        row = _Row(f"{unit.key.workload}{operation}", unit.key.workload, unit.ratios[unit.telling.name])
+        panels.setdefault(title, _Panel(title, "rate", [])).rows.append(row)
+    return list(panels.values())
+
+
+def _scale_words(key: UnitKey, scale_name: str) -> str:
+    return key.phase if key.scale is None else f"{key.phase}, {key.scale:g} {scale_name}"
+
+
+def _what(comparison: Comparison) -> list[str]:
+    """What is compared one by one."""
+    return [*(["cell by cell"] if comparison.cells else []), *(["workload by workload"] if comparison.units else [])]
+
+
+def _csv_files(comparison: Comparison) -> dict[str, str]:
+    return {
+        **({"comparison.csv": comparison_csv(comparison)} if comparison.cells else {}),
+        **({"workloads.csv": workloads_csv(comparison)} if comparison.units else {}),
+    }
+
+
+def _csv(lines: Sequence[dict[str, Any]]) -> str:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return file.getvalue()
+
+
+def _workload_line(unit: dict[str, Any], measure: str, ratio: dict[str, Any], first: str) -> dict[str, Any]:
+    measured = {each["platform"]: each for each in unit["measured"]}
+    return {
+        **{name: unit[name] for name in ("phase", "scale", "workload", "operation", "clients")},
+        "measure": measure,
+        "first": first,
+        "first_value": measured[first].get(measure),
+        "platform": ratio["platform"],
+        "value": measured[ratio["platform"]].get(measure),
+        **ratio,
+        "notes": "; ".join(ratio["notes"]),
+    }
 
 
 def _list(sentences: Sequence[str]) -> str:
@@ -173,28 +262,28 @@ def _csv_latencies(cell: dict[str, Any], index: int, ours: dict[str, Any], their
     return line
 
 
-def _places(cells: Sequence[ComparedCell]) -> list[float]:
-    """Where each cell's row lies: below one another, half a row apart between sizes."""
+def _places(rows: Sequence[_Row]) -> list[float]:
+    """Where each row lies: below one another, half a row apart between groups."""
     places, place = [], 0.0
-    for index, cell in enumerate(cells):
-        if index and cell.key.object_bytes != cells[index - 1].key.object_bytes:
+    for index, row in enumerate(rows):
+        if index and row.group != rows[index - 1].group:
             place += 0.5
         places.append(place)
         place += 1
     return places
 
 
-def _draw_forest(axes: Axes, cells: Sequence[ComparedCell], others: int) -> None:
-    places = _places(cells)
+def _draw_forest(axes: Axes, rows: Sequence[_Row], others: int) -> None:
+    places = _places(rows)
     axes.axvline(1, color=GREY, linewidth=0.8)
     for index in range(others):
         shift = (index - (others - 1) / 2) * 0.6 / others
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-        for place, cell in zip(places, cells, strict=True):
-            ratio = cell.ratios[index]
+        for place, row in zip(places, rows, strict=True):
+            ratio = row.ratios[index]
             if ratio is not None:
                 _draw_ratio(axes, place + shift, ratio, colour, marker)
-    axes.set_yticks(places, [_row_label(cell) for cell in cells])
+    axes.set_yticks(places, [row.label for row in rows])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
@@ -217,12 +306,6 @@ def _draw_ratio(axes: Axes, place: float, ratio: Ratio, colour: str, marker: str
         color=colour,
         markerfacecolor=colour if filled else "white",
     )
-
-
-def _row_label(cell: ComparedCell) -> str:
-    key = cell.key
-    clients = f", {key.clients} clients" if key.clients > 1 else ""
-    return f"{format_size(key.object_bytes)} × {key.objects_per_session}{clients}"
 
 
 def _scale_ratios(axes: Axes) -> None:
@@ -254,8 +337,9 @@ def _frame_comparison(figure: Figure, comparison: Comparison, axes: Axes, inches
         frameon=False,
         fontsize=8.5,
     )
-    panels = min(len(_panels(comparison)), _BESIDE_MAX)
-    label = 0.3 + _LETTER_INCHES * max(len(_row_label(cell)) for cell in comparison.cells)
+    drawn = _panels(comparison)
+    panels = min(len(drawn), _BESIDE_MAX)
+    label = 0.3 + _LETTER_INCHES * max(len(row.label) for panel in drawn for row in panel.rows)
     figure.subplots_adjust(
         left=label / _WIDTH_INCHES,
         right=0.985,
@@ -280,9 +364,15 @@ def _frame_comparison(figure: Figure, comparison: Comparison, axes: Axes, inches
 def _caption(comparison: Comparison) -> list[str]:
     runs = "; ".join(f"{side.label}: {', '.join(run.id for run in side.runs)}" for side in comparison.sides)
     forced = [sentence] if (sentence := forced_sentence(comparison)) else []
+    rows = ["object size × objects per session"] if comparison.cells else []
+    rows += (
+        ["workloads and what they do, large objects and all together by MB/s, small ones by objects/s"]
+        if comparison.units
+        else []
+    )
     sentences = [
         *forced,
         *overall_sentences(comparison),
-        f"Rows: object size × objects per session; bars: 95% intervals over pairs of repetitions. Runs: {runs}.",
+        f"Rows: {'; '.join(rows)}; bars: 95% intervals over pairs of repetitions. Runs: {runs}.",
     ]
     return [line for sentence in sentences for line in textwrap.wrap(sentence, 150)]

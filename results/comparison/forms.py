@@ -7,12 +7,14 @@ that of reports on tiering ("3.2 times more, 33% faster response"), the matrix f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from archiver.sizes import format_size
-from results.comparison.compare import RATE, RESPONSE, ComparedCell, Comparison, Overall, Ratio
+from results.comparison.compare import ComparedCell, Comparison, Overall
+from results.comparison.ratio_cells import faster_cells, noted_ratio, percent_cells, times_cells
+from results.comparison.ratios import RATE, RESPONSE, Ratio
 from results.matrix import CellKey, columns
-from results.table import NOT_MEASURED, Cell, Column, Table, key_labels, label_columns, number
+from results.table import Cell, Column, Table, key_labels, label_columns, number
 
 _OPERATION = Column("operation", label=True, words=True)  # with its variant it may be long: archive, lock header, md5
 KEY_COLUMNS = (_OPERATION, *label_columns("object size", "objects/session", "clients"))
@@ -36,7 +38,7 @@ def percent_tables(comparison: Comparison) -> list[Table]:
             ),
             rows=(
                 *(_percent_row(cell, index, ratio) for cell in comparison.cells if (ratio := cell.ratios[index])),
-                (*_ALL_CELLS, Cell(""), Cell(""), *_percent(comparison.overall[index].ratio)),
+                (*_ALL_CELLS, Cell(""), Cell(""), *percent_cells(comparison.overall[index].ratio)),
             ),
             caption="Rates: medians over repetitions. Percent: geometric means over pairs of repetitions, and over"
             " cells in the last row.",
@@ -63,7 +65,7 @@ def times_tables(comparison: Comparison) -> list[Table]:
             ),
             rows=(
                 *(
-                    (*key_labels(cell.key), *_times(ratio), *_faster(cell.latencies[RESPONSE.name][index]))
+                    (*key_labels(cell.key), *times_cells(ratio), *faster_cells(cell.latencies[RESPONSE.name][index]))
                     for cell in comparison.cells
                     if (ratio := cell.ratios[index])
                 ),
@@ -100,74 +102,13 @@ def matrix_table(comparison: Comparison) -> Table:
     )
 
 
-def rounded(ratio: float) -> str:
-    """Two decimals, and for ratios far below 1 two digits."""
-    return f"{ratio:,.2f}" if ratio >= 0.1 else f"{ratio:#.2g}"
-
-
-def noted_ratio(ratio: Ratio | None) -> Cell:
-    """The ratio, with its verdict as a note unless its direction says it."""
-    if ratio is None:
-        return Cell(NOT_MEASURED)
-    unshown = () if ratio.verdict in ("better", "worse") else (ratio.words,)
-    return ratio_number(ratio.ratio, (*unshown, *ratio.notes))
-
-
-def ratio_number(value: float | None, notes: tuple[str, ...] = (), written: Callable[[float], str] = rounded) -> Cell:
-    return Cell(NOT_MEASURED, None, notes) if value is None else Cell(written(value), value, notes)
-
-
-def interval(ratio: Ratio | None, written: Callable[[float], str] = rounded) -> Cell:
-    """``0.92 to 1.03``."""
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return Cell(NOT_MEASURED)
-    return Cell(f"{written(ratio.low)} to {written(ratio.high)}")
-
-
-def verdict_cell(ratio: Ratio) -> Cell:
-    """The verdict, with a note of why there is none."""
-    return Cell(ratio.verdict, None, (ratio.because,) if ratio.because else ())
-
-
 def _percent_row(cell: ComparedCell, index: int, ratio: Ratio) -> tuple[Cell, ...]:
     rates = (each.objects_per_second if each else None for each in (cell.measured[0], cell.measured[index + 1]))
-    return (*key_labels(cell.key), *(number(rate, 2) for rate in rates), *_percent(ratio))
-
-
-def _percent(ratio: Ratio) -> tuple[Cell, ...]:
-    percent = None if ratio.ratio is None else ratio.ratio * 100
-    return number(percent, 2, ratio.notes), interval(ratio, lambda value: f"{value * 100:,.1f}"), verdict_cell(ratio)
-
-
-def _times(ratio: Ratio) -> tuple[Cell, ...]:
-    times = ratio_number(ratio.ratio, ratio.notes, lambda value: f"{rounded(value)} times")
-    return times, interval(ratio), verdict_cell(ratio)
-
-
-def _faster(ratio: Ratio | None) -> tuple[Cell, ...]:
-    if ratio is None:
-        return Cell(NOT_MEASURED), Cell(NOT_MEASURED), Cell(NOT_MEASURED)
-    if ratio.low is None or ratio.high is None:
-        reach = Cell(NOT_MEASURED)
-    else:
-        reach = Cell(f"{_percent_faster(ratio.high):+,.0f} to {_percent_faster(ratio.low):+,.0f}")
-    if ratio.ratio is None:
-        return Cell(NOT_MEASURED), reach, verdict_cell(ratio)
-    faster = _percent_faster(ratio.ratio)
-    return Cell(_faster_words(faster), faster, ratio.notes), reach, verdict_cell(ratio)
+    return (*key_labels(cell.key), *(number(rate, 2) for rate in rates), *percent_cells(ratio))
 
 
 def _times_overall(overall: Overall) -> tuple[Cell, ...]:
-    return *_times(overall.ratio_of(RATE)), *_faster(overall.ratio_of(RESPONSE))
-
-
-def _percent_faster(time_ratio: float) -> float:
-    """By how much less time it takes; negative: more."""
-    return (1 - time_ratio) * 100
-
-
-def _faster_words(percent: float) -> str:
-    return f"{abs(percent):,.0f}% {'faster' if percent >= 0 else 'slower'}"
+    return *times_cells(overall.ratio_of(RATE)), *faster_cells(overall.ratio_of(RESPONSE))
 
 
 def _series(cells: Iterable[CellKey]) -> list[tuple[str, int, int]]:

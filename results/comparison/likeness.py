@@ -2,7 +2,8 @@
 
 One idea: one table of rules, in words. Where the client asked more work of one platform than of the other, the ratio
 would be of the work, and the comparison is refused; where the surroundings differ, it is marked. On one platform,
-spoken to in one protocol, a setting that differs is the very thing that is compared, and is marked.
+spoken to in one protocol, a setting that differs is the very thing that is compared, and is marked; but workloads that
+ran side by side must be the same everywhere: each of their rates is of the work beside it, too.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Row = Mapping[str, Any]  # a run's own row, as RunDatabase.run() gives it
-Action = Literal["refuse", "refuse within a protocol", "mark", "mark on one platform"]
+Action = Literal["refuse everywhere", "refuse", "refuse within a protocol", "mark", "mark on one platform"]
 
 UNKNOWN = "unknown"
+_DIFFERENCES_TOLD = 3  # of what differs within one thing
+_LEFT_OUT = ("name", "quick")  # what --quick changes is in the other keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,32 @@ def _stopping(row: Row) -> str:
     return " and ".join(sorted(shown))
 
 
+def _workloads(row: Row) -> dict[str, Any]:
+    """What was asked of workloads that ran side by side, key by key: ``tiles.e-mail.clients``."""
+    asked: dict[str, Any] = {}
+    for phase in json.loads(row["scenario_json"]).get("phase", []):
+        asked |= {
+            f"{phase['name']}.{key}": value for key, value in phase.items() if key not in (*_LEFT_OUT, "workload")
+        }
+        for workload in phase.get("workload", []):
+            name = f"{phase['name']}.{workload['name']}"
+            asked |= {f"{name}.{key}": value for key, value in workload.items() if key not in _LEFT_OUT}
+    return asked
+
+
+def _criteria(row: Row) -> str:
+    """``errors == 0, object_ms.mean <= 20 of e-mail (retrieve)``"""
+    told = []
+    for criterion in json.loads(row["scenario_json"]).get("criterion", []):
+        workload = f" of {criterion['workload']}" if "workload" in criterion else ""
+        operation = f" ({criterion['operation']})" if "operation" in criterion else ""
+        told.append(f"{criterion['that']}{workload}{operation}")
+    return ", ".join(told) or "none"
+
+
 RULES = (
+    Rule("work side by side", _workloads, "refuse everywhere",
+         "each rate is of the work beside it, too", "--set"),
     Rule("retention mode", _setting("retention_mode"), "refuse within a protocol",
          "a lock is work that only one of them was asked for", "--retention-mode"),
     Rule("checksum", _setting("checksum"), "refuse within a protocol",
@@ -80,6 +108,7 @@ RULES = (
     Rule("number of retries", lambda row: row["platform"].get("details", {}).get("retries", 0), "mark",
          "a retried request is waiting, not an error"),
     Rule("scenario", lambda row: row["scenario"], "mark", "other cells ran before and between"),
+    Rule("pass criteria", _criteria, "mark", "a score stands only while they hold"),
     Rule("stopping rule", _stopping, "mark", "one of them was measured longer"),
     Rule("content", lambda row: row["content_kind"], "mark", "platforms that deduplicate or compress see other bytes"),
     Rule("client machine", _client_machine, "mark", "the client's share of the time is another"),
@@ -120,18 +149,34 @@ def likeness(one: Row, other: Row, labels: tuple[str, str], *, pooled: bool = Fa
         if rule.action == "mark on one platform" and not one_platform:
             continue
         marks.append(_differs(rule.name, labels, values))
-        if _refused(rule.action, one_protocol) and (pooled or not one_platform):
+        if _refused(rule.action, one_protocol, one_platform=one_platform and not pooled):
             refusals.append(f"{marks[-1]}, and {rule.why}")
             options.append(rule.option)
     return Likeness(tuple(marks), tuple(refusals), tuple(options))
 
 
-def _refused(action: Action, one_protocol: bool) -> bool:
-    return action == "refuse" or (action == "refuse within a protocol" and one_protocol)
+def _refused(action: Action, one_protocol: bool, *, one_platform: bool) -> bool:
+    if action == "refuse everywhere":
+        return True
+    return not one_platform and (action == "refuse" or (action == "refuse within a protocol" and one_protocol))
 
 
 def _differs(name: str, labels: tuple[str, str], values: tuple[Any, Any]) -> str:
+    if isinstance(values[0], dict):
+        return _differ_within(name, labels, values)
     return f"{name} differs ({labels[0]}: {_words(values[0])}; {labels[1]}: {_words(values[1])})"
+
+
+def _differ_within(name: str, labels: tuple[str, str], values: tuple[dict[str, Any], dict[str, Any]]) -> str:
+    """With the first of what differs."""
+    one, other = values
+    keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
+    told = [
+        f"{key}, {labels[0]}: {_words(one.get(key))}; {labels[1]}: {_words(other.get(key))}"
+        for key in keys[:_DIFFERENCES_TOLD]
+    ]
+    more = f"; and {len(keys) - _DIFFERENCES_TOLD} more" if len(keys) > _DIFFERENCES_TOLD else ""
+    return f"{name} differs ({'; '.join(told)}{more})"
 
 
 def _words(value: Any) -> str:

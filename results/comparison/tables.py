@@ -12,32 +12,28 @@ from dataclasses import replace
 from statistics import median
 from typing import Literal, get_args
 
-from results.comparison.compare import (
-    FALSE_DISCOVERY_RATE,
-    P50,
-    P99,
-    VERDICTS,
-    WORTH_SHOWING_SHARE,
-    ComparedCell,
-    Comparison,
-    Measure,
-    Needed,
-    Overall,
-    Ratio,
-    Side,
-)
-from results.comparison.forms import (
-    KEY_COLUMNS,
-    interval,
-    matrix_table,
-    noted_ratio,
-    percent_tables,
-    ratio_number,
-    rounded,
-    times_tables,
-    verdict_cell,
-)
+from results.comparison.compare import ComparedCell, Comparison, Overall, Side, median_of
+from results.comparison.forms import KEY_COLUMNS, matrix_table, percent_tables, times_tables
 from results.comparison.power import POWER
+from results.comparison.ratio_cells import (
+    DIFFERENCE_COLUMNS,
+    difference_caption,
+    difference_cells,
+    interval,
+    noted_ratio,
+    percent,
+    rounded,
+)
+from results.comparison.ratios import P50, P99, RATE, VERDICTS, Measure, Ratio
+from results.comparison.workload_tables import (
+    together_lines,
+    workload_differences_table,
+    workload_matrix_table,
+    workload_percent_tables,
+    workload_rates_table,
+    workload_responses_table,
+    workload_times_tables,
+)
 from results.matrix import MatrixCell
 from results.statistics import PAIRS_MIN
 from results.table import NOT_MEASURED, Cell, Column, Table, key_labels, number
@@ -45,27 +41,32 @@ from results.table import NOT_MEASURED, Cell, Column, Table, key_labels, number
 Form = Literal["rates", "percent", "times", "matrix"]
 FORMS: tuple[Form, ...] = get_args(Form)
 
-_P_SHOWN_MIN = 0.0001
-_PERCENT_SHOWN_MAX = 1000
-
 
 def comparison_tables(comparison: Comparison, forms: Sequence[Form] = ("rates",)) -> list[Table]:
     """Platforms, the ratios in these forms, and for each platform after the first the differences and the latencies.
 
     Runs that were compared by force are marked in each of them.
     """
-    made: Mapping[Form, Callable[[Comparison], list[Table]]] = {
+    of_cells: Mapping[Form, Callable[[Comparison], list[Table]]] = {
         "rates": lambda each: [rates_table(each)],
         "percent": percent_tables,
         "times": times_tables,
         "matrix": lambda each: [matrix_table(each)],
     }
-    others = range(len(comparison.overall))
+    of_workloads: Mapping[Form, Callable[[Comparison], list[Table]]] = {
+        "rates": lambda each: [workload_rates_table(each)],
+        "percent": workload_percent_tables,
+        "times": workload_times_tables,
+        "matrix": lambda each: [workload_matrix_table(each)],
+    }
+    made = [*([of_cells] if comparison.cells else []), *([of_workloads] if comparison.units else [])]
+    rest: list[Callable[[Comparison, int], Table]] = []
+    rest += [differences_table, latencies_table] if comparison.cells else []
+    rest += [workload_differences_table, workload_responses_table] if comparison.units else []
     tables = [
         platform_table(comparison),
-        *(table for form in forms for table in made[form](comparison)),
-        *(differences_table(comparison, index) for index in others),
-        *(latencies_table(comparison, index) for index in others),
+        *(table for form in forms for tables_of in made for table in tables_of[form](comparison)),
+        *(table_of(comparison, index) for table_of in rest for index in range(len(comparison.overall))),
     ]
     return [_marked_as_forced(table, comparison) for table in tables]
 
@@ -110,21 +111,13 @@ def differences_table(comparison: Comparison, index: int) -> Table:
     return Table(
         name=f"differences-{index + 1}",
         title=f"Differences: {pair}",
-        columns=(
-            *KEY_COLUMNS,
-            *(Column(name) for name in ("ratio", "95% from", "to", "adjusted p")),
-            Column("verdict", words=True),
-            *(Column(name) for name in ("pairs", "repetitions needed")),
-            Column("detectable", "%"),
-        ),
+        columns=(*KEY_COLUMNS, *DIFFERENCE_COLUMNS),
         rows=tuple(
-            _difference_row(cell, ratio) for cell in comparison.cells if (ratio := cell.ratios[index]) is not None
+            (*key_labels(cell.key), *difference_cells(ratio))
+            for cell in comparison.cells
+            if (ratio := cell.ratios[index]) is not None
         ),
-        caption="Verdicts: paired t test on the logarithms of the ratios, two-sided, Benjamini-Hochberg at"
-        f" {FALSE_DISCOVERY_RATE:.0%} over all cells; fewer than {PAIRS_MIN} pairs give none. Repetitions needed: with"
-        " which a 95% interval of the spread seen would exclude ratio 1, were the difference the one seen. Detectable:"
-        f" the smallest true difference that these pairs would have shown with a power of {POWER:.0%}, among these"
-        " cells and with this spread.",
+        caption=difference_caption("cells"),
     )
 
 
@@ -171,7 +164,7 @@ def overall_sentences(comparison: Comparison) -> list[str]:
     shown, the latencies, and what is marked."""
     return [
         f"{comparison.pair(index)}: {_whole(overall)}; {_counts(overall)}{_shown(comparison, index)}"
-        f"{_latency_words(comparison, index)}{_forced(overall)}{_marked(overall)}"
+        f"{_latency_words(comparison, index)}{_together(comparison, index)}{_forced(overall)}{_marked(overall)}"
         for index, overall in enumerate(comparison.overall)
     ]
 
@@ -194,7 +187,7 @@ def _whole(overall: Overall) -> str:
     cells = (
         f"{overall.cells} of {overall.cells_in_common}" if overall.cells < overall.cells_in_common else overall.cells
     )
-    over = f"over {cells} cell{'' if overall.cells_in_common == 1 else 's'}"
+    over = f"over {cells} {overall.of}{'' if overall.cells_in_common == 1 else 's'}"
     times = f"{rounded(ratio.ratio)} times"
     if ratio.low is None or ratio.high is None:
         return f"{times} {over}, {ratio.words}; at least {PAIRS_MIN} pairs are needed (--repeat)"
@@ -211,12 +204,14 @@ def _shown(comparison: Comparison, index: int) -> str:
     whole = comparison.overall[index].ratio.detectable_percent
     cells = [
         ratio.detectable_percent
-        for cell in comparison.cells
-        if (ratio := cell.ratios[index]) is not None and ratio.detectable_percent is not None
+        for ratio in _judged(comparison, index, RATE)
+        if ratio is not None and ratio.detectable_percent is not None
     ]
     if whole is None or not cells:
         return ""
-    each = f", and from {percent(median(cells))}% in the median cell" if len(cells) > 1 else ""
+    each = (
+        f", and from {percent(median(cells))}% in the median {comparison.overall[index].of}" if len(cells) > 1 else ""
+    )
     return f"; would show differences from {percent(whole)}%{each} (power {POWER:.0%})"
 
 
@@ -234,14 +229,47 @@ def _latency_words(comparison: Comparison, index: int) -> str:
         ratio = overall.latencies[measure.name]
         if ratio.ratio is None or ratio.low is None:
             continue
-        cells = sum(_is_tested(cell.latencies[measure.name][index]) for cell in comparison.cells)
-        over = f" over {cells} cell{'' if cells == 1 else 's'}" if cells != overall.cells else ""
+        cells = sum(ratio is not None and ratio.p is not None for ratio in _judged(comparison, index, measure))
+        over = f" over {cells} {overall.of}{'' if cells == 1 else 's'}" if cells != overall.cells else ""
         words.append(f"{measure.words} {rounded(ratio.ratio)} times{over} ({ratio.words})")
     return f"; {', '.join(words)}" if words else ""
 
 
-def _is_tested(ratio: Ratio | None) -> bool:
-    return ratio is not None and ratio.p is not None
+def _judged(comparison: Comparison, index: int, measure: Measure) -> list[Ratio | None]:
+    """The ratios in this measure that the whole is made of."""
+    if comparison.overall[index].of == "cell":
+        return [(cell.ratios if measure is RATE else cell.latencies[measure.name])[index] for cell in comparison.cells]
+    return [
+        unit.ratios[measure.name][index]
+        for unit in comparison.units
+        if unit.key.is_workload and measure.name in unit.ratios
+    ]
+
+
+def _together(comparison: Comparison, index: int) -> str:
+    """``; all workloads together at 4 tiles: steady MB/s 0.99 times (95% 0.98-1.01, no difference shown), ...``"""
+    lines = [
+        (f"{unit.key.operation} {measure.words}", unit.key.scale, ratio)
+        for unit, measure in together_lines(comparison)
+        if (ratio := unit.ratios[measure.name][index]) is not None and ratio.ratio is not None
+    ]
+    if not lines:
+        return ""
+    words = {ratio.words for _, _, ratio in lines}
+    told = [
+        f"{what} {rounded(ratio.ratio or 0.0)} times{_in_brackets(ratio, '' if len(words) == 1 else ratio.words)}"
+        for what, _, ratio in lines
+    ]
+    once = f": {words.pop()}" if len(words) == 1 else ""
+    scale = lines[0][1]
+    at = f" at {scale:g} {comparison.scale_name}" if scale is not None else ""
+    return f"; all workloads together{at}: {', '.join(told)}{once}"
+
+
+def _in_brackets(ratio: Ratio, words: str) -> str:
+    reach = "" if ratio.low is None or ratio.high is None else f"95% {rounded(ratio.low)}-{rounded(ratio.high)}"
+    told = ", ".join(filter(None, (reach, words)))
+    return f" ({told})" if told else ""
 
 
 def _forced(overall: Overall) -> str:
@@ -278,50 +306,12 @@ def _rates(measured: MatrixCell | None) -> tuple[Cell, Cell]:
     return Cell(f"{objects:,.2f}", objects, measured.doubts), Cell(f"{megabytes:,.2f}", megabytes)
 
 
-def _difference_row(cell: ComparedCell, ratio: Ratio) -> tuple[Cell, ...]:
-    return (
-        *key_labels(cell.key),
-        ratio_number(ratio.ratio, ratio.notes),
-        ratio_number(ratio.low),
-        ratio_number(ratio.high),
-        _probability(ratio.adjusted_p),
-        verdict_cell(ratio),
-        Cell(f"{ratio.pairs}", ratio.pairs),
-        _needed(ratio.needed),
-        _detectable(ratio.detectable_percent),
-    )
-
-
 def _latency(cell: ComparedCell, index: int, measure: Measure) -> tuple[Cell, ...]:
     """Of both sides, then the ratio with its interval."""
     ratio = cell.latencies[measure.name][index]
     both = (cell.measured[0], cell.measured[index + 1])
     return (
-        *(number(measure.median(each) if each else None, 3) for each in both),
+        *(number(median_of(measure, each) if each else None, 3) for each in both),
         noted_ratio(ratio),
         interval(ratio),
     )
-
-
-def percent(value: float) -> str:
-    """Two digits below ten, no decimals above, and no more than a thousand."""
-    if value > _PERCENT_SHOWN_MAX:
-        return f">{_PERCENT_SHOWN_MAX}"
-    return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
-
-
-def _detectable(value: float | None) -> Cell:
-    return Cell(NOT_MEASURED) if value is None else Cell(percent(value), value)
-
-
-def _needed(needed: Needed | None) -> Cell:
-    if needed is None:
-        return Cell(NOT_MEASURED)
-    notes = () if needed.seen else (f"to show a difference of {WORTH_SHOWING_SHARE:.0%}",)
-    return Cell(f"{needed}", needed.repetitions, notes)
-
-
-def _probability(value: float | None) -> Cell:
-    if value is None:
-        return Cell(NOT_MEASURED)
-    return Cell(f"{value:.4f}" if value >= _P_SHOWN_MIN else f"<{_P_SHOWN_MIN}", value)

@@ -114,7 +114,7 @@ class Archiving:
         return self.seconds_for(self.load.units)
 
     def seconds_for(self, units: float) -> Range:
-        """Of one period with so many units, on one platform with the one client that was measured."""
+        """Of one period with so many units, on one platform with the clients that were measured."""
         times = [
             rate.objects_per_second.time_for(units * part.objects_per_unit)
             for part, rate in zip(self.load.parts, self.rates, strict=True)
@@ -128,9 +128,7 @@ class Archiving:
     def units_max(self) -> Range:
         """The most units that one platform takes within the window, with nothing to spare."""
         each = self.seconds_for(1)
-        return _rounded(
-            Range(self.load.window_seconds / each.value, *_inverse(each, self.load.window_seconds)), math.floor
-        )
+        return _rounded(Range(self.load.window_seconds / each.value, *_inverse(each, self.load.window_seconds)), _whole)
 
     def platforms(self, seconds: Range) -> Range:
         """How many are needed for one period within the window, the headroom kept free on each."""
@@ -360,8 +358,8 @@ def plan_size(
     return _with_retrievals(plan, single, _Wish("a day's objects", tuple(shares), objects_per_day, objects_per_session))
 
 
-def plan_archiving(surface: RateSurface, load: Load, course: Course) -> Archiving:
-    """Check a load and its course, and find the rates. Raises UsageError and ResultsError."""
+def plan_archiving(surface: RateSurface, load: Load, course: Course, clients: int = 1) -> Archiving:
+    """Check a load and its course, and find the rates of ``clients`` together. Raises UsageError and ResultsError."""
     _check_positive(**{f"{load.unit}s": load.units}, objects_per_session=load.objects_per_session, years=course.years)
     for part in load.parts:
         _check_positive(object_bytes=part.object_bytes, objects=part.objects_per_unit)
@@ -369,7 +367,7 @@ def plan_archiving(surface: RateSurface, load: Load, course: Course) -> Archivin
         raise UsageError(f"a window of {load.window_seconds:g} s holds nothing; it must be above zero")
     if not 0 <= course.headroom_share < 1:
         raise UsageError(f"a headroom of {course.headroom_share:.0%} leaves no room for the load; choose 0% to 99%")
-    rates = tuple(surface.rate("archive", part.object_bytes, load.objects_per_session) for part in load.parts)
+    rates = tuple(surface.rate("archive", part.object_bytes, load.objects_per_session, clients) for part in load.parts)
     return Archiving(load, course, rates)
 
 
@@ -430,6 +428,10 @@ def _inverse(seconds: Range, numerator: float) -> tuple[float | None, float | No
 def _rounded(found: Range, rounding: Callable[[float], int]) -> Range:
     low, high = (None if end is None else float(rounding(end)) for end in (found.low, found.high))
     return Range(float(rounding(found.value)), low, high)
+
+
+def _whole(units: float) -> int:
+    return math.floor(units + _ROUNDING)
 
 
 def _at_least_one(platforms: float) -> int:

@@ -22,10 +22,11 @@ from archiver.errors import ResultsError
 from archiver.sizes import format_size
 from results.database import RunDatabase
 from results.matrix import CellKey, MatrixCell, matrix_cells, parallel_cells
-from results.model import Latency
+from results.model import Latency, Result
 from results.published import NAME, PublishedCell, dr550
 
 BEYOND_MAX = 4.0
+RATES_PHASE = "rates"
 REFERENCES = ("reference:dr550",)
 OpeningRequest = Literal["get", "head"]
 _OPENING_REQUESTS: dict[str, OpeningRequest] = {"head-bucket": "head", "lock-config": "get"}  # by --session-open
@@ -200,11 +201,16 @@ def published_surface(name: str) -> RateSurface:
 
 
 def measured_surface(database: RunDatabase) -> RateSurface:
-    """The rates that a run measured. Raises ResultsError where no phase of it finished."""
+    """The rates that a run measured. Raises ResultsError where no phase of it finished, or none measured rates."""
     run = database.run()
     results = database.results()
-    alone = matrix_cells(results)
-    measured = [cell for _, cell in sorted({**parallel_cells(results), **alone}.items())]
+    cells = {**parallel_cells(results), **matrix_cells(results), **rate_cells(results)}
+    measured = [cell for _, cell in sorted(cells.items())]
+    if not measured:
+        raise ResultsError(
+            f"run {run['id']}: all its workloads ran side by side, so no rate is one of its own, and nothing can be "
+            f"planned from it; plan from a run of dr550, or of a scenario with a phase {RATES_PHASE!r} (mail, video)"
+        )
     remarks = []
     if run["shared_host"]:
         remarks.append("client and server shared one machine: the plan compares, it tells no capacity")
@@ -212,16 +218,47 @@ def measured_surface(database: RunDatabase) -> RateSurface:
         remarks.append("the run is under way, or was cut off: cells are missing")
     if any(cell.key.operation == "retrieve" and not _is_cold(cell) for cell in measured):
         remarks.append("retrieved data was not known to be cold: from the platform's disks it may come slower")
-    repeated = max(len(cell.repetitions) for cell in measured)
-    return RateSurface(
+    return surface_of(
+        measured,
         source=f"run {run['id']}",
         platform=run["platform"]["name"],
+        remarks=tuple(remarks),
+        opening_request=_OPENING_REQUESTS.get(run["settings"].get("session_open", "")),
+    )
+
+
+def rate_cells(results: Sequence[Result]) -> dict[CellKey, MatrixCell]:
+    """What a scenario of workloads side by side measured before them in a phase ``rates``, one after another.
+
+    Every time that it was measured, as in each step of a search, is a repetition.
+    """
+    found: dict[CellKey, list[Result]] = {}
+    for result in results:
+        if result.phase == RATES_PHASE and result.application and result.objects:
+            key = CellKey(result.operation, result.object_bytes, result.objects_per_session, result.clients)
+            found.setdefault(key, []).append(result)
+    return {key: MatrixCell(key, tuple(repetitions)) for key, repetitions in sorted(found.items())}
+
+
+def surface_of(
+    measured: Sequence[MatrixCell],
+    *,
+    source: str,
+    platform: str = "",
+    remarks: tuple[str, ...] = (),
+    opening_request: OpeningRequest | None = None,
+) -> RateSurface:
+    """The rates of these cells (at least one), but for those in which nothing was done."""
+    repeated = max(len(cell.repetitions) for cell in measured)
+    return RateSurface(
+        source=source,
+        platform=platform,
         spread="95% intervals over the repetitions"
         if repeated > 1
         else "unknown: each cell was measured once; run again with --repeat 5",
         cells=_by_operation(_measured_cell(cell) for cell in measured if cell.objects_per_second > 0),
-        remarks=tuple(remarks),
-        opening_request=_OPENING_REQUESTS.get(run["settings"].get("session_open", "")),
+        remarks=remarks,
+        opening_request=opening_request,
     )
 
 

@@ -7,7 +7,7 @@ show is left out, so that every kind of run gives a whole report.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -21,6 +21,7 @@ from results.doubts import drifts
 from results.figures import Caption, build_figures
 from results.lock_cost_figure import build_lock_figures
 from results.matrix import MatrixCell, columns, parallel_cells
+from results.mixed.contents import COURSE_TABLES, FIGURE_TABLES, MixedRun, mixed_figures, mixed_tables
 from results.model import CheckRecord, Result
 from results.planning.prices import PriceList
 from results.planning.rate_surface import measured_surface
@@ -54,6 +55,11 @@ _OBJECTIVES = {
     " published of the DR550 in 2005.",
     "lock-cost": "What locking an object costs beside not locking it, by how the lock is asked for, and what the"
     " operations of a lock's life cost themselves.",
+    "tiles": "How many tiles (an e-mail server, a database, a web server and a backup scan side by side) the platform"
+    " bears, what each of them achieves, and what they do to each other.",
+    "characterize": "What the platform does at best, and whether the client that measures it could do more.",
+    "mail": "How many users' mail of a day the platform archives in a night, while it answers what is asked of it.",
+    "video": "How many cameras the platform records without a chunk too late, while films are played and edited.",
     "worm": "Whether the platform refuses whatever could lose, alter or unlock a record before its time.",
 }
 
@@ -116,9 +122,10 @@ def build_report(
     doubts: Sequence[str],
     watched: Watched,
     priced: Priced | None = None,
+    mixed: MixedRun | None = None,
 ) -> Report:
     """The report of a run. ``facts`` (label -> text) open its configuration; ``doubts`` are its sentences;
-    ``priced`` is what the platform cost.
+    ``priced`` is what the platform cost; ``mixed`` what it has of workloads side by side.
 
     Raises ResultsError as reading a run's results does.
     """
@@ -127,13 +134,16 @@ def build_report(
     tabulated = watched if len(watched.phases) <= PHASES_TABULATED_MAX else replace(watched, phases=())
     tables = {table.name: table for table in build_tables(results, tabulated)} if results else {}
     drawings = _drawings(run, results, watched, tables)
-    seen = findings(run, results, checks, audits, database.finished(), len(doubts))
+    seen = findings(
+        run, results, checks, audits, database.finished(), len(doubts), database.criteria(), database.search()
+    )
     distributions = cell_distributions(database, cells)
     named = [
         Section("configuration", "Objective and configuration", **_configuration(run, facts)),
         _measured("archive", "Archive: objects/s and MB/s", tables, drawings, ("archive-",)),
         _measured("retrieve", "Retrieve: objects/s and MB/s", tables, drawings, ("retrieve-",)),
         _parallel(tables, drawings),
+        *_mixed(run, mixed),
         _measured("locks", "What locks cost", tables, drawings, ("lock-cost", "life-cycle")),
         _measured("session-time", "Session time", tables, drawings, ("session-time",)),
         _resources(seen, tables, drawings),
@@ -194,6 +204,8 @@ def belongs(figure: str, table: str) -> bool:
     """Whether the numbers of a figure are those of a table, by their names."""
     if figure in RESOURCE_FIGURES:
         return table == "resource-usage"
+    if figure in FIGURE_TABLES:
+        return table == FIGURE_TABLES[figure]
     return figure.endswith(table) or ("parallel" in figure and table.startswith("parallel"))
 
 
@@ -250,6 +262,29 @@ def _to_draw(results: Sequence[Result]) -> list[Result]:
     return [result for result in results if result.clients == 1 or result.objects_per_session in chosen]
 
 
+def _mixed(run: Mapping[str, Any], mixed: MixedRun | None) -> Iterator[Section]:
+    """Workloads side by side: what they did, what was asked of them, and the course of it."""
+    if mixed is None:
+        return
+    tables = mixed_tables(mixed)
+    drawn = mixed_figures(mixed, Caption(run["id"], run["platform"]["name"], bool(run["shared_host"])))
+    drawings = [Drawing(name, figure, FIGURE_TABLES[name]) for name, figure in drawn.items()]
+    for name, title, chosen in (
+        ("asked", "Pass criteria and search", ("criteria", "search")),
+        ("tiles", "Tiles", tuple(each.name for each in tables if each.name.startswith("tiles"))),
+        ("course", "Workloads side by side, and their course", COURSE_TABLES),
+    ):
+        yield Section(
+            name,
+            title,
+            drawings=tuple(each for each in drawings if each.table in chosen),
+            tables=tuple(each for each in tables if each.name in chosen),
+        )
+    known = {"criteria", "search", *COURSE_TABLES}
+    rest = tuple(each for each in tables if each.name not in known and not each.name.startswith("tiles"))
+    yield Section("exercise", "What it comes to", tables=rest)
+
+
 def _resources(seen: Sequence[Finding], tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Section:
     """The bottleneck verdict in words, then what was used."""
     section = _measured(
@@ -300,7 +335,7 @@ def _worm(database: RunDatabase, checks: Sequence[CheckRecord]) -> Section:
 
 def _planning(database: RunDatabase, results: Sequence[Result]) -> Section:
     """The planning examples of the paper, answered from this run."""
-    tables = [examples_table(measured_surface(database))] if results else []
+    tables = [examples_table(measured_surface(database))] if every_cell(results) else []
     return Section("planning", "Planning examples", tables=tuple(_filled(tables)))
 
 

@@ -18,6 +18,7 @@ from results.audits import audits_table
 from results.contract import json_text, result_from_document
 from results.database import RunDatabase
 from results.figures import Caption, png_bytes, svg_bytes
+from results.mixed.contents import MixedRun, mixed_figures, mixed_tables
 from results.model import Result
 from results.report.contents import ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
 from results.report.page import report_page
@@ -39,6 +40,7 @@ def write_documents(
     watched: Watched = NOTHING_WATCHED,
     audits: Sequence[Mapping[str, Any]] = (),
     checks: Sequence[Table] = (),
+    mixed: MixedRun | None = None,
 ) -> list[Path]:
     """Write every document of a run into ``folder``, made if need be, and return their paths, report.md
     first.
@@ -46,13 +48,16 @@ def write_documents(
     ``document`` is the run document of ``results.contract`` and becomes results.json. ``facts`` (label ->
     text) open the report in their order; ``doubts`` are sentences on what looks unstable and what to try;
     ``shares_machine`` says that client and server ran on one host; ``watched`` is what was seen of the server
-    meanwhile; ``audits`` are what audits of the run found since; ``checks`` the tables of its conformance checks. Files
-    of the same names are replaced, others left alone. Raises ResultsError if the folder cannot be written.
+    meanwhile; ``audits`` are what audits of the run found since; ``checks`` the tables of its conformance checks;
+    ``mixed`` what it has of workloads side by side. Files of the same names are replaced, others left alone. Raises
+    ResultsError if the folder cannot be written.
     """
     results = [result_from_document(entry) for entry in document["results"]]
-    tables = _tables(results, watched, audits, checks)
+    tables = _tables(results, watched, audits, checks, mixed)
     caption = Caption(document["run"], document["platform"]["name"], shares_machine)
     figures = draw_figures(results, watched, caption)
+    if mixed is not None:
+        figures |= mixed_figures(mixed, caption)
     title = f"# {document['scenario']} on {document['platform']['name']}: run {document['run']}"
     files = {
         "report.md": report_markdown(title, facts, doubts, tables, figures).encode(),
@@ -73,11 +78,13 @@ def write_page(
     doubts: Sequence[str],
     watched: Watched,
     priced: Priced | None = None,
+    mixed: MixedRun | None = None,
 ) -> list[Path]:
     """Write report.html, the whole report of a run in one file, and return its path. The arguments are those of
     ``write_documents``, and what the platform cost. Raises ResultsError if the folder cannot be written.
     """
-    page = report_page(build_report(database, facts=facts, doubts=doubts, watched=watched, priced=priced))
+    report = build_report(database, facts=facts, doubts=doubts, watched=watched, priced=priced, mixed=mixed)
+    page = report_page(report)
     return [_write(folder / PAGE_NAME, page.encode())]
 
 
@@ -87,12 +94,13 @@ def write_csv(
     watched: Watched = NOTHING_WATCHED,
     audits: Sequence[Mapping[str, Any]] = (),
     checks: Sequence[Table] = (),
+    mixed: MixedRun | None = None,
 ) -> list[Path]:
     """Write tables/*.csv and return their paths. The arguments are those of ``write_documents``. Raises ResultsError if
     the folder cannot be written, or if there is nothing to tabulate.
     """
     results = [result_from_document(entry) for entry in document["results"]]
-    files = _csv_files(_tables(results, watched, audits, checks))
+    files = _csv_files(_tables(results, watched, audits, checks, mixed))
     if not files:
         raise ResultsError(f"run {document['run']} holds no results: no phase finished, so there are no tables")
     return [_write(folder / name, content) for name, content in files.items()]
@@ -135,11 +143,16 @@ def report_markdown(
 
 
 def _tables(
-    results: Sequence[Result], watched: Watched, audits: Sequence[Mapping[str, Any]], checks: Sequence[Table]
+    results: Sequence[Result],
+    watched: Watched,
+    audits: Sequence[Mapping[str, Any]],
+    checks: Sequence[Table],
+    mixed: MixedRun | None,
 ) -> list[Table]:
     """Every table of a run: measured, audited, checked."""
     measured = build_tables(results, watched) if results else []
-    return [*measured, *([audits_table(audits)] if audits else []), *checks]
+    together = mixed_tables(mixed) if mixed is not None else []
+    return [*measured, *together, *([audits_table(audits)] if audits else []), *checks]
 
 
 def _csv_files(tables: Sequence[Table]) -> dict[str, bytes]:

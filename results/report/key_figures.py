@@ -17,7 +17,8 @@ from results.database import RunDatabase
 from results.doubts import doubts
 from results.lock_cost import LIFE_CYCLE
 from results.matrix import MatrixCell, matrix_cells, parallel_cells
-from results.model import CheckRecord, Result
+from results.mixed.scale_up import search_told
+from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.published import NAME, dr550
 
 State = Literal["good", "bad", "care", "plain"]
@@ -126,12 +127,18 @@ def findings(
     audits: Sequence[Mapping[str, Any]],
     finished: int,
     doubts_count: int,
+    criteria: Sequence[CriterionResult] = (),
+    search: SearchOutcome | None = None,
 ) -> list[Finding]:
     """What opens a report, the verdict first. ``finished`` is how many phases did."""
     state, word = verdict(run, results, checks)
     found = [Finding(state, "Verdict", _of_phases(word, finished, run["phases_planned"]))]
     if checks:
         found.append(_of_checks(checks))
+    if search is not None:
+        found.append(Finding("good" if search.largest is not None else "bad", "Search", search_told(search)))
+    elif criteria:
+        found.append(_of_criteria(criteria))
     if results:
         failed = sum(result.errors for result in results)
         objects = sum(result.objects for result in results)
@@ -153,13 +160,22 @@ def findings(
     for operation, peak in peaks(results).items():
         found.append(Finding("plain", f"{operation.capitalize()}, at best", _of_peak(peak)))
     found += _beside_published(results)
-    found += _of_limits(results)
+    found += _of_limits([result for result in results if not result.is_load])
     if run["shared_host"] and results:
         found.append(
             Finding("care", "Meaning", "client and server share this machine: numbers to compare, not capacity")
         )
     text = f"{doubts_count} to know before these numbers are believed" if doubts_count else "none was found"
     return [*found, Finding("care" if doubts_count else "good", "Doubts", text)]
+
+
+def _of_criteria(criteria: Sequence[CriterionResult]) -> Finding:
+    missed = [criterion for criterion in criteria if not criterion.passed]
+    if not missed:
+        return Finding("good", "Criteria", f"all {len(criteria):,} held")
+    first = f"{missed[0].workload}: {missed[0].name}"
+    more = f", and {len(missed) - 1:,} more" if len(missed) > 1 else ""
+    return Finding("bad", "Criteria", f"{len(missed):,} of {len(criteria):,} were missed: {first}{more}")
 
 
 def _of_phases(word: str, finished: int, planned: int) -> str:

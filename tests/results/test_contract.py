@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from archiver.errors import ResultsError
-from results.contract import Criterion, result_document, result_from_document, run_document
-from results.model import DiskUsage, FirstError, Latency, LinkUsage, Result, ServerUsage, Utilisation
+from results.contract import result_document, result_from_document, run_document
+from results.model import CriterionResult, DiskUsage, FirstError, Latency, LinkUsage, Result, ServerUsage, Utilisation
 
 MakeResult = Callable[..., Result]
 PROMISED = {
@@ -111,7 +111,7 @@ def test_a_missing_key_inside_is_named(make_result: MakeResult) -> None:
 
 
 def test_a_run_is_one_document(make_result: MakeResult) -> None:
-    criterion = Criterion("archive.objects_per_second", 100.0, 500.0, True)
+    criterion = CriterionResult("objects_per_second >= 100", "archive", 1, 100.0, 500.0, True)
     document = run_document({**FACTS, "seed": 7}, [make_result()], [criterion], "pass")
     assert document == {
         **FACTS,
@@ -128,7 +128,19 @@ def test_a_run_is_one_document(make_result: MakeResult) -> None:
                 "doubts": [],
             }
         ],
-        "criteria": [{"name": "archive.objects_per_second", "limit": 100.0, "measured": 500.0, "passed": True}],
+        "criteria": [
+            {
+                "name": "objects_per_second >= 100",
+                "workload": "archive",
+                "position": 1,
+                "limit": 100.0,
+                "measured": 500.0,
+                "passed": True,
+                "scale": None,
+                "aborted": False,
+            }
+        ],
+        "search": None,
         "verdict": "pass",
     }
 

@@ -16,13 +16,14 @@ from results.database import (
     VERSION,
     HistogramRow,
     IntervalRow,
+    PartRow,
     PhaseRecord,
     PhaseTimes,
     Resumption,
     RunDatabase,
     RunRecord,
 )
-from results.model import FirstError, Result
+from results.model import CriterionResult, FirstError, Result, SearchOutcome, SearchStep
 from results.resources import SampleRow
 
 MakeResult = Callable[..., Result]
@@ -62,7 +63,7 @@ def phase(position: int, *results: Result, drift_check: bool = False, **more: An
     values: dict[str, Any] = {
         "intervals": [IntervalRow(4, "archive", "measured", 1, 25, 204_800, 26, 1)],
         "histograms": [HistogramRow("archive", "object_service", 123, 45, b"\x01" * 8, b"\x02" * 8)],
-        "archived": [(8192, position * 100, position * 100 + 24)],
+        "archived": [(8192, position * 100, position * 100 + 24, "", 0)],
         "errors": [FirstError("archive", "503 SlowDown", 2, "please slow down", "req-1", "object-1")],
         **more,
     }
@@ -153,8 +154,8 @@ def test_no_phase_is_stored_twice(database: RunDatabase, make_result: MakeResult
 
 
 def test_what_was_archived_is_known_by_size(database: RunDatabase, make_result: MakeResult) -> None:
-    database.add_phase(phase(1, make_result(), archived=[(8192, 30, 39), (65536, 40, 49)]))
-    database.add_phase(phase(2, make_result(position=2), archived=[(8192, 10, 19)]))
+    database.add_phase(phase(1, make_result(), archived=[(8192, 30, 39, "", 0), (65536, 40, 49, "mail", 1)]))
+    database.add_phase(phase(2, make_result(position=2), archived=[(8192, 10, 19, "", 0)]))
     assert database.archived(8192) == [(10, 19), (30, 39)]
     assert database.archived(1) == []
 
@@ -374,7 +375,7 @@ def test_what_became_of_objects_comes_back_in_order(database: RunDatabase, make_
     database.add_phase(phase(3, make_result(position=3), changed=[("delete", 8192, 4, 4)]))
     assert database.changes(2) == [("hold", 8192, 7, 9), ("hold", 8192, 1, 1)]
     assert database.changes()[-1] == ("delete", 8192, 4, 4)
-    assert database.archived_by(2) == [(8192, 200, 224)]
+    assert database.archived_by(2) == [(8192, 200, 224, "", 0)]
 
 
 def test_only_one_writes(database: RunDatabase) -> None:
@@ -387,3 +388,15 @@ def test_only_one_writes(database: RunDatabase) -> None:
     with pytest.raises(ResultsError, match="its run is under way"):
         RunDatabase.reopen(database.path)
     writer.close()
+
+
+def test_what_only_mixed_phases_have_comes_back_equal(database: RunDatabase, make_result: MakeResult) -> None:
+    judged = CriterionResult("errors == 0 (log)", "tile 1 e-mail", 1, 0.0, 0.0, True, scale=2.0)
+    part = PartRow("archive", "log", "archive", 3, 300, 4, 1)
+    found = SearchOutcome("tiles", (SearchStep(1, (1, 2), True), SearchStep(2, (3,), False)), 1, 2, 1, "so", "edge")
+    database.add_phase(phase(1, make_result(), criteria=[judged], parts=[part]))
+    assert database.search() is None
+    database.set_search(replace(found, largest=None))
+    database.set_search(found)
+    assert (database.criteria(), database.search()) == ([judged], found)
+    assert ("archive", None, 4, 0) in database.attempts()

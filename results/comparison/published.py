@@ -1,0 +1,78 @@
+"""What ESG Lab published of one system beside another under mixed work, to stand below what is measured.
+
+One idea: these are somebody else's ratios, of block storage. They are read from ``reference/mixed_workload.json``, and
+stand in rows that say whose they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPercent:
+    """Candidate as percent of baseline, by what was measured."""
+
+    source: str
+    baseline: str
+    candidate: str
+    percents: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTiering:
+    """With a faster tier beside without it."""
+
+    source: str
+    baseline: str
+    candidate: str
+    mixed_io_ratio: float
+    percent_faster: Mapping[str, float]  # response times, by application
+
+
+@cache
+def fewer_paths() -> PublishedPercent:
+    """Table 5 of the report on the DS5020: half as many host paths."""
+    data = _data()["ds5020"]
+    study = data["path_comparison_table_5"]
+    percents = study["candidate_percent_of_baseline"]
+    return PublishedPercent(
+        data["source"],
+        study["baseline"],
+        study["candidate"],
+        {
+            "throughput from disk": percents["throughput_from_disk"],
+            "operations from cache": percents["iops_from_cache"],
+            "random reads from disk": percents["random_reads_from_disk"],
+            "mixed workload, 16 virtual machines": percents["mixed_workload_16_vms"],
+        },
+    )
+
+
+@cache
+def faster_tier() -> PublishedTiering:
+    """The report on the V7000: some flash drives beside the disks."""
+    data = _data()["storwize_v7000"]
+    study = data["tiering_comparison"]
+    return PublishedTiering(
+        data["source"],
+        study["baseline"],
+        study["candidate"],
+        study["mixed_io_ratio"],
+        {
+            "e-mail": study["email_response_time_percent_faster"],
+            "database": study["oltp_response_time_percent_faster"],
+        },
+    )
+
+
+@cache
+def _data() -> dict[str, Any]:
+    text = resources.files("results").joinpath("reference", "mixed_workload.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data

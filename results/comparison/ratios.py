@@ -1,0 +1,234 @@
+"""The ratio of two sides in one thing that both measured, from pairs of repetitions, and the verdict on it.
+
+One idea: whatever is compared, a cell of a matrix or a workload among others, is on each side a list of samples, one
+for each repetition, and only samples of one repetition are a pair. A verdict needs three pairs or more, and is given
+over all things together that are compared in one quantity. What cannot be judged is shown, and says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Literal, TypeVar, get_args
+
+from results.comparison.power import detectable
+from results.model import Latency, PartResult, Result
+from results.statistics import (
+    PAIRS_MIN,
+    REPETITIONS_MAX,
+    PairedRatio,
+    benjamini_hochberg,
+    paired_ratio,
+    pairs_needed,
+)
+
+Verdict = Literal["better", "worse", "no difference shown", "no verdict"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+FALSE_DISCOVERY_RATE = 0.05
+WORTH_SHOWING_SHARE = 0.05  # the difference for which repetitions are reckoned where none was shown
+LEVEL = 0.05  # of a test that stands alone, as that of the whole does
+P99_OBJECTS_MIN = 100  # of fewer the 99th percentile is the maximum
+UNLIKE = "unlike runs"
+_LOGARITHM_MAX = 100.0  # a spread without bounds detects nothing; JSON has no word for infinity
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One quantity that is compared; ``of`` a result, or a part of one, it is None where it was not measured."""
+
+    name: str  # in JSON and conditions, with its unit
+    words: str
+    of: Callable[[Result | PartResult], float | None]
+    more_is_better: bool = False
+    objects_min: int = 1  # with fewer in a result it says nothing
+
+
+def _latency(field: str, statistic: str) -> Callable[[Result | PartResult], float | None]:
+    def read(measured: Result | PartResult) -> float | None:
+        latency: Latency | None = getattr(measured, field)
+        return None if latency is None else getattr(latency, statistic)
+
+    return read
+
+
+RATE = Measure("objects_per_second", "objects/s", lambda measured: measured.objects_per_second, more_is_better=True)
+RESPONSE = Measure("object_response_ms_mean", "mean response", _latency("object_response_ms", "mean"))
+P50 = Measure("object_service_ms_p50", "p50 service", _latency("object_service_ms", "p50"))
+P99 = Measure("object_service_ms_p99", "p99 service", _latency("object_service_ms", "p99"), objects_min=P99_OBJECTS_MIN)
+LATENCIES = (RESPONSE, P50, P99)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one side measured of one thing in one repetition."""
+
+    repetition: int
+    values: Mapping[str, float]  # by the measure's name; what was not measured is missing
+    objects: int
+    errors: int
+    limited_by: str | None
+    why_none: str = ""  # there is no value, where that is not seen from what there is
+
+    @classmethod
+    def of(cls, result: Result, measures: Iterable[Measure]) -> Sample:
+        """One result as it is."""
+        values = {measure.name: value for measure in measures if (value := measure.of(result)) is not None}
+        return cls(result.repetition, values, result.objects, result.errors, result.limited_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """With how many repetitions a 95% interval of the spread seen would exclude ratio 1, were this the difference."""
+
+    repetitions: int | None  # None: more than REPETITIONS_MAX
+    difference_percent: float
+    seen: bool  # the difference is the one seen; else one of 5%, since none was shown
+
+    def __str__(self) -> str:
+        return f"more than {REPETITIONS_MAX}" if self.repetitions is None else f"{self.repetitions}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Other / first, from pairs of repetitions; above 1 the other has the higher rate, or the longer latency."""
+
+    ratio: float | None  # geometric mean over the pairs; None: no pair has two rates above zero
+    low: float | None
+    high: float | None
+    p: float | None  # None: not tested
+    adjusted_p: float | None  # over all that is compared in one measure and side; of the whole, p itself
+    pairs: int
+    verdict: Verdict
+    because: str = ""  # there is no verdict
+    needed: Needed | None = None
+    notes: tuple[str, ...] = ()
+    detectable_percent: float | None = None  # a true difference as large is called one in four cases of five
+
+    @property
+    def words(self) -> str:
+        return f"{self.verdict} ({self.because})" if self.because else self.verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The pairs of one thing."""
+
+    log_ratios: Mapping[int, float]  # by repetition; empty where no ratio can be made
+    pairs: int
+    unfit: str  # why it says nothing of the platforms; empty where it does
+    notes: tuple[str, ...] = ()
+
+
+def paired(ours: Iterable[Sample], theirs: Iterable[Sample], measure: Measure, notes: tuple[str, ...] = ()) -> Evidence:
+    """The pairs of one thing in one measure: samples of the same repetition."""
+    beside = {sample.repetition: sample for sample in theirs}
+    pairs = {each.repetition: (each, beside[each.repetition]) for each in ours if each.repetition in beside}
+    both = [sample for pair in pairs.values() for sample in pair]
+    name = measure.name
+    values = {number: (our.values.get(name), their.values.get(name)) for number, (our, their) in pairs.items()}
+    logs = {number: math.log(their / our) for number, (our, their) in values.items() if our and their}
+    unmeasured = "a rate of zero" if measure.more_is_better else f"no {measure.words} time measured"
+    unmeasured = next((sample.why_none for sample in both if sample.why_none), unmeasured)
+    reasons = (
+        ("no pair", not pairs),
+        ("errors", any(sample.errors for sample in both)),
+        (unmeasured, len(logs) < len(pairs)),
+        ("limited by the client", any(sample.limited_by == "client" for sample in both)),
+        ("limited by the machine", any(sample.limited_by == "host cpu" for sample in both)),
+        (f"fewer than {measure.objects_min} objects", any(sample.objects < measure.objects_min for sample in both)),
+    )
+    unfit = next((reason for reason, applies in reasons if applies), "")
+    return Evidence(logs if len(logs) == len(pairs) else {}, len(pairs), unfit, notes)
+
+
+def judged_together(evidence: Mapping[Key, Evidence], measure: Measure, *, forced: bool) -> dict[Key, Ratio]:
+    """Every ratio of one measure with its verdict, over all of them together; where forced, with none."""
+    if forced:
+        evidence = {key: replace(each, unfit=each.unfit or UNLIKE) for key, each in evidence.items()}
+    estimates = {key: paired_ratio(list(each.log_ratios.values())) for key, each in evidence.items() if each.log_ratios}
+    p_values = {key: found.p for key, found in estimates.items() if found.p is not None and not evidence[key].unfit}
+    adjusted = dict(zip(p_values, benjamini_hochberg(list(p_values.values())), strict=True))
+    levels = _levels(adjusted)
+    return {
+        key: _judged(each, estimates.get(key), adjusted.get(key), levels.get(key), measure)
+        for key, each in evidence.items()
+    }
+
+
+def judged_as_a_whole(evidence: Mapping[Key, Evidence], measure: Measure, *, forced: bool) -> Ratio:
+    """The geometric mean over all that say something, of the pairs that all of these have."""
+    fit = [each.log_ratios for each in evidence.values() if not each.unfit]
+    numbers = sorted(set[int].intersection(*(set(logs) for logs in fit))) if fit else []
+    means = [fmean(logs[number] for logs in fit) for number in numbers]
+    if not means:
+        unfit = "no pair that all of them have" if fit else "nothing to judge by"
+        return _judged(Evidence({}, 0, unfit), None, None, None, measure)
+    estimated = paired_ratio(means)
+    if forced:
+        return _judged(Evidence({}, len(means), UNLIKE), estimated, None, None, measure)
+    level = None if estimated.p is None else LEVEL
+    return _judged(Evidence({}, len(means), ""), estimated, estimated.p, level, measure)
+
+
+def _levels(adjusted: Mapping[Key, float]) -> dict[Key, float]:
+    """The p value that each had to stay below to be called different, the others being as they are."""
+    called = [key for key, p in adjusted.items() if p < FALSE_DISCOVERY_RATE]
+    share = FALSE_DISCOVERY_RATE / len(adjusted) if adjusted else 0.0
+    return {key: share * (len(called) if key in called else len(called) + 1) for key in adjusted}
+
+
+def _judged(
+    evidence: Evidence, estimated: PairedRatio | None, adjusted_p: float | None, level: float | None, measure: Measure
+) -> Ratio:
+    """The verdict, by rule."""
+    if estimated is None:
+        return Ratio(None, None, None, None, None, evidence.pairs, "no verdict", evidence.unfit, None, evidence.notes)
+    verdict, because, needed = _verdict(evidence.unfit, estimated, adjusted_p, measure)
+    return Ratio(
+        ratio=estimated.ratio,
+        low=estimated.low,
+        high=estimated.high,
+        p=estimated.p if adjusted_p is not None else None,
+        adjusted_p=adjusted_p,
+        pairs=estimated.pairs,
+        verdict=verdict,
+        because=because,
+        needed=needed,
+        notes=evidence.notes,
+        detectable_percent=_detectable_percent(estimated, level),
+    )
+
+
+def _verdict(
+    unfit: str, estimated: PairedRatio, adjusted_p: float | None, measure: Measure
+) -> tuple[Verdict, str, Needed | None]:
+    """The verdict, why there is none, and the repetitions needed."""
+    if unfit:
+        return "no verdict", unfit, None
+    if adjusted_p is None or estimated.pairs < PAIRS_MIN:
+        return "no verdict", "1 pair" if estimated.pairs == 1 else f"{estimated.pairs} pairs", _needed(estimated)
+    if adjusted_p >= FALSE_DISCOVERY_RATE:
+        return "no difference shown", "", _needed(estimated)
+    return "better" if (estimated.ratio > 1) == measure.more_is_better else "worse", "", _needed(estimated, seen=True)
+
+
+def _needed(estimated: PairedRatio, *, seen: bool = False) -> Needed | None:
+    """For the difference seen, or one worth showing; None where one pair shows no spread."""
+    if estimated.spread is None:
+        return None
+    ratio = estimated.ratio if seen else 1 + WORTH_SHOWING_SHARE
+    return Needed(pairs_needed(estimated.spread, math.log(ratio)), (ratio - 1) * 100, seen)
+
+
+def _detectable_percent(estimated: PairedRatio, level: float | None) -> float | None:
+    """The smallest true difference that these pairs show at this level with a power of 80%, were the spread seen the
+    true one; as the higher rate or latency in percent of the lower. None where nothing was tested."""
+    if level is None or estimated.spread is None:
+        return None
+    errors = detectable(estimated.pairs, level)
+    return math.expm1(min(errors * estimated.spread / math.sqrt(estimated.pairs), _LOGARITHM_MAX)) * 100

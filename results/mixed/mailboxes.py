@@ -1,0 +1,115 @@
+"""Mailboxes: how many a tile's e-mail supports, or why none.
+
+One idea: mailboxes are database operations per second over what one mailbox asks for, and only while every criterion
+holds. A tile that is too slow supports none, however much it did.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from archiver.sizes import format_size
+from results.mixed.published import email_limits_ms, mailbox_rates
+from results.mixed.tiles import LOG, RETRIEVE, Scale, Tile, mean_ms, part_of
+from results.model import CriterionResult, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Mailboxes:
+    """What a tile, or all of them, support; ``reasons`` why none do. ``possible``: what the rate alone would make."""
+
+    supported: int | None
+    reasons: tuple[str, ...] = ()
+    possible: int | None = None
+
+
+def page_bytes(email: Result) -> int:
+    """Bytes of a database page: what e-mail retrieves, one as large as the other; or else what it was to archive."""
+    retrieved = part_of(email, RETRIEVE)
+    return round(retrieved.bytes / retrieved.objects) if retrieved and retrieved.objects else email.object_bytes
+
+
+def limit_ms(part: str, position: int, email: Result, criteria: Sequence[CriterionResult]) -> float:
+    """The mean response time up to which a part passes: the scenario's, where it sets one for this part, or
+    Jetstress's."""
+    default = dict(zip((RETRIEVE, LOG), email_limits_ms(), strict=True))[part]
+    return next((criterion.limit for criterion in _of(criteria, position, email) if _limits(criterion, part)), default)
+
+
+def tile_mailboxes(scale: Scale, number: int, criteria: Sequence[CriterionResult]) -> Mailboxes:
+    """What one tile supports at a number of tiles: by its median rate, and only if everything held in every trial."""
+    rate = scale.middle(number, lambda tile: tile.email_rate)
+    emails = [(trial.position, tile) for trial in scale.trials for tile in trial.tiles if tile.number == number]
+    known = [tile.email for _, tile in emails if tile.email is not None]
+    if rate is None or not known:
+        return Mailboxes(None, ("no e-mail was measured",))
+    per_mailbox = mailbox_rates().get(page_bytes(known[0]))
+    if per_mailbox is None:
+        sizes = " and ".join(f"{format_size(page)} ({each:g}/s)" for page, each in mailbox_rates().items())
+        return Mailboxes(
+            None,
+            (f"what a mailbox asks for is known for pages of {sizes}, not of {format_size(page_bytes(known[0]))}",),
+        )
+    possible = math.floor(rate / per_mailbox + 1e-9)
+    reasons = [reason for position, tile in emails for reason in _failures(position, tile, criteria)]
+    return Mailboxes(None if reasons else possible, tuple(dict.fromkeys(reasons)), possible)
+
+
+def all_mailboxes(scale: Scale, criteria: Sequence[CriterionResult]) -> Mailboxes:
+    """What all tiles support together: none as soon as one of them supports none."""
+    each = {number: tile_mailboxes(scale, number, criteria) for number in scale.numbers}
+    failed = [number for number, mailboxes in each.items() if mailboxes.supported is None]
+    known = [mailboxes.possible for mailboxes in each.values() if mailboxes.possible is not None]
+    possible = sum(known) if len(known) == len(each) else None
+    if failed:
+        others = f"; and {len(failed) - 1} more of {len(each)} tiles support none" if len(failed) > 1 else ""
+        return Mailboxes(None, (f"tile {failed[0]}: {each[failed[0]].reasons[0]}{others}",), possible)
+    return Mailboxes(possible, (), possible)
+
+
+def highest_limit_ms(part: str, scale: Scale, criteria: Sequence[CriterionResult]) -> float:
+    """The highest of a part's limits in every tile and trial; they are alike unless a scenario sets several."""
+    limits = [
+        limit_ms(part, trial.position, tile.email, criteria)
+        for trial in scale.trials
+        for tile in trial.tiles
+        if tile.email is not None
+    ]
+    return max(limits) if limits else dict(zip((RETRIEVE, LOG), email_limits_ms(), strict=True))[part]
+
+
+def _failures(position: int, tile: Tile, criteria: Sequence[CriterionResult]) -> list[str]:
+    """Why a tile's e-mail did not pass in one trial; the scenario's criteria first."""
+    email = tile.email
+    if email is None:
+        return ["no e-mail was measured in one of its trials"]
+    found = [_told(each) for each in _of(criteria, position, email) if not each.passed]
+    for part in (RETRIEVE, LOG):
+        if any(_limits(criterion, part) for criterion in _of(criteria, position, email)):
+            continue
+        mean, limit = mean_ms(part_of(email, part)), limit_ms(part, position, email, criteria)
+        what = f"mean {'log archive' if part == LOG else part}"
+        if mean is None:
+            found.append(f"{what}: none was measured")
+        elif mean > limit:
+            found.append(f"{what} {mean:,.1f} ms > {limit:g} ms")
+    if tile.email_check is not None and tile.email_check.errors:
+        found.append(f"reading its data again found {tile.email_check.errors:,} errors")
+    return found
+
+
+def _of(criteria: Sequence[CriterionResult], position: int, email: Result) -> list[CriterionResult]:
+    return [each for each in criteria if each.position == position and each.workload == email.workload]
+
+
+def _limits(criterion: CriterionResult, part: str) -> bool:
+    """It sets an upper limit to the mean response time of this part: ``object_ms.mean <= 5 (log)``."""
+    return re.fullmatch(rf"object_ms\.mean\s*<.*\({part}\)", criterion.name) is not None
+
+
+def _told(criterion: CriterionResult) -> str:
+    measured = "nothing was measured" if criterion.measured is None else f"it was {criterion.measured:,.4g}"
+    return f"failed: {criterion.name}: {measured}"

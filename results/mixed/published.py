@@ -1,0 +1,184 @@
+"""What ESG Lab published of tiles on two block storage systems, to stand beside what is measured on an object store.
+
+One idea: these are somebody else's numbers, of another kind of storage. They are read from
+``reference/mixed_workload.json`` and never altered, and no ratio to them is formed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+MIB = 1 << 20
+KIB = 1 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedEmail:
+    """One line of the DS5020 report's Table 2, of all tiles together; None: not printed."""
+
+    tiles: int
+    operations_per_second: float | None
+    mailboxes: int
+    retrieve_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedDatabase:
+    """One line of its Table 3. The latency is the least, with 1 outstanding; the rates are the largest."""
+
+    tile: int | None  # None: all
+    small_per_second: float
+    large_megabytes_per_second: float  # as printed: whether they are 10^6 or 2^20 bytes is not known
+    latency_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedWebScan:
+    """One line of its Table 4."""
+
+    tile: int | None  # None: all
+    web_per_second: float
+    web_mebibytes_per_second: float | None
+    scan_mebibytes_per_second: float | None
+    scan_as_printed: float | None = None  # where whether it is MB or MiB is not known
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTiles:
+    """One ESG Lab report. ``tiles``: how many the database, web and scan lines are of; None: our copy does not say."""
+
+    name: str
+    source: str
+    tiles: int | None
+    small_outstanding: int | None  # with which the most small operations were reached
+    large_outstanding: int | None
+    email: tuple[PublishedEmail, ...]
+    database: tuple[PublishedDatabase, ...]
+    web_scan: tuple[PublishedWebScan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guideline:
+    """What a disk was to be counted on for, and what ESG's tiles came to."""
+
+    per_disk: float
+    measured_per_drive: float | None
+    drives: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Guidelines:
+    """Per disk: e-mail and database operations per second, and MB/s of large operations."""
+
+    email: Guideline
+    database_small: Guideline
+    database_large: Guideline
+
+
+@cache
+def mailbox_rates() -> dict[int, float]:
+    """Database operations per second of one mailbox, by the bytes of a page: Jetstress 2007 and 2010."""
+    data = _data()
+    pages = data["ds5020"]["email"]["page_kib"]
+    return {
+        pages["2007"] * KIB: data["ds5020"]["email"]["iops_per_mailbox"],
+        pages["2010"] * KIB: data["storwize_v7000"]["email"]["iops_per_mailbox"],
+    }
+
+
+@cache
+def email_limits_ms() -> tuple[float, float]:
+    """The mean retrieve and the mean log archive up to which Jetstress passes, in milliseconds."""
+    limits = _data()["ds5020"]["email"]["pass"]
+    return limits["database_read_ms"], limits["log_write_ms"]
+
+
+@cache
+def small_latency_limit_ms() -> float:
+    """The mean of small database operations that should not be exceeded, in milliseconds."""
+    highest: float = _data()["ds5020"]["database"]["guideline_small_latency_ms"][1]
+    return highest
+
+
+@cache
+def guidelines() -> Guidelines:
+    """Rates per disk that storage was planned with, beside those that ESG measured on the DS5020."""
+    data = _data()["ds5020"]["per_device_guidelines"]
+    measured = data["measured"]
+    return Guidelines(
+        Guideline(data["email_iops_per_disk"], measured["email_iops_per_drive"], measured["email_drives"]),
+        Guideline(data["oltp_iops_per_disk"], measured["oltp_iops_per_drive"], measured["oltp_drives"]),
+        Guideline(data["dss_megabytes_per_second_per_disk"], None, None),
+    )
+
+
+@cache
+def ds5020() -> PublishedTiles:
+    """The report on the IBM DS5020 of May 2010: Tables 2, 3 and 4."""
+    data = _data()["ds5020"]
+    totals = data["database"]["printed_totals"]
+    web, scan = data["web_server"], data["scan_read"]
+    per_tile = zip(web["iops_per_tile"], scan["mebibytes_per_second_per_tile"], strict=True)
+    lines = [
+        PublishedEmail(row["tiles"], row["achieved_iops"], row["users"], row["database_read_s"] * 1000)
+        for row in data["email"]["table_2"]
+    ]
+    database = [
+        PublishedDatabase(row["tile"], row["small_iops"], row["large_mbps"], row["small_latency_ms"])
+        for row in data["database"]["table_3"]
+    ]
+    return PublishedTiles(
+        name="ESG: DS5020",
+        source=data["source"],
+        tiles=len(database),
+        small_outstanding=data["database"]["max_small_at_outstanding"],
+        large_outstanding=data["database"]["max_large_at_outstanding"],
+        email=tuple(lines),
+        database=(
+            *database,
+            PublishedDatabase(None, totals["small_iops"], totals["large_mbps"], totals["small_latency_ms"]),
+        ),
+        web_scan=(
+            *(PublishedWebScan(tile, rate, None, mebibytes) for tile, (rate, mebibytes) in enumerate(per_tile, 1)),
+            PublishedWebScan(
+                None, web["iops_total"], web["mebibytes_per_second_total"], scan["mebibytes_per_second_total"]
+            ),
+        ),
+    )
+
+
+@cache
+def storwize_v7000() -> PublishedTiles:
+    """The report on the IBM Storwize V7000 of February 2011: what of it is printed as numbers."""
+    data = _data()["storwize_v7000"]
+    email = data["email"]
+    return PublishedTiles(
+        name="ESG: V7000",
+        source=data["source"],
+        tiles=None,
+        small_outstanding=None,
+        large_outstanding=None,
+        email=(
+            PublishedEmail(1, None, email["users_one_tile"], email["database_read_ms_one_tile"]),
+            PublishedEmail(4, None, email["users_four_tiles"], None),
+        ),
+        database=(
+            PublishedDatabase(None, data["database"]["small_iops"], data["database"]["large_mbps"], None),
+        ),
+        web_scan=(
+            PublishedWebScan(
+                None, data["web_server_iops"], None, None, scan_as_printed=data["backup_megabytes_per_second"]
+            ),
+        ),
+    )  # fmt: skip
+
+
+@cache
+def _data() -> dict[str, Any]:
+    text = resources.files("results").joinpath("reference", "mixed_workload.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data

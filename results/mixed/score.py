@@ -1,0 +1,155 @@
+"""The score of a tile run, in the form of VMmark: "3.42@4 tiles".
+
+One idea: a tile scores the geometric mean over its applications of their throughput over the reference tile's, so that
+an application twice as fast cannot make up for two that are half as fast; tiles add up; and where a criterion
+failed there is no score at all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from archiver.errors import ScenarioError
+from results.mixed.reference_tile import ReferenceTile
+from results.mixed.tiles import APPLICATIONS, Scale, Tile, Trial
+from results.model import CriterionResult
+from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+
+_TOLD_MAX = 2  # failed criteria that are named
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a number of tiles scored, or why nothing."""
+
+    tiles: float
+    value: float | None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """ "3.42@4 tiles"."""
+        count = f"{self.tiles:g} tile{'' if self.tiles == 1 else 's'}"
+        return f"no score at {count}: {self.reason}" if self.value is None else f"{self.value:.2f}@{count}"
+
+
+def score_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
+    """The weight of each application that counts; they sum to 1. None: all alike; what is not named does not count.
+
+    Raises ScenarioError for names that are no application's, for weights that are negative or no numbers, and for
+    weights that sum to nothing.
+    """
+    given = dict.fromkeys(APPLICATIONS, 1.0) if weights is None else dict(weights)
+    for name, weight in given.items():
+        if name not in APPLICATIONS:
+            raise ScenarioError(f"weights: {name}: is no application of a tile; they are {', '.join(APPLICATIONS)}")
+        if not math.isfinite(weight) or weight < 0:
+            raise ScenarioError(f"weights: {name}: {weight:g} is no weight; write a number from 0 on")
+    whole = sum(given.values())
+    if not whole:
+        raise ScenarioError("weights: they sum to nothing; give at least one application a weight above 0")
+    return {name: weight / whole for name, weight in given.items() if weight}
+
+
+def tile_score(tile: Tile, reference: ReferenceTile, weights: Mapping[str, float]) -> float | None:
+    """The weighted geometric mean of a tile's ratios; None where an application that counts did nothing."""
+    ratios = {name: ratio for name in weights if (ratio := _ratio(tile.throughputs[name], reference, name))}
+    if len(ratios) < len(weights):
+        return None
+    return math.exp(sum(weight * math.log(ratios[name]) for name, weight in weights.items()))
+
+
+def scale_score(
+    scale: Scale, criteria: Sequence[CriterionResult], reference: ReferenceTile, weights: Mapping[str, float]
+) -> Score:
+    """The score of a number of tiles: the median over its trials, in all of which every criterion must have held."""
+    scores = []
+    for trial in scale.trials:
+        reason = _why_none(trial, criteria, weights)
+        tiles = [tile_score(tile, reference, weights) for tile in trial.tiles]
+        if reason or None in tiles:
+            return Score(scale.tiles, None, reason)
+        scores.append(sum(score for score in tiles if score is not None))
+    return Score(scale.tiles, median_low(scores))
+
+
+def best_score(scores: Sequence[Score]) -> Score | None:
+    """That of the most tiles that held; where none did, that of the fewest, with its reason; None where none ran."""
+    held = [score for score in scores if score.value is not None]
+    if held:
+        return max(held, key=lambda score: score.tiles)
+    return min(scores, key=lambda score: score.tiles, default=None)
+
+
+def score_table(
+    scales: Sequence[Scale],
+    criteria: Sequence[CriterionResult],
+    reference: ReferenceTile,
+    weights: Mapping[str, float] | None = None,
+) -> Table:
+    """Each tile's ratios and their mean, and the score of each number of tiles. Raises ScenarioError as
+    ``score_weights``."""
+    shares = score_weights(weights)
+    rows: list[tuple[Cell, ...]] = []
+    scores = [scale_score(scale, criteria, reference, shares) for scale in scales]
+    for scale, score in zip(scales, scores, strict=True):
+        for tile in scale.numbers:
+            ratios = [_ratio(scale.throughput(tile, name), reference, name) for name in APPLICATIONS]
+            means = [mean for each in scale.all_of(tile) if (mean := tile_score(each, reference, shares)) is not None]
+            rows.append(
+                (
+                    number(scale.tiles, 0),
+                    number(tile, 0),
+                    *(number(ratio, 2) for ratio in ratios),
+                    number(median_low(means) if len(means) == len(scale.trials) else None, 2),
+                )
+            )
+        shown = number(score.value, 2) if score.value is not None else Cell("no score", None, (score.reason,))
+        rows.append((number(scale.tiles, 0), Cell("all"), *(Cell(NOT_MEASURED) for _ in APPLICATIONS), shown))
+    best = best_score(scores)
+    told = f"{str(best)[0].upper()}{str(best)[1:]}." if best else ""
+    return Table(
+        name="tiles-score",
+        title="Score of the tiles",
+        columns=(
+            *label_columns("tiles", "tile"),
+            Column("e-mail", "ratio"),
+            Column("database small", "ratio"),
+            Column("database large", "ratio"),
+            Column("web", "ratio"),
+            Column("scan", "ratio"),
+            Column("score"),
+        ),
+        rows=tuple(rows),
+        caption=f"{told} The rule: a ratio is a tile's throughput over the reference tile's (e-mail: database"
+        " operations/s without the log; database: most small operations/s, most large MB/s; web: operations/s; scan:"
+        f" MB/s); a tile scores the geometric mean of its ratios, {_weights_told(shares, weights)}; tiles add up; only"
+        f" while every criterion of every trial holds. The reference tile scores 1. Reference: {reference.described}.",
+    )
+
+
+def _ratio(throughput: float | None, reference: ReferenceTile, application: str) -> float | None:
+    return None if throughput is None else throughput / reference.throughputs[application]
+
+
+def _why_none(trial: Trial, criteria: Sequence[CriterionResult], weights: Mapping[str, float]) -> str:
+    """Why a trial has no score; empty: it has one."""
+    judged = [criterion for criterion in criteria if criterion.position == trial.position]
+    failed = [f"{each.workload}: {each.name}" if each.workload else each.name for each in judged if not each.passed]
+    if failed:
+        more = f" and {len(failed) - _TOLD_MAX} more" if len(failed) > _TOLD_MAX else ""
+        return f"failed: {', '.join(failed[:_TOLD_MAX])}{more}"
+    if not judged:
+        return "no pass criterion was judged, so nothing says that the tiles hold"
+    if len(trial.tiles) < trial.scale:
+        return f"{len(trial.tiles)} of {trial.scale:g} tiles were measured"
+    idle = [f"tile {tile.number}: {name}" for tile in trial.tiles for name in weights if not tile.throughputs[name]]
+    return f"no throughput of {', '.join(idle)}" if idle else ""
+
+
+def _weights_told(shares: Mapping[str, float], given: Mapping[str, float] | None) -> str:
+    if given is None:
+        return "all weighing alike"
+    return "weighted " + ", ".join(f"{name} {share:.3g}" for name, share in shares.items())

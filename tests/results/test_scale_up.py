@@ -1,0 +1,111 @@
+"""What was asked of each scale and held, and what a search came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from results.mixed.scale_up import criteria_table, search_table, search_told
+from results.model import CriterionResult, Result, SearchOutcome, SearchStep
+from results.table import NOT_MEASURED, Table
+from tests.results.tile_run import TileRun, criterion
+
+
+@pytest.fixture
+def run(make_result: Callable[..., Result]) -> TileRun:
+    return TileRun(make_result)
+
+
+def texts(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def test_the_worst_workload_of_a_kind_stands_for_all(run: TileRun) -> None:
+    name = "object_ms.mean <= 20 (retrieve)"
+    means = {1: 14.0, 2: 21.5, 3: 16.0}
+    judged = [criterion(f"tile {n} e-mail", name, 20, mean, mean <= 20, scale=3.0) for n, mean in means.items()]
+    table = criteria_table(judged, [run.email(n) for n in (1, 2, 3)], "tiles")
+    assert texts(table) == [["3", "e-mail", name, "21.5", "20", "2 of 3"]]
+    assert table.rows[0][3].notes == ("worst: tile 2 e-mail",)
+    assert table.columns[0].name == "tiles"
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "values", "worst"),
+    [
+        ("objects_per_second >= 100", 100, (120.0, 105.0, 140.0), "105"),
+        ("achieved_over_offered > 0.99", 0.99, (0.999, 0.995, 1.0), "0.995"),
+        ("object_ms.p99 < 50", 50, (12.0, 31.0, 7.0), "31"),
+        ("errors == 0", 0, (0, 4, 1), "4"),
+        ("dropped <= 123456", 123456, (123450.0, 3.0, 9.0), "123,450"),
+    ],
+)
+def test_worst_is_what_the_comparison_makes_it(name: str, limit: float, values: tuple[float, ...], worst: str) -> None:
+    judged = [criterion(f"camera {n}", name, limit, value, True) for n, value in enumerate(values)]
+    table = criteria_table(judged, [], "cameras")
+    assert {cell.text for row in table.rows for cell in row[3:4]} >= {worst}
+    (row,) = criteria_table([replace(each, workload="camera 1") for each in judged], [], "cameras").rows
+    assert row[3].text == worst
+    assert row[5].text == "all 3"
+
+
+def test_what_was_not_measured_is_worse_than_anything(run: TileRun) -> None:
+    judged = [
+        criterion("tile 1 web", "object_ms.mean <= 20", 20, 900.0, False),
+        criterion("tile 2 web", "object_ms.mean <= 20", 20, None, False),
+    ]
+    (row,) = criteria_table(judged, [run.web(1), run.web(2)], "tiles").rows
+    assert (row[3].text, row[5].text) == (NOT_MEASURED, "0 of 2")
+    assert row[3].notes == ("worst: tile 2 web",)
+
+
+def test_scales_rise_and_an_ended_phase_is_marked() -> None:
+    judged = [
+        criterion("ingest", "errors == 0", 0, 9, False, scale=80.0, aborted=True),
+        criterion("ingest", "errors == 0", 0, 0, True, scale=10.0),
+        criterion("", "seconds <= 9", 9, 4, True, scale=None),
+    ]
+    table = criteria_table(judged, [], "cameras")
+    assert [row[0] for row in texts(table)] == [NOT_MEASURED, "10", "80"]
+    assert [row[1] for row in texts(table)] == ["the run", "ingest", "ingest"]
+    assert [row[5] for row in texts(table)] == ["yes", "yes", "no"]
+    assert table.rows[-1][3].notes == ("the phase was ended for it",)
+
+
+OUTCOME = SearchOutcome(
+    name="users",
+    steps=(SearchStep(1000, (1,), True), SearchStep(2000, (2, 3), False), SearchStep(1500, (4,), True)),
+    largest=1500,
+    failed_at=2000,
+    held=1,
+    confidence="held in 1 of 1",
+    ended_because="the edge was found",
+)
+
+
+def test_a_search_is_told_trial_by_trial() -> None:
+    table = search_table(OUTCOME)
+    assert texts(table) == [["1", "1,000", "held", "1"], ["2", "2,000", "failed", "2, 3"], ["3", "1,500", "held", "4"]]
+    assert table.title == "Search for the most users"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, "The largest that held: 1,500 users. Held in 1 of 1. The edge was found."),
+        ({"largest": None, "held": 0, "ended_because": "the first failed."},
+         "No number of users held. Held in 1 of 1. The first failed."),
+    ],
+)  # fmt: skip
+def test_what_a_search_came_to_is_said_in_words(change: dict[str, Any], told: str) -> None:
+    outcome = replace(OUTCOME, **change)
+    assert search_told(outcome) == told
+    assert search_table(outcome).caption == told
+
+
+def test_nothing_judged_makes_no_rows() -> None:
+    nothing: list[CriterionResult] = []
+    assert criteria_table(nothing, [], "tiles").rows == ()

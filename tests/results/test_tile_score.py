@@ -1,0 +1,224 @@
+"""The score of a tile run: what it is made of, when there is none, and the reference that it stands on."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archiver.errors import ResultsError, ScenarioError, UsageError
+from results.mixed import reference_tile
+from results.mixed.reference_tile import ReferenceTile, read_reference, reference_document, stored_reference
+from results.mixed.score import Score, best_score, scale_score, score_table, score_weights
+from results.mixed.tiles import APPLICATIONS, tile_scales
+from results.model import CriterionResult, Result
+from tests.results.tile_run import TileRun, criterion, held
+
+STORED = Path(reference_tile.__file__).parent.parent / "reference" / "tile.json"
+WORDS = {
+    "name": "one tile on a small machine",
+    "platform": "MinIO",
+    "machine": "2 cores",
+    "date": "2026-11-22",
+    "archiver_version": "0.1.0",
+}
+REFERENCE = ReferenceTile(
+    **WORDS,
+    throughputs={"e-mail": 1233.0, "database small": 882.0, "database large": 108.0, "web": 846.0,
+                 "scan": 96 * 2**20 / 1e6},
+)  # fmt: skip
+ALIKE = score_weights(None)
+
+
+@pytest.fixture
+def run(make_result: Callable[..., Result]) -> TileRun:
+    return TileRun(make_result)
+
+
+def scored(results: list[Result], criteria: list[CriterionResult] | None = None, weights: Any = None) -> Score:
+    (scale,) = tile_scales(results)
+    return scale_score(scale, held(results) if criteria is None else criteria, REFERENCE, score_weights(weights))
+
+
+def test_the_reference_tile_scores_one(run: TileRun) -> None:
+    score = scored(run.tile())
+    assert score.value == pytest.approx(1.0)
+    assert str(score) == "1.00@1 tile"
+
+
+def test_a_tile_scores_the_geometric_mean_and_tiles_add_up(run: TileRun) -> None:
+    """The second tile's web server is 32 times the reference's: 32 to the fifth root is 2."""
+    second = [replace(r, objects_per_second=32 * 846.0) if r.application == "web" else r for r in run.tile(2)]
+    score = scored([replace(result, scale=2.0) for result in (*run.tile(1), *second)])
+    assert score.value == pytest.approx(1.0 + 2.0)
+    assert str(score) == "3.00@2 tiles"
+
+
+def test_weights_count_one_application_more_than_another(run: TileRun) -> None:
+    fast = [replace(r, objects_per_second=16 * 846.0) if r.application == "web" else r for r in run.tile()]
+    assert scored(fast, weights={"web": 1, "scan": 1}).value == pytest.approx(4.0)
+    assert scored(fast, weights={"web": 3, "scan": 1, "e-mail": 0}).value == pytest.approx(8.0)
+
+
+def test_an_application_without_weight_may_be_missing(run: TileRun) -> None:
+    without = [result for result in run.tile() if result.application != "scan"]
+    assert scored(without).value is None
+    assert scored(without).reason == "no throughput of tile 1: scan"
+    assert scored(without, weights=dict.fromkeys(APPLICATIONS[:-1], 1.0)).value == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        (dict.fromkeys(APPLICATIONS, 0.0), "sum to nothing"),
+        ({}, "sum to nothing"),
+        ({"e-mail": -1.0, "web": 2.0}, "e-mail: -1 is no weight"),
+        ({"web": math.nan}, "web: nan is no weight"),
+        ({"web": math.inf}, "web: inf is no weight"),
+        ({"mail": 1.0}, "mail: is no application of a tile; they are e-mail, database small"),
+    ],
+)
+def test_weights_that_say_nothing_are_refused(weights: dict[str, float], said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        score_weights(weights)
+
+
+@given(st.dictionaries(st.sampled_from(APPLICATIONS), st.floats(0.01, 100), min_size=1), st.floats(0.01, 100))
+def test_only_the_proportions_of_weights_matter(weights: dict[str, float], factor: float) -> None:
+    scaled = score_weights({name: weight * factor for name, weight in weights.items()})
+    assert scaled == pytest.approx(score_weights(weights))
+    assert sum(scaled.values()) == pytest.approx(1.0)
+
+
+def test_one_failed_criterion_of_whatever_workload_takes_the_score(run: TileRun) -> None:
+    results = run.tile()
+    failed = [*held(results), criterion("tile 1 web", "object_ms.p99 <= 100", 100, 140.0, False)]
+    score = scored(results, failed)
+    assert score.value is None
+    assert score.reason == "failed: tile 1 web: object_ms.p99 <= 100"
+    elsewhere = replace(failed[-1], position=7)
+    assert scored(results, [*held(results), elsewhere]).value == pytest.approx(1.0)
+
+
+def test_without_a_criterion_nothing_says_that_the_tiles_hold(run: TileRun) -> None:
+    assert "no pass criterion was judged" in scored(run.tile(), []).reason
+
+
+def test_every_trial_has_to_hold(run: TileRun) -> None:
+    results = [*run.tile(), *run.tile(position=2)]
+    judged = held(results)
+    assert scored(results, judged).value == pytest.approx(1.0)
+    judged[-1] = replace(judged[-1], passed=False)
+    assert scored(results, judged).value is None
+
+
+def test_a_tile_that_was_not_measured_makes_no_score(run: TileRun) -> None:
+    assert scored([replace(result, scale=2.0) for result in run.tile()]).reason == "1 of 2 tiles were measured"
+
+
+def test_the_score_of_a_run_is_that_of_the_most_tiles_that_held() -> None:
+    scores = [Score(1, 1.0), Score(2, 1.9), Score(3, 1.8), Score(4, None, "failed: x")]
+    assert str(best_score(scores)) == "1.80@3 tiles"
+    assert str(best_score(scores[3:])) == "no score at 4 tiles: failed: x"
+    assert best_score([]) is None
+
+
+def test_the_table_has_the_ratios_the_rule_and_the_reference(run: TileRun) -> None:
+    two = [replace(result, scale=2.0, position=2) for tile in (1, 2) for result in run.tile(tile, rate=616.5)]
+    criteria = [*held(run.tile()), *held(two)]
+    table = score_table(tile_scales([*run.tile(), *two]), criteria, REFERENCE)
+    texts = [[cell.text for cell in row] for row in table.rows]
+    assert texts[0] == ["1", "1", "1.00", "1.00", "1.00", "1.00", "1.00", "1.00"]
+    assert texts[2] == ["2", "1", "0.50", "1.00", "1.00", "1.00", "1.00", f"{0.5**0.2:.2f}"]
+    assert texts[-1][-1] == f"{2 * 0.5**0.2:.2f}"
+    assert table.caption.startswith("1.74@2 tiles. The rule: ")
+    for words in ("geometric mean", "all weighing alike", "tiles add up", "every criterion", "one tile on a small"):
+        assert words in table.caption
+    weighted = score_table(tile_scales(run.tile()), criteria, REFERENCE, {"web": 3.0, "scan": 1.0})
+    assert "weighted web 0.75, scan 0.25" in weighted.caption
+
+
+def test_a_table_without_a_score_says_why(run: TileRun) -> None:
+    table = score_table(tile_scales(run.tile()), [criterion("", "seconds <= 9", 9, 10, False)], REFERENCE)
+    assert table.rows[-1][-1].text == "no score"
+    assert table.rows[-1][-1].notes == ("failed: seconds <= 9",)
+    assert table.caption.startswith("No score at 1 tile: failed: seconds <= 9.")
+
+
+# ---- the reference
+
+
+def test_a_reference_made_of_a_run_can_be_read_and_is_that_runs_measure(run: TileRun, tmp_path: Path) -> None:
+    results = [*run.tile(), *(replace(result, scale=2.0, position=2) for n in (1, 2) for result in run.tile(n, 500.0))]
+    document = reference_document(tile_scales(results), held(results), **WORDS)
+    path = tmp_path / "tile.json"
+    path.write_text(json.dumps(document))
+    read = read_reference(path)
+    assert read == replace(REFERENCE, throughputs=read.throughputs)
+    assert read.throughputs == pytest.approx(REFERENCE.throughputs)
+    assert read.described == "one tile on a small machine: MinIO on 2 cores, 2026-11-22, Archiver 0.1.0"
+
+
+def test_what_did_not_hold_or_is_not_whole_is_no_reference(run: TileRun) -> None:
+    two = [replace(result, scale=2.0) for tile in (1, 2) for result in run.tile(tile)]
+    with pytest.raises(ResultsError, match="no tile alone"):
+        reference_document(tile_scales(two), held(two), **WORDS)
+    one = run.tile()
+    with pytest.raises(ResultsError, match="criteria failed: errors == 0"):
+        reference_document(tile_scales(one), [replace(each, passed=False) for each in held(one)], **WORDS)
+    with pytest.raises(ResultsError, match="no pass criterion was judged"):
+        reference_document(tile_scales(one), [], **WORDS)
+    with pytest.raises(ResultsError, match="no throughput of scan"):
+        reference_document(tile_scales(one[:-1]), held(one), **WORDS)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda document: document.pop("platform"), "platform"),
+        (lambda document: document.update(more=1), "more"),
+        (lambda document: document["throughputs"].update(scan_megabytes_per_second=0), "write a number above 0"),
+        (lambda document: document["throughputs"].pop("web_operations_per_second"), "web_operations_per_second"),
+        (
+            lambda document: document["throughputs"].update(web_operations_per_second="fast"),
+            "web_operations_per_second",
+        ),
+    ],
+)
+def test_a_damaged_reference_is_refused_by_file_and_key(
+    run: TileRun, tmp_path: Path, change: Callable[[dict[str, Any]], None], said: str
+) -> None:
+    document = reference_document(tile_scales(run.tile()), held(run.tile()), **WORDS)
+    change(document)
+    path = tmp_path / "tile.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(UsageError, match=said) as error:
+        read_reference(path)
+    assert str(path) in str(error.value)
+
+
+def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_reference(tmp_path / "none.json")
+    (tmp_path / "text.json").write_text("a tile")
+    with pytest.raises(UsageError, match="no reference tile"):
+        read_reference(tmp_path / "text.json")
+
+
+@pytest.mark.skipif(not STORED.exists(), reason="no reference tile is stored as yet")
+def test_the_stored_reference_is_whole() -> None:
+    assert set(stored_reference().throughputs) == set(APPLICATIONS)
+    assert stored_reference() == read_reference(STORED)
+
+
+def test_a_missing_stored_reference_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference_tile, "_STORED", ("reference", "none.json"))
+    with pytest.raises(UsageError, match="name one with --reference"):
+        stored_reference()

@@ -1,0 +1,304 @@
+"""The tables of a tile run, with ESG's numbers as known answers: sums, mailboxes, rates per drive, and what is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from results.mixed.drives import Drives, drives_table
+from results.mixed.mailboxes import all_mailboxes, tile_mailboxes
+from results.mixed.published import ds5020, storwize_v7000
+from results.mixed.tile_tables import (
+    database_table,
+    email_operations_table,
+    email_table,
+    tile_tables,
+    totals_table,
+    web_scan_table,
+)
+from results.mixed.tiles import Scale, tile_scales
+from results.model import Result
+from results.table import NOT_MEASURED, Table
+from results.text import render_csv, render_text
+from tests.results.tile_run import TileRun, criterion, latency
+
+TABLE_3 = [(882.0, 108.0, 5.42), (899.0, 111.0, 5.54), (875.0, 106.0, 5.43), (883.0, 108.0, 5.35)]
+WEB = [846.0, 838.0, 800.0, 833.0]
+SCAN = [96.0, 97.0, 90.0, 91.0]
+
+
+@pytest.fixture
+def run(make_result: Callable[..., Result]) -> TileRun:
+    return TileRun(make_result)
+
+
+@pytest.fixture
+def four(run: TileRun) -> list[Result]:
+    """ESG's four tiles; 4,340 e-mail operations/s together."""
+    results: list[Result] = []
+    for tile in range(1, 5):
+        small, large, least = TABLE_3[tile - 1]
+        results += [
+            run.email(tile, 1085.0, 17.0, scale=4.0),
+            *run.database(
+                tile, {1: (184.0, least), 5: (590.0, 8.4), 25: (small, 28.3)}, {9: large, 10: 90.0}, scale=4.0
+            ),
+            run.web(tile, WEB[tile - 1], scale=4.0),
+            run.scan(tile, SCAN[tile - 1], scale=4.0),
+        ]  # fmt: skip
+    return results
+
+
+def measured(table: Table) -> list[list[str]]:
+    """The texts of our own rows, without the label that says so."""
+    return [[cell.text for cell in row if cell.text != "measured"] for row in table.rows if row[2].text == "measured"]
+
+
+def only(results: Sequence[Result]) -> Scale:
+    (scale,) = tile_scales(results)
+    return scale
+
+
+# ---- e-mail
+
+
+@pytest.mark.parametrize(
+    ("rate", "page", "mailboxes"),
+    [
+        (1233.0, 8192, 2466),  # Table 2, one tile
+        (1077.105, 8192, 2154),  # the report's sample of Jetstress' output
+        (3530.04, 32768, 29417),  # V7000, one tile: Jetstress 2010
+        (0.9, 8192, 1),
+    ],
+)
+def test_mailboxes_are_operations_over_those_of_one_mailbox(
+    run: TileRun, rate: float, page: int, mailboxes: int
+) -> None:
+    found = tile_mailboxes(only([run.email(1, rate, page=page)]), 1, [])
+    assert (found.supported, found.reasons) == (mailboxes, ())
+
+
+def test_the_log_is_no_database_operation(run: TileRun) -> None:
+    (scale,) = tile_scales([run.email(1, 1000.0)])
+    assert scale.trials[0].tiles[0].email_rate == pytest.approx(1000.0)
+    (row,) = email_operations_table([scale]).rows
+    assert [cell.text for cell in row][2:10] == ["200.0", "80.0", "70.0", "80.0", "570.0", "227.0", "57", "0.227"]
+
+
+def test_a_page_size_that_no_mailbox_has_gives_no_mailboxes(run: TileRun) -> None:
+    found = tile_mailboxes(only([run.email(1, page=16384)]), 1, [])
+    assert found.supported is None
+    assert "8KiB" in found.reasons[0]
+    assert "not of 16KiB" in found.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("retrieve_ms", "log_ms", "reason"),
+    [
+        (20.0, 5.0, None),
+        (20.4, 5.0, "mean retrieve 20.4 ms > 20 ms"),
+        (14.0, 5.3, "mean log archive 5.3 ms > 5 ms"),
+        (None, 3.0, "mean retrieve: none was measured"),
+        (14.0, None, "mean log archive: none was measured"),
+    ],
+)
+def test_a_tile_that_is_too_slow_supports_none_and_says_why(
+    run: TileRun, retrieve_ms: float | None, log_ms: float | None, reason: str | None
+) -> None:
+    found = tile_mailboxes(only([run.email(1, 1233.0, retrieve_ms, log_ms)]), 1, [])
+    assert found.reasons == ((reason,) if reason else ())
+    assert found.supported == (None if reason else 2466)
+    assert found.possible == 2466
+
+
+def test_a_scenario_may_set_other_limits_than_jetstress(run: TileRun) -> None:
+    scale = only([run.email(1, 1233.0, retrieve_ms=35.0, log_ms=9.0)])
+    looser = [
+        criterion("tile 1 e-mail", "object_ms.mean <= 40 (retrieve)", 40, 35.0, True),
+        criterion("tile 1 e-mail", "object_ms.mean <= 10 (log)", 10, 9.0, True),
+    ]
+    assert tile_mailboxes(scale, 1, looser).supported == 2466
+    assert tile_mailboxes(scale, 1, looser[:1]).reasons == ("mean log archive 9.0 ms > 5 ms",)
+    stricter = [criterion("tile 1 e-mail", "object_ms.mean <= 30 (retrieve)", 30, 35.0, False), looser[1]]
+    assert tile_mailboxes(scale, 1, stricter).reasons == ("failed: object_ms.mean <= 30 (retrieve): it was 35",)
+
+
+def test_other_limits_of_a_part_do_not_stand_in_for_its_mean(run: TileRun) -> None:
+    """A criterion on a percentile, on another part, or on the whole workload leaves the means to Jetstress' limits."""
+    scale = only([run.email(1, 1233.0, retrieve_ms=35.0)])
+    for name in ("object_ms.p70 <= 40 (retrieve)", "object_ms.mean <= 40 (archive)", "object_ms.mean <= 40"):
+        held = [criterion("tile 1 e-mail", name, 40, 35.0, True)]
+        assert tile_mailboxes(scale, 1, held).reasons == ("mean retrieve 35.0 ms > 20 ms",)
+
+
+@pytest.mark.parametrize(
+    ("workload", "position", "counts"),
+    [("tile 1 e-mail", 1, True), ("tile 2 e-mail", 1, False), ("tile 1 e-mail", 2, False), ("tile 1 web", 1, False)],
+)
+def test_any_criterion_of_a_tiles_own_email_counts(run: TileRun, workload: str, position: int, counts: bool) -> None:
+    failed = [criterion(workload, "errors == 0", 0, 3, False, position=position)]
+    found = tile_mailboxes(only([run.email()]), 1, failed)
+    assert (found.supported is None) == counts
+
+
+def test_data_that_reads_back_damaged_supports_none(run: TileRun) -> None:
+    check = run.one("e-mail check", 1, "retrieve", errors=2)
+    found = tile_mailboxes(only([run.email(), check]), 1, [])
+    assert found.reasons == ("reading its data again found 2 errors",)
+
+
+def test_one_tile_that_supports_none_takes_the_total_with_it(run: TileRun) -> None:
+    scale = only([run.email(1, scale=2.0), run.email(2, retrieve_ms=21.0, scale=2.0)])
+    found = all_mailboxes(scale, [])
+    assert found.supported is None
+    assert found.possible == 4932
+    assert found.reasons == ("tile 2: mean retrieve 21.0 ms > 20 ms",)
+    rows = measured(email_table([scale], []))
+    assert [row[-1] for row in rows] == ["2,466", "none", "none"]
+
+
+def test_mailboxes_take_every_trial_to_hold(run: TileRun) -> None:
+    results = [run.email(1, 1200.0), run.email(1, 1300.0, retrieve_ms=25.0, position=2)]
+    assert tile_mailboxes(only(results), 1, []).reasons == ("mean retrieve 25.0 ms > 20 ms",)
+    held = [results[0], run.email(1, 1300.0, position=2)]
+    assert tile_mailboxes(only(held), 1, []).supported == 2400  # of two trials, the lower
+
+
+# ---- tables
+
+
+def test_table_2_of_four_tiles(four: list[Result]) -> None:
+    rows = measured(email_table(tile_scales(four), []))
+    assert rows[0] == ["4", "1", "1,085", "17.0", "3.0", "2,170"]
+    assert rows[-1] == ["4", "all", "4,340", "17.0", "3.0", "8,680"]
+
+
+def test_table_3_of_four_tiles(four: list[Result]) -> None:
+    rows = measured(database_table(tile_scales(four)))
+    assert rows[0] == ["4", "1", "882", "28.30", "25", "5.42", "184", "590", "108.0", "9"]
+    assert rows[-1] == ["4", "all", "3,539", "28.30", "–", "5.43", "–", "2,360", "433.0", "–"]
+
+
+def test_a_rate_stands_beside_its_own_latency_and_not_the_least(four: list[Result]) -> None:
+    """By Little's law 25 outstanding at 882/s take 28.3 ms: the 5.42 ms printed beside it are another point's."""
+    row = measured(database_table(tile_scales(four)))[0]
+    assert float(row[2]) * float(row[3]) / 1000 == pytest.approx(float(row[4]), rel=0.01)
+
+
+def test_where_no_point_is_within_the_limit_the_cell_says_so(run: TileRun) -> None:
+    table = database_table(tile_scales(run.database(1, {1: (50.0, 11.0), 2: (90.0, 22.0)}, {1: 40.0})))
+    assert table.rows[0][8].text == NOT_MEASURED
+    assert table.rows[0][8].notes == ("no point's mean was within it",)
+
+
+def test_table_4_of_four_tiles(four: list[Result]) -> None:
+    rows = measured(web_scan_table(tile_scales(four)))
+    assert [row[2] for row in rows] == ["846", "838", "800", "833", "3,317"]
+    assert [row[6] for row in rows] == ["96.0", "97.0", "90.0", "91.0", "374.0"]
+    assert rows[-1][5] == "392.2"  # MB/s
+
+
+def test_all_tiles_in_one_row(four: list[Result]) -> None:
+    (row,) = totals_table(tile_scales(four), []).rows
+    assert [cell.text for cell in row] == ["4", "8,680", "4,340", "3,539", "5.43", "433.0", "3,317", "392.2"]
+
+
+def test_a_total_of_which_a_tile_is_missing_is_none(four: list[Result]) -> None:
+    without = [result for result in four if result.workload != "tile 3 web"]
+    rows = measured(web_scan_table(tile_scales(without)))
+    assert [row[2] for row in rows] == ["846", "838", NOT_MEASURED, "833", NOT_MEASURED]
+
+
+def test_published_rows_say_whose_they_are_and_are_never_ours(four: list[Result]) -> None:
+    scales, studies = tile_scales(four), [ds5020(), storwize_v7000()]
+    for table, ours in (
+        (email_table(scales, [], studies), email_table(scales, [])),
+        (database_table(scales, studies), database_table(scales)),
+        (web_scan_table(scales, studies), web_scan_table(scales)),
+    ):
+        assert measured(table) == measured(ours)
+        others = [row for row in table.rows if row[2].text != "measured"]
+        assert others
+        assert {row[2].text for row in others} == {"ESG: DS5020", "ESG: V7000"}
+        assert "block storage" in table.caption
+        assert "ESG" not in ours.caption
+    assert tile_tables([], [], studies) == []  # nothing of theirs where nothing of ours was measured
+
+
+def test_deletes_markers_versions_and_what_was_left_out_are_counted_apart(run: TileRun) -> None:
+    email = replace(run.email(1, 100.0), steps_left_out=7, errors=2)
+    table = email_operations_table(tile_scales([email]))
+    row = dict(zip((column.name for column in table.columns), (cell.text for cell in table.rows[0]), strict=True))
+    assert (row["deleted, expired"], row["deletion markers"], row["new versions"]) == ("8.0", "7.0", "8.0")
+    assert (row["left out"], row["failed"]) == ("7", "2")
+
+
+def test_data_that_was_only_loaded_is_in_no_table(run: TileRun) -> None:
+    load = [replace(result, phase="load", is_load=True, position=9) for result in run.tile(1)]
+    assert tile_scales(load) == []
+    assert len(tile_scales([*run.tile(1), *load])[0].trials) == 1
+
+
+def test_other_workloads_make_no_tiles(make_result: Callable[..., Result]) -> None:
+    assert tile_scales([make_result(), make_result("retrieve", application="camera", scale=3.0)]) == []
+
+
+def test_medians_over_trials_are_of_what_was_measured_together(run: TileRun) -> None:
+    results = [
+        result
+        for position, (rate, mean, count) in enumerate([(900.0, 28.0, 25), (700.0, 20.0, 14), (800.0, 27.0, 22)], 1)
+        for result in run.database(1, {count: (rate, mean)}, {1: rate / 10}, position=position)
+    ]
+    table = database_table(tile_scales(results))
+    assert [cell.text for cell in table.rows[0]][3:6] == ["800", "27.00", "22"]
+    assert "Medians over up to 3 trials" in table.caption
+
+
+def test_times_of_all_tiles_are_means_over_objects_not_over_tiles(run: TileRun) -> None:
+    webs = [
+        run.web(tile, scale=2.0, object_response_ms=latency(mean, count))
+        for tile, mean, count in ((1, 10.0, 900), (2, 40.0, 100))
+    ]
+    rows = measured(web_scan_table(tile_scales(webs)))
+    assert [row[4] for row in rows] == ["10.00", "40.00", "13.00"]
+
+
+def test_a_workload_that_ended_early_is_marked(run: TileRun) -> None:
+    table = email_table(tile_scales([run.email(ended_early=True)]), [])
+    assert "before its time was over" in table.rows[0][3].notes[0]
+
+
+def test_every_table_can_be_printed_and_read_by_programs(four: list[Result]) -> None:
+    tables = tile_tables(tile_scales(four), [], [ds5020()])
+    assert [table.name for table in tables] == [
+        "tiles", "tiles-email", "tiles-email-operations", "tiles-database", "tiles-web-scan",
+    ]  # fmt: skip
+    for table in tables:
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+        assert render_text(table).startswith(table.title)
+        assert len(render_csv(table).splitlines()) == len(table.rows) + 1
+
+
+# ---- drives
+
+
+def test_rates_per_drive_are_esgs(four: list[Result]) -> None:
+    table = drives_table(tile_scales(four), Drives(email=32, database=16))
+    rows = {row[1].text: row for row in table.rows}
+    for name, per_drive, guideline, esg in (("e-mail", 135, 100, 135), ("database small", 221, 30, 221)):
+        row = rows[name]
+        assert row[5].number is not None
+        assert int(row[5].number) == per_drive
+        assert (row[6].number, row[8].number) == (guideline, esg)
+        assert row[7].number == pytest.approx(row[5].number / guideline)
+    assert rows["database large"][5].text == "27.1"  # 433 MB/s of 16
+    assert rows["database large"][8].text == NOT_MEASURED
+    assert "share" not in table.caption
+
+
+def test_shared_drives_are_said_to_be(four: list[Result]) -> None:
+    table = drives_table(tile_scales(four), Drives.for_all(12))
+    assert {row[4].text for row in table.rows} == {"12"}
+    assert "All applications share the drives" in table.caption
