@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from archiver.coordinator import Coordinator, Fill, PhaseOutcome, RunSetting
-from archiver.mixed import WorkerShare, deal
+from archiver.mixed.shares import WorkerShare, deal
 from archiver.numbers import ANY_TIME, ObjectNumbers
 from archiver.processes import WorkerProcesses
 from archiver.retention import DateMaker

@@ -30,7 +30,7 @@ from archiver.assignment import (
 )
 from archiver.bottleneck import judge
 from archiver.histogram import Histogram
-from archiver.mixed import RETRIEVES, WorkerShare, deal, mixed_result
+from archiver.mixed.shares import RETRIEVES, WorkerShare, deal, mixed_result
 from archiver.numbers import LockedTimes, ObjectNumbers
 from archiver.processes import WorkerProcesses
 from archiver.record import ErrorKind

@@ -16,7 +16,7 @@ from archiver.assignment import Assignment
 from archiver.ceiling import with_objects
 from archiver.errors import UsageError
 from archiver.in_process import carry_out
-from archiver.mixed import deal
+from archiver.mixed.shares import deal
 from archiver.numbers import ANY_TIME, Kept, ObjectNumbers
 from archiver.retention import DateMaker, Retention
 from scenarios.mix import WRITES_CONTENT, Arrivals, Mix

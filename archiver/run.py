@@ -23,7 +23,7 @@ from archiver.criteria import Watch, judge
 from archiver.earlier import EarlierObjects
 from archiver.errors import ArchiverError, ResultsError, RunFailed, SafetyRefused, UsageError
 from archiver.ledger import Ledger, NumberRange, Placement
-from archiver.mixed import RETRIEVES
+from archiver.mixed.shares import RETRIEVES
 from archiver.numbers import Kept, ObjectNumbers
 from archiver.processes import WorkerProcesses
 from archiver.retention import (

@@ -34,15 +34,15 @@ from archiver.assignment import (
 )
 from archiver.client import Client, SweepClient
 from archiver.content import Content
-from archiver.data_set import DataSet
-from archiver.dealing import OPERATION_OF, Dealer
 from archiver.folding import Folding, Population, fold
 from archiver.histogram import Histogram, part_of
+from archiver.mixed.data_set import DataSet
+from archiver.mixed.dealing import OPERATION_OF, Dealer
+from archiver.mixed.pacer import Pacer
+from archiver.mixed.stage import Stage, StageClient
 from archiver.op_log import OpLog
-from archiver.pacer import Pacer
 from archiver.record import Operation, Recorder, Status
 from archiver.retention import Retention
-from archiver.stage import Stage, StageClient
 from archiver.stopping import EverythingStop, SessionStop, StopDecision, WindowStop
 from backends.base import DataPlane, PhaseSetting
 from scenarios.mix import CHANGES

@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 from archiver import worker
 from archiver.assignment import Assignment, Change, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
 from archiver.folding import Folding, fold
-from archiver.mixed import deal
+from archiver.mixed.pacer import Pacer
+from archiver.mixed.shares import deal
 from archiver.numbers import ANY_TIME, ObjectNumbers
-from archiver.pacer import Pacer
 from archiver.processes import PipeChannel
 from archiver.record import Operation, Recorder
 from archiver.retention import DateMaker, Retention

@@ -6,7 +6,7 @@ import time
 
 from archiver.assignment import Assignment, PhaseReport
 from archiver.in_process import Alone, carry_out
-from archiver.mixed import deal
+from archiver.mixed.shares import deal
 from archiver.numbers import ANY_TIME, Kept, ObjectNumbers
 from archiver.retention import DateMaker, Retention
 from scenarios.mix import Mix, Sizes, Transaction

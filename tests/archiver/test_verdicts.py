@@ -56,7 +56,7 @@ def measure(endpoint: str, pid: int, object_bytes: int, clients: int, link_speed
     workers = WorkerProcesses(1, [core])
     try:
         sampler.start()
-        dates = DateMaker(Retention(), time.time() + 7200)
+        dates: dict[float | None, DateMaker] = {None: DateMaker(Retention(), time.time() + 7200)}
         coordinator = Coordinator(setting, workers, sampler, 1)
         return coordinator.run_phase(phase, ObjectNumbers(1), dates, lambda _: None, Fill()).results[0]
     finally:

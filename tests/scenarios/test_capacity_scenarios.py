@@ -140,8 +140,8 @@ SMALL_MAIL = (
 
 def test_a_search_of_mail_and_its_plan(tmp_path: Path) -> None:
     code, document, database = run(
-        tmp_path, "mail", *SMALL_MAIL, "search.first=1", "search.last=2", "search.step=1", "window.that=seconds <= 20",
-        "patience.that=session_ms.p90 <= 20000",
+        tmp_path, "mail", *SMALL_MAIL, "search.first=1", "search.last=2", "search.step=1", "search.repeat=1",
+        "window.that=seconds <= 20", "patience.that=session_ms.p90 <= 20000",
     )  # fmt: skip
     assert code == 0
     assert [step["scale"] for step in document["search"]["steps"]] == [1, 2]

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archiver.arrivals import due_times
-from archiver.data_set import DataSet
-from archiver.dealing import Dealer
-from archiver.mixed import deal
+from archiver.mixed.arrivals import due_times
+from archiver.mixed.data_set import DataSet
+from archiver.mixed.dealing import Dealer
+from archiver.mixed.shares import deal
 from archiver.numbers import Kept, LockedTimes, ObjectNumbers
 from archiver.record import Operation, Recorder
 from backends.base import Batch

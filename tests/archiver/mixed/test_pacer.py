@@ -14,7 +14,7 @@ import uvloop
 from numpy.typing import NDArray
 
 from archiver.errors import RunFailed
-from archiver.pacer import GRAIN_NS, Pacer
+from archiver.mixed.pacer import GRAIN_NS, Pacer
 
 MILLISECOND_NS = 10**6
 PATIENCE_SECONDS = 20.0  # until a test that waits gives up

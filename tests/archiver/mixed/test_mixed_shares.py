@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archiver.arrivals import due_times
-from archiver.mixed import WorkerShare, deal
+from archiver.mixed.arrivals import due_times
+from archiver.mixed.shares import WorkerShare, deal
 from archiver.numbers import ANY_TIME, Kept, LockedTimes, ObjectNumbers
 from scenarios.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload, archived_max

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archiver.assignment import MixAssignment, NewObjects
-from archiver.data_set import DataSet
-from archiver.dealing import Dealer
+from archiver.mixed.data_set import DataSet
+from archiver.mixed.dealing import Dealer
 from archiver.numbers import ObjectNumbers
 from archiver.record import Operation, Recorder, Status
 from backends.base import Batch
 from scenarios.mix import Aside, Keys, Mix, OperationName, Sizes, Transaction
 from scenarios.model import Workload
-from tests.archiver.test_data_set import members
+from tests.archiver.mixed.test_data_set import members
 
 PAGES = Sizes.of([(1000, 0.25), (2000, 0.5), (5000, 0.25)])
 EMAIL = (

@@ -14,13 +14,13 @@ from contextlib import suppress
 
 import numpy as np
 
-from archiver.arrivals import due_times
 from archiver.assignment import INTERVAL_NS, MixAssignment, StageReport
 from archiver.client import FAILED_SESSIONS_MAX, Client, Host
-from archiver.dealing import Dealer
 from archiver.folding import Folding
 from archiver.histogram import Histogram, part_of
-from archiver.pacer import Pacer
+from archiver.mixed.arrivals import due_times
+from archiver.mixed.dealing import Dealer
+from archiver.mixed.pacer import Pacer
 from archiver.stopping import NO_END_NS
 from scenarios.mix import Mix
 from scenarios.model import Workload

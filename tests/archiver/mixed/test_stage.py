@@ -16,7 +16,7 @@ import pytest
 import backends
 from archiver.assignment import Assignment, IntervalReport, PhaseReport, StageReport, Tally
 from archiver.client import FAILED_SESSIONS_MAX
-from archiver.mixed import deal
+from archiver.mixed.shares import deal
 from archiver.numbers import ANY_TIME, Kept, ObjectNumbers
 from archiver.record import Operation, Recorder, Status
 from archiver.worker import run_phase
@@ -255,7 +255,7 @@ def test_an_open_loop_begins_what_was_due_in_its_time_after_its_time(use: Callab
 def test_a_backlog_that_no_client_comes_to_is_given_up_at_last(
     use: Callable[[type[NullSession]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archiver.stage.DRAIN_NS", 50 * MS)
+    monkeypatch.setattr("archiver.mixed.stage.DRAIN_NS", 50 * MS)
     use(holding(400))
     channel, _, (stage,) = carry_out(
         workload("w", "retrieve", clients=2, seconds=0.1, arrivals=Arrivals("constant", 200.0))

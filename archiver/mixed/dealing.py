@@ -13,7 +13,7 @@ from itertools import islice, repeat
 import numpy as np
 
 from archiver.assignment import MixAssignment, NewObjects
-from archiver.data_set import TRIES, Choice, DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
+from archiver.mixed.data_set import TRIES, Choice, DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
 from archiver.record import Operation, Recorder, Status
 from backends.base import Batch
 from scenarios.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT, Mix, OperationName

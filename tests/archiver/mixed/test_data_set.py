@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
-from archiver.data_set import DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
+from archiver.mixed.data_set import DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
 from archiver.numbers import Members
 
 
