@@ -131,7 +131,9 @@ class ObjectNumbers:
         locked = np.repeat(np.array([_fits(k, "refused-delete", times) for k in kept], dtype=np.bool_), counts)
         held = np.isin(numbers, self._union(self._held))
         extended = np.isin(numbers, self._union(self._extended))
-        members = Members(numbers, sizes, expired & ~held & ~extended, locked, held, self._versions)
+        # What was replaced has a lock of its own, later than the one that is known here.
+        replaced = np.isin(numbers, np.array(sorted(self._versions), dtype=np.int64))
+        members = Members(numbers, sizes, expired & ~held & ~extended & ~replaced, locked, held, self._versions)
         return members.part(~np.isin(numbers, self._union(self._deleted)))
 
     def counts(self) -> dict[str, int]:

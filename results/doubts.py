@@ -20,6 +20,7 @@ DRIFT_PERCENT = 10.0
 CLOCK_SECONDS = 2.0
 FALLS_BELOW = 0.9  # of the best rate with fewer clients
 NO_GAIN_BELOW = 1.05
+OVERLAP_MIN = 0.5  # of a cell's time in the time between the samples around it
 WRITTEN_SHARE_MIN = 0.9  # of the bytes acknowledged, on the device by the end of their phases
 
 
@@ -144,7 +145,9 @@ def _from_memory(results: Sequence[Result]) -> list[str]:
     objects write many times their bytes."""
     sums: dict[int, tuple[int, int]] = {}
     for r in results:
-        if r.operation == "archive" and r.server is not None and r.server.disk_write_bytes is not None:
+        if r.operation != "archive" or r.server is None or r.server.overlap < OVERLAP_MIN:
+            continue  # of a cell of a moment nobody knows which of the bytes between two samples were its own
+        if r.server.disk_write_bytes is not None:
             archived, written = sums.get(r.object_bytes, (0, 0))
             sums[r.object_bytes] = (archived + r.bytes, written + r.server.disk_write_bytes)
     short = {size: pair for size, pair in sums.items() if pair[1] < WRITTEN_SHARE_MIN * pair[0]}

@@ -181,3 +181,12 @@ def test_a_fast_platforms_phase_of_single_changes_is_taken_in() -> None:
         for number in numbers.sample(512, ALL, 1, operation, TIMES).tolist():
             numbers.change(operation, 512, number, number)
         assert len(numbers.sample(512, ALL, 1, operation, TIMES)) == left
+
+
+def test_what_was_replaced_does_not_expire_with_its_first_version() -> None:
+    numbers = ObjectNumbers(seed=1)
+    numbers.keep(Kept(8192, 0, 9, earliest=100.0, latest=101.0, data="mail"))
+    numbers.change("new-version", 8192, 3, 4)
+    there = numbers.members("mail", LockedTimes(begins=200.0, ends=300.0, extended_to=200.0))
+    assert there.numbers[there.expired].tolist() == [0, 1, 2, 5, 6, 7, 8, 9]
+    assert dict(there.versions) == {3: 2, 4: 2}

@@ -268,3 +268,11 @@ def test_small_objects_that_write_much_do_not_hide_large_ones_that_write_nothing
     large = make_result("archive", 1 << 20, bytes=419_000_000, server=ServerUsage(None, None, None, None, 0, 0, None))
     (found,) = doubts_of(small, replace(large, position=2))
     assert "of 419.0 MB archived in objects of 1MiB, the device had written 0 B" in found
+
+
+@pytest.mark.parametrize(("overlap", "doubted"), [(0.5, True), (0.49, False)])
+def test_what_was_too_short_to_be_seen_for_itself_is_not_doubted(
+    doubts_of: Doubts, make_result: MakeResult, overlap: float, doubted: bool
+) -> None:
+    server = ServerUsage(None, None, None, None, 0, 1000, None, overlap=overlap)
+    assert bool(doubts_of(make_result(bytes=1_000_000, server=server))) == doubted
