@@ -375,16 +375,7 @@ class RunDatabase:
         """
         with self._transaction():
             broken = self._broken()
-            for table in (
-                "criterion",
-                "error",
-                "object_change",
-                "object_range",
-                "histogram",
-                "interval",
-                "result",
-                "phase",
-            ):
+            for table in (*_OF_PHASES, "phase"):
                 self._db.executemany(f"DELETE FROM {table} WHERE position = ?", [(position,) for position in broken])
             shift_ns = self._shift_ns(at, now_ns)
             if shift_ns:

@@ -400,3 +400,14 @@ def test_what_only_mixed_phases_have_comes_back_equal(database: RunDatabase, mak
     database.set_search(found)
     assert (database.criteria(), database.search()) == ([judged], found)
     assert ("archive", None, 4, 0) in database.attempts()
+
+
+def test_a_phase_that_gave_up_can_be_carried_out_again_with_all_its_parts(
+    database: RunDatabase, make_result: MakeResult
+) -> None:
+    again = phase(1, make_result(), parts=[PartRow("archive", "log", "archive", 3, 300, 4, 1)])
+    database.begin_phase(1, BEGAN)
+    database.add_phase(replace(again, gave_up="no object"))
+    database.resume(BEGAN + 60, LAST_NS * 9)
+    database.add_phase(again)
+    assert database.finished() == 1
