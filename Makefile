@@ -5,9 +5,11 @@ VENV := .venv
 DEMO_VENV := .venv-demo
 DEMO_HOME := build/demo
 BIN := $(VENV)/bin
+FUZZ_SECONDS ?= 300
+FUZZ_TIMES ?= 50
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo test test-platforms test-browser test-long platforms browser check format bench clean
+.PHONY: help demo test test-platforms test-browser test-long platforms browser check format bench docs lock dist fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,26 +41,42 @@ check: $(VENV)/installed ## format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_layout.py
+	$(BIN)/python -m pytest -q -m "not platforms" tests/docs tests/test_docs.py tests/test_layout.py
 
 format: $(VENV)/installed ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/installed ## run the benchmarks that README.md quotes
-	$(BIN)/python -m benchmarks client-cost
-	$(BIN)/python -m benchmarks ceilings
-	$(BIN)/python -m benchmarks store
-	$(BIN)/python -m benchmarks memory
-	$(BIN)/python -m benchmarks tsm
-	$(BIN)/python -m benchmarks sampling
+bench: $(VENV)/installed ## run the benchmarks; write docs/benchmarks.md and what README.md quotes of it (half an hour)
+	$(BIN)/python -m benchmarks all --out docs/benchmarks.md
+
+docs: $(VENV)/installed ## write the reference pages anew, and build docs/ as a site, build/site/index.html
+	$(BIN)/python -m docs.generate
+	$(BIN)/python -m mkdocs build --quiet --strict
+
+lock: ## write requirements-dev.lock anew: the newest versions that setup.cfg allows
+	rm -rf build/lock
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/pip install --quiet --disable-pip-version-check '.[dask,docs,test]'
+	sed -n '/^#/p' requirements-dev.lock >build/lock/new
+	build/lock/bin/pip freeze --all --exclude pip --exclude archiver-worm >>build/lock/new
+	mv build/lock/new requirements-dev.lock
+
+dist: $(VENV)/installed ## build dist/: sdist and wheel, the same bytes wherever this commit is built
+	rm -rf dist build/lib build/bdist.*
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation
+
+fuzz: $(VENV)/installed ## try hostile input at length (FUZZ_TIMES as many; FUZZ_SECONDS per libFuzzer target)
+	@command -v clang || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends clang libclang-rt-dev; }
+	FUZZ_TIMES=$(FUZZ_TIMES) $(BIN)/python -m pytest -q tests/fuzz
+	sh tests/fuzz/shim/libfuzzer.sh $(FUZZ_SECONDS)
 
 clean: ## remove everything that the other targets made
 	rm -rf $(VENV) $(DEMO_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
-$(VENV)/installed: setup.cfg setup.py pyproject.toml $(shell find backends/tsm/shim -name '*.[ch]')
+$(VENV)/installed: setup.cfg setup.py pyproject.toml requirements-dev.lock $(shell find backends/tsm/shim -name '*.[ch]')
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements-dev.lock --editable '.[test,docs]'
 	touch $@
 
 # The demo installs the package as a user would, from a copy of the tree as it is now.

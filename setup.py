@@ -1,15 +1,22 @@
-"""The one thing that setup.cfg cannot say: the TSM client library is a plain shared library, not a Python module.
+"""What setup.cfg cannot say: the TSM client library is a plain shared library, not a Python module; and what is built
+is the same bytes wherever and by whomever it is built, where SOURCE_DATE_EPOCH says of when it is.
 
-It is built into the package as backends/tsm/libApiTSM64.so. Where there is no C compiler the installation goes on
-without it, and `--backend tsm` then says what is missing.
+The library is built into the package as backends/tsm/libApiTSM64.so. Where there is no C compiler the installation goes
+on without it, and `--backend tsm` then says what is missing.
 """
 
 from __future__ import annotations
 
+import gzip
+import os
+import tarfile
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 
 SHIM = Path("backends/tsm/shim")
 LIBRARY = "backends.tsm.libApiTSM64"
@@ -25,16 +32,54 @@ class BuildLibrary(build_ext):
         return []
 
 
+class WheelForEveryPython(bdist_wheel):
+    """A wheel for this kind of machine: its library knows nothing of Python."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
+class SameSdist(sdist):
+    """An sdist that says nothing of who packed it: rights, owners and times are the same for everybody."""
+
+    def make_archive(self, base_name: Any, format: str, root_dir: Any = None, base_dir: Any = None, **_: Any) -> str:
+        """Pack the folder `base_dir`; the only format is gztar."""
+        instant = os.environ.get("SOURCE_DATE_EPOCH")
+
+        def same(member: tarfile.TarInfo) -> tarfile.TarInfo:
+            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            member.uid = member.gid = 0
+            member.uname = member.gname = "root"
+            member.mtime = int(member.mtime if instant is None else instant)
+            return member
+
+        path = f"{base_name}.tar.gz"
+        with (
+            open(path, "wb") as file,
+            gzip.GzipFile("", "wb", fileobj=file, mtime=None if instant is None else int(instant)) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            archive.add(base_dir, filter=same)  # in the order of names
+        return path
+
+
+os.umask(0o022)  # the rights of what is built are not those that its builder likes for files of his own
 setup(
-    cmdclass={"build_ext": BuildLibrary},
+    cmdclass={"bdist_wheel": WheelForEveryPython, "build_ext": BuildLibrary, "sdist": SameSdist},
     ext_modules=[
         Extension(
             LIBRARY,
             sources=sorted(str(path) for path in SHIM.glob("*.c")),
             depends=sorted(str(path) for path in SHIM.rglob("*.h")),
             include_dirs=[str(SHIM), str(SHIM / "include")],
-            extra_compile_args=["-std=gnu11", "-O2", "-fvisibility=hidden", "-pthread"],
-            extra_link_args=["-pthread", "-Wl,-soname,libApiTSM64.so"],
+            extra_compile_args=[
+                "-std=gnu11",
+                "-O2",
+                "-fvisibility=hidden",
+                "-pthread",
+                f"-ffile-prefix-map={Path.cwd()}=.",
+            ],
+            extra_link_args=["-pthread", "-ldl", "-Wl,-soname,libApiTSM64.so"],
             optional=True,
         )
     ],

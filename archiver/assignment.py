@@ -7,7 +7,7 @@ between local processes, and anything else that can carry four calls will do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from archiver.histogram import Histogram
 from archiver.numbers import Members
 from archiver.record import ErrorKind
+from archiver.replay.instances import InfrastructureAssignment, InfrastructureReport
 from archiver.retention import DateMaker
 from backends.base import ExpectedLock
 from scenarios.model import Phase
@@ -58,6 +59,21 @@ class MixAssignment:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayAssignment:
+    """One worker's part of a trace, of one set; or of what is to be prepared for it."""
+
+    workload: int
+    folder: str  # of the compiled trace
+    client: int  # number of its first stream, or of the first client that prepares
+    clients: int  # that prepare, here
+    prepared: int  # number of the first object that lies there
+    prepared_objects: int
+    written: int  # number of the first object that it makes
+    streams: NDArray[np.int64] | None = None  # those of this worker; None: all
+    preparing: tuple[int, int] = (0, 0)  # which of the prepared objects this worker archives: first, last + 1
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """One phase, as one worker carries it out."""
 
@@ -72,6 +88,8 @@ class Assignment:
     op_log: Path | None = None  # the file for this worker's operations in this phase
     expected: Sequence[ExpectedLock] = ()  # for an audit: what the objects were locked with
     mixes: tuple[MixAssignment, ...] = ()
+    replays: tuple[ReplayAssignment, ...] = ()
+    infrastructures: tuple[InfrastructureAssignment, ...] = ()
     data: Mapping[str, Members] = field(default_factory=dict)  # what they may ask for
     has_markers: bool = False  # the platform can hide behind a marker what it must keep
 
@@ -172,6 +190,7 @@ class IntervalReport:
     changed: list[Change]
     errors: list[ErrorKind]
     findings: list[tuple[int, int]] = field(default_factory=list)
+    worker: int = 0  # who says so; whoever carries the report fills it in
 
 
 @dataclass(slots=True)
@@ -190,6 +209,15 @@ class StageReport:
     dropped: int
     backlog_max: int
     lateness: Histogram
+
+    def moved(self, by_ns: int) -> StageReport:
+        """The same on a clock that is ahead by so much."""
+        return replace(
+            self,
+            measured_from_ns=_moved(self.measured_from_ns, by_ns),
+            measured_to_ns=_moved(self.measured_to_ns, by_ns),
+            ended_ns=_moved(self.ended_ns, by_ns),
+        )
 
 
 class CpuSample(NamedTuple):
@@ -217,6 +245,26 @@ class PhaseReport:
     lateness: Histogram
     gave_up: str | None  # why no client could go on
     stages: tuple[StageReport, ...] = ()
+    infrastructures: tuple[InfrastructureReport, ...] = ()
+    began_ns: int = 0  # when its clients began
+    worker: int = 0  # who says so; whoever carries the report fills it in
+
+    def moved(self, by_ns: int) -> PhaseReport:
+        """The same on a clock that is ahead by so much."""
+        return replace(
+            self,
+            measured_from_ns=_moved(self.measured_from_ns, by_ns),
+            measured_to_ns=_moved(self.measured_to_ns, by_ns),
+            ended_ns=_moved(self.ended_ns, by_ns),
+            cpu=[sample._replace(at_ns=sample.at_ns + by_ns) for sample in self.cpu],
+            stages=tuple(stage.moved(by_ns) for stage in self.stages),
+            began_ns=_moved(self.began_ns, by_ns),
+        )
+
+
+def _moved(at_ns: int, by_ns: int) -> int:
+    """0 is no instant, but says that there was none."""
+    return at_ns and at_ns + by_ns
 
 
 class Channel(Protocol):

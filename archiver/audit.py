@@ -26,9 +26,9 @@ from archiver.content import Content
 from archiver.errors import PlatformError, UsageError
 from archiver.holdings import Holding, gather
 from archiver.ledger import Ledger, NumberRange, Placement
-from archiver.processes import WorkerProcesses
 from archiver.record import TSM_ERROR, ErrorKind, Status
 from archiver.retention import Lock, Retention, RetentionMode
+from archiver.workers import Workers
 from backends.base import Backend, CloserLook, ExpectedLock, Location, VersionedBackend
 from results.statistics import bad_objects_max
 from scenarios.model import Phase, StopRule, Workload
@@ -36,7 +36,6 @@ from scenarios.model import Phase, StopRule, Workload
 OBJECTS_PER_SESSION = 100
 CLOSER_LOOKS_MAX = 100  # of each kind of finding
 CONFIDENCES = (0.95, 0.99)
-START_DELAY_NS = 20_000_000
 AWAY_SECONDS = 2.0  # so long a platform that went away may take to come back
 _EVERYTHING = StopRule(0, 0.0, 1, 1, 0, 0.0, 0.0, 0, 0, 0.0, everything=True)
 _NO_MATCH = TSM_ERROR + 2  # DSM_RC_ABORT_NO_MATCH
@@ -219,7 +218,7 @@ def audit_run(
     holding: Holding,
     ledger: Ledger,
     backend: Backend,
-    workers: WorkerProcesses,
+    workers: Workers,
     options: AuditOptions,
     on_progress: Callable[[int, int], None],
 ) -> AuditRecord:
@@ -395,7 +394,7 @@ class _Reading:
         population: Population,
         locks: _Locks,
         backend: Backend,
-        workers: WorkerProcesses,
+        workers: Workers,
         clients: int,
         on_progress: Callable[[int], None],
     ) -> None:
@@ -463,9 +462,9 @@ class _Reading:
         ]
         start_ns = 0
 
-        def start() -> int:
+        def start(delay_ns: int) -> int:
             nonlocal start_ns
-            start_ns = time.monotonic_ns() + START_DELAY_NS
+            start_ns = time.monotonic_ns() + delay_ns
             return start_ns
 
         def take(report: IntervalReport) -> None:
@@ -477,7 +476,7 @@ class _Reading:
                 self.errors.setdefault(error.reason, error)
             self._on_progress(self.good + len(self.bad))
 
-        reports = self._workers.run(assignments, start, take)
+        reports = self._workers.run(assignments, start, take).reports
         self.seconds += (max(report.ended_ns for report in reports) - start_ns) / 1e9
         return any(report.gave_up for report in reports)
 

@@ -18,10 +18,10 @@ import numpy as np
 from archiver.coordinator import Coordinator, Fill, PhaseOutcome, RunSetting
 from archiver.mixed.shares import WorkerShare, deal
 from archiver.numbers import ANY_TIME, ObjectNumbers
-from archiver.processes import WorkerProcesses
 from archiver.retention import DateMaker
 from archiver.sampler import ResourceSampler
 from archiver.server_usage import ServerView
+from archiver.workers import Workers
 from backends.s3 import null_responder
 from backends.s3.setting import WorkerSetting
 from results.model import Ceiling
@@ -86,11 +86,11 @@ def carry_out(
     numbers: ObjectNumbers,
     dates: Mapping[float | None, DateMaker],
     setting: RunSetting,
-    workers: WorkerProcesses,
+    workers: Workers,
     server_now: float = 0.0,
 ) -> PhaseOutcome:
     """A phase of which nobody is told: no observer, no ledger, no samples of a server. Raises RunFailed."""
-    coordinator = Coordinator(setting, workers, ResourceSampler([]), len(workers))
+    coordinator = Coordinator(setting, workers, ResourceSampler([]))
     return coordinator.run_phase(phase, numbers, dates, lambda report: None, Fill(), server_now)
 
 
@@ -99,7 +99,7 @@ def add_ceilings(
     numbers: ObjectNumbers,
     dates: Mapping[float | None, DateMaker],
     setting: RunSetting,
-    workers: WorkerProcesses,
+    workers: Workers,
     server_cores: Sequence[int],
     server_now: float,
 ) -> None:
@@ -113,11 +113,12 @@ def add_ceilings(
     shares = deal(phase, deepcopy(numbers), ANY_TIME, len(workers))
     with ExitStack() as stack:
         nobody = engine_alone(setting)
-        if isinstance(setting.backend_setting, WorkerSetting) and _can_be_answered(phase, shares):
+        is_near = workers.is_local  # else no worker would reach a responder of this machine's
+        if is_near and isinstance(setting.backend_setting, WorkerSetting) and _can_be_answered(phase, shares):
             processes = min(len(workers), len(server_cores) or len(workers))
             nobody = stack.enter_context(answered_at_once(setting, _sizes(shares), server_cores, processes))
         reached = carry_out(phase, numbers, dates, nobody.setting, workers, server_now)
-    problem = reached.gave_up
+    problem = reached.gave_up or reached.incomplete
     if reached.errors:
         problem = f"{reached.errors[0].operation}: {reached.errors[0].reason}: {reached.errors[0].message}"
     if problem is not None:

@@ -18,6 +18,8 @@ from backends.base import Batch, DataPlane
 from scenarios.model import StopRule, Workload
 
 RECORDER_ROWS = 4096
+_ROWS_LEAST = 512  # of a client among thousands; fewer would be counted so often that it costs more than the session
+_ROWS_OF_ALL = 2_000_000  # of a worker's clients together, as far as that leaves each the least: 120 MB
 FAILED_SESSIONS_MAX = 3  # in a row, without a single object: the client gives up
 _FIRST_OF_OBJECTS = int(Operation.ARCHIVE)  # looked up once, and plain: a session compares several rows with it
 UNREACHED = frozenset((Status.CONNECT_FAILED, Status.CONNECT_TIMEOUT, Status.TLS_FAILED, Status.READ_TIMEOUT))
@@ -37,6 +39,9 @@ class Host(Protocol):
     start_ns: int  # the phase's
     is_finishing: bool  # no further session is to begin
 
+    def add_client(self, client: Client) -> None:
+        """Have its rows counted from now on."""
+
     def fold(self, client: Client) -> None:
         """Count a client's new rows."""
 
@@ -44,15 +49,20 @@ class Host(Protocol):
         """An audit names what it could not even ask for."""
 
 
+def rows_each(clients: int) -> int:
+    """How many rows each of a worker's clients gets: their memory is taken before the first session begins."""
+    return max(_ROWS_LEAST, min(RECORDER_ROWS, _ROWS_OF_ALL // max(1, clients)))
+
+
 class Client:
     """Its rows, and how a session goes."""
 
-    def __init__(self, host: Host, number: int, folding: Folding, batch_max: int) -> None:
+    def __init__(self, host: Host, number: int, folding: Folding, batch_max: int, rows: int = RECORDER_ROWS) -> None:
         self._host = host
         self.number = number
         self.folding = folding
         self._session_rows = 2 * batch_max + 3  # each object may have a transaction, or a lock, of its own
-        self.record = Recorder(max(RECORDER_ROWS, 2 * self._session_rows))
+        self.record = Recorder(max(rows, 2 * self._session_rows))
         self.gave_up: str | None = None
 
     def make_room(self) -> None:
@@ -89,9 +99,11 @@ class Client:
 class SweepClient(Client):
     """Sessions one after another until the phase's stop rule, the share of objects or the platform ends them."""
 
-    def __init__(self, host: Host, assignment: ClientAssignment, workload: Workload, start_ns: int) -> None:
+    def __init__(
+        self, host: Host, assignment: ClientAssignment, workload: Workload, start_ns: int, rows: int = RECORDER_ROWS
+    ) -> None:
         folding = Folding(assignment.workload, Population.of_size(workload.object_bytes), start_ns)
-        super().__init__(host, assignment.client, folding, workload.objects_per_session)
+        super().__init__(host, assignment.client, folding, workload.objects_per_session, rows)
         self._workload = workload
         self._numbers = assignment.numbers
         self._operation = operation_of(workload)

@@ -21,6 +21,7 @@ WINDOWS = 64
 WINDOW_STRIDE_BYTES = 4099
 VERSIONS_MAX = 9999
 GENERATOR = "shake-256/window-64x4099/1"
+_SIZES_MAX = 1024  # whose views are kept, all windows of each
 _TOLD_BYTES = 23  # of a last block: version, space, number
 
 
@@ -57,6 +58,9 @@ class Content:
         if windows is None:
             length = max(0, size_bytes - LAST_BLOCK_BYTES)
             assert length + WINDOWS * WINDOW_STRIDE_BYTES <= len(self.pool), "larger than object_bytes_max"
+            if len(self._windows) >= _SIZES_MAX:
+                start = self.window_start(number)
+                return self._view[start : start + length]
             starts = range(0, WINDOWS * WINDOW_STRIDE_BYTES, WINDOW_STRIDE_BYTES)
             windows = self._windows[size_bytes] = [self._view[start : start + length] for start in starts]
         return windows[number % WINDOWS]

@@ -35,13 +35,15 @@ _OF_WORKLOADS: dict[str, Callable[[Result], _Value]] = {
     "session_ms": lambda result: result.session_response_ms,
     "session_service_ms": lambda result: result.session_service_ms,
     "session_start_ms": lambda result: result.session_start_ms,
-    "lateness_ms": lambda result: result.offered.lateness_ms if result.offered else result.client.lateness_p99_ms,
+    "lateness_ms": lambda result: _lateness(result),
     "sessions_per_second": lambda result: result.sessions / result.seconds if result.sessions else None,
     "achieved_over_offered": lambda result: _per_session_due(result, result.sessions),
     "dropped": lambda result: result.offered.dropped if result.offered and result.offered.sessions else None,
     "waited_share": lambda result: _per_session_due(result, _found_no_client(result)),
     "seconds": lambda result: result.seconds if result.objects else None,
     "share_of_ceiling": lambda result: result.ceiling.share if result.ceiling and result.objects else None,
+    "replay_margin_seconds": lambda result: result.replayed.margin_seconds if result.replayed else None,
+    "infrastructure_ratio": lambda result: result.infrastructure.ratio if result.infrastructure else None,
     "client_cpu_percent": lambda result: result.client.cpu_percent if result.objects else None,
 }
 MEASURED_METRICS = frozenset((*_OF_PARTS, *_OF_WORKLOADS))
@@ -63,15 +65,19 @@ def judge(
     phase: Phase,
     results: Sequence[Result],
     broken: CriterionResult | None = None,
+    whole: PartResult | None = None,
 ) -> list[CriterionResult]:
     """Every criterion for every workload of a finished phase that it speaks of; of a load none.
 
     ``broken``: the one for which the phase was ended early, which stands as it was found then. The others are judged by
-    what was measured until then.
+    what was measured until then. ``whole``: all applications together.
     """
     workloads = {workload.name: workload for workload in phase.workloads}
     judged = []
     for criterion in criteria:
+        if criterion.of_all and not phase.is_load:
+            together = _value_of(criterion, _OF_PARTS[criterion.metric](whole)) if whole is not None else None
+            judged.append(_outcome(criterion, phase, "", together, criterion.holds(together)))
         for result in results:
             if not criterion.speaks_of(phase, workloads[result.workload]):
                 continue
@@ -90,6 +96,11 @@ def measure(criterion: Criterion, result: Result) -> float | None:
         value = _OF_PARTS[criterion.metric](part) if part is not None else None
     else:
         value = _OF_WORKLOADS[criterion.metric](result)
+    return _value_of(criterion, value)
+
+
+def _value_of(criterion: Criterion, value: _Value) -> float | None:
+    """The statistic that is limited, of a time of many."""
     if isinstance(value, Latency):
         assert criterion.statistic is not None
         return float(getattr(value, criterion.statistic))
@@ -257,6 +268,12 @@ def _part(criterion: Criterion, result: Result) -> Result | PartResult | None:
     if criterion.operation is None or not result.parts:
         return result
     return next((part for part in result.parts if part.name == criterion.operation), None)
+
+
+def _lateness(result: Result) -> _Value:
+    if result.replayed is not None:
+        return result.replayed.lateness_ms
+    return result.offered.lateness_ms if result.offered is not None else result.client.lateness_p99_ms
 
 
 def _found_no_client(result: Result) -> int:

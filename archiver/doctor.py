@@ -18,6 +18,7 @@ from archiver.numbers import Kept, ObjectNumbers
 from archiver.processes import WorkerProcesses
 from archiver.retention import DateMaker, Retention
 from archiver.server_usage import ServerView
+from archiver.workers import Workers
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from results.model import Result
@@ -58,7 +59,7 @@ def ceilings(seconds: float) -> Iterator[Ceiling]:
 
 
 def _measure(
-    setting: RunSetting, workers: WorkerProcesses, operation: OperationName, size_bytes: int, seconds: float
+    setting: RunSetting, workers: Workers, operation: OperationName, size_bytes: int, seconds: float
 ) -> Result:
     workload = Workload(operation, operation, size_bytes, OBJECTS_PER_SESSION, CLIENTS)
     objects_max = int(_OBJECTS_PER_SECOND_MAX * (seconds + 0.5))

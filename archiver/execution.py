@@ -27,25 +27,17 @@ from archiver.errors import ArchiverError, NotEnoughSpace, UsageError
 from archiver.ledger import Ledger, Placement
 from archiver.numbers import ObjectNumbers
 from archiver.offered_rates import OfferedRates
+from archiver.preflight import HostedStore, Plan, RunOptions, check_locks, has_lock, make_plan, new_run_id
 from archiver.processes import WorkerProcesses
 from archiver.record import Operation
+from archiver.replay.library import TraceLibrary
 from archiver.retention import Lock
-from archiver.run import (
-    HostedStore,
-    Observer,
-    Plan,
-    Run,
-    RunOptions,
-    RunOutcome,
-    check_locks,
-    has_lock,
-    make_plan,
-    new_run_id,
-)
+from archiver.run import Observer, Run, RunOutcome, SecondPlace
 from archiver.sampler import ResourceSampler
 from archiver.searching import Search
 from archiver.sizes import format_bytes
-from backends.base import Backend, Location, RunPlan
+from archiver.workers import Workers
+from backends.base import Backend, HasSecondPlace, Location, RunPlan
 from results.database import FILE_NAME, RunDatabase, RunRecord
 from scenarios.model import Phase, Scenario, archived_max
 from scenarios.reader import phases_at
@@ -59,9 +51,10 @@ def execute(
     options: RunOptions,
     ledger: Ledger,
     observer: Observer,
+    traces: TraceLibrary,
 ) -> list[RunOutcome]:
     """Carry out a scenario on one platform, or on several in turn, cell by cell, so that whatever changes with time
-    meets all of them alike; each has a run of its own.
+    meets all of them alike; each has a run of its own. ``traces`` has read the scenario's.
 
     Raises UsageError and PlatformError before anything is measured; afterwards what went wrong is in the outcomes, and
     what finished is in the databases. A platform that fails ends its own run only.
@@ -71,7 +64,7 @@ def execute(
         make_plan(scenario, backend, hosted, options, new_run_id(), len(platforms)) for backend, hosted in platforms
     ]
     check_space([plan.hosted for plan in plans if plan.hosted is not None], scenario.archived_max()[1])
-    for warning in OfferedRates().check(scenario.phases, min(_workers_at_once(plan) for plan in plans)):
+    for warning in OfferedRates().check(scenario.phases, min(plan.workers_at_once for plan in plans)):
         observer.warned(warning)
     phases: Callable[[Sequence[Run]], Generator[Phase, None, None]] = partial(planned, scenario.phases)
     if scenario.search is not None:
@@ -79,7 +72,7 @@ def execute(
             raise UsageError(
                 f"{scenario.name}: each platform has an edge of its own, so a search takes one platform at a time"
             )
-        phases = partial(searched, scenario)
+        phases = partial(searched, scenario, traces)
     return carry_through([partial(_begin, plan, comparison, ledger, observer) for plan in plans], phases)
 
 
@@ -88,7 +81,7 @@ def planned(phases: Sequence[Phase], runs: Sequence[Run]) -> Generator[Phase, No
     yield from phases
 
 
-def searched(scenario: Scenario, runs: Sequence[Run]) -> Generator[Phase, None, None]:
+def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> Generator[Phase, None, None]:
     """The phases of a search, step by step, as the criteria of the steps before it came out."""
     (run,), asked = runs, scenario.search
     assert asked is not None
@@ -97,16 +90,23 @@ def searched(scenario: Scenario, runs: Sequence[Run]) -> Generator[Phase, None, 
     rates = OfferedRates()
     try:
         while (scale := search.next_scale()) is not None:
-            phases = phases_at(scenario, scale, position)
+            phases = traces.read(phases_at(scenario, scale, position))
             too_much = _too_much(run, phases, rates)
             if too_much is not None:
                 search.stopped(f"{asked.name} {scale} was not tried: {too_much}")
                 break
-            judged = len(run.outcome.criteria)
+            judged, found = len(run.outcome.criteria), len(run.outcome.findings)
             yield from phases
             if run.outcome.failure is not None:
                 break
+            if run.outcome.incomplete:
+                search.stopped(f"{asked.name} {scale} is incomplete: {run.outcome.incomplete[0]}")
+                break
+            if run.outcome.void:
+                search.stopped(f"{asked.name} {scale} is void: {run.outcome.void[0]}")
+                break
             passed = all(each.passed for each in run.outcome.criteria[judged:])
+            passed = passed and len(run.outcome.findings) == found
             search.judged(scale, passed, tuple(phase.position for phase in phases))
             position += len(phases)
     finally:  # also where the run is interrupted
@@ -123,15 +123,10 @@ def _too_much(run: Run, phases: Sequence[Phase], rates: OfferedRates) -> str | N
         check_space([run.plan.hosted] if run.plan.hosted is not None else [], size_bytes)
         guards, now = run.plan.options.guards, run.plan.backend.server_now
         check_locks(run.plan.scenario, run.plan.retention, guards, run.archived_bytes + size_bytes, now)
-        rates.check(phases, _workers_at_once(run.plan))
+        rates.check(phases, run.plan.workers_at_once)
     except ArchiverError as refused:
         return str(refused)
     return None
-
-
-def _workers_at_once(plan: Plan) -> int:
-    """Those that have a core."""
-    return min(plan.workers, len(plan.worker_cores))
 
 
 def carry_through(
@@ -188,11 +183,34 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
             # In the ledger before it is made, so that no bucket is ever left without a record.
             ledger.close_placement(ledger.open_placement(place), 0, 0)
         backend.prepare()
+        second = _second_place(plan, place, ledger)
     except BaseException:
         database.finish(time.time(), "fail")
         database.close()
         raise
-    return open_run(plan, place, database, ObjectNumbers(content_seed), ledger, observer)
+    return open_run(plan, place, database, ObjectNumbers(content_seed), ledger, observer, second)
+
+
+def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace | None:
+    """Make the place that migrations copy to; None where nothing is migrated."""
+    beside = [each.infrastructure for phase in plan.scenario.phases for each in phase.workloads if each.infrastructure]
+    if not any(each.numbers_there for each in beside):
+        return None
+    assert isinstance(plan.backend, HasSecondPlace)  # else it was refused
+    backend = plan.backend.beside()
+    location = backend.locate(RunPlan(plan.run_id, plan.retention, archives_unlocked=True))
+    # Its objects have the content of others, which no audit by numbers could know.
+    there = replace(
+        place,
+        phase="prepare second place",
+        bucket=location.bucket,
+        bucket_created=location.bucket_created,
+        prefix=location.prefix,
+        content_seed=None,
+    )
+    ledger.close_placement(ledger.open_placement(there), 0, 0)
+    backend.prepare()
+    return SecondPlace(there, backend.worker_setting())
 
 
 def _begin_on_objects_of(earlier: EarlierObjects, plan: Plan, ledger: Ledger, observer: Observer) -> Run:
@@ -229,7 +247,13 @@ def placement(plan: Plan, location: Location, content_seed: int) -> Placement:
 
 
 def open_run(
-    plan: Plan, place: Placement, database: RunDatabase, numbers: ObjectNumbers, ledger: Ledger, observer: Observer
+    plan: Plan,
+    place: Placement,
+    database: RunDatabase,
+    numbers: ObjectNumbers,
+    ledger: Ledger,
+    observer: Observer,
+    second: SecondPlace | None = None,
 ) -> Run:
     """Start the workers of a run whose place is there."""
     backend, profile, options = plan.backend, plan.profile, plan.options
@@ -250,14 +274,23 @@ def open_run(
         objects_per_transaction_max=profile.objects_per_transaction_max,
         has_markers=Operation.DELETE_MARKER in backend.capabilities.operations,
         op_log_dir=_op_log_dir(plan),
+        second_setting=second.worker_setting if second is not None else None,
         server=plan.server,
     )
     sampler = ResourceSampler(plan.sources)
-    workers = WorkerProcesses(plan.workers, plan.pinned_cores)
+    workers = _workers(plan)
     return Run(
-        plan, ledger, place, database, sampler, workers, Coordinator(setting, workers, sampler, plan.workers),
+        plan, ledger, place, database, sampler, workers, Coordinator(setting, workers, sampler),
         numbers, observer, RunOutcome(plan.run_id, database.path), locks_read=set() if stores_content else None,
+        second=second,
     )  # fmt: skip
+
+
+def _workers(plan: Plan) -> Workers:
+    cluster, if_lost = plan.options.cluster, plan.options.if_worker_lost
+    if cluster is not None:
+        return cluster.workers(if_lost)
+    return WorkerProcesses(plan.workers, plan.pinned_cores, if_lost)
 
 
 def _op_log_dir(plan: Plan) -> Path | None:
@@ -340,6 +373,7 @@ def settings(plan: Plan) -> dict[str, Any]:
         "payload_signing": profile.payload_signing,
         "objects_per_transaction_max": profile.objects_per_transaction_max,
         "platform_started": plan.hosted is not None,
+        "dask": plan.options.cluster.document() if plan.options.cluster is not None else None,
         "watched": [source.name for source in plan.sources],
         "disk_roles": dict(plan.server.disk_roles),
         "disk_speeds": dict(plan.server.disk_speeds),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archiver.assignment import INTERVAL_NS, Change, PartTally, Tally, TallyKey
-from archiver.histogram import Histogram, part_of, parts_of
+from archiver.histogram import Histogram, parts_of
 from archiver.record import PLATFORM_ERROR, Operation, Recorder, Status
 
 _Column = NDArray[np.int64]
@@ -24,6 +24,7 @@ _CHANGES = (
     Operation.ARCHIVE, Operation.EXTEND, Operation.HOLD, Operation.RELEASE, Operation.DELETE, Operation.DELETE_MARKER,
     Operation.NEW_VERSION, Operation.COPY,
 )  # fmt: skip
+_WRITTEN = (Operation.ARCHIVE, Operation.NEW_VERSION)  # whose rows' bytes are the object's
 _QUANTITIES: dict[int, tuple[tuple[str, str, str], ...]] = {
     Operation.SESSION: (("session_service", "sent_ns", "done_ns"), ("session_response", "due_ns", "done_ns")),
     Operation.OPEN: (("session_open", "sent_ns", "done_ns"),),
@@ -49,6 +50,7 @@ class Population:
     beside: tuple[int, int] = (0, 0)  # first number, last + 1
     beside_name: str = ""
     in_parts: bool = False  # several kinds of operation, to be counted apart
+    versions_differ: bool = False  # another version of an object may have another size
 
     @classmethod
     def of_size(cls, object_bytes: int) -> Population:
@@ -60,11 +62,32 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True)
+class TracePopulation:
+    """The objects of a trace: two runs of numbers, whose sizes are one column."""
+
+    prepared: int  # first number of those that lie there
+    prepared_objects: int
+    written: int  # first number of those that it makes
+    sizes: NDArray[np.int64]  # of both, one after another
+    beside: tuple[int, int] = (0, 0)
+    beside_name: str = ""
+    in_parts: bool = True
+    versions_differ: bool = True
+
+    def sizes_of(self, numbers: _Column) -> _Column:
+        """Of their first versions; of what is no object of it (a session's own rows), any."""
+        lies_there = (numbers >= self.prepared) & (numbers < self.prepared + self.prepared_objects)
+        places = np.where(lies_there, numbers - self.prepared, numbers - self.written + self.prepared_objects)
+        found: _Column = self.sizes[np.clip(places, 0, len(self.sizes) - 1)]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Folding:
     """What is to be known of a workload to count its rows."""
 
     workload: int
-    population: Population
+    population: Population | TracePopulation
     start_ns: int  # the phase's
     deadline_ns: int | None = None
     is_open_loop: bool = False
@@ -95,7 +118,7 @@ def fold(records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: di
     if how.population.in_parts:
         for index, tally in enumerate(into):
             _add_parts(tally, columns, (tally_of == index) & (operation >= Operation.ARCHIVE), good, how)
-    return _changes(operation, columns["number"], good, how)
+    return _changes(operation, columns["number"], columns["bytes"], good, how)
 
 
 def _count(
@@ -151,10 +174,12 @@ def _add_parts(
     """Count every kind of operation on objects by itself."""
     first, end = how.population.beside
     beside = (columns["number"] >= first) & (columns["number"] < end)
+    counted: list[tuple[PartTally, _Column]] = []
     for code in np.unique(columns["operation"][here]).tolist():
         label = Operation(code).label
+        of_code = here & (columns["operation"] == code)
         for is_beside in (False, True):
-            rows = here & (columns["operation"] == code) & (beside == is_beside)
+            rows = of_code & (beside == is_beside)
             if not rows.any():
                 continue
             part = tally.parts.setdefault(how.population.beside_name if is_beside else label, PartTally(label))
@@ -164,8 +189,24 @@ def _add_parts(
             part.attempts += int(columns["attempts"][rows].sum())
             part.errors += int((rows & ~good).sum())
             part.missed_deadlines += _missed(columns, objects, how)
-            for quantity, since, until in _OBJECT_QUANTITIES:
-                _time(part.histograms, quantity, columns[until][objects] - columns[since][objects])
+            counted.append((part, np.flatnonzero(objects)))
+    _time_parts(counted, columns)
+
+
+def _time_parts(counted: Sequence[tuple[PartTally, _Column]], columns: dict[str, _Column]) -> None:
+    """All of them at once: many small groups take hardly longer than one large one."""
+    if not counted:
+        return
+    rows = np.concatenate([each for _, each in counted])
+    group = np.repeat(np.arange(len(counted)), [len(each) for _, each in counted])
+    values = [columns[until][rows] - columns[since][rows] for _, since, until in _OBJECT_QUANTITIES]
+    groups = [group + len(counted) * kind for kind in range(len(values))]
+    parts = iter(parts_of(np.concatenate(values), np.concatenate(groups), len(counted) * len(values)))
+    for quantity, *_ in _OBJECT_QUANTITIES:
+        for part, each in counted:
+            found = next(parts)
+            if len(each):
+                part.histograms.setdefault(quantity, Histogram()).add(found)
 
 
 def _missed(columns: dict[str, _Column], objects: NDArray[np.bool_], how: Folding) -> int:
@@ -174,24 +215,26 @@ def _missed(columns: dict[str, _Column], objects: NDArray[np.bool_], how: Foldin
     return int((columns["done_ns"][objects] - columns["due_ns"][objects] > how.deadline_ns).sum())
 
 
-def _time(histograms: dict[str, Histogram], quantity: str, values: _Column) -> None:
-    if len(values):
-        histograms.setdefault(quantity, Histogram()).add(part_of(values))
-
-
-def _changes(operation: _Column, numbers: _Column, good: NDArray[np.bool_], how: Folding) -> list[Change]:
+def _changes(
+    operation: _Column, numbers: _Column, moved: _Column, good: NDArray[np.bool_], how: Folding
+) -> list[Change]:
     """Each operation's numbers as ranges of one size."""
     first, end = how.population.beside
     changes = []
     for code in _CHANGES:
-        changed = np.sort(numbers[(operation == code) & good])
-        if not len(changed):
+        rows = np.flatnonzero((operation == code) & good)
+        if not len(rows):
             continue
-        sizes, beside = how.population.sizes_of(changed), (changed >= first) & (changed < end)
+        rows = rows[np.argsort(numbers[rows], kind="stable")]
+        changed = numbers[rows]
+        written = how.population.versions_differ and code in _WRITTEN
+        sizes = moved[rows] if written else how.population.sizes_of(changed)
+        beside = (changed >= first) & (changed < end)
         breaks = np.flatnonzero((np.diff(changed) != 1) | (np.diff(sizes) != 0) | (np.diff(beside) != 0)) + 1
         starts, ends = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(changed)])) - 1
+        label = code.label
+        ranges = (sizes[starts], changed[starts], changed[ends], beside[starts])
         changes += [
-            Change(how.workload, code.label, int(sizes[i]), int(changed[i]), int(changed[j]), bool(beside[i]))
-            for i, j in zip(starts, ends, strict=True)
+            Change(how.workload, label, *each) for each in zip(*(column.tolist() for column in ranges), strict=True)
         ]
     return changes

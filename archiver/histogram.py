@@ -1,4 +1,4 @@
-"""HDR histograms as sparse counts: recorded in bulk, merged by addition, percentiles taken once, at the end.
+"""HDR histograms as sparse arrays: recorded in bulk, merged by addition, percentiles taken once, at the end.
 
 One idea: a value's index follows from its bits alone (the layout of HdrHistogram with three significant digits and a
 unit of one nanosecond), so numpy can index thousands of values at once, parts from any client, worker or host add up,
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
@@ -24,10 +24,12 @@ _SUB_BUCKETS = 2048
 _HALF = _SUB_BUCKETS // 2
 _HALF_MAGNITUDE = 10
 _INDEX_BITS = 20  # more than any index has
+_ROOM = 8192  # counts that wait to be merged, at least
+_PART_ROOM = 32  # what a part takes by itself, as counts
+_NOTHING: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class HistogramPart:
+class HistogramPart(NamedTuple):
     """Sparse counts: ``indices`` rising, ``counts`` positive; ``total_ns`` is the exact sum of the values."""
 
     indices: NDArray[np.int64]
@@ -47,8 +49,11 @@ def parts_of(values_ns: NDArray[np.int64], group: NDArray[np.int64], groups: int
     clipped = np.clip(values_ns, 0, HIGHEST_NS)
     keys, counts = np.unique((group << _INDEX_BITS) + index_of(clipped), return_counts=True)
     total_ns, max_ns = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
-    np.add.at(total_ns, group, clipped)
-    np.maximum.at(max_ns, group, clipped)
+    if len(clipped):
+        order = np.argsort(group, kind="stable")
+        there, firsts = np.unique(group[order], return_index=True)
+        total_ns[there] = np.add.reduceat(clipped[order], firsts)
+        max_ns[there] = np.maximum.reduceat(clipped[order], firsts)
     edges = np.searchsorted(keys, np.arange(groups + 1) << _INDEX_BITS).tolist()
     indices = keys & ((1 << _INDEX_BITS) - 1)
     return [
@@ -73,7 +78,7 @@ def percentiles(parts: Sequence[HistogramPart], percents: Sequence[float]) -> li
     counts = np.concatenate([part.counts for part in parts])
     order = np.argsort(indices)
     reached = np.cumsum(counts[order])
-    wanted = [max(1, math.floor(percent / 100 * int(reached[-1]) + 0.5)) for percent in percents]
+    wanted = [max(1, math.floor(percent * int(reached[-1]) / 100 + 0.5)) for percent in percents]
     longest_ns = max(part.max_ns for part in parts)
     found = indices[order][np.searchsorted(reached, wanted)]
     return [min(_highest_value(index), longest_ns) / 1e6 for index in found.tolist()]
@@ -86,56 +91,74 @@ def _highest_value(index: int) -> int:
     return ((sub_bucket + 1) << bucket) - 1
 
 
-@dataclass(slots=True)
 class Histogram:
-    """A merged histogram of nanoseconds."""
+    """A merged histogram of nanoseconds.
 
-    _counts: dict[int, int] = field(default_factory=dict)
-    total_ns: int = 0
-    max_ns: int = 0
-    count: int = 0
+    Parts are kept as they came until there are as many counts among them as were merged before, and merged all at once:
+    a part costs its length, however often one comes. A copy travels between processes in a few bytes per count.
+    """
+
+    __slots__ = ("_counts", "_indices", "_new", "_room", "max_ns", "total_ns")
+
+    def __init__(self) -> None:
+        self._indices = _NOTHING
+        self._counts = _NOTHING
+        self._new: list[HistogramPart] = []
+        self._room = _ROOM  # for so many more counts before they are merged
+        self.total_ns = 0
+        self.max_ns = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Histogram) and self._state() == other._state()
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        return f"Histogram(count={self.count}, total_ns={self.total_ns}, max_ns={self.max_ns})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._merge()
+        gaps = self._indices.copy()
+        gaps[1:] -= self._indices[:-1]
+        return _travelled, (*_narrow(gaps), *_narrow(self._counts), self.total_ns, self.max_ns)
 
     def add(self, part: HistogramPart) -> None:
         """Merge a part; the order of merging never matters."""
-        counts = self._counts
-        new = zip(part.indices.tolist(), part.counts.tolist(), strict=True)
-        if counts:
-            for index, count in new:
-                counts[index] = counts.get(index, 0) + count
-        else:
-            counts.update(new)  # a third of the time, and what most parts meet: the interval's histogram is new
-        self.count += int(part.counts.sum())
+        self._new.append(part)
         self.total_ns += part.total_ns
         self.max_ns = max(self.max_ns, part.max_ns)
+        self._room -= len(part.indices) + _PART_ROOM
+        if self._room < 0:
+            self._merge()
+
+    @property
+    def count(self) -> int:
+        """How many values."""
+        self._merge()
+        return int(self._counts.sum())
 
     def part(self) -> HistogramPart:
         """The merged counts, sparse again."""
-        ordered = sorted(self._counts.items())
-        return HistogramPart(
-            np.array([index for index, _ in ordered], dtype=np.int64),
-            np.array([count for _, count in ordered], dtype=np.int64),
-            self.total_ns,
-            self.max_ns,
-        )
+        self._merge()
+        return HistogramPart(self._indices, self._counts, self.total_ns, self.max_ns)
 
     def hdr(self) -> HdrHistogram:
-        """The same counts as an HdrHistogram, for its percentiles and its log format."""
+        """The same counts as an HdrHistogram, for its log format."""
         histogram = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
-        for index, count in self._counts.items():
+        part = self.part()
+        for index, count in zip(part.indices.tolist(), part.counts.tolist(), strict=True):
             histogram.record_value(histogram.get_value_from_index(index), count)
         return histogram
 
     def latency(self) -> Latency | None:
         """Mean and percentiles in milliseconds; None for an empty histogram."""
-        if not self.count:
+        count = self.count
+        if not count:
             return None
-        hdr = self.hdr()
-        p50, p70, p90, p99, p99_9 = (
-            min(hdr.get_value_at_percentile(p), self.max_ns) / 1e6 for p in (50, 70, 90, 99, 99.9)
-        )
+        p50, p70, p90, p99, p99_9 = percentiles([self.part()], (50, 70, 90, 99, 99.9))
         return Latency(
-            count=self.count,
-            mean=self.total_ns / self.count / 1e6,
+            count=count,
+            mean=self.total_ns / count / 1e6,
             p50=p50,
             p70=p70,
             p90=p90,
@@ -143,3 +166,46 @@ class Histogram:
             p99_9=p99_9,
             max=self.max_ns / 1e6,
         )
+
+    def _state(self) -> tuple[Any, ...]:
+        part = self.part()
+        return part.indices.tolist(), part.counts.tolist(), part.total_ns, part.max_ns
+
+    def _merge(self) -> None:
+        if not self._new:
+            return
+        if len(self._new) == 1 and not len(self._indices):
+            self._indices, self._counts = self._new[0].indices, self._new[0].counts  # what most of them are
+        else:
+            indices = np.concatenate([self._indices, *(part.indices for part in self._new)])
+            counts = np.concatenate([self._counts, *(part.counts for part in self._new)])
+            if len(indices):
+                self._indices, self._counts = _added_up(indices, counts)
+        self._new = []
+        self._room = max(_ROOM, len(self._indices))
+
+
+def _added_up(indices: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each index once, rising. Counting over all that lie between takes a tenth of sorting; sums are exact to 2**53."""
+    first, last = int(indices.min()), int(indices.max())
+    if last - first >> _INDEX_BITS:
+        raise ValueError(f"{last} is no index of a histogram")
+    sums = np.bincount(indices - first, weights=counts)
+    found = np.flatnonzero(sums)
+    return found + first, sums[found].astype(np.int64)
+
+
+def _narrow(values: NDArray[np.int64]) -> tuple[str, bytes]:
+    """Numbers from 0 on in the narrowest type that holds them all: its code, and their bytes."""
+    most = int(values.max()) if len(values) else 0
+    code = "u1" if most < 1 << 8 else "<u2" if most < 1 << 16 else "<u4" if most < 1 << 32 else "<i8"
+    return code, values.astype(code).tobytes()
+
+
+def _travelled(gap_type: str, gaps: bytes, count_type: str, counts: bytes, total_ns: int, max_ns: int) -> Histogram:
+    """What came from another process."""
+    histogram = Histogram()
+    histogram._indices = np.frombuffer(gaps, gap_type).cumsum(dtype=np.int64)
+    histogram._counts = np.frombuffer(counts, count_type).astype(np.int64)
+    histogram.total_ns, histogram.max_ns = total_ns, max_ns
+    return histogram

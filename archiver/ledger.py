@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
@@ -111,8 +112,7 @@ class Ledger:
     ) -> None:
         """Replace the bound by what the phase really left; ``ranges`` name what was acknowledged of it, and
         ``latest_retain_until`` is the latest date that was asked for, where it is known better than before."""
-        with self._db:
-            self._write("BEGIN IMMEDIATE")
+        with self._transaction():
             # What a phase ends with is there, whatever a clean-up removed while it was under way.
             self._write(
                 "UPDATE placement SET objects = ?, bytes = ?, removed_at = NULL, "
@@ -163,8 +163,7 @@ class Ledger:
 
     def mark_rows_removed(self, row_ids: Sequence[int]) -> None:
         """All that these rows stand for is gone; what was written since they were read stays known."""
-        with self._db:
-            self._write("BEGIN IMMEDIATE")
+        with self._transaction():
             for row_id in row_ids:
                 self._write("UPDATE placement SET removed_at = ? WHERE id = ?", (time.time(), row_id))
 
@@ -183,6 +182,17 @@ class Ledger:
     def close(self) -> None:
         self._db.close()
 
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All of it or nothing; also its last step may find the disk full."""
+        self._write("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._write("COMMIT")
+        except BaseException:
+            self._db.rollback()
+            raise
+
     def _read(self, statement: str, values: tuple[Any, ...] = ()) -> list[sqlite3.Row]:
         try:
             return self._db.execute(statement, values).fetchall()
@@ -190,6 +200,11 @@ class Ledger:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: sqlite3.Error) -> ResultsError:
+        if getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
+            return ResultsError(
+                f"{self._path}, the record of what is locked, cannot be made: {error}; make room on its disk, or name "
+                "another home with ARCHIVER_HOME"
+            )
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
             return ResultsError(
                 f"{self._path}, the record of what is locked, was written by an older Archiver, and it cannot be "

@@ -82,6 +82,7 @@ class ObjectNumbers:
     def __init__(self, seed: int, first: int = 0) -> None:
         self._seed = seed
         self._next = first
+        self._blocks: dict[str, int] = {}
         self._kept: dict[int, list[Kept]] = {}
         self._held: defaultdict[int, _Numbers] = defaultdict(_Numbers)
         self._extended: defaultdict[int, _Numbers] = defaultdict(_Numbers)  # dates later than those kept of them
@@ -102,6 +103,13 @@ class ObjectNumbers:
         first = self._next
         self._next += count
         return first, self._next
+
+    def block(self, name: str, count: int) -> tuple[int, bool]:
+        """The first of ``count`` numbers that belong to ``name``, and whether they were taken just now."""
+        is_new = name not in self._blocks
+        if is_new:
+            self._blocks[name] = self.fresh(count)[0]
+        return self._blocks[name], is_new
 
     def keep(self, kept: Kept, *, held: bool = False) -> None:
         """These were archived."""

@@ -11,14 +11,18 @@ where in an object a range began, nor of what a copy was made of.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from archiver.errors import UsageError
-from archiver.folding import Population
+from archiver.folding import Population, TracePopulation
 from archiver.record import Operation, Recorder, Status
 from archiver.retention import Retention
 from archiver.traces.format import CODES, MODES, SCHEMA, Origin, TraceWriter, words
@@ -26,8 +30,22 @@ from archiver.traces.format import CODES, MODES, SCHEMA, Origin, TraceWriter, wo
 KIND = "operation-log"
 _WITHOUT_SIZE = (Operation.OPEN, Operation.CLOSE)
 _LOCKED = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY)  # what is locked as it is written
+# What moves a whole object tells its size, also of a later version.
+_MOVES_WHOLE = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.RETRIEVE, Operation.AUDIT)
 _CODES = np.array([CODES[operation.label] for operation in Operation], dtype=np.int8)
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
+
+BATCH_ROWS = 2048  # it takes 1 to 2 ms to make columns of them, or of a few
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Rows of one workload that are not in the file yet."""
+
+    population: Population | TracePopulation
+    retention: Retention | None
+    columns: list[dict[str, NDArray[Any]]] = field(default_factory=list)
+    rows: int = 0
 
 
 class OpLog:
@@ -44,49 +62,79 @@ class OpLog:
         # A phase that is carried out again, after the run broke off in it, is logged again.
         self._writer = TraceWriter(path, self._began_at_ns, [Origin(KIND, run_id)], overwrite=True)
         self._sessions: dict[int, int] = {}
+        self._waiting: dict[tuple[int, Retention | None], _Waiting] = {}
 
-    def write(self, client: int, record: Recorder, population: Population, retention: Retention | None = None) -> None:
-        """Log the rows that are about to be folded; ``retention`` is what archived objects are locked with."""
-        first, used = record.folded, record.used
-        if first == used:
+    def write(
+        self,
+        records: Sequence[tuple[int, Recorder]],
+        population: Population | TracePopulation,
+        retention: Retention | None = None,
+    ) -> None:
+        """Log the rows that are about to be folded, of clients (number, rows) of one workload.
+
+        ``retention`` is what archived objects are locked with. Rows of all clients go into the file together, some
+        thousands at a time: a batch takes 1 to 2 ms however few rows it has, and what is due meanwhile comes late.
+        """
+        new = [(client, record) for client, record in records if record.folded < record.used]
+        if not new:
             return
-        columns = {
-            name: np.frombuffer(getattr(record, name), dtype=np.dtype(typecode))[first:used]
-            for name, typecode in Recorder.COLUMNS
+        columns: dict[str, NDArray[Any]] = {
+            name: np.frombuffer(
+                b"".join(memoryview(getattr(each, name))[each.folded : each.used] for _, each in new), code
+            )
+            for name, code in Recorder.COLUMNS
         }
+        counts = np.array([record.used - record.folded for _, record in new])
+        firsts = np.cumsum(counts, dtype=np.int64) - counts
+        ends = columns["operation"] == Operation.SESSION
+        ended = np.cumsum(ends) - ends
+        clients = [client for client, _ in new]
+        before = np.array([self._sessions.get(client, 0) for client in clients])
+        after = before + np.add.reduceat(ends.astype(np.int64), firsts)
+        self._sessions.update(zip(clients, after.tolist(), strict=True))
+        columns["client"] = np.repeat(np.array(clients, dtype=np.int32), counts)
+        columns["session"] = ended + np.repeat(before - ended[firsts], counts)
+        waiting = self._waiting.setdefault((id(population), retention), _Waiting(population, retention))
+        waiting.columns.append(columns)
+        waiting.rows += len(ends)
+        if waiting.rows >= BATCH_ROWS:
+            self._write(waiting)
+
+    def close(self) -> None:
+        """Finish the file."""
+        for waiting in self._waiting.values():
+            if waiting.rows:
+                self._write(waiting)
+        self._writer.close()
+
+    def _write(self, waiting: _Waiting) -> None:
+        population, retention, rows = waiting.population, waiting.retention, waiting.rows
+        columns = {name: np.concatenate([each[name] for each in waiting.columns]) for name in waiting.columns[0]}
+        waiting.columns, waiting.rows = [], 0
         operation = columns["operation"]
-        ends = operation == Operation.SESSION
         has_key = operation >= Operation.LOCK
         is_range = (operation == Operation.RANGE_RETRIEVE) & (columns["status"] == Status.OK)
-        sessions = self._sessions.get(client, 0) + np.cumsum(ends) - ends
-        self._sessions[client] = self._sessions.get(client, 0) + int(ends.sum())
-        sizes = np.where(has_key, population.sizes_of(columns["number"]), columns["bytes"])
+        moved_whole = population.versions_differ & np.isin(operation, _MOVES_WHOLE) & (columns["status"] == Status.OK)
+        sizes = np.where(has_key & ~moved_whole, population.sizes_of(columns["number"]), columns["bytes"])
         known = {
             **{name: columns[name] - self._began_ns for name in _TIMES},
             "operation": words("operation", _CODES[operation]),
-            "key": [
-                f"{number:012d}" if is_object else None
-                for number, is_object in zip(columns["number"].tolist(), has_key.tolist(), strict=True)
-            ],
+            "key": pc.utf8_lpad(pa.array(columns["number"], mask=~has_key).cast(pa.string()), 12, padding="0"),
             "size_bytes": pa.array(sizes, mask=np.isin(operation, _WITHOUT_SIZE)),
             "length": pa.array(columns["bytes"], mask=~is_range),
-            "client": np.full(used - first, client, dtype=np.int32),
-            "session": sessions,
+            "client": columns["client"],
+            "session": columns["session"],
             **{name: columns[name] for name in ("endpoint", "status", "attempts")},
         }
         if retention is not None:
             known |= self._locks(retention, np.isin(operation, _LOCKED), columns["sent_ns"])
-        unknown = pa.nulls(used - first)
+        unknown = pa.nulls(rows)
         self._writer.write(
             pa.record_batch(
                 [pa.array(known[f.name], f.type) if f.name in known else unknown.cast(f.type) for f in SCHEMA],
                 schema=SCHEMA,
             )
         )
-
-    def close(self) -> None:
-        """Finish the file."""
-        self._writer.close()
 
     def _locks(
         self, retention: Retention, locked: NDArray[np.bool_], sent_ns: NDArray[np.int64]

@@ -16,8 +16,8 @@ import backends
 from archiver.errors import UsageError
 from archiver.home import store_dir
 from archiver.machine import disk_roles
+from archiver.preflight import HostedStore
 from archiver.rig import registry, servers
-from archiver.run import HostedStore
 from backends.base import Backend
 from backends.embedded import policy
 from backends.embedded import process as embedded

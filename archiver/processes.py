@@ -9,16 +9,22 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
+import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
+from archiver import clock
 from archiver.assignment import Assignment, IntervalReport, PhaseReport
 from archiver.errors import ArchiverError, RunFailed
 from archiver.worker import run_phase
+from archiver.workers import Carried, IfLost, OnReport, Start, WorkerPlace, lost_words
+
+START_DELAY_NS = 20_000_000  # until every pipe has been read
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,40 +87,51 @@ class PipeChannel:
         return self._finishing
 
 
-def worker_main(pipe: Connection[Any, Any], cores: Sequence[int]) -> None:
-    """The body of a worker process. Ctrl-C reaches the coordinator, which then tells its workers."""
+def worker_main(pipe: Connection[Any, Any], cores: Sequence[int], clock_began_seconds: float | None = None) -> None:
+    """The body of a worker process, which goes by the coordinator's clock (``archiver.clock``) where that is given.
+    Ctrl-C reaches the coordinator, which then tells its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if clock_began_seconds is not None:
+        clock.follow(clock_began_seconds)
     if cores:
         os.sched_setaffinity(0, cores)
-    while True:
-        try:
+    try:
+        while True:
             assignment = pipe.recv()
-        except EOFError:
-            return
-        if not isinstance(assignment, Assignment):
-            continue  # a word that crossed the end of the phase it was meant for
-        try:
-            pipe.send(run_phase(assignment, PipeChannel(pipe)))
-        except (EOFError, BrokenPipeError):
-            return
-        except ArchiverError as error:  # says by itself what happened and what to do
-            pipe.send(_Crashed(str(error)))
-        except Exception:  # noqa: BLE001 - whatever it was, the coordinator must hear of it
-            pipe.send(_Crashed(f"a worker failed:\n{traceback.format_exc(limit=-4)}"))
+            if isinstance(assignment, Assignment):  # else a word that crossed the end of the phase it was meant for
+                pipe.send(_carried_out(assignment, pipe))
+    except (EOFError, ConnectionError):
+        return  # the coordinator is gone
+
+
+def _carried_out(assignment: Assignment, pipe: Connection[Any, Any]) -> PhaseReport | _Crashed:
+    try:
+        return run_phase(assignment, PipeChannel(pipe))
+    except (EOFError, ConnectionError):  # of the pipe; a backend's own never come so far
+        raise
+    except ArchiverError as error:  # says by itself what happened and what to do
+        return _Crashed(str(error))
+    except Exception:  # noqa: BLE001 - whatever it was, the coordinator must hear of it
+        return _Crashed(f"a worker failed:\n{traceback.format_exc(limit=-4)}")
 
 
 class WorkerProcesses:
     """The coordinator's end: started once per run, given one phase after another."""
 
-    def __init__(self, count: int, cores: Sequence[int]) -> None:
+    is_local = True
+
+    def __init__(self, count: int, cores: Sequence[int], if_lost: IfLost = "stop") -> None:
         """``cores`` are those the workers may use; none: wherever the system puts them."""
+        self._if_lost = if_lost
+        self._host = socket.gethostname()
         context = multiprocessing.get_context("spawn")
         self._processes: list[SpawnProcess] = []
         self._pipes: list[Connection[Any, Any]] = []
         for index in range(count):
             ours, theirs = context.Pipe()
             own_cores = [cores[index % len(cores)]] if cores else []
-            process = context.Process(target=worker_main, args=(theirs, own_cores), name=f"archiver-worker-{index}")
+            given = (theirs, own_cores, clock.began_seconds())
+            process = context.Process(target=worker_main, args=given, name=f"archiver-worker-{index}")
             process.start()
             theirs.close()
             self._processes.append(process)
@@ -123,23 +140,18 @@ class WorkerProcesses:
     def __len__(self) -> int:
         return len(self._pipes)
 
-    def run(
-        self,
-        assignments: Sequence[Assignment],
-        start: Callable[[], int],
-        on_report: Callable[[IntervalReport], bool | None],
-    ) -> list[PhaseReport]:
-        """One phase on as many workers as there are assignments; ``start`` gives the shared start instant.
-
-        Where ``on_report`` returns False no further session is to begin; those under way finish.
-
-        Raises RunFailed when a worker dies or fails; what it had reported has been handed on.
-        """
+    def run(self, assignments: Sequence[Assignment], start: Start, on_report: OnReport) -> Carried:
+        """One phase on as many workers as there are assignments; see ``Workers``."""
         busy = dict(zip(self._pipes, assignments, strict=False))
+        numbers = {pipe: number for number, pipe in enumerate(busy)}
+        carried = Carried(
+            places={number: WorkerPlace(self._process(pipe).name, self._host) for pipe, number in numbers.items()}
+        )
+        began = time.monotonic()
         for pipe, assignment in busy.items():
             self._tell([pipe], assignment)
-        ready = 0
-        done: list[PhaseReport] = []
+        ready: set[Connection[Any, Any]] = set()
+        is_started = False
         failure: str | None = None
         try:
             while busy:
@@ -147,30 +159,40 @@ class WorkerProcesses:
                     try:
                         message = pipe.recv()
                     except (EOFError, OSError):
-                        failure = failure or self._death(pipe)
                         del busy[pipe]
-                        self._tell(busy, _Stop())
-                        continue
-                    if isinstance(message, _Ready):
-                        ready += 1
-                        if ready == len(assignments):
-                            self._tell(busy, _Start(start()))
-                    elif isinstance(message, IntervalReport):
-                        if on_report(message) is False:
-                            self._tell(busy, _Finish())
-                    elif isinstance(message, PhaseReport):
-                        done.append(message)
-                        del busy[pipe]
-                    elif isinstance(message, _Crashed):
-                        failure = failure or message.text
-                        del busy[pipe]
-                        self._tell(busy, _Stop())
+                        carried.lost[numbers[pipe]] = self._death(pipe)
+                        if self._if_lost == "stop":
+                            failure = failure or lost_words(carried)
+                            self._tell(busy, _Stop())
+                    else:
+                        if isinstance(message, _Ready):
+                            ready.add(pipe)
+                            carried.prepared_seconds[numbers[pipe]] = time.monotonic() - began
+                        elif isinstance(message, IntervalReport):
+                            message.worker = numbers[pipe]
+                            if on_report(message) is False:
+                                self._tell(busy, _Finish())
+                        elif isinstance(message, PhaseReport):
+                            message.worker = numbers[pipe]
+                            carried.reports.append(message)
+                            del busy[pipe]
+                        elif isinstance(message, _Crashed):
+                            failure = failure or message.text
+                            del busy[pipe]
+                            self._tell(busy, _Stop())
+                    if busy and not is_started and failure is None and ready >= busy.keys():
+                        is_started = True
+                        self._tell(busy, _Start(start(START_DELAY_NS)))
         except KeyboardInterrupt:
-            self._drain(busy, on_report)
+            self._drain(busy, numbers, on_report)
             raise
+        finally:
+            self._forget(carried.lost)
+        if failure is None and not carried.reports:
+            failure = lost_words(carried)
         if failure is not None:
             raise RunFailed(failure)
-        return done
+        return carried
 
     def close(self) -> None:
         """End the workers."""
@@ -182,8 +204,20 @@ class WorkerProcesses:
                 process.terminate()
                 process.join()
 
+    def _process(self, pipe: Connection[Any, Any]) -> SpawnProcess:
+        return self._processes[self._pipes.index(pipe)]
+
+    def _forget(self, dead: Iterable[int]) -> None:
+        """Later phases do without them."""
+        for number in sorted(dead, reverse=True):
+            self._pipes.pop(number).close()
+            self._processes.pop(number)
+
     def _drain(
-        self, busy: dict[Connection[Any, Any], Assignment], on_report: Callable[[IntervalReport], bool | None]
+        self,
+        busy: dict[Connection[Any, Any], Assignment],
+        numbers: Mapping[Connection[Any, Any], int],
+        on_report: OnReport,
     ) -> None:
         """Interrupted: have every worker stop where it is, and take what it measured."""
         self._tell(busy, _Stop())
@@ -198,6 +232,7 @@ class WorkerProcesses:
                     del busy[pipe]
                     continue
                 if isinstance(message, IntervalReport):
+                    message.worker = numbers[pipe]
                     on_report(message)
                 elif isinstance(message, PhaseReport | _Crashed):
                     del busy[pipe]
@@ -210,9 +245,9 @@ class WorkerProcesses:
                 pass  # dead: its end of the pipe will say so
 
     def _death(self, pipe: Connection[Any, Any]) -> str:
-        process = self._processes[self._pipes.index(pipe)]
+        process = self._process(pipe)
         process.join(timeout=5)
-        return f"worker {process.name} died (exit status {process.exitcode}); the phases that had finished are saved"
+        return f"worker {process.name} died (exit status {process.exitcode})"
 
 
 def _readable(

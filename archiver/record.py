@@ -62,6 +62,8 @@ class Status(IntEnum):
     WEAKER = 11  # its lock ends earlier, or can be bypassed
     LONGER = 12  # its lock ends later than was promised
     DELETED_LOCKED = 13  # the platform deleted what was locked
+    TOO_SLOW = 14  # an answer that had begun, or a request that was being taken, came on too slowly to wait for its end
+    ANOTHERS_ANSWER = 15  # what came as the answer belongs to another request
 
 
 PLATFORM_ERROR = 300  # statuses from here on are the platform's own: HTTP's as they are

@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from archiver.coordinator import ArchivedRange
 from archiver.earlier import check_first
 from archiver.errors import PlatformError, UsageError
 from archiver.execution import carry_through, check_space, open_run, pin, placement, planned, settings
 from archiver.ledger import Ledger, Placement
+from archiver.merging import ArchivedRange
 from archiver.numbers import LockedTimes, ObjectNumbers
+from archiver.preflight import HostedStore, Plan, RunOptions, has_lock, make_plan
 from archiver.retention import DateMaker, Lock, latest_date
-from archiver.run import HostedStore, Observer, Plan, Run, RunOptions, RunOutcome, has_lock, make_plan
+from archiver.run import Observer, Run, RunOutcome
 from backends.base import Backend, Location
 from results.database import RunDatabase
 from scenarios.mix import CHANGES
@@ -64,10 +65,9 @@ def look_at(database: RunDatabase, ledger: Ledger) -> BrokenRun:
             f"{run}: was measured in turn with other platforms, and what is measured later would pair with nothing; "
             f"start the comparison again; what finished is shown by: archiver report {run}"
         )
-    if "search" in json.loads(row["scenario_json"]):
-        raise UsageError(
-            f"{run}: a search goes by what the platform does at one time, so it is not gone on with; start it again"
-        )
+    whole = carried_out_whole(row["scenario_json"])
+    if whole is not None:
+        raise UsageError(f"{run}: {whole}, so it is not gone on with; start it again")
     if row["verdict"] in ("none", "pass"):
         raise UsageError(f"{run}: all its phases finished, so nothing is left to do")
     if row["lock_verified"] not in (None, "verified"):
@@ -84,6 +84,16 @@ def look_at(database: RunDatabase, ledger: Ledger) -> BrokenRun:
             "one that it was started with?"
         )
     return BrokenRun(database, row, database.finished(), placements)
+
+
+def carried_out_whole(scenario_text: str) -> str | None:
+    """Why runs of a recorded scenario are never gone on with; None: they are."""
+    scenario = json.loads(scenario_text)
+    if any(phase.get("replay") for phase in scenario.get("phase", ())):
+        return "a replay is carried out as a whole"
+    if "search" in scenario:
+        return "a search goes by what the platform does at one time"
+    return None
 
 
 def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:

@@ -15,7 +15,10 @@ from archiver.sizes import format_bytes, format_duration, format_instant
 RETAIN_FOR_SECONDS = 300.0  # where nothing else is asked for
 SHORTEST_SECONDS = 2.0  # dates are whole seconds, and a request takes its time
 BUCKET_DEFAULT_SECONDS = 86_400.0  # a bucket's rule counts in days
-PHASE_SECONDS_MAX = 3600.0  # how far a phase's promised latest date lies beyond its first
+# How far a phase's promised latest date lies beyond its first: an hour's trace, what it may take longer, and the shifts
+# of its sets.
+PHASE_SECONDS_MAX = 7200.0
+DATE_TOLERANCE_SECONDS = 2.0  # dates and the server's clock are known in whole seconds
 
 
 class RetentionMode(StrEnum):

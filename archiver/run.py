@@ -7,77 +7,41 @@ first byte is sent.
 from __future__ import annotations
 
 import os
-import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from archiver import caches
 from archiver.assignment import IntervalReport
 from archiver.ceiling import add_ceilings
-from archiver.coordinator import ArchivedRange, Coordinator, Fill, PhaseOutcome
+from archiver.clock import now_seconds
+from archiver.coordinator import Coordinator, Fill, PhaseOutcome
 from archiver.criteria import Watch, judge
-from archiver.earlier import EarlierObjects
-from archiver.errors import ArchiverError, ResultsError, RunFailed, SafetyRefused, UsageError
+from archiver.errors import ArchiverError, ResultsError, RunFailed
 from archiver.ledger import Ledger, NumberRange, Placement
+from archiver.merging import ArchivedRange
 from archiver.mixed.shares import RETRIEVES
 from archiver.numbers import Kept, ObjectNumbers
-from archiver.processes import WorkerProcesses
+from archiver.preflight import Plan
 from archiver.retention import (
-    BUCKET_DEFAULT_SECONDS,
+    DATE_TOLERANCE_SECONDS,
     DateMaker,
-    Guards,
     Lock,
     Retention,
     RetentionMode,
-    RetentionWish,
-    check,
     latest_date,
 )
 from archiver.sampler import ResourceSampler
-from archiver.server_usage import ServerView, read_bytes, usage_throughout
-from archiver.sizes import format_duration
-from archiver.watch.choosing import Watched, WatchOptions, watch_sources
-from archiver.watch.source import Source
-from backends.base import Backend, Capabilities, PlatformProfile
+from archiver.server_usage import read_bytes, usage_throughout
+from archiver.workers import Workers
 from results.database import PhaseRecord, RunDatabase
 from results.model import CriterionResult, SearchOutcome, ServerUsage
-from scenarios.model import Phase, Scenario, Workload
+from scenarios.model import Phase, Workload
 
 EXPIRY_SECONDS_MAX = 60.0  # so long a run waits for short locks to end
-DATE_TOLERANCE_SECONDS = 2.0  # dates and the server's clock are known in whole seconds
-
-
-LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves something locked
-
-
-class HostedStore(Protocol):
-    """A store that runs on this host: what can be watched, measured and dropped from memory."""
-
-    @property
-    def platform(self) -> str:
-        """The name by which Archiver can start it again."""
-
-    @property
-    def pid(self) -> int:
-        """Its process."""
-
-    @property
-    def data_dir(self) -> Path:
-        """The folder that holds its data."""
-
-    @property
-    def endpoint(self) -> str:
-        """Its address."""
-
-    def data_files(self) -> Sequence[Path]:
-        """The files that hold objects."""
-
-    def disk_roles(self) -> Mapping[str, str]:
-        """What it keeps on which disk: device -> object, catalogue."""
 
 
 # What the server used in the last so many seconds, as far as anybody sampled it. Any thread may ask.
@@ -96,31 +60,6 @@ class Observer(Protocol):
     def warned(self, warning: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Devices:
-    """What the user knows of the server's devices."""
-
-    disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
-    disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> bytes per second that it sustains
-    link_speed_bytes_per_second: float | None = None  # rated, each direction
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What the user chose, besides scenario and platform."""
-
-    retention: RetentionWish
-    guards: Guards
-    verify: str
-    workers: int | None  # None: one per usable core, or half of them where the platform shares this host
-    command_line: list[str]
-    out_dir: Path
-    op_log_dir: Path | None
-    watch: WatchOptions
-    devices: Devices
-    objects_from: EarlierObjects | None = None  # archive nothing, and read these
-
-
 @dataclass(slots=True)
 class RunOutcome:
     """How a run ended; everything measured is in the database."""
@@ -131,92 +70,9 @@ class RunOutcome:
     failure: str | None = None
     criteria: list[CriterionResult] = field(default_factory=list)
     search: SearchOutcome | None = None
-
-
-def new_run_id() -> str:
-    """Sortable by time, unique, and fit for a bucket's name."""
-    return time.strftime("%Y%m%dt%H%M%S", time.gmtime()) + "-" + secrets.token_hex(3)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One run, as far as it is known before anything is touched. Making it refuses all that can be refused."""
-
-    scenario: Scenario
-    backend: Backend
-    hosted: HostedStore | None
-    options: RunOptions
-    profile: PlatformProfile
-    retention: Retention
-    run_id: str
-    worker_cores: list[int]
-    sources: list[Source]
-    server: ServerView
-
-    @property
-    def workers(self) -> int:
-        return self.options.workers or len(self.worker_cores)
-
-    @property
-    def pinned_cores(self) -> list[int]:
-        """The cores that workers are kept on; none where they have the machine for themselves."""
-        return self.worker_cores if self.profile.shares_host else []
-
-
-def make_plan(
-    scenario: Scenario,
-    backend: Backend,
-    hosted: HostedStore | None,
-    options: RunOptions,
-    run_id: str,
-    platforms: int = 1,
-    locked_before_bytes: int = 0,
-) -> Plan:
-    """Ask the platform what it is, and the guards whether this may be. Raises UsageError and PlatformError.
-
-    ``locked_before_bytes`` is what a run that goes on has archived already.
-    """
-    capabilities = backend.capabilities
-    if options.retention.legal_hold and not capabilities.legal_hold:
-        raise UsageError(f"--legal-hold: the {backend.name} backend does not offer it")
-    profile = backend.profile()
-    earlier = options.objects_from
-    retention = earlier.retention if earlier is not None else backend.retention_for(options.retention)
-    if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
-        raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
-    check_offered(scenario, backend.name, capabilities, retention)
-    if any(has_operation(scenario, each) for each in LOCKING):  # else nothing is locked
-        locked_bytes = scenario.archived_max()[1] * platforms + locked_before_bytes
-        check_locks(scenario, retention, options.guards, locked_bytes, backend.server_now)
-    cores = _worker_cores(profile.shares_host)
-    watched = Watched(
-        endpoints=(hosted.endpoint,) if hosted is not None else profile.endpoints if profile.protocol == "s3" else (),
-        is_minio=backend.name == "minio",
-        shares_host=profile.shares_host,
-        pid=hosted.pid if hosted is not None else None,
-        platform=hosted.platform if hosted is not None else None,
-        is_one_of_several=platforms > 1,
-    )
-    devices = options.devices
-    roles = hosted.disk_roles() if hosted is not None else {}
-    return Plan(
-        scenario=scenario,
-        backend=backend,
-        hosted=hosted,
-        options=options,
-        profile=profile,
-        retention=retention,
-        run_id=run_id,
-        worker_cores=cores,
-        sources=watch_sources(options.watch, watched),
-        server=ServerView(
-            shares_host=profile.shares_host,
-            client_cores=cores if profile.shares_host else (),
-            disk_roles={**roles, **devices.disk_roles},
-            disk_speeds=devices.disk_speeds,
-            link_speed_bytes_per_second=devices.link_speed_bytes_per_second,
-        ),
-    )
+    void: list[str] = field(default_factory=list)  # why nothing follows from what was replayed
+    findings: list[str] = field(default_factory=list)  # content or protection that infrastructure operations lost
+    incomplete: list[str] = field(default_factory=list)  # phases that lost workers, and why
 
 
 class _Promise(NamedTuple):
@@ -225,6 +81,13 @@ class _Promise(NamedTuple):
     row: int
     retention: Retention
     workloads: frozenset[int]
+
+
+class SecondPlace(NamedTuple):
+    """Where migrations copy to: what its records in the ledger have in common, and how a worker reaches it."""
+
+    placement: Placement
+    worker_setting: Any
 
 
 @dataclass(slots=True)
@@ -236,13 +99,14 @@ class Run:
     place: Placement  # what every phase's record has in common
     database: RunDatabase
     sampler: ResourceSampler
-    workers: WorkerProcesses
+    workers: Workers
     coordinator: Coordinator
     numbers: ObjectNumbers
     observer: Observer
     outcome: RunOutcome
     locks_read: set[str] | None  # of which variants one has been read back; None: none can be
     archived_bytes: int = 0
+    second: SecondPlace | None = None
     bucket_has_rule: bool = False
     expiries: dict[str | int, float] = field(default_factory=dict)  # of short locks, by data set or size
 
@@ -257,6 +121,20 @@ class Run:
             outcome = self._phase(phase)
             self._store(outcome)
             self.outcome.criteria += outcome.criteria
+            if outcome.incomplete is not None:
+                self.outcome.incomplete.append(f"{phase.label}: {outcome.incomplete}")
+                self.observer.warned(f"{phase.label} is incomplete: {outcome.incomplete}")
+            self.outcome.void += [
+                f"{result.workload}: {result.replayed.void}"
+                for result in outcome.results
+                if result.replayed is not None and result.replayed.void
+            ]
+            self.outcome.findings += [
+                finding
+                for result in outcome.results
+                if result.infrastructure is not None
+                for finding in result.infrastructure.findings
+            ]
             self.observer.phase_finished(outcome)
             if outcome.archived:
                 self._read_lock(outcome)
@@ -280,11 +158,15 @@ class Run:
         self.database.close()
 
     def _verdict(self) -> str:
-        """By the scenario's criteria; of a search by whether any scale held them."""
-        if not self.plan.scenario.criteria:
-            return "none"
+        """By the scenario's criteria; of a search by whether any scale held them. A replay that was none is void."""
+        if self.outcome.void and self.outcome.search is None:
+            return "void"
         if self.outcome.search is not None:
             return "pass" if self.outcome.search.largest is not None else "fail"
+        if self.outcome.findings or self.outcome.incomplete:
+            return "fail"
+        if not self.plan.scenario.criteria:
+            return "none"
         return "pass" if all(each.passed for each in self.outcome.criteria) else "fail"
 
     def _server_lately(self, seconds: float) -> ServerUsage | None:
@@ -308,6 +190,7 @@ class Run:
             self._set_rule(self.retention(first) if first.lock is Lock.BUCKET_DEFAULT else None)
         dates = self._dates(phase)
         promises = self._promise(phase) if backend.capabilities.stores_content else []
+        there = self._promise_there(phase)
         server_now = backend.server_now
         self.database.begin_phase(phase.position, server_now)
         watch = Watch(self.plan.scenario.criteria, phase)
@@ -322,13 +205,16 @@ class Run:
         if reads and hosted is not None:
             self._judge_temperature(outcome)
         self.take_in(phase, outcome.started_at, outcome.seconds, outcome.archived, outcome.changed)
-        self._keep_promises(promises, outcome)
-        if before is not None and outcome.gave_up is None:
+        if outcome.incomplete is None:  # else nobody counted all of it: the rows stay open, which means list the prefix
+            self._keep_promises(promises, outcome)
+        if there is not None and outcome.incomplete is None:
+            self._keep_promise_there(there, outcome)
+        if before is not None and outcome.gave_up is None and outcome.incomplete is None:
             pinned = set(self.plan.pinned_cores)
             server_cores = sorted(os.sched_getaffinity(0) - pinned) if pinned else []
             setting = self.coordinator.setting
             add_ceilings(outcome, before, dates, setting, self.workers, server_cores, server_now)
-        outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken())
+        outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken(), outcome.whole)
         return outcome
 
     def _dates(self, phase: Phase) -> dict[float | None, DateMaker]:
@@ -356,13 +242,13 @@ class Run:
         promises = []
         first_number = self.numbers.next
         for retention, workloads in by_retention.items():
-            bounds = [phase.written_max(phase.workloads[index]) for index in workloads]
+            bounds = [_written_here(phase, phase.workloads[index]) for index in workloads]
             placement = replace(
                 self.place,
                 phase=phase.label,
                 retention_mode=retention.mode.value,
                 legal_hold=retention.legal_hold,
-                earliest_retain_until=self.dates_between(retention, time.time())[0],
+                earliest_retain_until=self.dates_between(retention, now_seconds())[0],
                 latest_retain_until=latest_date(retention, guards, server_now),
                 first_number=first_number,
                 objects_max=sum(objects for objects, _ in bounds),
@@ -371,6 +257,33 @@ class Run:
             first_number += placement.objects_max
             promises.append(_Promise(self.ledger.open_placement(placement), retention, frozenset(workloads)))
         return promises
+
+    def _promise_there(self, phase: Phase) -> int | None:
+        """Likewise of what a migration copies to the second place; None where there is nothing of the kind."""
+        bounds = [each.infrastructure.archived_there_max for each in phase.workloads if each.infrastructure is not None]
+        objects, size_bytes = sum(objects for objects, _ in bounds), sum(size_bytes for _, size_bytes in bounds)
+        if self.second is None or not objects:
+            return None
+        retention = self.plan.retention
+        return self.ledger.open_placement(
+            replace(
+                self.second.placement,
+                phase=phase.label,
+                legal_hold=True,
+                earliest_retain_until=self.dates_between(retention, now_seconds())[0],
+                latest_retain_until=latest_date(retention, self.plan.options.guards, self.plan.backend.server_now),
+                objects_max=objects,
+                bytes_max=size_bytes,
+            )
+        )
+
+    def _keep_promise_there(self, row: int, outcome: PhaseOutcome) -> None:
+        """What a migration copied in truth; copies whose answer never came are counted with the run's own objects."""
+        there = outcome.infrastructures
+        latest = self.dates_between(self.plan.retention, outcome.started_at, outcome.seconds)[1]
+        self.ledger.close_placement(
+            row, sum(each.copied_there for each in there), sum(each.copied_there_bytes for each in there), [], latest
+        )
 
     def _keep_promises(self, promises: Sequence[_Promise], outcome: PhaseOutcome) -> None:
         """Tell the ledger what a phase left in truth. An archive whose answer never came may be there all the same, so
@@ -449,7 +362,7 @@ class Run:
         backend = self.plan.backend
         if retention.retain_for_seconds is None:
             return retention.retain_until, retention.retain_until
-        first = started_at + backend.server_now - time.time() + retention.retain_for_seconds
+        first = started_at + backend.server_now - now_seconds() + retention.retain_for_seconds
         earliest, latest = first - DATE_TOLERANCE_SECONDS, first + seconds + DATE_TOLERANCE_SECONDS
         promised = latest_date(retention, self.plan.options.guards, backend.server_now)
         if promised is not None:  # COMPLIANCE dates never pass what the user accepted
@@ -467,7 +380,7 @@ class Run:
         worth nothing."""
         for each in outcome.archived:
             workload = outcome.phase.workloads[each.workload]
-            if self.locks_read is None or workload.variant in self.locks_read:
+            if self.locks_read is None or workload.variant in self.locks_read or not workload.locks_alike:
                 continue
             self.locks_read.add(workload.variant)
             retention = self.retention(workload)
@@ -514,6 +427,7 @@ class Run:
                 gave_up=outcome.gave_up,
                 criteria=outcome.criteria,
                 parts=outcome.parts,
+                workers=outcome.workers,
             )
         )
         self._store_samples()
@@ -523,63 +437,11 @@ class Run:
         self._tell_problems()
 
 
-def check_locks(scenario: Scenario, retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:
-    """Refuse a run of which one object or another would be locked too long, too much or for good; see ``check``."""
-    check(retention, guards, locked_bytes, server_now)
-    if has_lock(scenario, Lock.BUCKET_DEFAULT):
-        _check_rule(scenario, retention, guards)
-    for each in retentions(scenario, retention):
-        check(each, guards, locked_bytes, server_now)
-
-
-def _check_rule(scenario: Scenario, retention: Retention, guards: Guards) -> None:
-    """A bucket's own rule counts in days, and makes its dates where no consent bounds them."""
-    leave_out = "leave lock bucket-default out: --set archive.locks=none,header,separate,header-and-hold"
-    if retention.mode is RetentionMode.COMPLIANCE:
-        raise SafetyRefused(
-            f"{scenario.name}: a bucket's own rule makes dates that --accept-locked-until cannot bound, so it is not "
-            f"used in mode COMPLIANCE; {leave_out}"
-        )
-    if guards.max_retain_seconds < BUCKET_DEFAULT_SECONDS:
-        raise SafetyRefused(
-            f"{scenario.name}: a bucket's own rule counts in days, so what it locks stays for "
-            f"{format_duration(BUCKET_DEFAULT_SECONDS)}, longer than --max-retain "
-            f"{format_duration(guards.max_retain_seconds)}; allow it with --max-retain 25h, or {leave_out}"
-        )
-
-
-def retentions(scenario: Scenario, retention: Retention) -> set[Retention]:
-    """What the objects of a scenario are locked with, one way or another."""
-    workloads = (workload for phase in scenario.phases for workload in phase.workloads)
-    return {retention.locked_by(w.lock, w.retain_for_seconds) for w in workloads if w.archives}
-
-
-def has_lock(scenario: Scenario, lock: Lock) -> bool:
-    return any(workload.lock is lock for phase in scenario.phases for workload in phase.workloads)
-
-
-def has_operation(scenario: Scenario, operation: str) -> bool:
-    return any(operation in workload.does for phase in scenario.phases for workload in phase.workloads)
-
-
-def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, retention: Retention) -> None:
-    """Refuse operations and locks that the backend does not have, or that make no sense without a lock."""
-    offered = [operation.label for operation in capabilities.operations]
-    workloads = [workload for phase in scenario.phases for workload in phase.workloads]
-    for workload in workloads:
-        for operation in sorted(workload.does - set(offered)):
-            raise UsageError(
-                f"{scenario.name}: the {backend} backend does not offer {operation!r}; it has {', '.join(offered)}"
-            )
-        if workload.mix is None and workload.retain_for_seconds is not None and retention.mode is RetentionMode.CLASS:
-            raise UsageError(f"{scenario.name}: retain_for: a management class decides how long objects are locked")
-        if workload.lock is not None and workload.lock not in capabilities.locks:
-            raise UsageError(f"{scenario.name}: the {backend} backend does not offer lock {workload.lock.value!r}")
-    if retention.mode is RetentionMode.NONE and any(
-        workload.lock is not None or workload.does & {"query", "extend", "refused-delete", "delete"}
-        for workload in workloads
-    ):
-        raise UsageError(f"{scenario.name} measures locks, so --retention-mode none leaves nothing to measure")
+def _written_here(phase: Phase, workload: Workload) -> tuple[int, int]:
+    """Upper bound of (objects, bytes) that a workload archives in the run's own place."""
+    if workload.infrastructure is not None:
+        return workload.infrastructure.archived_here_max
+    return phase.written_max(workload)
 
 
 def _size(path: Path) -> int:
@@ -587,9 +449,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:  # a segment that was removed meanwhile
         return 0
-
-
-def _worker_cores(shared_host: bool) -> list[int]:
-    """The cores workers use: all of them, or the upper half where the platform needs the others."""
-    usable = sorted(os.sched_getaffinity(0))
-    return usable[-max(1, len(usable) // 2) :] if shared_host else usable

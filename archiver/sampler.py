@@ -19,6 +19,7 @@ from results.resources import SampleRow, Timeline
 PERIOD_SECONDS = 1.0
 EDGE_SECONDS_MAX = 0.25  # that a phase waits for its edges to be sampled
 LAST_SECONDS_MAX = 5.0  # that a run waits for its last sample
+KEPT_SECONDS = 60.0  # that a sample stays known beyond being stored: what a phase began with, or used lately
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,11 @@ class ResourceSampler:
         self._take(EDGE_SECONDS_MAX)
 
     def timelines(self, since_ns: int = 0) -> dict[str, Timeline]:
-        """Everything seen since an instant of the run's clock, by source."""
+        """Everything seen since an instant of the run's clock, by source; what was stored is forgotten in time."""
         return {each.source.name: Timeline(each.samples(since_ns)) for each in self._watched}
 
     def take_unstored(self) -> list[SampleRow]:
-        """Samples not handed out before, for the database."""
+        """Samples not handed out before, for the database; a run of days does not keep them here, too."""
         return [sample for each in self._watched for sample in each.take_unstored()]
 
     def take_problems(self) -> list[SourceProblem]:
@@ -121,6 +122,9 @@ class _Watched:
     def take_unstored(self) -> list[SampleRow]:
         with self._changed:
             fresh = self._samples[self._stored :]
+            if self._samples:
+                oldest_ns = self._samples[-1].monotonic_ns - int(KEPT_SECONDS * 1e9)
+                del self._samples[: bisect_left(self._samples, oldest_ns, key=lambda sample: sample.monotonic_ns)]
             self._stored = len(self._samples)
             return fresh
 

@@ -32,6 +32,7 @@ class Capabilities:
     operations: tuple[Operation, ...] = (Operation.ARCHIVE, Operation.RETRIEVE)  # on objects
     locks: tuple[Lock, ...] = ()  # ways in which an object may come by its lock, for scenarios that compare them
     stores_content: bool = True  # False: archived bytes go nowhere, so nothing can be retrieved or verified
+    transactions: bool = False  # objects of a session are committed together
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ class Batch:
     version: Sequence[int] | None = None  # content version that is archived or expected; None: all the first, 1
     range: Sequence[tuple[int, int]] | None = None  # (offset, length) of each, for RANGE_RETRIEVE
     source: Sequence[int] | None = None  # number of the object that COPY copies to ``number``
+    content: Sequence[int] | None = None  # number of the object whose content what is read should have; None: its own
 
     def __len__(self) -> int:
         return len(self.number)
@@ -150,7 +152,15 @@ class CloserLook:
 
 
 class Session(Protocol):
-    """One session of one client; the calls come in this order, once each."""
+    """One session of one client: opened, used for a batch or for several one after another, closed."""
+
+    @property
+    def is_open(self) -> bool:
+        """False once nothing more can be carried out in it: the other side ended it, or it was never opened.
+
+        Whoever uses a session for several batches asks this before each: what is performed all the same fails, with a
+        row for its first object.
+        """
 
     async def open(self, record: Recorder, due_ns: int) -> bool:
         """Connect, authenticate, check parameters. False: it did not open, and a row says why."""
@@ -234,6 +244,15 @@ class VersionedBackend(Protocol):
 
     def present(self, first: int, last: int) -> Iterator[int]:
         """The objects ``first`` to ``last`` that the platform lists. Raises PlatformError."""
+
+
+@runtime_checkable
+class HasSecondPlace(Protocol):
+    """A backend that can copy a run's objects, on the platform itself, to a second place of the run."""
+
+    def beside(self) -> Backend:
+        """The same platform for that place, after ``locate``. It is located and prepared like any other; of its data
+        plane COPY takes its sources from the first place."""
 
 
 class DataPlane(Protocol):

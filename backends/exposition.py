@@ -60,7 +60,7 @@ class MetricsAddress:
         self._session = session_to(self.url, insecure=insecure)
         self._session.auth = _bearer(token)
         self._token = token
-        self._asking: Thread | None = None
+        self._asked: Future[bytes] | None = None  # what the last read gets, by now or some time
 
     def scrape(self, names: Collection[str]) -> Series:
         """The series of these names that are there now. Raises ScrapeError."""
@@ -69,6 +69,7 @@ class MetricsAddress:
             found = _series(line for line in text.split("\n") if _name(line) in names)
             if not found:
                 _series(text.split("\n"))  # other metrics, or none at all?
+            found = {name: series for name, series in found.items() if name in names}  # it takes blanks for names, too
         except (ValueError, IndexError) as error:
             raise ScrapeError(
                 self.url,
@@ -79,9 +80,10 @@ class MetricsAddress:
     def _page(self) -> bytes:
         # In a thread of its own, because nothing else bounds how long a name server or an answer's head may take. One
         # that hangs on is left alone, but not joined by another.
-        if self._asking is not None and self._asking.is_alive():
+        if self._asked is not None and not self._asked.done():
             raise ScrapeError(self.url, "the server is still sending its previous answer; is it overloaded?")
         page: Future[bytes] = Future()
+        self._asked = page
 
         def ask() -> None:
             try:
@@ -89,8 +91,7 @@ class MetricsAddress:
             except BaseException as error:  # noqa: BLE001 - raised below
                 page.set_exception(error)
 
-        self._asking = Thread(target=ask, name="metrics", daemon=True)
-        self._asking.start()
+        Thread(target=ask, name="metrics", daemon=True).start()
         try:
             return page.result(SECONDS_MAX)
         except TimeoutError as late:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from archiver.clock import now_seconds
 from archiver.record import Operation, Recorder
 from archiver.retention import Lock, Retention, RetentionMode, RetentionWish
 from backends.base import (
@@ -26,6 +27,8 @@ _MOVES_WHOLE = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT
 
 class NullSession:
     """Opens, performs and closes in no time at all."""
+
+    is_open = True
 
     async def open(self, record: Recorder, due_ns: int) -> bool:
         await asyncio.sleep(0)  # let the other clients, and the engine's timers, have their turn
@@ -69,6 +72,9 @@ class NullBackend:
     def retention_for(self, wish: RetentionWish) -> Retention:
         return wish.resolved(RetentionMode.GOVERNANCE)
 
+    def beside(self) -> NullBackend:
+        return self
+
     def locate(self, plan: RunPlan) -> Location:
         return Location(endpoint="null", region="", bucket="", bucket_created=False, prefix=plan.run_id)
 
@@ -83,7 +89,7 @@ class NullBackend:
 
     @property
     def server_now(self) -> float:
-        return time.time()
+        return now_seconds()
 
     def lock_problem(
         self, number: int, retention: Retention, earliest: float | None, latest: float | None

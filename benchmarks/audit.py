@@ -28,13 +28,13 @@ from benchmarks.embedded_load import (
     Way,
     cores,
     make_bucket,
-    median,
     median_ratio,
     s3_way,
-    verdict,
 )
+from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, StopRule, Workload
 
+TITLE = "What an audit costs"
 CLIENTS = 4
 OBJECTS_PER_SESSION = 50
 LOCKED_SECONDS = 7200.0
@@ -76,18 +76,22 @@ def measure(*, small: bool) -> dict[str, Any]:
     }
 
 
-def text(document: dict[str, Any]) -> str:
-    """The same as a table: medians, and what an audit takes of a retrieval."""
-    lines = [f"{CLIENTS} clients in one worker, median of {document['rounds']} interleaved rounds"]
+def tables(document: dict[str, Any]) -> list[Table]:
+    """Both, and what an audit takes of a retrieval."""
+    rows = []
     for size, rounds in document["sizes"].items():
         for name in ("retrieve", "audit"):
-            rate = median(rounds, name, "objects_per_second")
-            cpu = median(rounds, name, "cpu_microseconds_per_object")
-            lines.append(f"  {size:<8}{name:<10}{rate:>10,.0f} objects/s{cpu:>10.1f} us of client CPU per object")
+            keys = (("objects_per_second", 0), ("cpu_microseconds_per_object", 1))
+            rows.append((*plain(size, name), *(spread([e[name][key] for e in rounds], dec) for key, dec in keys)))
         ratio = document["ratios"][size]
-        lines.append(f"  {size:<8}ratio     {ratio['rate']:>10.2f} of the rate{ratio['cpu']:>10.2f} of the CPU")
-    lines += [f"  {name} {goal}: {verdict(document['goals_met'][name])}" for name, goal in document["goals"].items()]
-    return "\n".join(lines)
+        rows.append(plain(size, "audit / retrieve", f"{ratio['rate']:.2f}", f"{ratio['cpu']:.2f}"))
+    columns = labelled(("object size", "operation"), "objects/s", "client CPU per object, µs")
+    return [Table("audit", f"{CLIENTS} clients in one worker", columns, tuple(rows))]
+
+
+def notes(document: dict[str, Any]) -> list[str]:
+    words = {"cpu_ratio_max": "CPU of an audit to a retrieval's at most", "rate_ratio_min": "its rate at least"}
+    return [f"{words[name]} {goal}: {verdict(document['goals_met'][name])}" for name, goal in document["goals"].items()]
 
 
 def _rounds(way: Way, size_bytes: int, first: int, objects: int, rounds: int) -> list[dict[str, dict[str, float]]]:

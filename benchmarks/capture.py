@@ -25,7 +25,9 @@ import psutil
 
 from archiver.sizes import format_size
 from backends.s3 import null_responder
+from benchmarks.tables import Table, labelled, plain, spread
 
+TITLE = "What capturing adds"
 KEY = f"/null/null/{1:012d}"
 # As Archiver's own client sends them.
 HEADERS = (
@@ -59,20 +61,20 @@ def measure(*, small: bool) -> dict[str, Any]:
     return {"rounds": rounds, "cases": [_case(case, rounds, small=small) for case in CASES]}
 
 
-def text(document: dict[str, Any]) -> str:
-    """The same as a table of medians."""
-    lines = [f"microseconds per request, one after another, median of {document['rounds']} interleaved rounds"]
+def tables(document: dict[str, Any]) -> list[Table]:
+    """Latency direct and through the proxy, what it adds, and its CPU."""
+    rows = []
     for case in document["cases"]:
-        direct, through = (_median(case, name) for name in ("direct", "through_proxy"))
-        lines.append(
-            f"  {case['name']:<10}direct{direct:>9.0f}   through the proxy{through:>9.0f}"
-            f"   added{case['added_microseconds']:>8.0f}   CPU of the proxy{_median(case, 'proxy_cpu'):>8.0f}"
-        )
-    return "\n".join(lines)
+        values = {name: [each[name] for each in case["rounds"]] for name in case["rounds"][0]}
+        added = [through - direct for direct, through in zip(values["direct"], values["through_proxy"], strict=True)]
+        cells = (values["direct"], values["through_proxy"], added, values["proxy_cpu"])
+        rows.append((*plain(case["name"]), *(spread(each, 0) for each in cells)))
+    columns = labelled(("request",), "direct", "through the proxy", "added", "CPU of the proxy")
+    return [Table("capture", "Microseconds per request, one after another", columns, tuple(rows))]
 
 
-def _median(case: dict[str, Any], name: str) -> float:
-    return float(statistics.median(each[name] for each in case["rounds"]))
+def notes(document: dict[str, Any]) -> list[str]:
+    return []
 
 
 def _case(case: Case, rounds: int, *, small: bool) -> dict[str, Any]:

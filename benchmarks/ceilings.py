@@ -7,7 +7,9 @@ from typing import Any
 
 from archiver.doctor import CLIENTS, OBJECTS_PER_SESSION, ceilings
 from archiver.sizes import format_size
+from benchmarks.tables import Table, labelled, plain
 
+TITLE = "The client's ceilings per core"
 SECONDS, SECONDS_SMALL = 5.0, 0.25
 
 
@@ -24,13 +26,15 @@ def measure(*, small: bool) -> dict[str, Any]:
     }
 
 
-def text(document: dict[str, Any]) -> str:
-    """The same as a table."""
-    lines = [
-        f"{document['unit']}, {document['clients']} clients, {document['objects_per_session']} objects per session"
-    ]
-    lines += [
-        f"  {c['limit']:<8}{c['operation']:<10}{format_size(c['object_bytes']):>6}{c['objects_per_second']:>12,.0f}"
+def tables(document: dict[str, Any]) -> list[Table]:
+    """Engine and wire, by operation and size."""
+    rows = (
+        plain(c["limit"], c["operation"], format_size(c["object_bytes"]), f"{c['objects_per_second']:,.0f}")
         for c in document["ceilings"]
-    ]
-    return "\n".join(lines)
+    )
+    title = f"{document['clients']} clients, {document['objects_per_session']} objects per session"
+    return [Table("ceilings", title, labelled(("limit", "operation", "object size"), "objects/s"), tuple(rows))]
+
+
+def notes(document: dict[str, Any]) -> list[str]:
+    return []

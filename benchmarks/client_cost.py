@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import os
 import re
 import resource
@@ -40,10 +41,13 @@ from archiver.worker import run_phase
 from backends.s3 import S3Backend, S3Options, null_responder
 from backends.s3.checksums import WindowChecksums
 from backends.s3.control import Credentials
+from backends.s3.setting import WorkerSetting
 from backends.s3.signing import RequestTemplate, Signer
+from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.mix import OperationName
 from scenarios.model import Phase, StopRule, Workload
 
+TITLE = "What the client costs"
 CONNECTIONS = 16
 BUCKET = "null"
 KEY_PREFIX = "null/"
@@ -89,18 +93,54 @@ def measure(*, small: bool) -> dict[str, Any]:
         os.sched_setaffinity(0, cores)
 
 
-def text(document: dict[str, Any]) -> str:
-    """The same as a table: medians, and the ratio to each contender with its goal."""
-    lines = [f"{document['unit']}, median of {document['rounds']} interleaved rounds, {CONNECTIONS} connections"]
+def tables(document: dict[str, Any]) -> list[Table]:
+    """CPU per object, and the ratio to each contender."""
+    names = [name for name in ("archiver", "aiohttp", "boto3", "wrk") if name in document["cases"][0]["rounds"]]
+    costs, ratios = [], []
     for case in document["cases"]:
-        lines.append(f"{case['operation']} {format_size(case['object_bytes'])}")
-        for name, values in case["rounds"].items():
-            ratio = case["ratios"].get(name)
-            goal = case["goals"].get(name)
-            line = f"  {name:<10}{statistics.median(values):>10.1f}"
-            if ratio is not None:
-                line += f"   archiver is {ratio:.2f} x" + (f" (goal: at most {goal})" if goal is not None else "")
-            lines.append(line)
+        what = f"{case['operation']} {format_size(case['object_bytes'])}"
+        costs.append((*plain(what), *(spread(case["rounds"][name], 1) for name in names)))
+        ours = case["rounds"]["archiver"]
+        within = {
+            name: [mine / theirs for mine, theirs in zip(ours, case["rounds"][name], strict=True)] for name in names[1:]
+        }
+        ratios.append((*plain(what), *(spread(values, 2) for values in within.values())))
+    return [
+        Table("client-cost", "Client CPU per object, µs", labelled(("",), *names), tuple(costs)),
+        Table(
+            "client-cost-ratios",
+            "Archiver's to theirs, within a round",
+            labelled(("",), *(f"archiver / {name}" for name in names[1:])),
+            tuple(ratios),
+        ),
+    ]
+
+
+def notes(document: dict[str, Any]) -> list[str]:
+    return [
+        f"{case['operation']} {format_size(case['object_bytes'])}: goal: at most {goal} x {name}:"
+        f" {verdict(case['ratios'][name] <= goal)}"
+        for case in document["cases"]
+        for name, goal in case["goals"].items()
+        if name in case["ratios"]
+    ]
+
+
+def headline(document: dict[str, Any]) -> str:
+    """As README.md has it."""
+    lines = [
+        "| | Archiver | aiohttp | boto3 | wrk | Archiver / aiohttp | Archiver / wrk |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for case in document["cases"]:
+        rounds, ratios = case["rounds"], case["ratios"]
+        cells = [
+            f"{case['operation']} {format_size(case['object_bytes']).replace('KiB', ' KiB').replace('MiB', ' MiB')}"
+        ]
+        for name, decimals in (("archiver", 1), ("aiohttp", 1), ("boto3", 0), ("wrk", 1)):
+            cells.append(f"{statistics.median(rounds[name]):.{decimals}f} µs" if name in rounds else "–")
+        cells += [f"{ratios[name]:.2f}" if name in ratios else "–" for name in ("aiohttp", "wrk")]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -158,27 +198,33 @@ class _Counter:
         return False
 
 
-def _backend(endpoint: str) -> S3Backend:
-    return S3Backend(
-        S3Options(
-            endpoints=(endpoint,),
-            credentials=Credentials("null", "null", None),
-            region="us-east-1",
-            session_open="connect",
-            keep_sessions_open=True,
-        )
+@functools.cache  # half a second of boto3's
+def s3_setting(endpoint: str) -> WorkerSetting:
+    """Of a worker on the null responder."""
+    options = S3Options(
+        endpoints=(endpoint,),
+        credentials=Credentials("null", "null", None),
+        region="us-east-1",
+        session_open="connect",
+        keep_sessions_open=True,
     )
+    return S3Backend(options).setting_for(BUCKET, KEY_PREFIX, Retention())
 
 
 def _archiver(endpoint: str, case: Case, objects: int) -> float:
-    per_session = max(1, objects // CONNECTIONS // 4)
+    return archiver_cost(endpoint, case.operation, case.object_bytes, objects, CONNECTIONS)
+
+
+def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, objects: int, connections: int) -> float:
+    """Microseconds of client CPU per object, of the engine's own worker on the null responder."""
+    per_session = max(1, objects // connections // 4)
     per_client = per_session * 4
-    workload = Workload(case.operation, case.operation, case.object_bytes, per_session, CONNECTIONS)
-    stop = StopRule(0, 0.0, 1, 1, 1 << 40, 600.0, 600.0, 1 << 50, per_client * case.object_bytes, 0.0)
+    workload = Workload(operation, operation, object_bytes, per_session, connections)
+    stop = StopRule(0, 0.0, 1, 1, 1 << 40, 600.0, 600.0, 1 << 50, per_client * object_bytes, 0.0)
     clients = []
-    for client in range(CONNECTIONS):
+    for client in range(connections):
         first, end = client * per_client, (client + 1) * per_client
-        numbers = (first, end) if case.operation == "archive" else np.arange(first, end)
+        numbers = (first, end) if operation == "archive" else np.arange(first, end)
         clients.append(ClientAssignment(client, 0, numbers))
     counter = _Counter()
     run_phase(
@@ -186,7 +232,7 @@ def _archiver(endpoint: str, case: Case, objects: int) -> float:
             run_id=null_responder.RUN_ID,
             content_seed=null_responder.CONTENT_SEED,
             backend="s3",
-            backend_setting=_backend(endpoint).setting_for(BUCKET, KEY_PREFIX, Retention()),
+            backend_setting=s3_setting(endpoint),
             phase=Phase("client-cost", 1, 1, (workload,), stop),
             clients=tuple(clients),
             dates={None: DateMaker(Retention(), time.time() + 7200)},
@@ -201,7 +247,7 @@ def _archiver(endpoint: str, case: Case, objects: int) -> float:
 def _aiohttp(endpoint: str, case: Case, objects: int) -> float:
     content = Content(null_responder.RUN_ID, null_responder.CONTENT_SEED, case.object_bytes)
     checksums = WindowChecksums("crc32c", content, case.object_bytes)
-    setting = _backend(endpoint).setting_for(BUCKET, KEY_PREFIX, Retention())
+    setting = s3_setting(endpoint)
     signer = Signer(setting.access_key, setting.secret_key, setting.region)
     host = endpoint.removeprefix("http://")
     lock = {"x-amz-object-lock-mode": "GOVERNANCE"}

@@ -241,10 +241,6 @@ def median_ratio(rounds: Sequence[dict[str, Any]], name: str, to: str, key: str)
     return float(statistics.median(each[name][key] / each[to][key] for each in rounds))
 
 
-def verdict(met: bool) -> str:
-    return "met" if met else "NOT MET"
-
-
 def _own_cpu_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime

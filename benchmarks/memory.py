@@ -12,6 +12,9 @@ import subprocess
 import sys
 from typing import Any
 
+from benchmarks.tables import Table, labelled, plain, verdict
+
+TITLE = "Memory of a worker"
 OBJECT_BYTES = 8192
 FEW, MANY = 100_000, 1_000_000
 FEW_SMALL, MANY_SMALL = 1_000, 10_000
@@ -34,18 +37,24 @@ def measure(*, small: bool) -> dict[str, Any]:
     }
 
 
-def text(document: dict[str, Any]) -> str:
-    """The same as a table."""
+def tables(document: dict[str, Any]) -> list[Table]:
+    """Peaks for few and for many objects, and what lies between."""
     few, many = document["objects"]
-    lines = [f"peak resident MiB, archive then retrieve of {few:,} and of {many:,} objects of 8 KiB, null backend"]
-    for name in ("worker", "coordinator"):
-        low, high = (document["peaks"][str(count)][name] / (1 << 20) for count in (few, many))
-        goal = document["goals"].get(name)
-        lines.append(
-            f"  {name:<12}{low:>8.1f}{high:>8.1f}   grew by {document['growth'][name] / (1 << 20):.1f}"
-            + (f" (goal: at most {goal >> 20})" if goal else "")
+    rows = tuple(
+        plain(
+            name,
+            *(f"{document['peaks'][str(count)][name] / (1 << 20):.1f}" for count in (few, many)),
+            f"{document['growth'][name] / (1 << 20):.1f}",
         )
-    return "\n".join(lines)
+        for name in ("worker", "coordinator")
+    )
+    columns = labelled(("process",), f"{few:,} objects", f"{many:,} objects", "growth")
+    return [Table("memory", "Peak resident MiB: archive, then retrieve, 8 KiB, null backend", columns, rows)]
+
+
+def notes(document: dict[str, Any]) -> list[str]:
+    goal = document["goals"]["worker"] >> 20
+    return [f"the worker grows by at most {goal} MiB: {verdict(document['goals_met'])}"]
 
 
 def _peaks(objects: int) -> dict[str, int]:
@@ -83,7 +92,7 @@ def _carry_out(objects: int) -> None:
         run_id="memory", content_seed=1, backend="null", backend_setting=None, retention=Retention(), verify="none",
         session_kind="opened", session_open="connect", checksum="none", payload_signing=False,
     )  # fmt: skip
-    coordinator = Coordinator(setting, workers, sampler, 1)
+    coordinator = Coordinator(setting, workers, sampler)
     numbers = ObjectNumbers(seed=1)
     stop = StopRule(0, 0.0, 1, 1, 1 << 60, 3600.0, 3600.0, objects * OBJECT_BYTES, objects * OBJECT_BYTES, 0.0)
     done = 0

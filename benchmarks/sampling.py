@@ -25,8 +25,9 @@ from archiver.rig import programs, servers
 from archiver.watch.host import HostSource
 from archiver.watch.process import READS_PER_SEARCH, ProcessSource
 from archiver.watch.source import Source
-from benchmarks.embedded_load import verdict
+from benchmarks.tables import Table, labelled, plain, spread, verdict
 
+TITLE = "What watching costs"
 THREADS = 20
 GOAL_PERCENT_OF_CORE = 1.0  # the host and one process of THREADS threads together
 
@@ -74,25 +75,36 @@ def measure(*, small: bool) -> dict[str, Any]:
     }
 
 
-def text(document: dict[str, Any]) -> str:
-    """The same as a table of medians."""
+def tables(document: dict[str, Any]) -> list[Table]:
+    """CPU of one read of each source."""
     about = {
         "host": "this host",
         "process": f"a process of {document['threads_of_process']} threads",
         "minio": "MinIO, idle",
     }
-    lines = [
-        f"CPU of one read, median of {document['rounds']} interleaved rounds of {document['reads_per_round']} reads, "
-        f"{document['pause_seconds']} s apart; {document['processes_of_host']} processes on the host",
-        f"{'source':<28}{'values':>8}{'ms per read':>13}",
-    ]
-    for name, milliseconds in document["medians"].items():
-        lines.append(f"{about[name]:<28}{document['values_per_read'][name]:>8}{milliseconds:>13.2f}")
-    lines.append(
-        f"host and process, once a second: {document['percent_of_core']:.2f}% of one core (goal: at most "
-        f"{document['goals']['percent_of_core_max']:.0f}%: {verdict(document['goals_met'])})"
+    rows = tuple(
+        (*plain(about[name], f"{document['values_per_read'][name]}"), spread(values, 2))
+        for name, values in document["milliseconds"].items()
     )
-    return "\n".join(lines)
+    title = f"One read; {document['processes_of_host']} processes on the host"
+    return [Table("sampling", title, labelled(("source",), "values", "CPU, ms"), rows)]
+
+
+def notes(document: dict[str, Any]) -> list[str]:
+    goal = document["goals"]["percent_of_core_max"]
+    percent = document["percent_of_core"]
+    return [
+        f"host and process, once a second: {percent:.2f}% of one core (goal: at most {goal:.0f}%:"
+        f" {verdict(document['goals_met'])})"
+    ]
+
+
+def headline(document: dict[str, Any]) -> str:
+    """As README.md has it."""
+    return (
+        f"Sampling host and a process of {document['threads_of_process']} threads once a second costs\n"
+        f"{document['percent_of_core']:.2f}% of a core (`python -m benchmarks sampling`)."
+    )
 
 
 def _milliseconds_per_read(source: Source, reads: int, pause_seconds: float) -> float:

@@ -27,10 +27,11 @@ from benchmarks.embedded_load import (
     median,
     median_ratio,
     s3_way,
-    verdict,
     write,
 )
+from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
 
+TITLE = "The embedded store"
 OBJECTS_PER_SESSION = 16
 
 GOALS = {"sixteen_clients_to_one_min": 4.0, "server_cpu_microseconds_per_object_max": 250.0}
@@ -83,35 +84,33 @@ def measure(*, small: bool) -> dict[str, Any]:
     }
 
 
-def text(document: dict[str, Any]) -> str:
-    """The same as a table of medians."""
-    lines = [
-        f"embedded S3 door, archive, median of {document['rounds']} interleaved rounds,"
-        f" on {document['device'] or 'memory'}",
-        f"{'object':<8}{'clients':>9}{'objects/s':>12}{'MB/s':>9}{'server CPU us':>15}{'objects/commit':>16}"
-        f"{'objects/sync':>14}",
-    ]
+def tables(document: dict[str, Any]) -> list[Table]:
+    """Every load."""
+    rows = []
     for object_bytes, rounds in ((8192, document["archive_8KiB"]), (1 << 20, document["archive_1MiB"])):
         for name in rounds[0]:
-            rate = median(rounds, name, "bytes_per_second") / 1e6
-            line = f"{format_size(object_bytes):<8}{name:>9}"
-            if name == "writer":
-                lines.append(f"{line}{'':>12}{rate:>9.1f}")
-                continue
-            rest = [
-                median(rounds, name, key)
-                for key in ("server_cpu_microseconds_per_object", "objects_per_commit", "objects_per_sync")
-            ]
-            objects = median(rounds, name, "objects_per_second")
-            lines.append(f"{line}{objects:>12.0f}{rate:>9.1f}{rest[0]:>15.0f}{rest[1]:>16.1f}{rest[2]:>14.1f}")
+            found = [each[name] for each in rounds]
+            who = f"{name} client{'s' * (name != '1')}" if name != "writer" else "a writer of one file"
+            cells = [spread([each["bytes_per_second"] / 1e6 for each in found], 1)]
+            for key, decimals in (
+                ("server_cpu_microseconds_per_object", 0), ("objects_per_commit", 1), ("objects_per_sync", 1),
+            ):  # fmt: skip
+                cells.append(Cell("") if name == "writer" else spread([each[key] for each in found], decimals))
+            objects = Cell("") if name == "writer" else spread([each["objects_per_second"] for each in found], 0)
+            rows.append((*plain(format_size(object_bytes), who), objects, *cells))
+    headings = ("objects/s", "MB/s", "server CPU per object, µs", "objects per commit", "objects per sync")
+    title = f"Archive through the S3 door, on {document['device'] or 'memory'}"
+    return [Table("store", title, labelled(("object size", "by"), *headings), tuple(rows))]
+
+
+def notes(document: dict[str, Any]) -> list[str]:
     met = document["goals_met"]
-    lines += [
+    return [
         f"16 clients to one: {document['sixteen_clients_to_one']:.1f} (goal: at least"
         f" {GOALS['sixteen_clients_to_one_min']}: {verdict(met['sixteen_clients_to_one_min'])})",
-        f"server CPU per object, 16 clients: {document['server_cpu_microseconds_per_object']:.0f} us (goal: at most"
+        f"server CPU per object, 16 clients: {document['server_cpu_microseconds_per_object']:.0f} µs (goal: at most"
         f" {GOALS['server_cpu_microseconds_per_object_max']:.0f}:"
         f" {verdict(met['server_cpu_microseconds_per_object_max'])})",
         "1 MiB, share of the writer's rate: "
         + ", ".join(f"{share:.0%} with {name} clients" for name, share in document["share_of_writer_1MiB"].items()),
     ]
-    return "\n".join(lines)

@@ -23,7 +23,9 @@ from archiver.traces.format import Origin, Trace, TracedOperation, TraceWriter
 from archiver.traces.importing import import_logs
 from archiver.traces.merging import merge, sort
 from archiver.traces.summary import summarise
+from benchmarks.tables import Table, labelled, plain, spread, verdict
 
+TITLE = "Traces"
 GOALS = {"read_microseconds_per_operation_max": 5.0}
 
 
@@ -55,21 +57,25 @@ def measure(*, small: bool) -> dict[str, Any]:
     }
 
 
-def text(document: dict[str, Any]) -> str:
-    """The same as a table of medians."""
+def tables(document: dict[str, Any]) -> list[Table]:
+    """Each task, for few operations and for many."""
     few, many = (str(count) for count in document["operations"])
-    lines = [
-        f"traces of {int(many):,} operations: CPU per operation, median of {document['rounds']} rounds; peak memory of"
-        f" the process, and for {int(few):,}",
-        f"{'task':<12}{'us/operation':>14}{'peak MB':>10}{'for fewer':>11}",
-    ]
-    for name, by_count in document["tasks"].items():
-        cost = median(by_count[many]["microseconds_per_operation"])
-        peaks = [by_count[count]["peak_bytes"] / 1e6 for count in (many, few)]
-        lines.append(f"{name:<12}{cost:>14.2f}{peaks[0]:>10.0f}{peaks[1]:>11.0f}")
-    met = "met" if document["goals_met"]["read_microseconds_per_operation_max"] else "MISSED"
+    rows = tuple(
+        (
+            *plain(name),
+            spread(by_count[many]["microseconds_per_operation"], 2),
+            *plain(*(f"{by_count[count]['peak_bytes'] / 1e6:.0f}" for count in (many, few))),
+        )
+        for name, by_count in document["tasks"].items()
+    )
+    columns = labelled(("task",), "CPU per operation, µs", "peak MB", f"peak MB, {int(few):,}")
+    return [Table("traces", f"Traces of {int(many):,} operations", columns, rows)]
+
+
+def notes(document: dict[str, Any]) -> list[str]:
     goal = GOALS["read_microseconds_per_operation_max"]
-    return "\n".join([*lines, f"reading takes less than {goal:g} us per operation: {met}"])
+    met = document["goals_met"]["read_microseconds_per_operation_max"]
+    return [f"reading takes less than {goal:g} µs per operation: {verdict(met)}"]
 
 
 def _run(name: str, count: int, folder: str) -> dict[str, float]:

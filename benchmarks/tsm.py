@@ -31,10 +31,11 @@ from benchmarks.embedded_load import (
     median,
     median_ratio,
     s3_way,
-    verdict,
     write,
 )
+from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
 
+TITLE = "What batching buys"
 SESSIONS = (1, 10, 100, 500)  # objects
 PARALLEL_OBJECTS = 250
 CLIENTS = (1, 2, 4)
@@ -151,57 +152,70 @@ def _judged(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def text(document: dict[str, Any]) -> str:
-    """The same as tables of medians."""
-    met = document["goals_met"]
-    lines = [
-        f"embedded store, archive 8KiB, one client, median of {document['rounds']} interleaved rounds,"
-        f" on {document['device'] or 'memory'}",
-        f"{'objects per session':>20}{'TSM objects/s':>15}{'S3 objects/s':>14}{'TSM/S3':>8}{'server CPU us':>15}"
-        f"{'client CPU us':>15}{'syncs/session':>15}",
-    ]
+def tables(document: dict[str, Any]) -> list[Table]:
+    """What batching buys, and what more clients do."""
+    batches = []
     for name in map(str, SESSIONS):
-        tsm, s3 = (median(document[each], name, "objects_per_second") for each in ("tsm", "s3"))
-        rest = [
-            median(document["tsm"], name, key)
-            for key in (
-                "server_cpu_microseconds_per_object", "client_cpu_microseconds_per_object", "syncs_per_session",
-            )
-        ]  # fmt: skip
-        lines.append(
-            f"{name:>20}{tsm:>15.0f}{s3:>14.0f}{tsm / s3:>8.1f}{rest[0]:>15.0f}{rest[1]:>15.1f}{rest[2]:>15.2f}"
-        )
-    lines += [
-        f"TSM to S3 at 500: {document['tsm_to_s3_500']:.1f} (goal: at least {GOALS['tsm_to_s3_500_min']}:"
-        f" {verdict(met['tsm_to_s3_500_min'])})",
-        f"server CPU per object at 500: {document['server_cpu_microseconds_per_object']:.0f} us (goal: at most"
-        f" {GOALS['server_cpu_microseconds_per_object_max']:.0f}:"
-        f" {verdict(met['server_cpu_microseconds_per_object_max'])})",
-        f"client CPU per object at 500: {document['client_cpu_microseconds_per_object']:.1f} us (goal: at most"
-        f" {GOALS['client_cpu_microseconds_per_object_max']:.0f}:"
-        f" {verdict(met['client_cpu_microseconds_per_object_max'])})",
-        "",
-        f"{PARALLEL_OBJECTS} objects per session",
-        f"{'object':<8}{'clients':>9}{'objects/s':>12}{'MB/s':>9}{'to one':>8}{'syncs/session':>15}"
-        f"{'server cores':>14}{'busiest thread':>16}{'disk busy':>11}",
-    ]
+        tsm, s3 = ([each[name] for each in document[door]] for door in ("tsm", "s3"))
+        by_door = [[each["objects_per_second"] for each in door] for door in (tsm, s3)]
+        cells = [spread(by_door[0], 0), spread(by_door[1], 0)]
+        cells.append(spread([one / other for one, other in zip(*by_door, strict=True)], 1))
+        for key, decimals in (
+            ("server_cpu_microseconds_per_object", 0), ("client_cpu_microseconds_per_object", 1),
+            ("syncs_per_session", 2),
+        ):  # fmt: skip
+            cells.append(spread([each[key] for each in tsm], decimals))
+        batches.append((*plain(name), *cells))
+    parallel = []
     for size, object_bytes in (("8KiB", 8192), ("1MiB", 1 << 20)):
         for name in document[size][0]:
-            rate = median(document[size], name, "bytes_per_second")
-            line = f"{format_size(object_bytes):<8}{name:>9}"
-            if name == "writer":
-                lines.append(f"{line}{'':>12}{rate / 1e6:>9.1f}")
-                continue
-            syncs, cores_busy, thread, disk = (
-                median(document[size], name, key)
-                for key in (
-                    "syncs_per_session", "server_cores_percent", "server_busiest_thread_percent", "disk_busy_percent",
-                )
-            )  # fmt: skip
-            to_one = median_ratio(document[size], name, "1", "bytes_per_second")
-            line += f"{rate / object_bytes:>12.0f}{rate / 1e6:>9.1f}{to_one:>8.2f}"
-            lines.append(f"{line}{syncs:>15.2f}{cores_busy:>13.0f}%{thread:>15.0f}%{disk:>10.0f}%")
-    lines += [
+            found = [each[name] for each in document[size]]
+            rates = [each["bytes_per_second"] for each in found]
+            who = f"{name} client{'s' * (name != '1')}" if name != "writer" else "a writer of one file"
+            cells = [spread([rate / object_bytes for rate in rates], 0), spread([rate / 1e6 for rate in rates], 1)]
+            to_one = [rate / each["1"]["bytes_per_second"] for rate, each in zip(rates, document[size], strict=True)]
+            cells.append(spread(to_one, 2))
+            for key, decimals in (
+                ("syncs_per_session", 2), ("server_cores_percent", 0), ("server_busiest_thread_percent", 0),
+                ("disk_busy_percent", 0),
+            ):  # fmt: skip
+                cells.append(Cell("") if name == "writer" else spread([each[key] for each in found], decimals))
+            parallel.append((*plain(format_size(object_bytes), who), *cells))
+    on = document["device"] or "memory"
+    return [
+        Table(
+            "tsm",
+            f"Archive 8 KiB, one client, on {on}",
+            labelled(
+                ("objects per session",), "TSM objects/s", "S3 objects/s", "TSM / S3", "server CPU per object, µs",
+                "client CPU per object, µs", "syncs per session",
+            ),
+            tuple(batches),
+            "CPU and syncs are those of the TSM sessions.",
+        ),
+        Table(
+            "tsm-clients",
+            f"{PARALLEL_OBJECTS} objects per TSM session, on {on}",
+            labelled(
+                ("object size", "by"), "objects/s", "MB/s", "to one client", "syncs per session", "server's cores, %",
+                "its busiest thread, %", "disk busy, %",
+            ),
+            tuple(parallel),
+        ),
+    ]  # fmt: skip
+
+
+def notes(document: dict[str, Any]) -> list[str]:
+    met = document["goals_met"]
+    return [
+        f"TSM to S3 at 500: {document['tsm_to_s3_500']:.1f} (goal: at least {GOALS['tsm_to_s3_500_min']}:"
+        f" {verdict(met['tsm_to_s3_500_min'])})",
+        f"server CPU per object at 500: {document['server_cpu_microseconds_per_object']:.0f} µs (goal: at most"
+        f" {GOALS['server_cpu_microseconds_per_object_max']:.0f}:"
+        f" {verdict(met['server_cpu_microseconds_per_object_max'])})",
+        f"client CPU per object at 500: {document['client_cpu_microseconds_per_object']:.1f} µs (goal: at most"
+        f" {GOALS['client_cpu_microseconds_per_object_max']:.0f}:"
+        f" {verdict(met['client_cpu_microseconds_per_object_max'])})",
         f"1 MiB, one client, share of the writer's rate: {document['share_of_writer_1MiB']:.2f} (goal: at least"
         f" {GOALS['share_of_writer_1MiB_min']}: {verdict(met['share_of_writer_1MiB_min'])})",
         f"more clients against one: never below {GOALS['clients_to_one_min']}: {verdict(met['clients_to_one_min'])};"
@@ -211,7 +225,36 @@ def text(document: dict[str, Any]) -> str:
         f" {document['syncs_per_transaction']:.2f} syncs per transaction (goal: below"
         f" {GOALS['syncs_per_transaction_below']}: {verdict(met['syncs_per_transaction_below'])})",
     ]
-    return "\n".join(lines)
+
+
+def headline(document: dict[str, Any]) -> str:
+    """As README.md has it."""
+    lines = [
+        "| objects per session | TSM objects/s | S3 objects/s | TSM / S3 | server CPU per object (TSM) |"
+        " client CPU per object (TSM) |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name in map(str, SESSIONS):
+        pairs = [
+            {"tsm": tsm[name], "s3": s3[name]} for tsm, s3 in zip(document["tsm"], document["s3"], strict=True)
+        ]  # fmt: skip
+        tsm, s3 = (median(pairs, door, "objects_per_second") for door in ("tsm", "s3"))
+        ratio = median_ratio(pairs, "tsm", "s3", "objects_per_second")
+        server, client = (median(pairs, "tsm", f"{side}_cpu_microseconds_per_object") for side in ("server", "client"))
+        shown = f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
+        lines.append(f"| {name} | {tsm:.0f} | {s3:.0f} | {shown} | {server:.0f} µs | {client:.0f} µs |")
+    one, four = (median(document["1MiB"], clients, "bytes_per_second") / (1 << 20) for clients in ("1", "4"))
+    busy = median(document["1MiB"], "4", "server_cores_percent")
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"At 1 MiB and {PARALLEL_OBJECTS} objects per session one client archives {one:.0f} objects/s, four"
+            f" {four:.0f} (the store's cores are then {busy:.0f}% busy);",
+            f"{SMALL_TRANSACTION_CLIENTS} clients with one object per transaction need"
+            f" {document['syncs_per_transaction']:.2f} syncs each.",
+        ]
+    )
 
 
 def _tsm_way(store: StoreProcess, configuration: Path) -> Way:

@@ -21,26 +21,28 @@ from results.model import (
     CriterionResult,
     DiskUsage,
     FirstError,
+    Infrastructure,
     Latency,
     LinkUsage,
     Offered,
     PartResult,
+    Replayed,
     Result,
     SearchOutcome,
     ServerUsage,
     Utilisation,
 )
 
-Verdict = Literal["pass", "fail", "none"]
+Verdict = Literal["pass", "fail", "void", "none"]
 RUN_FACTS = ("run", "scenario", "backend", "platform", "hosts")
 
 _Value = TypeVar(
     "_Value", Latency, ServerUsage, ClientUsage, FirstError, Result, DiskUsage, LinkUsage, Utilisation, PartResult,
-    Offered, Ceiling,
+    Offered, Ceiling, Replayed, Infrastructure,
 )  # fmt: skip
 _KINDS = (
     Latency, ServerUsage, ClientUsage, FirstError, Result, DiskUsage, LinkUsage, Utilisation, PartResult, Offered,
-    Ceiling,
+    Ceiling, Replayed, Infrastructure,
 )  # fmt: skip
 
 # The fields of each value, and whether a document must have them: looked up for every value of every result.
@@ -65,6 +67,8 @@ def result_from_document(document: Mapping[str, Any]) -> Result:
         "parts": tuple(_part(part) for part in document.get("parts", ())),
         "offered": _offered(document.get("offered")),
         "ceiling": _value(Ceiling, document.get("ceiling")),
+        "replayed": _replayed(document.get("replayed")),
+        "infrastructure": _infrastructure(document.get("infrastructure")),
     }
     nested |= _latencies(Result, document)
     result = _value(Result, {**document, **nested})
@@ -86,6 +90,22 @@ def _part(document: Mapping[str, Any]) -> PartResult:
 
 def _offered(document: Mapping[str, Any] | None) -> Offered | None:
     return None if document is None else _value(Offered, {**document, **_latencies(Offered, document)})
+
+
+def _replayed(document: Mapping[str, Any] | None) -> Replayed | None:
+    if document is None:
+        return None
+    left_out = tuple((why, count) for why, count in document.get("left_out", ()))
+    lateness = _value(Latency, document.get("lateness_ms"))
+    return _value(Replayed, {**document, "left_out": left_out, "lateness_ms": lateness})
+
+
+def _infrastructure(document: Mapping[str, Any] | None) -> Infrastructure | None:
+    return (
+        None
+        if document is None
+        else _value(Infrastructure, {**document, "findings": tuple(document.get("findings", ()))})
+    )
 
 
 def run_document(

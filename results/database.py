@@ -22,7 +22,7 @@ from results.contract import check_from_document, result_document, result_from_d
 from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome, SearchStep
 from results.resources import SampleRow, Timeline
 
-VERSION = 5
+VERSION = 6
 FILE_NAME = "run.db"
 LOCK_NAME = "lock"  # beside it, held by whoever writes it
 CLOCK_ANEW_NS = (
@@ -89,6 +89,24 @@ class PartRow:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One row of table worker; what is None there is not known."""
+
+    worker: int
+    name: str
+    host: str
+    objects: int
+    bytes: int
+    errors: int
+    cpu_seconds: float | None
+    prepared_seconds: float | None
+    late_ns: int | None
+    clock_offset_ns: int | None
+    clock_error_ns: int | None
+    lost: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class HistogramRow:
     """One row of table histogram; ``indices`` and ``counts`` are little-endian int64."""
 
@@ -124,6 +142,7 @@ class PhaseRecord:
     gave_up: str | None = None  # why it ended early
     criteria: Sequence[CriterionResult] = ()
     parts: Sequence[PartRow] = ()
+    workers: Sequence[WorkerRow] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +170,7 @@ class Resumption:
 
 _JSON_COLUMNS = ("command_line", "platform", "settings", "host", "worker_cores", "location", "objects_from")
 _OF_PHASES = (  # tables
-    "criterion", "part", "error", "object_change", "object_range", "histogram", "interval", "result",
+    "criterion", "worker", "part", "error", "object_change", "object_range", "histogram", "interval", "result",
 )  # fmt: skip
 _INSTANTS = ("start_ns", "end_ns", "measured_from_ns", "measured_to_ns")
 
@@ -168,7 +187,7 @@ class RunDatabase:
     @classmethod
     def create(cls, path: Path, record: RunRecord) -> RunDatabase:
         """A new database with the run's own row. Raises ResultsError where it cannot be written."""
-        lock = None
+        lock = connection = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             lock = _lock(path)
@@ -186,8 +205,9 @@ class RunDatabase:
             connection.execute(f"INSERT INTO run ({columns}) VALUES ({marks})", row)
             connection.commit()
         except (OSError, sqlite3.Error) as error:
-            if lock is not None:
-                lock.close()
+            for opened in (connection, lock):
+                if opened is not None:
+                    opened.close()
             raise ResultsError(
                 f"{path}: the results cannot be written: {error}; name another folder with --out"
             ) from error
@@ -281,6 +301,7 @@ class RunDatabase:
             self._insert("object_change", 5, [(at, *row) for row in phase.changed])
             self._insert("error", 7, [(at, *_values(row)) for row in phase.errors])
             self._insert("part", 8, [(at, *_values(row)) for row in phase.parts])
+            self._insert("worker", 13, [(at, *_values(row)) for row in phase.workers])
             self._insert("criterion", 2, [(at, json.dumps(asdict(each))) for each in phase.criteria])
 
     def criteria(self) -> list[CriterionResult]:
@@ -467,6 +488,13 @@ class RunDatabase:
             "FROM phase ORDER BY position"
         )
         return [PhaseTimes(*row) for row in rows]
+
+    def workers(self) -> dict[int, list[WorkerRow]]:
+        """By phase, what each worker did and how it was together with the others."""
+        found: dict[int, list[WorkerRow]] = {}
+        for row in self._db.execute("SELECT * FROM worker ORDER BY position, worker"):
+            found.setdefault(row["position"], []).append(WorkerRow(*tuple(row)[1:]))
+        return found
 
     def workload_intervals(self) -> dict[int, list[tuple[str, int, int, int, int, int, int]]]:
         """By phase: (workload, interval, objects, bytes, errors, sum and maximum of the objects' response times in

@@ -49,6 +49,12 @@ def doubts(database: RunDatabase) -> list[str]:
             f"what was retrieved is not the run's own ({origin(run)}); compare it with what was retrieved at that age"
         )
     cells = "workloads" if any(r.application for r in results) else "cells"
+    lost = [r for r in results if r.incomplete]
+    if lost:
+        found.append(
+            f"{len(lost)} of {len(results)} {cells} are incomplete ({_cell(lost[0])} first: {lost[0].incomplete}): "
+            "their load was not what was asked for, and their rates mean nothing; run them again"
+        )
     failed = [r for r in results if r.errors]
     if failed:
         found.append(

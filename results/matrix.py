@@ -19,6 +19,7 @@ from results.statistics import Estimate, estimate
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
 
 ERRORS = "some operations failed (see the table of errors); failed attempts are in no rate"
+INCOMPLETE = "incomplete: workers were lost, so the rate means nothing; see the doubts"
 UNSETTLED = "unsettled: the limits of the cell came before its mean session time was known within 5%"
 UNSTEADY = "unsteady: the rate changed while it was measured; see the doubts"
 CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
@@ -58,6 +59,7 @@ class MatrixCell:
         """Why this cell is to be read with care; each is a sentence for a footnote."""
         found = (
             (ERRORS, any(result.errors for result in self.repetitions)),
+            (INCOMPLETE, any(result.incomplete for result in self.repetitions)),
             (UNSETTLED, not all(result.settled for result in self.repetitions)),
             (UNSTEADY, any(result.unsteady for result in self.repetitions)),
             (CLIENT_LIMITED, any(result.limited_by == "client" for result in self.repetitions)),

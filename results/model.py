@@ -150,6 +150,59 @@ class Ceiling:
 
 
 @dataclass(frozen=True, slots=True)
+class Replayed:
+    """A trace that was replayed: what was due, and how far client and platform kept to it."""
+
+    trace: str  # name of the file, or of the model
+    origin: str  # where the trace came from, in words
+    sha256: str  # of the trace's file
+    anonymised: bool
+    speed: float
+    streams: int
+    operations: int  # due
+    begun: int  # of them
+    waited: int  # of these: for what came before them in their stream, or for what they build on
+    left_out: tuple[tuple[str, int], ...]  # why, and how many operations of the trace were not due at all
+    capacity_bytes: int  # that lay there before it began
+    capacity_scale: float  # of what the application has in full
+    trace_seconds: float  # from its beginning to the last operation's due time
+    replay_seconds: float  # from its beginning to the last operation's end
+    allowed_seconds: float  # for that
+    lateness_ms: Latency | None  # of the client: from when an operation could be begun until it was
+    tolerance_ms: float  # that 99% of these may have
+    void: str  # why nothing follows from this replay; empty: something does
+
+    @property
+    def margin_seconds(self) -> float:
+        """By how much it ended before it had to; negative: after."""
+        return self.allowed_seconds - self.replay_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Infrastructure:
+    """What went on beside applications: one kind of operation on whole sets of objects, again and again."""
+
+    kind: str  # clone and deploy, storage migration
+    completed: int  # in ``seconds``, whole ones
+    failed: int
+    seconds: float  # in which they were begun
+    minimum_per_hour: float  # that the rules ask for
+    mean_seconds: float | None  # that one took
+    objects: int  # of one instance
+    bytes: int
+    findings: tuple[str, ...]  # content or protection that was lost, each said once
+
+    @property
+    def per_hour(self) -> float:
+        return self.completed / self.seconds * 3600 if self.seconds else 0.0
+
+    @property
+    def ratio(self) -> float:
+        """Of how many there were to how many there must be."""
+        return self.per_hour / self.minimum_per_hour if self.minimum_per_hour else 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One workload of one phase in one repetition."""
 
@@ -222,6 +275,9 @@ class Result:
     is_load: bool = False  # its phase only made the data that later ones need
     ended_early: bool = False  # it used up what it may archive before its time was over
     ceiling: Ceiling | None = None  # the same work against a platform that does nothing
+    replayed: Replayed | None = None  # it replayed a trace
+    infrastructure: Infrastructure | None = None  # it worked on whole sets of objects
+    incomplete: str | None = None  # why its phase was not carried out as it was meant to be: workers that were lost
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ _OBJECT_REQUESTS: Mapping[str, Mapping[str, str]] = {
         "copy": "CopyObject",
         "retrieve": "GetObject",
         "range-retrieve": "GetObject",
+        "audit": "GetObject",
         "query": "GetObjectRetention",
         "extend": "PutObjectRetention",
         "hold": "PutObjectLegalHold",
@@ -41,6 +42,7 @@ _OBJECT_REQUESTS: Mapping[str, Mapping[str, str]] = {
         "range-retrieve": "TSM GET",
     },
 }
+_PUT, _COMPLETED = "PutObject", "CompleteMultipartUpload"
 # and that of opening a session, by what opening asks. A TSM client signs on at other times, too.
 _OPENING_REQUESTS: Mapping[str, Mapping[str, str]] = {
     "s3": {"head-bucket": "HeadBucket", "lock-config": "GetBucketObjectLockConfig"},
@@ -81,6 +83,10 @@ def request_counts(database: RunDatabase, timelines: Mapping[str, Timeline]) -> 
     counted = timeline.counted("requests", phases[0].start_ns, timeline.end_ns if whole else phases[-1].end_ns)
     ours = _Ours(database)
     sent = ours.sent()
+    # What is archived in parts is one object to us, and no PutObject to the server.
+    in_parts = round(counted.get(_COMPLETED, 0.0))
+    if in_parts and sent.get(_PUT):
+        sent[_PUT] -= in_parts
     found = []
     for operation in [*sent, *sorted(counted.keys() - sent.keys())]:
         count = round(counted.get(operation, 0.0))

@@ -1,7 +1,8 @@
 -- One run: everything measured, and everything needed to judge it and to make its objects again.
 -- Versions (PRAGMA user_version): 1 first form; 2 samples by source, measured times of phases, comparisons;
 --   3 conformance checks by round; 4 runs that go on after they broke off, and that read objects of another;
---   5 workloads that run together: response times by interval, data sets, criteria, searches.
+--   5 workloads that run together: response times by interval, data sets, criteria, searches;
+--   6 what each worker did, on whichever host.
 -- Times are epoch seconds (REAL) where a column says so; intervals count interval_ns from a phase's start.
 -- Secrets never enter this file.
 
@@ -9,7 +10,7 @@ CREATE TABLE run (
     id              TEXT PRIMARY KEY,
     started_at      REAL NOT NULL,           -- epoch seconds
     ended_at        REAL,                    -- NULL: still running, or killed
-    verdict         TEXT,                    -- pass, fail, none, interrupted; NULL as above
+    verdict         TEXT,                    -- pass, fail, void, none, interrupted; NULL as above
     command_line    TEXT NOT NULL,           -- JSON list; no option takes a secret
     scenario        TEXT NOT NULL,
     scenario_title  TEXT NOT NULL,
@@ -106,6 +107,24 @@ CREATE TABLE part (
     attempts    INTEGER NOT NULL,
     errors      INTEGER NOT NULL,
     PRIMARY KEY (position, workload, name)
+);
+
+-- What each worker did in the measured time of a phase, and how it was together with the others.
+CREATE TABLE worker (
+    position         INTEGER NOT NULL REFERENCES phase,
+    worker           INTEGER NOT NULL,       -- from 0, within the phase
+    name             TEXT NOT NULL,          -- of its process; on other machines its address
+    host             TEXT NOT NULL,
+    objects          INTEGER NOT NULL,       -- good ones, of all workloads; of a lost worker what it had reported
+    bytes            INTEGER NOT NULL,
+    errors           INTEGER NOT NULL,
+    cpu_seconds      REAL,                   -- NULL: it was lost
+    prepared_seconds REAL,                   -- from being told what to do until it was ready to start
+    late_ns          INTEGER,                -- so long after the agreed instant it began
+    clock_offset_ns  INTEGER,                -- its clock is so far ahead of the coordinator's; NULL: the same clock
+    clock_error_ns   INTEGER,                -- by how much that may be wrong
+    lost             TEXT,                   -- why it did not come to the end; NULL: it did
+    PRIMARY KEY (position, worker)
 );
 
 -- Merged HDR histograms (nanoseconds, 3 significant digits) of the measured time; percentiles are taken from these.

@@ -12,10 +12,12 @@ import operator as operators
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from archiver.errors import ScenarioError
-from scenarios.mix import Mix
+from scenarios.infrastructure import Infrastructure
+from scenarios.mix import Mix, OperationName
+from scenarios.replay import Replay
 
 Operator = Literal["<=", "<", ">=", ">", "=="]
 
@@ -33,7 +35,7 @@ class Metric:
     meaning: str
     has_statistics: bool = False  # a time of many: mean, percentiles, maximum
     of_parts: bool = False  # measured of each kind of object operation too
-    needs: Literal["", "open loop", "deadline", "ceiling"] = ""  # other workloads do not have it
+    needs: Literal["", "open loop", "deadline", "ceiling", "replay", "infrastructure"] = ""  # others do not have it
 
 
 METRICS = {
@@ -54,6 +56,12 @@ METRICS = {
     "waited_share": Metric("", "of the sessions due: found no client free, waited or were dropped", needs="open loop"),
     "seconds": Metric("s", "how long the workload was measured"),
     "share_of_ceiling": Metric("", "objects/s / those against a platform that does nothing", needs="ceiling"),
+    "replay_margin_seconds": Metric(
+        "s", "by how much a replay ended before the trace's time and what is allowed beyond it", needs="replay"
+    ),
+    "infrastructure_ratio": Metric(
+        "", "infrastructure operations done per hour / those that are asked for", needs="infrastructure"
+    ),
     "client_cpu_percent": Metric("%", "processor time of the client; 100 is one core"),
 }
 
@@ -69,6 +77,10 @@ class CriterionWorkload(Protocol):
     def operation(self) -> str: ...
     @property
     def mix(self) -> Mix | None: ...
+    @property
+    def replay(self) -> Replay | None: ...
+    @property
+    def infrastructure(self) -> Infrastructure | None: ...
 
 
 class CriterionPhase(Protocol):
@@ -94,10 +106,13 @@ class Criterion:
     workload: str | None = None  # an application, or one workload by its full name; None: every one that has the metric
     operation: str | None = None  # one part of it; None: the whole
     abort: bool = False  # end the phase as soon as it is known to be missed
+    of_all: bool = False  # asked of all applications of a phase together
 
     @property
     def name(self) -> str:
         """Tells it from the same limit on another part: ``object_ms.mean <= 5 (log)``."""
+        if self.of_all:
+            return f"{self.text} (all)"
         return self.text if self.operation is None else f"{self.text} ({self.operation})"
 
     @property
@@ -124,17 +139,25 @@ class Criterion:
         """
         return (
             not phase.is_load
+            and not self.of_all
             and self._names(workload)
             and (self.operation is None or self.operation in part_names(workload))
             and _has(self.needs, phase, workload)
         )
 
     def _names(self, workload: CriterionWorkload) -> bool:
-        return self.workload is None or self.workload in (workload.name, workload.application)
+        if self.workload is None:  # how long they take, and how much they do, is asked of applications
+            return workload.infrastructure is None or self.needs == "infrastructure" or self.metric == "errors"
+        return self.workload in (workload.name, workload.application)
 
 
 def part_names(workload: CriterionWorkload) -> frozenset[str]:
     """Of the kinds of object operations that a workload does: the operations', and the name of objects beside them."""
+    if workload.replay is not None:  # as long as its trace was not read, it may do anything
+        facts = workload.replay.facts
+        return facts.does if facts is not None else frozenset(get_args(OperationName))
+    if workload.infrastructure is not None:
+        return workload.infrastructure.does
     if workload.mix is None:
         return frozenset((workload.operation,))
     steps = {step for transaction in workload.mix.transactions for step in transaction.steps}
@@ -142,7 +165,13 @@ def part_names(workload: CriterionWorkload) -> frozenset[str]:
 
 
 def read_criterion(
-    text: str, *, workload: str | None = None, operation: str | None = None, abort: bool = False, where: str = ""
+    text: str,
+    *,
+    workload: str | None = None,
+    operation: str | None = None,
+    abort: bool = False,
+    of_all: bool = False,
+    where: str = "",
 ) -> Criterion:
     """One criterion from its text, such as ``errors == 0`` or ``object_ms.p70 <= 20``. ``where`` begins every message.
 
@@ -171,9 +200,15 @@ def read_criterion(
         raise ScenarioError(
             f"{key}: {metric} is measured of whole workloads only: leave operation out, or limit one of {of_parts}"
         )
+    if of_all and (not known.of_parts or workload is not None or operation is not None or abort):
+        of_parts = ", ".join(name for name, each in METRICS.items() if each.of_parts)
+        raise ScenarioError(
+            f"{key}: all = true asks it of all applications together, at the end: leave workload, operation and abort "
+            f"out, and limit one of {of_parts}"
+        )
     statistic_known = statistic if known.has_statistics else None
     number = _limit(limit, known, key)
-    return Criterion(text.strip(), metric, statistic_known, sign_known, number, workload, operation, abort)
+    return Criterion(text.strip(), metric, statistic_known, sign_known, number, workload, operation, abort, of_all)
 
 
 def check_names(criteria: Iterable[Criterion], phases: Iterable[CriterionPhase], where: str = "") -> None:
@@ -184,6 +219,8 @@ def check_names(criteria: Iterable[Criterion], phases: Iterable[CriterionPhase],
     asked = [(phase, workload) for phase in phases if not phase.is_load for workload in phase.workloads]
     for criterion in criteria:
         key = f"{where}: criterion {criterion.text!r}" if where else f"criterion {criterion.text!r}"
+        if criterion.of_all:
+            continue
         named = [(phase, each) for phase, each in asked if criterion._names(each)]
         whom = "any workload" if criterion.workload is None else repr(criterion.workload)
         if not named:
@@ -212,17 +249,26 @@ def metrics_table() -> str:
     return "\n".join((*rows, "", f"`*` is one of {', '.join(STATISTICS)}."))
 
 
-_NEEDS_WORDS = {"open loop": "an open loop", "deadline": "a deadline", "ceiling": "a ceiling"}
+_NEEDS_WORDS = {
+    "open loop": "an open loop", "deadline": "a deadline", "ceiling": "a ceiling", "replay": "a trace",
+    "infrastructure": "an infrastructure operation",
+}  # fmt: skip
 _REMEDIES = {
     "open loop": "only sessions that come by a schedule (arrivals) have it",
     "deadline": "only a workload with a deadline has it",
     "ceiling": "only a phase that measures the client's ceiling has it",
+    "replay": "only what replays a trace has it",
+    "infrastructure": "only infrastructure operations have it",
 }
 
 
 def _has(needs: str, phase: CriterionPhase, workload: CriterionWorkload) -> bool:
     if needs == "ceiling":
         return phase.measures_ceiling
+    if needs == "replay":
+        return workload.replay is not None
+    if needs == "infrastructure":
+        return workload.infrastructure is not None
     if needs == "open loop":
         return workload.mix is not None and workload.mix.arrivals is not None
     if needs == "deadline":

@@ -14,7 +14,9 @@ from archiver.content import Checksum
 from archiver.retention import Lock
 from archiver.sizes import format_duration, format_size
 from scenarios.criteria import Criterion
+from scenarios.infrastructure import Infrastructure
 from scenarios.mix import CHANGES, MAKES_OBJECTS, Mix, OperationName
+from scenarios.replay import Replay
 
 Order = Literal["shuffled", "paper"]
 
@@ -60,25 +62,58 @@ class Workload:
     retain_for_seconds: float | None = None  # a shorter lock than the run's, so that something expires meanwhile
     mix: Mix | None = None  # None: one operation on objects of one size, by the phase's stop rule
     application: str = ""  # the name without the copy
-    copy: int | None = None  # which of several like it: the tile
+    copy: int | None = None  # which of several like it: the tile, the set
+    replay: Replay | None = None  # a trace says what is done when
+    infrastructure: Infrastructure | None = None  # it works on whole sets of objects
 
     @property
     def does(self) -> frozenset[str]:
         """The operations that it carries out on objects."""
+        if self.replay is not None:
+            return frozenset(("archive",)) if self.replay.prepares else self.replay.known.does
+        if self.infrastructure is not None:
+            return self.infrastructure.does
         return self.mix.operations if self.mix is not None else frozenset((self.operation,))
 
     @property
     def archives(self) -> bool:
         """It leaves objects behind."""
+        if self.replay is not None:
+            return bool(self.replay.archived)
         return bool(self.does & (MAKES_OBJECTS | {"new-version"}))
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Of the objects that it archives, or of a sweep's that it asks for."""
+        if self.replay is not None:
+            return tuple(sorted({size for size, _ in self.replay.archived}))
+        if self.infrastructure is not None:
+            return self.infrastructure.object_sizes
         if self.mix is None:
             return (self.object_bytes,)
         asides = self.mix.aside.sizes.classes if self.mix.aside is not None else ()
         return tuple(sorted({size for size, _ in (*self.mix.sizes.classes, *asides)}))
+
+    @property
+    def locks(self) -> frozenset[Lock | None]:
+        """How what it archives comes by its lock; None: as the run says."""
+        if self.replay is not None and self.replay.known.deletes:
+            return frozenset((None, Lock.NONE))
+        if self.infrastructure is not None:
+            return self.infrastructure.locks
+        return frozenset((self.lock,))
+
+    @property
+    def locks_alike(self) -> bool:
+        """All that it archives comes by its lock in one way."""
+        return len(self.locks) == 1
+
+    @property
+    def data(self) -> str:
+        """The data set that what it archives belongs to; sweeps have none."""
+        if self.mix is not None:
+            return self.mix.data
+        return self.name if self.replay is not None and self.replay.prepares else ""
 
     @property
     def variant(self) -> str:
@@ -112,13 +147,21 @@ class Phase:
     @property
     def is_mixed(self) -> bool:
         """Workloads run together, each by its own times."""
-        return self.workloads[0].mix is not None
+        return self.workloads[0].mix is not None or self.replays
+
+    @property
+    def replays(self) -> bool:
+        """Its workloads replay traces, or make what traces need."""
+        return any(workload.replay is not None for workload in self.workloads)
 
     @property
     def label(self) -> str:
         """For people: ``archive 8KiB x 25, 1 client``; ``tiles, 2 tiles``."""
         if self.is_mixed:
-            return self.name if self.scale is None else f"{self.name}, {self.scale:g} {self.scale_name}"
+            if self.scale is None:
+                return self.name
+            each = self.scale_name.removesuffix("s") if self.scale == 1 else self.scale_name
+            return f"{self.name}, {self.scale:g} {each}"
         parts = [
             f"{w.operation} {format_size(w.object_bytes)} x {w.objects_per_session},"
             f" {w.clients} client{'s' if w.clients > 1 else ''}{', ' if w.variant else ''}{w.variant}"
@@ -172,6 +215,10 @@ class Phase:
         """Upper bound of objects the workload's clients touch, warm-up included; of a mix, that it writes."""
         if workload.mix is not None:
             return sum(workload.mix.written_max(workload.objects_per_session))
+        if workload.replay is not None:
+            return sum(count for _, count in workload.replay.archived)
+        if workload.infrastructure is not None:
+            return workload.infrastructure.archived_max[0]
         return workload.clients * self.sessions_per_client_max(workload) * workload.objects_per_session
 
     def archived_max(self) -> tuple[int, int]:
@@ -186,6 +233,10 @@ class Phase:
         objects = self.objects_max(workload)
         if workload.mix is not None:
             return objects, workload.mix.written_bytes_max(workload.objects_per_session)
+        if workload.replay is not None:
+            return objects, sum(size * count for size, count in workload.replay.archived)
+        if workload.infrastructure is not None:
+            return workload.infrastructure.archived_max
         return objects, objects * workload.object_bytes
 
 
@@ -224,6 +275,7 @@ class Scenario:
     criteria: tuple[Criterion, ...] = ()
     search: SearchRange | None = None  # then ``phases`` are those of its first step
     weights: tuple[tuple[str, float], ...] = ()  # of applications in a score; none: all alike
+    criteria_set: str = ""  # which of the file's sets of criteria was chosen
 
     def archived_max(self) -> tuple[int, int]:
         """Upper bound of (objects, bytes) that the whole run archives; of a search, its first step."""
@@ -240,8 +292,12 @@ def archived_max(phases: Sequence[Phase], there: Mapping[str, int] | None = None
     for phase in phases:
         for workload in phase.workloads:
             written, written_bytes = phase.written_max(workload)
-            mix = workload.mix
-            if mix is not None and mix.fill is not None:
+            mix, replay = workload.mix, workload.replay
+            if replay is not None and replay.prepares and not replay.known.changes_prepared:
+                if workload.data in filled:  # from an earlier step of a search
+                    written = written_bytes = 0
+                filled[workload.data] = written
+            elif mix is not None and mix.fill is not None:
                 written = max(0, mix.fill - filled.get(mix.data, 0))
                 written_bytes = mix.sizes.bytes_max(written)
                 filled[mix.data] = max(mix.fill, filled.get(mix.data, 0))

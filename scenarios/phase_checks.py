@@ -26,6 +26,7 @@ from scenarios.phases import (
     prefixes,
     sizes_of,
 )
+from scenarios.replay_phases import check_replay
 
 OBJECT_BYTES_MAX = 64 << 20
 SECONDS_MAX = PHASE_SECONDS_MAX  # the dates of a phase are promised to the ledger this far ahead
@@ -49,6 +50,13 @@ def check_phases(
             raise ScenarioError(f"{key}: the name is used twice; give each phase its own")
         names.add(table.name)
         _check_extent(table, key)
+        check_replay(table, key)
+        if table.replay:
+            if table.load or table.ceiling or table.cache != "drop":
+                raise ScenarioError(
+                    f"{key}: load, ceiling and cache are for phases with [[phase.workload]]; leave them out"
+                )
+            continue
         for workload in table.workload:
             _check_workload(workload, f"{key}: workload {workload.name!r}", allow_large_sessions)
         _check_order(table, key)
@@ -71,8 +79,14 @@ def nearest(given: str, known: Iterable[str]) -> str:
 
 def _check_extent(table: PhaseTable, key: str) -> None:
     """What is checked before a table is multiplied."""
-    if not table.workload:
-        raise ScenarioError(f"{key}: there is no [[phase.workload]], so there is nothing to do")
+    if bool(table.workload) == bool(table.replay):
+        raise ScenarioError(
+            f"{key}: there is no [[phase.workload]], so there is nothing to do; nor a [[phase.replay]]"
+            if not table.replay
+            else f"{key}: [[phase.workload]] and [[phase.replay]]: a phase has the ones or the others; make it two"
+        )
+    if table.infrastructure and not table.replay:
+        raise ScenarioError(f"{key}: infrastructure goes on beside [[phase.replay]], and there is none")
     if table.copies is not None and table.copies < 1:
         raise ScenarioError(f"{key}: copies: {table.copies} is not possible; it must be at least 1")
     for workload in table.workload:

@@ -16,30 +16,22 @@ import msgspec
 
 from archiver.content import Checksum
 from archiver.retention import Lock
-from archiver.sizes import parse_size
 from scenarios.mix import ArrivalKind, Arrivals, Aside, Keys, Mix, OperationName, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload
+from scenarios.replay_phases import ReplayingTable, expand_replay
+from scenarios.sizes_table import SHARE_MAX as SHARE_MAX
+from scenarios.sizes_table import SIZES_MAX as SIZES_MAX
+from scenarios.sizes_table import SizesTable as SizesTable
+from scenarios.sizes_table import sizes_of as sizes_of
 from scenarios.units import Seconds, SizeBytes
 
 UNKNOWN_SECONDS = 60.0  # what a workload is taken to last that ends when it is done
 ZIPF_EXPONENT = 0.99
-SIZES_MAX = 1000  # of a histogram
-SHARE_MAX = 1e9  # so that sums stay finite
 # What may be written as "users" or "20 users". What is counted is rounded up; a rate need not be whole.
 _COUNTS = frozenset(("clients", "objects_per_session", "objects", "fill", "bytes_max", "burst_sessions", "backlog_max"))
 SCALED = _COUNTS | {"copies", "per_second", "to_per_second"}
 
 Name = Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class SizesTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One of three: sizes between two, sizes round a median, or sizes with their shares."""
-
-    uniform: tuple[SizeBytes, SizeBytes] | None = None
-    median: SizeBytes | None = None  # of a lognormal distribution
-    sigma: float | None = None
-    largest: SizeBytes | None = None
-    histogram: dict[str, float] | None = None
 
 
 class TransactionTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -110,14 +102,14 @@ class WorkloadTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
         return frozenset(step for transaction in _transactions(self) for step in transaction.steps)
 
 
-class PhaseTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class PhaseTable(ReplayingTable, forbid_unknown_fields=True, frozen=True, kw_only=True):
     name: Name
     workload: tuple[WorkloadTable, ...] = ()
     copies: int | None = None
     load: bool = False
     cache: Literal["drop", "keep"] = "drop"
     ceiling: bool = False
-    quick: dict[str, Any] = {}
+    quick: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class ScaleTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -162,10 +154,20 @@ def prefixes(table: PhaseTable, scale_table: ScaleTable | None) -> list[str]:
     return [f"{each} {copy} " for copy in range(1, table.copies + 1)]
 
 
+def expand_phases(
+    table: PhaseTable, position: int, repetition: int, scale: float | None, scale_table: ScaleTable | None
+) -> list[Phase]:
+    """The phase of the run, the first at ``position``; where traces are replayed, first the one that prepares it."""
+    if table.replay:
+        name = scale_table.name if scale_table is not None else ""
+        return expand_replay(table, position, repetition, scale, name, prefixes(table, scale_table))
+    return [expand_phase(table, position, repetition, scale, scale_table)]
+
+
 def expand_phase(
     table: PhaseTable, position: int, repetition: int, scale: float | None, scale_table: ScaleTable | None
 ) -> Phase:
-    """One phase of the run."""
+    """One phase of workloads."""
     copies = [
         list(_copy(table.workload, prefix, copy if table.copies is not None else None))
         for copy, prefix in enumerate(prefixes(table, scale_table), start=1)
@@ -251,35 +253,6 @@ def _mix(table: WorkloadTable, prefix: str, begins: float, after: str | None, un
         until=until,
         bytes_max=table.bytes_max,
     )
-
-
-def sizes_of(table: SizesTable | str | int) -> Sizes:
-    """The distribution that a file asks for. Raises ValueError where it asks for none, or for several."""
-    if not isinstance(table, SizesTable):
-        return Sizes.constant(parse_size(str(table)))
-    asked = [name for name in ("uniform", "median", "histogram") if getattr(table, name) is not None]
-    if len(asked) != 1:
-        raise ValueError(
-            "sizes is one size, or a table with one of uniform, median (with sigma and largest), histogram; "
-            f"here is {' and '.join(asked) or 'none of them'}"
-        )
-    if table.median is None and (table.sigma is not None or table.largest is not None):
-        raise ValueError("sizes: sigma and largest go with median")
-    if table.uniform is not None:
-        if not 1 <= table.uniform[0] <= table.uniform[1]:
-            raise ValueError("sizes: uniform goes from the smallest, of at least 1 byte, to the largest")
-        return Sizes.uniform(*table.uniform)
-    if table.median is not None:
-        if table.sigma is None or not 0 < table.sigma <= 5:
-            raise ValueError("sizes: median needs sigma, of the logarithm: above 0 and up to 5")
-        if table.largest is None or not 1 <= table.median <= table.largest:
-            raise ValueError("sizes: median needs largest, which cuts it off, and which is not below it")
-        return Sizes.lognormal(table.median, table.sigma, table.largest)
-    assert table.histogram is not None
-    shares = [(parse_size(size), share) for size, share in table.histogram.items()]
-    if not 1 <= len(shares) <= SIZES_MAX or not all(0 < share <= SHARE_MAX for _, share in shares):
-        raise ValueError(f"sizes: histogram has 1 to {SIZES_MAX} sizes with their shares, each above 0, up to 1e9")
-    return Sizes.of(shares)
 
 
 def _seconds_max(workloads: Sequence[Workload]) -> float:

@@ -23,7 +23,9 @@ import msgspec
 from archiver.content import Checksum
 from archiver.errors import ScenarioError
 from archiver.retention import SHORTEST_SECONDS, Lock
+from scenarios.application_model import ModelTable
 from scenarios.criteria import check_names, read_criterion
+from scenarios.infrastructure import InfrastructureTable
 from scenarios.mix import ArrivalKind, Keys, OperationName
 from scenarios.model import OBJECTS_PER_SESSION_MAX, Order, Phase, Scenario, SearchRange, StopRule, Workload
 from scenarios.phase_checks import CLIENTS_MAX, OBJECT_BYTES_MAX, OBJECTS_MAX, SECONDS_MAX, check_phases, nearest
@@ -38,8 +40,9 @@ from scenarios.phases import (
     TransactionTable,
     WorkloadTable,
     at_scale,
-    expand_phase,
+    expand_phases,
 )
+from scenarios.replay_phases import ReplayTable
 from scenarios.units import Seconds, SizeBytes, decode
 
 SweepOperation = Literal["archive", "retrieve", "query", "extend", "hold", "release", "refused-delete", "delete"]
@@ -79,6 +82,8 @@ class _CriterionTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     workload: str | None = None
     operation: str | None = None
     abort: bool = False
+    all: bool = False  # of all applications together
+    set: str | None = None  # it is asked only where the file's ``criteria`` choose this set
     quick: dict[str, Any] = {}
 
 
@@ -97,6 +102,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     scale: ScaleTable | None = None
     search: SearchTable | None = None
     criterion: tuple[_CriterionTable, ...] = ()
+    criteria: str | None = None  # which set of them
     weights: dict[str, float] = {}
 
 
@@ -148,6 +154,30 @@ def read_scenario(
         _make_quick(document)
     for override in overrides:
         _override(document, override)
+    return scenario_of(
+        document,
+        where,
+        order=order,
+        order_seed=order_seed,
+        repetitions=repetitions,
+        allow_large_sessions=allow_large_sessions,
+        objects_from=objects_from,
+        searches=searches,
+    )
+
+
+def scenario_of(
+    document: dict[str, Any],
+    where: str,
+    *,
+    order: Order = "shuffled",
+    order_seed: int = 0,
+    repetitions: int = 1,
+    allow_large_sessions: bool = False,
+    objects_from: str | None = None,
+    searches: bool = False,
+) -> Scenario:
+    """The scenario of a file's tables, as ``read_scenario``; ``where`` begins every message."""
     if searches and "search" not in document:
         raise ScenarioError(f"{where}: --search: it has no [search] that says between which scales")
     scale = document.get("scale")
@@ -280,13 +310,22 @@ def _scenario(
         repetitions=repetitions,
         text=text,
         criteria=tuple(
-            read_criterion(each.that, workload=each.workload, operation=each.operation, abort=each.abort, where=where)
+            read_criterion(
+                each.that,
+                workload=each.workload,
+                operation=each.operation,
+                abort=each.abort,
+                of_all=each.all,
+                where=where,
+            )
             for each in table.criterion
+            if each.set in (None, table.criteria)
         ),
         search=SearchRange(table.scale.name, search.first, search.last, search.repeat, search.step)
         if search is not None and table.scale is not None
         else None,
         weights=tuple(table.weights.items()),
+        criteria_set=table.criteria or "",
     )
 
 
@@ -298,8 +337,9 @@ def _phases(
         for scale in scales:
             table = _at(document, where, scale)
             for phase in table.phase:
-                yield expand_phase(phase, position, repetition, scale, table.scale)
-                position += 1
+                expanded = expand_phases(phase, position, repetition, scale, table.scale)
+                yield from expanded
+                position += len(expanded)
 
 
 def _check_quick(document: dict[str, Any], where: str) -> None:
@@ -364,7 +404,10 @@ def _override(document: dict[str, Any], override: str) -> None:
         here = _fields(inner) if inner is not None else ()
         known |= set(here)
         if key in here and isinstance(at, dict):
-            at[key] = _value(text.strip(), key, at.get(key))
+            # A set of criteria is called 3.8, which is no number.
+            at[key] = text.strip().strip("\"'") if inner is _ChosenSet else _value(text.strip(), key, at.get(key))
+            if inner is ReplayTable and key == "trace":  # a captured trace takes the model's place
+                at.pop("model", None)
             is_set = True
     if outer and not known and name is None:
         what = "sweep" if document.get("sweep") else "phase or workload"
@@ -378,14 +421,21 @@ def _override(document: dict[str, Any], override: str) -> None:
 _Table = tuple[dict[str, Any], type[msgspec.Struct]]
 
 
+class _ChosenSet(msgspec.Struct, frozen=True):
+    """What of the file itself may be overridden."""
+
+    criteria: str | None = None
+
+
 def _tables(document: dict[str, Any]) -> tuple[dict[str, list[_Table]], list[_Table]]:
     """What may be overridden: tables by name, and those that a key without a name speaks of."""
     sweeps: list[_Table] = [(each, _SweepTable) for each in _dicts(document.get("sweep"))]
     phases: list[_Table] = [(each, PhaseTable) for each in _dicts(document.get("phase"))]
-    workloads: list[_Table] = [(each, WorkloadTable) for phase, _ in phases for each in _dicts(phase.get("workload"))]
-    everywhere = [*sweeps, *phases, *workloads]
+    inner: tuple[tuple[str, type[msgspec.Struct]], ...] = (("workload", WorkloadTable), ("replay", ReplayTable))
+    workloads = [(each, kind) for phase, _ in phases for key, kind in inner for each in _dicts(phase.get(key))]
+    everywhere: list[_Table] = [*sweeps, *phases, *workloads, (document, _ChosenSet)]
     named: dict[str, list[_Table]] = {}
-    for table, kind in everywhere:
+    for table, kind in everywhere[:-1]:
         named.setdefault(str(table.get("name")), []).append((table, kind))
     for name, kind in (("scale", ScaleTable), ("search", SearchTable)):
         if isinstance(document.get(name), dict):
@@ -447,7 +497,7 @@ def _scale_name(document: dict[str, Any]) -> str:
 def _place(key: str, document: Any) -> str:
     """Where a key stands, by the names of its tables: ``phase 'mix': workload 'web': arrivals.kind: ``."""
     place = ""
-    while step := re.match(r"(sweep|phase|workload)\[(\d+)\]\.?", key):
+    while step := re.match(r"(sweep|phase|workload|replay|infrastructure)\[(\d+)\]\.?", key):
         document = document[step[1]][int(step[2])]
         name = document.get("name") if isinstance(document, dict) else None
         place += f"{step[1]} {name!r}: " if isinstance(name, str) else f"{step[0].removesuffix('.')}: "
@@ -456,11 +506,12 @@ def _place(key: str, document: Any) -> str:
 
 
 _INNER: dict[str, type[msgspec.Struct]] = {
-    "stop": _StopTable, "sizes": SizesTable, "aside": AsideTable, "arrivals": ArrivalsTable,
+    "stop": _StopTable, "sizes": SizesTable, "aside": AsideTable, "arrivals": ArrivalsTable, "model": ModelTable,
 }  # fmt: skip
 _TABLES: dict[str, type[msgspec.Struct]] = {
     **_INNER, "sweep": _SweepTable, "phase": PhaseTable, "workload": WorkloadTable, "scale": ScaleTable,
-    "search": SearchTable, "criterion": _CriterionTable, "transactions": TransactionTable,
+    "search": SearchTable, "criterion": _CriterionTable, "transactions": TransactionTable, "replay": ReplayTable,
+    "infrastructure": InfrastructureTable,
 }  # fmt: skip
 
 
@@ -497,6 +548,13 @@ def _check(table: _File, where: str, allow_large_sessions: bool) -> None:
         raise ScenarioError(f"{where}: [[sweep]] and [[phase]]: a scenario has the ones or the others; make it two")
     if table.sweep and (table.search is not None or table.scale is not None or table.weights):
         raise ScenarioError(f"{where}: scale, search and weights are for phases; sweeps have lists of their own")
+    sets = {each.set for each in table.criterion if each.set is not None}
+    if table.criteria is not None and table.criteria not in sets:
+        raise ScenarioError(
+            f"{where}: criteria: no criterion is of set {table.criteria!r}{nearest(table.criteria, sets)}"
+        )
+    if sets and table.criteria is None:
+        raise ScenarioError(f"{where}: criteria: say which set counts: {', '.join(sorted(sets))}")
     if table.search is not None and (table.scale is None or not table.criterion):
         raise ScenarioError(f"{where}: search needs [scale], which it raises, and [[criterion]], until one is missed")
     names = [sweep.name for sweep in table.sweep]

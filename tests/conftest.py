@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says what else the machine does.
+settings.register_profile("archiver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("archiver")
 
 PLATFORM_VARIABLES = (
     "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",

@@ -7,11 +7,13 @@ that cannot be cleaned up) is what cleanup's tests in tests/archiver/cli/test_ru
 
 from __future__ import annotations
 
+import itertools
 import json
+import threading
 import time
 import tracemalloc
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +32,16 @@ from archiver.assignment import (
 )
 from archiver.histogram import Histogram, part_of
 from archiver.retention import DateMaker, Retention
+from archiver.traces.format import TracedOperation
 from archiver.worker import run_phase
 from backends.base import RunPlan
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from scenarios.model import OperationName, Phase, StopRule, Workload
-from tests.archiver.cli.test_run import TINY, archiver, keys_of, s3
+from tests.archiver.cli.test_run import TINY, archiver, keys_of, left_in, s3
+from tests.archiver.traces.made import write
+from tests.servers import fault_proxy as wire
 
 WHOLE_SESSIONS = StopRule(0, 0.0, 1, 1, 1 << 60, 3600.0, 3600.0, 1, 1, 0.0)  # one session per client, however long
 
@@ -217,3 +222,132 @@ def test_f15_bytes_are_those_that_went_over_the_wire(store: embedded.StoreProces
     with urllib.request.urlopen(f"{store.endpoint}/-/statistics", timeout=10) as reply:
         after = json.load(reply)
     assert reports.tally.bytes == 20 * 100_000 == after["bytes"] - before["bytes"]
+
+
+# What networks and broken servers do; every fault by itself is in tests/backends/s3/test_wire_faults.py.
+
+MESS = {
+    "connection lost": wire.reset(wire.nothing_of),
+    "truncated": wire.truncate(wire.half_the_head),
+    "read timeout": wire.silence(wire.nothing_of),
+    "protocol error": wire.changed(lambda _: b"\x00 no answer \r\n\r\n"),
+    "damaged": wire.flip(wire.half_the_body),
+}
+MIX = """
+name = "faulty"
+title = "Two applications over a bad line"
+
+[[phase]]
+name = "load"
+load = true
+
+[[phase.workload]]
+name = "files"
+operation = "archive"
+data = "files"
+sizes = "8KiB"
+clients = 1
+fill = 8
+
+[[phase]]
+name = "mix"
+
+[[phase.workload]]
+name = "reading"
+operation = "retrieve"
+data = "files"
+clients = 2
+seconds = "1s"
+
+[[phase.workload]]
+name = "archiving"
+operation = "archive"
+data = "records"
+sizes = "8KiB"
+clients = 2
+seconds = "1s"
+bytes_max = "10MB"
+"""
+
+
+class InTurn:
+    """Every so many-th answer about an object has the next of these faults."""
+
+    def __init__(self, reasons: Sequence[str], every: int) -> None:
+        self._reasons = itertools.cycle(reasons)
+        self._every = every
+        self._lock = threading.Lock()
+        self._seen = 0
+        self.played: set[str] = set()
+
+    def __call__(self, message: wire.Message) -> wire.Fault | None:
+        if not wire.asks_for("PUT", "GET")(message):
+            return None
+        with self._lock:
+            self._seen += 1
+            if self._seen % self._every:
+                return None
+            reason = next(self._reasons)
+            if reason == "damaged" and not message.asked.startswith(b"GET"):
+                return None
+            self.played.add(reason)
+            return MESS[reason]
+
+
+def through_a_bad_line(
+    home: Path, store: embedded.StoreProcess, *arguments: str, reasons: Sequence[str] = tuple(MESS), every: int
+) -> dict[str, Any]:
+    """A command over a proxy with faults: it ends, with exit 1, and the ledger has all that the store has."""
+    chosen = InTurn(reasons, every)
+    with wire.FaultProxy(int(store.endpoint.rpartition(":")[2]), answers=chosen) as proxy:
+        done = archiver(
+            *arguments, "--endpoint", proxy.url, "--read-timeout", "5s", "--json", "--quiet", **keys_of(store)
+        )
+    assert done.returncode == 1, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    results = document["results"]
+    counted = {error["reason"] for result in results for error in result["first_errors"]}
+    assert counted - {"closed by server"} <= chosen.played
+    assert sum(result["errors"] for result in results) > 0
+    client = s3(store)
+    pages = client.get_paginator("list_object_versions").paginate(Bucket=document["location"]["bucket"])
+    held = sum(len(page.get("Versions", [])) for page in pages)
+    assert sum(row["objects"] if row["objects"] is not None else row["objects_max"] for row in left_in(home)) >= held
+    return document
+
+
+def test_a_run_over_a_bad_line_ends_and_counts_what_is_good(home: Path, store: embedded.StoreProcess) -> None:
+    quick = [reason for reason in MESS if reason != "read timeout"]  # which takes as long as it says
+    document = through_a_bad_line(home, store, "run", "dr550", *TINY, reasons=quick, every=11)
+    for result in document["results"]:
+        assert result["bytes"] == result["objects"] * 8192
+
+
+@pytest.mark.long
+def test_a_mix_over_a_bad_line_ends_and_counts_what_is_good(
+    tmp_path: Path, home: Path, store: embedded.StoreProcess
+) -> None:
+    scenario = tmp_path / "faulty.toml"
+    scenario.write_text(MIX)
+    document = through_a_bad_line(home, store, "run", str(scenario), every=29)
+    assert sum(result["objects"] for result in document["results"]) > 0
+
+
+@pytest.mark.long
+def test_a_replay_over_a_bad_line_ends_and_counts_what_is_good(
+    tmp_path: Path, home: Path, store: embedded.StoreProcess
+) -> None:
+    rows = [
+        TracedOperation(
+            index * 20_000_000,
+            operation="retrieve" if index % 2 else "archive",
+            key=f"key/{index}",
+            size_bytes=5000,
+            client=index % 4,
+        )
+        for index in range(40)
+    ]
+    trace = write(tmp_path / "web.parquet", rows)
+    # What the trace reads is archived first; where that fails there is no replay, so every fault is later.
+    document = through_a_bad_line(home, store, "replay", str(trace), "--tolerance", "30s", every=23)
+    assert sum(result["objects"] for result in document["results"]) > 0

@@ -1,4 +1,6 @@
-"""What users install: the wheel, built from the sdist, works from any folder."""
+"""What users install: the wheel, built from the sdist, works from any folder, in an environment of its own, with and
+without a C compiler; and it is the same bytes wherever it is built.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +40,7 @@ def installed(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
     )
     (wheel,) = (folder / "dist").glob("*.whl")
+    assert "-py3-none-linux_" in wheel.name  # of this kind of machine, and of any Python
     assert list((folder / "dist").glob("*.tar.gz"))
     site = folder / "site"
     with zipfile.ZipFile(wheel) as archive:
@@ -122,5 +125,63 @@ def test_a_folder_named_results_is_neither_imported_nor_written(installed: Path,
     folder = tmp_path / "project"
     (folder / "results").mkdir(parents=True)
     (folder / "results" / "mine.txt").write_text("mine")
-    run(installed, folder, "-m", "archiver", "run", "dr550", "--quick", "--set", "object_sizes=8KiB")
+    run(installed, folder, "-m", "archiver", "run", "dr550", "--quick", "--backend", "null")
     assert [path.name for path in folder.rglob("*")] == ["results", "mine.txt"]
+
+
+def built(tree: Path, out: Path, umask: int, **environment: str) -> dict[str, bytes]:
+    """sdist and wheel of a tree, by name."""
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)],
+        env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000", **environment},
+        umask=umask, check=True, capture_output=True,
+    )  # fmt: skip
+    return {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+@pytest.mark.long
+def test_sdist_and_wheel_are_the_same_bytes_wherever_they_are_built(tree: Path, tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "a folder of another name"
+    for folder, rights in ((one, 0o644), (other, 0o600)):
+        shutil.copytree(tree, folder)
+        for path in folder.rglob("*"):
+            if path.is_file():
+                path.chmod(rights | path.stat().st_mode & 0o100)
+                os.utime(path, (rights * 10**6, rights * 10**6))
+    first = built(one, tmp_path / "first", 0o022, TZ="UTC", PYTHONHASHSEED="1")
+    second = built(other, tmp_path / "second", 0o077, TZ="Asia/Tokyo", PYTHONHASHSEED="2", LC_ALL="C")
+    assert len(first) == 2
+    assert {name: first[name] == second.get(name) for name in first} == dict.fromkeys(first, True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("with_compiler", [True, False], ids=["with a compiler", "without a compiler"])
+def test_an_environment_of_its_own_is_all_it_needs(tree: Path, tmp_path: Path, with_compiler: bool) -> None:
+    """As a user installs it, in versions that are known to work: `pip install` of the sdist, which builds."""
+    if with_compiler and shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    sdist = next(path for path in _sdist_of(tree, tmp_path / "dist") if path.name.endswith(".tar.gz"))
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "bare"], check=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment |= {} if with_compiler else {"CC": str(tmp_path / "no-such-compiler")}
+    installing = [tmp_path / "bare/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*installing, "--constraint", ROOT / "requirements-dev.lock", sdist], env=environment, check=True)
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    library = subprocess.run(
+        [tmp_path / "bare/bin/archiver", "tsm-library", "--check"],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (library.returncode == 0) is with_compiler, library.stdout + library.stderr
+    run = subprocess.run(
+        [tmp_path / "bare/bin/archiver", "run", "dr550", "--quick"],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "Archive: objects/s" in run.stdout
+
+
+def _sdist_of(tree: Path, out: Path) -> list[Path]:
+    command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(out), str(tree)]
+    subprocess.run(command, check=True, capture_output=True)
+    return list(out.iterdir())

@@ -4,6 +4,7 @@ a run's workers and every short command would otherwise pay for what they never 
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
 
@@ -13,9 +14,12 @@ import archiver
 from archiver.errors import ArchiverError
 
 COMMANDS = (
-    "audit", "bundle", "capture", "cleanup", "compare", "doctor", "ledger", "plan", "platform", "report", "resume",
-    "run", "scenarios", "serve", "trace", "tsm-library", "worm",
+    "audit", "bundle", "capture", "cleanup", "compare", "doctor", "ledger", "plan", "platform", "replay",
+    "report", "resume", "run", "scenarios", "serve", "trace", "tsm-library", "worm",
 )  # fmt: skip
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _Group(click.Group):
@@ -43,6 +47,13 @@ class _Group(click.Group):
         except BrokenPipeError:  # whoever read our output has seen enough
             sys.stderr.close()
             sys.exit(0)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            click.echo(f"archiver: {where}{error.strerror}; make room there, or have it written elsewhere", err=True)
+            sys.stdout = None  # what it still holds does not fit either
+            sys.exit(1)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

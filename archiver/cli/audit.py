@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as RichProgress
 
 from archiver.audit import AuditOptions, AuditRecord, audit_run, subject
+from archiver.cli.completion import run_names
 from archiver.cli.parameters import tsm_options
 from archiver.errors import ResultsError, UsageError
 from archiver.holdings import Holding
@@ -34,7 +35,7 @@ NAMED_MAX = 20  # of each kind of finding; the others are in the JSON document a
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", shell_complete=run_names)
 @click.option(
     "--sample",
     type=click.IntRange(min=1),
@@ -62,12 +63,6 @@ def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: An
 
     Exit status: 0 all is as it ought to be; 1 something is not, and is named; 3 the platform could not be reached.
     """
-    ledger = Ledger(ledger_path())
-    if run == "latest":
-        run = ledger.latest_run() or run
-    holding = subject(ledger, run)
-    if is_under_way(run):
-        raise UsageError(f"{run}: is under way; let it end, or stop it, before what it archived is audited")
     s3 = S3Options(
         endpoints=(),
         profile=given["profile"],
@@ -82,7 +77,13 @@ def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: An
         node=given["tsm_node"],
         password_file=given["tsm_password_file"],
     )
-    record = _read(holding, ledger, PlatformOptions(s3, tsm), AuditOptions(clients, sample, _changes(run)))
+    with closing(Ledger(ledger_path())) as ledger:
+        if run == "latest":
+            run = ledger.latest_run() or run
+        holding = subject(ledger, run)
+        if is_under_way(run):
+            raise UsageError(f"{run}: is under way; let it end, or stop it, before what it archived is audited")
+        record = _read(holding, ledger, PlatformOptions(s3, tsm), AuditOptions(clients, sample, _changes(run)))
     recorded = _record(record)
     if as_json:
         click.echo(json_text(record.document()), nl=False)

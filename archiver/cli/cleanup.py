@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from archiver.cli.completion import run_names
 from archiver.cli.parameters import tsm_options
 from archiver.errors import ArchiverError, UsageError
 from archiver.holdings import Holding, gather, total
@@ -26,7 +27,7 @@ _NOTHING_LEFT = "nothing is left on any platform"
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=run_names)
 @click.option("--all-expired", is_flag=True, help="Clean up after all runs whose locks have ended.")
 @click.option("--bypass-governance", is_flag=True, help="Remove GOVERNANCE objects before their date.")
 @click.option("--release-holds", is_flag=True, help="Release the legal holds that the run placed.")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from archiver.cli.completion import run_names
 from archiver.home import find_run
 from results.comparison.compare import Comparison, MeasuredRun, compare_runs
 from results.comparison.contract import comparison_document
@@ -16,13 +17,14 @@ from results.comparison.gate import Judgement, gate_sentences, judge, parse_cond
 from results.comparison.tables import FORMS, Form, comparison_tables, doubt_sentences, overall_sentences
 from results.contract import json_text
 from results.database import RunDatabase
+from results.opened import opened
 from results.text import render_text
 
 _WIDTH = 120
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", shell_complete=run_names)
 @click.option(
     "--form",
     type=click.Choice(FORMS),
@@ -76,12 +78,16 @@ def compare(
     loop, object_response_ms_p99, or score.
     """
     wanted = [parse_condition(condition) for condition in conditions]
-    databases = [RunDatabase.open(find_run(run)) for run in runs]
-    comparison = comparison_of(databases, force=force)
+    comparison = compare_runs([_measured(find_run(run)) for run in runs], force=force)
     judgements = judge(comparison, wanted)
     show(comparison, out, as_json=as_json, form=form, judgements=judgements)
     if any(judgement.fails for judgement in judgements):
         sys.exit(1)
+
+
+def _measured(path: Path) -> MeasuredRun:
+    with opened(path) as database:
+        return MeasuredRun.read(database)
 
 
 def comparison_of(databases: Sequence[RunDatabase], *, force: bool = False) -> Comparison:

@@ -10,6 +10,7 @@ import click
 
 from archiver import machine
 from archiver.cli.parameters import DURATION
+from archiver.client_limits import limits_here
 from archiver.doctor import CLIENTS, OBJECTS_PER_SESSION, ceilings
 from archiver.sizes import format_bytes, format_size
 
@@ -28,10 +29,16 @@ def doctor(seconds: float, as_json: bool) -> None:
         archiver doctor --seconds 500ms
     """
     host = machine.describe()
+    limits, workers = limits_here(), host["cores_usable"]
+    most = {"s3": limits.most(workers, 1, threads=False), "tsm": limits.most(workers, 1, threads=True)}
     if not as_json:
         click.echo(
             f"{host['processor']}, {host['cores_usable']} of {host['cores']} cores usable, "
             f"{format_bytes(host['memory_bytes'])} memory, kernel {host['kernel']}, Python {host['python']}"
+        )
+        click.echo(
+            f"clients that fit on {workers} workers and one address of a platform: {most['s3']:,} through S3, "
+            f"{most['tsm']:,} through TSM, by the limits of open files, ports and threads"
         )
         click.echo(f"ceilings of one worker on one core, {CLIENTS} clients, {OBJECTS_PER_SESSION} objects per session")
         click.echo(f"{'limit':<8}{'operation':<10}{'size':>6}{'objects/s':>12}{'MB/s':>10}{'client us/object':>18}")
@@ -46,4 +53,4 @@ def doctor(seconds: float, as_json: bool) -> None:
                 f"{result.objects_per_second:>12,.0f}{result.megabytes_per_second:>10,.1f}{cost:>18.1f}"
             )
     if as_json:
-        click.echo(json.dumps({"host": host, "ceilings": found}, indent=2))
+        click.echo(json.dumps({"host": host, "clients_max": most, "ceilings": found}, indent=2))

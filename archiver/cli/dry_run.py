@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from archiver.replay.library import TraceLibrary
 from archiver.sizes import format_bytes, format_duration
 from scenarios.mix import Arrivals
 from scenarios.model import Phase, Scenario, Workload, archived_max
 from scenarios.reader import phases_at
+from scenarios.replay import Replay
 
 
 def plan_lines(scenario: Scenario) -> Iterator[str]:
@@ -34,12 +36,12 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
     yield from _mixed_lines(scenario)
 
 
-def step_lines(scenario: Scenario) -> Iterator[str]:
+def step_lines(scenario: Scenario, traces: TraceLibrary) -> Iterator[str]:
     """How much a search's first and its largest step archive."""
     search = scenario.search
     assert search is not None
     for scale in dict.fromkeys((search.first, search.last)):
-        objects, size_bytes = archived_max(phases_at(scenario, scale, 1))
+        objects, size_bytes = archived_max(traces.read(phases_at(scenario, scale, 1)))
         yield f"a step at {scale} {search.name} archives at most {objects:,} objects, {format_bytes(size_bytes)}"
     yield "what goes beyond the disk or --max-locked-bytes, all steps together, is not tried"
 
@@ -94,6 +96,12 @@ def _groups(phase: Phase) -> list[list[Workload]]:
 def _description(group: Sequence[Workload], phase: Phase) -> str:
     """``web: retrieve, 4 clients, 100 sessions/s (poisson), from 0s for 7s``."""
     workload = group[0]
+    if workload.replay is not None:
+        return _replay(workload.application, workload.replay)
+    if workload.infrastructure is not None and workload.infrastructure.prepares:
+        return f"{workload.name}: archive a part of its set"
+    if workload.infrastructure is not None:
+        return f"{workload.application}: again and again for {format_duration(workload.infrastructure.seconds)}"
     assert workload.mix is not None
     counts = [str(each.clients) for each in group]
     clients = ", ".join(counts) if len(counts) < 4 else f"{counts[0]}, {counts[1]} ... {counts[-1]}"
@@ -103,6 +111,20 @@ def _description(group: Sequence[Workload], phase: Phase) -> str:
         f"{clients} client{'' if one else 's'}{' in turn' if len(group) > 1 else ''}",
         _rate(workload.mix.arrivals) if workload.mix.arrivals is not None else "",
         _times(workload, len(group) > 1, phase),
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def _replay(name: str, replay: Replay) -> str:
+    """``web: 1,200 operations of 4 streams in 1m, 3 left out``."""
+    facts = replay.known
+    if replay.prepares:
+        return f"{name}: archive what its trace reads"
+    operations = sum(count for _, count in facts.operations)
+    left_out = sum(count for _, count in facts.left_out)
+    words = [
+        f"{name}: {operations:,} operations of {facts.streams:,} streams in {facts.seconds:,.4g} s",
+        f"{left_out:,} left out" if left_out else "",
     ]
     return ", ".join(word for word in words if word)
 

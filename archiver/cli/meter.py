@@ -17,8 +17,8 @@ import numpy as np
 from archiver.assignment import INTERVAL_NS, IntervalReport, PartTally, Tally
 from archiver.coordinator import PhaseOutcome
 from archiver.histogram import HistogramPart, percentiles
+from archiver.phase_run import REPORT_SECONDS
 from archiver.run import ServerLately
-from archiver.worker import REPORT_SECONDS
 from results.model import ServerUsage
 from scenarios.model import Phase, Scenario
 
@@ -135,6 +135,7 @@ class Meter:
                     totals.errors += counts.errors
                 second = self._current.second(key.interval)
                 self._by_second[second] = self._by_second.get(second, 0) + tally.objects
+            self._forget_before(_newest_second(now_ns / 1e9) - HISTORY_SECONDS)
 
     def phase_finished(self, outcome: PhaseOutcome) -> None:
         with self._lock:
@@ -145,10 +146,9 @@ class Meter:
     def now(self) -> Moment:
         """The run as it is at this moment."""
         now = self._clock_ns() / 1e9
-        newest = int(now - REPORT_SECONDS) - 1  # second of which every worker has told by now
+        newest = _newest_second(now)
         with self._lock:
-            for second in [each for each in self._by_second if each <= newest - HISTORY_SECONDS]:
-                del self._by_second[second]
+            self._forget_before(newest - HISTORY_SECONDS)
             current = self._current
             return Moment(
                 title=self._title,
@@ -161,6 +161,11 @@ class Meter:
                 objects_by_second=[count for second, count in sorted(self._by_second.items()) if second <= newest],
                 totals={key: replace(totals) for key, totals in self._totals.items()},
             )
+
+    def _forget_before(self, oldest: int) -> None:
+        """Also where nobody looks: a quiet run may take days."""
+        for second in [each for each in self._by_second if each <= oldest]:
+            del self._by_second[second]
 
     def _seconds_left(self, now: float) -> float | None:
         """By what a phase took so far, on all platforms together."""
@@ -234,6 +239,11 @@ class _Interval:
     objects: int = 0
     bytes: int = 0
     parts: list[HistogramPart] = field(default_factory=list)  # of the objects' service time
+
+
+def _newest_second(now: float) -> int:
+    """Of which every worker has told by now."""
+    return int(now - REPORT_SECONDS) - 1
 
 
 def _of_finished(outcome: PhaseOutcome, platform: str) -> Figures:

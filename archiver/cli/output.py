@@ -14,12 +14,16 @@ from results.contract import Verdict, json_text, run_document
 from results.database import RunDatabase
 from results.doubts import ages, doubts, drifts, origin, resumed
 from results.mixed.contents import COURSE_TABLES, mixed_run, mixed_tables
+from results.replay.contents import REPORT_TABLES, replay_document
+from results.replay.trials import replay_run
+from results.replay.verdicts import run_verdict
 from results.requests import request_counts
 from results.tables import SERVER_RESOURCES, build_tables
 from results.text import render_text
 from results.watched import watched
+from results.workers import worker_documents, worker_tables
 
-LONG_TABLES = ("latency", SERVER_RESOURCES, *COURSE_TABLES)  # in the report, not on a terminal
+LONG_TABLES = ("latency", SERVER_RESOURCES, *COURSE_TABLES, *REPORT_TABLES)  # in the report, not on a terminal
 
 
 def document(database: RunDatabase) -> dict[str, Any]:
@@ -30,7 +34,7 @@ def document(database: RunDatabase) -> dict[str, Any]:
         "scenario": run["scenario"],
         "backend": run["backend"],
         "platform": run["platform"],
-        "hosts": [run["host"]],
+        "hosts": _hosts(run),
         "settings": run["settings"],
         "location": run["location"],
         "command_line": run["command_line"],
@@ -42,13 +46,26 @@ def document(database: RunDatabase) -> dict[str, Any]:
         "drifts": [asdict(drift) for drift in drifts(database)],
         "doubts": doubts(database),
         "resumptions": [asdict(each) for each in database.resumptions()],
+        "workers": worker_documents(database),
         "objects_from": run["objects_from"] and {**run["objects_from"], **ages(run)},
         "requests": [each.document() for each in request_counts(database, database.timelines())],
     }
     results = database.results()
     failed = run["verdict"] in ("fail", "interrupted", None) or any(result.errors for result in results)
     verdict: Verdict = "fail" if failed else "pass" if run["verdict"] == "pass" else "none"
+    if run["verdict"] == "void":
+        verdict = "void"
+    replay = replay_run(database, results)
+    if replay is not None:
+        facts["replay"] = replay_document(replay)
     return run_document(facts, results, database.criteria(), verdict, database.search())
+
+
+def _hosts(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """The coordinator's first, then those of the workers that are others."""
+    cluster = run["settings"].get("dask")
+    others = cluster["hosts"] if cluster is not None else []
+    return [run["host"], *(host for host in others if host["host"] != run["host"]["host"])]
 
 
 def run_json(database: RunDatabase) -> str:
@@ -76,9 +93,12 @@ def facts(database: RunDatabase) -> dict[str, str]:
         lock += ", legal hold"
     if run["lock_verified"]:
         lock += f" (first lock read back: {run['lock_verified']})"
-    warm_up = sum(result.warm_up_objects for result in database.results())
+    results = database.results()
+    warm_up = sum(result.warm_up_objects for result in results)
+    verdict = run_verdict(run["verdict"], results)
     offset = platform["server_clock_offset_seconds"]
     return {
+        **({"verdict": verdict} if verdict else {}),
         "run": run["id"],
         "scenario": f"{run['scenario_title']}, order {run['sweep_order']} (seed {run['order_seed']})",
         "started": "; ".join([format_instant(run["started_at"]), *resumed(database)]),
@@ -93,10 +113,19 @@ def facts(database: RunDatabase) -> dict[str, str]:
         "checks": f"checksum {settings['checksum']}, retrieved objects verified: {settings['verify']}",
         "client": f"{host['processor']}, {host['cores']} cores, {format_bytes(host['memory_bytes'])} memory, "
         f"kernel {host['kernel']}, Python {host['python']}, {run['workers']} worker(s)"
+        + _on_cluster(settings)
         + (f" on core {', '.join(map(str, run['worker_cores']))}" if run["worker_cores"] else ""),
         "warm-up": f"{warm_up:,} objects before the measured times, in no rate",
         "command": " ".join(run["command_line"]),
     }
+
+
+def _on_cluster(settings: dict[str, Any]) -> str:
+    cluster = settings.get("dask")
+    if cluster is None:
+        return ""
+    hosts = len({each["host"] for each in cluster["workers"]})
+    return f" of the Dask cluster at {cluster['scheduler']}, on {hosts} host(s)"
 
 
 def _transactions(settings: dict[str, Any]) -> str:
@@ -115,7 +144,8 @@ def print_run(database: RunDatabase) -> None:
         print_left_behind(run["id"])
         return
     mixed = mixed_run(database)
-    for table in [*build_tables(results, watched(database)), *(mixed_tables(mixed) if mixed is not None else ())]:
+    together = mixed_tables(mixed) if mixed is not None else ()
+    for table in [*build_tables(results, watched(database)), *together, *worker_tables(database)]:
         if table.name in LONG_TABLES:
             continue
         click.echo()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sqlite3
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,11 +12,11 @@ from typing import Any, TypeVar
 import click
 
 from archiver.cli.parameters import DURATION, SIZE
-from archiver.errors import ResultsError, UsageError
+from archiver.errors import UsageError
 from archiver.home import find_run
 from archiver.sizes import parse_size
 from results.contract import json_text
-from results.database import RunDatabase
+from results.opened import opened
 from results.planning.cost import plan_cost
 from results.planning.documents import plan_document, write_plan
 from results.planning.plan import (
@@ -280,13 +279,8 @@ def size(
 def _surface(source: str) -> RateSurface:
     if source.startswith("reference:"):
         return published_surface(source)
-    database = RunDatabase.open(find_run(source))
-    try:
+    with opened(find_run(source)) as database:
         return measured_surface(database)
-    except sqlite3.Error as error:
-        raise ResultsError(f"{database.path}: damaged: {error}; plan from another run") from error
-    finally:
-        database.close()
 
 
 def _course(years: int, growth: float, headroom: float, **_other: Any) -> Course:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gc
-import json
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from archiver.cli.completion import run_names
 from archiver.cli.output import document, facts
-from archiver.errors import ResultsError, UsageError
+from archiver.errors import UsageError
 from archiver.home import find_run
 from archiver.sizes import format_instant
 from results.contract import json_text
@@ -22,7 +20,9 @@ from results.doubts import doubts
 from results.mixed.contents import MixedRun, mixed_run
 from results.mixed.reference_tile import read_reference, reference_document
 from results.mixed.tiles import tile_scales
+from results.opened import opened
 from results.planning.prices import PriceList, read_prices
+from results.replay.price import priced
 from results.watched import watched
 from results.worm import worm_document
 
@@ -31,7 +31,7 @@ SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: whoever names one expe
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=run_names)
 @click.option(
     "--format",
     "form",
@@ -45,7 +45,8 @@ SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: whoever names one expe
 @click.option(
     "--prices",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="html: TOML of the platform's priced parts, for a section on price; docs/planning.md has the form.",
+    help="TOML of the platform's priced parts, for a section on price; docs/planning.md has the form. html; of a run "
+    "that replayed application sets markdown and csv, too.",
 )
 @click.option("--years", type=click.IntRange(1, 100), default=3, show_default=True, help="Of support to be paid for.")
 @click.option(
@@ -97,18 +98,29 @@ def report(
         click.echo(f"{path}: {runs} run{'s' if runs > 1 else ''}")
         return
     assert run is not None
-    if prices is not None and form != "html":
-        raise UsageError("--prices: only the page has a section on price; add --format html")
     price_list = read_prices(prices) if prices is not None else None
     over = read_reference(reference) if reference is not None else None
-    with _opened(find_run(run)) as database:
+    with opened(find_run(run)) as database:
         mixed = mixed_run(database, reference=over, drives=drives)
         if mixed is None and (reference or save_reference or drives):
             raise UsageError(f"{run}: measured no tiles, so there is no score and no rate per drive of it")
+        if price_list is not None:
+            mixed = _priced(mixed, form, price_list, years)
         if save_reference is not None:
             _save_reference(database, mixed, save_reference)
         else:
             _write(database, form, out, price_list, years, mixed)
+
+
+def _priced(mixed: MixedRun | None, form: str, prices: PriceList, years: int) -> MixedRun | None:
+    """What was replayed has its price among its tables; of any other run only the page has it."""
+    if mixed is not None and mixed.replay is not None:
+        if form == "json":
+            raise UsageError("--prices: the run's document has what was measured; choose another --format")
+        return replace(mixed, replay=priced(mixed.replay, prices, years))
+    if form != "html":
+        raise UsageError("--prices: only the page has a section on price; add --format html")
+    return mixed
 
 
 def _save_reference(database: RunDatabase, mixed: MixedRun | None, path: Path) -> None:
@@ -144,26 +156,28 @@ def _write(
     # These bring matplotlib: only where something is written.
     from results.report.contents import Priced, worm_tables
     from results.report.documents import write_csv, write_documents, write_json, write_page
+    from results.workers import worker_tables
 
     gc.disable()  # what is read is kept until it is written: looking for garbage took a third of the time
     folder = out if out is not None else database.path.parent / "report"
     if form == "html":
         found = doubts(database)
-        priced = Priced(prices, years) if prices is not None else None
+        replays = mixed is not None and mixed.replay is not None  # its price is among its tables
         paths = write_page(
             folder,
             database,
             facts=_facts(database),
             doubts=found,
             watched=watched(database),
-            priced=priced,
+            priced=Priced(prices, years) if prices is not None and not replays else None,
             mixed=mixed,
         )
     elif form == "json":
         paths = write_json(folder, _document(database))
     elif form == "csv":
         audits = database.audits()
-        paths = write_csv(folder, _document(database), watched(database), audits, worm_tables(database), mixed)
+        further = [*worm_tables(database), *worker_tables(database)]
+        paths = write_csv(folder, _document(database), watched(database), audits, further, mixed)
     else:
         data = _document(database)
         paths = write_documents(
@@ -174,7 +188,7 @@ def _write(
             shares_machine=data["shared_host"],
             watched=watched(database),
             audits=database.audits(),
-            checks=worm_tables(database),
+            further=[*worm_tables(database), *worker_tables(database)],
             mixed=mixed,
         )
     click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}")
@@ -198,17 +212,3 @@ def _facts(database: RunDatabase) -> dict[str, str]:
         "platform": f"{run['platform']['name']}, {', '.join(run['platform']['endpoints'])}",
         "command": " ".join(run["command_line"]),
     }
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[RunDatabase]:
-    """A run's database while it is read. Raises ResultsError for whatever is wrong with it, here or within."""
-    database = RunDatabase.open(path)
-    try:
-        yield database
-    except (sqlite3.Error, json.JSONDecodeError) as error:
-        raise ResultsError(
-            f"{database.path}: damaged, and cannot be read to its end ({error}); make the report from a copy of it"
-        ) from error
-    finally:
-        database.close()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from archiver.cli.completion import run_names
 from archiver.cli.progress import Progress
-from archiver.cli.run import conclude, earlier_objects, left_behind, platform_options, run, run_options
+from archiver.cli.run import conclude, dask_cluster, earlier_objects, left_behind, platform_options, run, run_options
 from archiver.errors import UsageError
 from archiver.home import find_run, ledger_path
 from archiver.ledger import Ledger
@@ -23,11 +24,12 @@ from scenarios.reader import recorded_scenario
 
 
 @click.command()
-@click.argument("name", metavar="RUN")
+@click.argument("name", metavar="RUN", shell_complete=run_names)
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
+@click.option("--dask", metavar="ADDRESS", help="Of the scheduler now  [default: as recorded]")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
 @click.option("--quiet", is_flag=True, help="No progress and no tables.")
-def resume(name: str, out: Path | None, as_json: bool, quiet: bool) -> None:
+def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: bool) -> None:
     """Go on with RUN, which was interrupted, was killed or failed, after its last finished phase.
 
     RUN is a run's id, its folder, or `latest`. Everything that was chosen comes from the run's own record, and only
@@ -40,12 +42,13 @@ def resume(name: str, out: Path | None, as_json: bool, quiet: bool) -> None:
 
     Exit status: as `archiver run`.
     """
-    ledger = Ledger(ledger_path())
-    database = RunDatabase.reopen(find_run(name) if out is None else out / name)
-    try:
+    with ExitStack() as stack:
+        ledger = stack.enter_context(closing(Ledger(ledger_path())))
+        database = stack.enter_context(closing(RunDatabase.reopen(find_run(name) if out is None else out / name)))
         broken = look_at(database, ledger)
         row = database.run()
         given = _as_given(broken.id, row["command_line"])
+        given["dask"] = _dask(broken.id, given["dask"], dask)
         scenario = recorded_scenario(
             row["scenario_json"],
             order=row["sweep_order"],
@@ -59,16 +62,15 @@ def resume(name: str, out: Path | None, as_json: bool, quiet: bool) -> None:
             options = replace(options, objects_from=earlier_objects(ledger, row["objects_from"]["run"], scenario))
         if not quiet:
             _tell(broken, scenario)
-        with ExitStack() as stack:
-            platform = row["platform"]["name"] if row["settings"]["platform_started"] else None
-            opened = stack.enter_context(open_backend(row["backend"], platform, _platform(given, row)))
-            if not quiet and rest.archived_max()[0]:
-                for line in left_behind(rest, opened[0].capabilities.retention_modes, options):
-                    click.echo(line, err=True)
-            progress = stack.enter_context(Progress(rest, 1, enabled=not quiet))
-            outcome = go_on(broken, scenario, opened, options, ledger, progress)
-    finally:
-        database.close()
+        platform = row["platform"]["name"] if row["settings"]["platform_started"] else None
+        opened = stack.enter_context(open_backend(row["backend"], platform, _platform(given, row)))
+        if not quiet and rest.archived_max()[0]:
+            for line in left_behind(rest, opened[0].capabilities.retention_modes, options):
+                click.echo(line, err=True)
+        if given["dask"] is not None:
+            options = replace(options, cluster=stack.enter_context(dask_cluster(given, options, rest)))
+        progress = stack.enter_context(Progress(rest, 1, enabled=not quiet))
+        outcome = go_on(broken, scenario, opened, options, ledger, progress)
     conclude([outcome], as_json=as_json, say=not quiet)
 
 
@@ -82,6 +84,13 @@ def _as_given(name: str, command_line: list[str]) -> dict[str, Any]:
         raise UsageError(
             f"{name}: its command line, {' '.join(command_line)}, cannot be followed here: {wrong.format_message()}"
         ) from wrong
+
+
+def _dask(name: str, recorded: str | None, now: str | None) -> str | None:
+    """Where the workers are now. Raises UsageError where the run began on others."""
+    if now is not None and recorded is None:
+        raise UsageError(f"{name}: began with workers of its own machine, so --dask would make it another measurement")
+    return now if now is not None else recorded
 
 
 def _platform(given: dict[str, Any], row: dict[str, Any]) -> PlatformOptions:

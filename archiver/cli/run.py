@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -18,6 +18,7 @@ from click.core import ParameterSource
 import backends
 from archiver.cli.compare import comparison_of
 from archiver.cli.compare import show as show_comparison
+from archiver.cli.completion import run_names, scenario_or_file
 from archiver.cli.dry_run import plan_lines, step_lines
 from archiver.cli.metrics_page import metrics_page
 from archiver.cli.output import print_left_behind, print_run, run_json
@@ -27,10 +28,13 @@ from archiver.earlier import EarlierObjects, find_earlier
 from archiver.errors import ResultsError, UsageError
 from archiver.execution import execute
 from archiver.holdings import Holding
-from archiver.home import find_run, ledger_path, runs_dir
+from archiver.home import archiver_home, find_run, ledger_path, runs_dir
 from archiver.ledger import Ledger
 from archiver.platforms import PLATFORMS, PlatformOptions, open_backend
+from archiver.preflight import Devices, RunOptions, check_locks, check_offered, has_lock, has_operation, retentions
 from archiver.removal import reaching
+from archiver.replay.library import TraceLibrary
+from archiver.resumption import carried_out_whole
 from archiver.retention import (
     BUCKET_DEFAULT_SECONDS,
     Guards,
@@ -40,18 +44,10 @@ from archiver.retention import (
     RetentionWish,
     latest_date,
 )
-from archiver.run import (
-    Devices,
-    RunOptions,
-    RunOutcome,
-    check_locks,
-    check_offered,
-    has_lock,
-    has_operation,
-    retentions,
-)
+from archiver.run import RunOutcome
 from archiver.sizes import format_bytes, format_duration, format_instant, parse_size
 from archiver.watch.choosing import KINDS, WatchOptions
+from archiver.workers import Cluster
 from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
 from backends.minio import read_token
 from backends.s3 import S3Options
@@ -66,7 +62,7 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 
 
 @click.command()
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=scenario_or_file)
 @click.option("--quick", is_flag=True, help="The scenario's readable subset, in under 90 seconds.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key of the scenario.")
 @click.option(
@@ -91,6 +87,7 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 @click.option(
     "--objects-from",
     metavar="RUN",
+    shell_complete=run_names,
     help="Archive nothing: carry out only the sweeps that retrieve, on what this run archived and left there.",
 )
 @click.option("--dry-run", is_flag=True, help="Print phases, objects, bytes and dates; touch nothing.")
@@ -109,7 +106,7 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 @click.option("--ca-bundle", help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE or the system's]")
 @click.option("--insecure", is_flag=True, help="Do not verify TLS certificates.")
 @click.option("--connect-timeout", type=DURATION, default="5s", show_default=True, help="For connecting and TLS.")
-@click.option("--read-timeout", type=DURATION, default="30s", show_default=True, help="For silence after a request.")
+@click.option("--read-timeout", type=DURATION, default="30s", show_default=True, help="For each 64 KiB of an exchange.")
 @click.option(
     "--retries",
     type=click.IntRange(0, 10),
@@ -193,7 +190,19 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
     type=click.Path(file_okay=False, path_type=Path),
     help="The embedded store's catalogue here, for example on a disk of its own.",
 )
-@click.option("--workers", type=click.IntRange(1, 256), help="Worker processes  [default: one per core it may use]")
+@click.option("--workers", type=click.IntRange(1, 1000), help="Worker processes  [default: one per core it may use]")
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Have the workers of a Dask cluster carry it out: its scheduler's address, or local:N for N new ones here.",
+)
+@click.option(
+    "--if-worker-lost",
+    type=click.Choice(["stop", "go-on"]),
+    default="stop",
+    show_default=True,
+    help="End the run where a worker dies, or mark the phase as incomplete and go on with the others.",
+)
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
 @click.option(
     "--op-log",
@@ -234,10 +243,23 @@ def run(**given: Any) -> None:  # fmt: skip
         objects_from=given["objects_from"],
         searches=given["searches"],
     )
+    carry_out(given, scenario)
+
+
+def carry_out(given: dict[str, Any], scenario: Scenario) -> NoReturn:
+    """What every command does that measures a platform, once its scenario was read; it exits as ``run`` says."""
+    commits = backends.load(given["backend"]).capabilities.transactions
+    with TraceLibrary(archiver_home(), commits=commits) as traces:
+        outcomes = _measure(given, traces.complete(scenario), traces)
+    conclude(outcomes, as_json=given["as_json"], say=not given["quiet"])
+
+
+def _measure(given: dict[str, Any], scenario: Scenario, traces: TraceLibrary) -> list[RunOutcome]:
     earlier = None
     chosen: Sequence[str | None] = given["platforms"] or (None,)
     if given["objects_from"] is not None:
-        earlier = earlier_objects(Ledger(ledger_path()), given["objects_from"], scenario)
+        with closing(Ledger(ledger_path())) as ledger:
+            earlier = earlier_objects(ledger, given["objects_from"], scenario)
         _refuse_what_would_be_ignored(given)
         if not _given(("backend",)):
             given["backend"] = earlier.place.backend
@@ -250,6 +272,8 @@ def run(**given: Any) -> None:  # fmt: skip
     if given["catalogue_dir"] and (given["endpoints"] or given["tsm_server"] or not {None, "embedded"} & set(chosen)):
         raise UsageError(_NO_CATALOGUE)
     modes = backends.load(given["backend"]).capabilities.retention_modes
+    if any(phase.replays for phase in scenario.phases) and not _given(("session_open",)):
+        given["session_open"] = "connect"  # the trace says what is asked, and nothing else is
     options = replace(run_options(given, ["archiver", *sys.argv[1:]]), objects_from=earlier)
     if given["dry_run"]:
         if earlier is None:
@@ -259,14 +283,14 @@ def run(**given: Any) -> None:  # fmt: skip
             check_locks(scenario, retention, options.guards, locked_bytes, time.time())
         for line in plan_lines(scenario):
             click.echo(line)
-        for line in left_behind(scenario, modes, options, platforms):
+        for line in left_behind(scenario, modes, options, traces, platforms):
             click.echo(line)
-        return
+        sys.exit(0)
     if given["op_log"] is not None:
         _make_folder(given["op_log"])
     say = not given["quiet"]
     if say:
-        for line in left_behind(scenario, modes, options, platforms):
+        for line in left_behind(scenario, modes, options, traces, platforms):
             click.echo(line, err=True)
     given_platform = platform_options(given)
     if earlier is not None and not _given(("platforms", "endpoints")):
@@ -278,33 +302,52 @@ def run(**given: Any) -> None:  # fmt: skip
         opened = [stack.enter_context(open_backend(given["backend"], each, given_platform)) for each in chosen]
         if given["catalogue_dir"] and not any(hosted and hosted.platform == "embedded" for _, hosted in opened):
             raise UsageError(_NO_CATALOGUE)
+        if given["dask"] is not None:
+            options = replace(options, cluster=stack.enter_context(dask_cluster(given, options, scenario)))
         stack.enter_context(progress)
-        outcomes = execute(scenario, opened, options, Ledger(ledger_path()), progress)
-    conclude(outcomes, as_json=given["as_json"], say=say)
+        ledger = stack.enter_context(closing(Ledger(ledger_path())))
+        return execute(scenario, opened, options, ledger, progress, traces)
+
+
+@contextmanager
+def dask_cluster(given: dict[str, Any], options: RunOptions, scenario: Scenario) -> Iterator[Cluster]:
+    """The cluster that --dask names. Raises UsageError where it, or one of its workers, is not fit for the run."""
+    try:
+        from archiver.dask.cluster import open_cluster
+    except ModuleNotFoundError as missing:
+        raise UsageError(f"--dask needs Dask ({missing}): pip install 'archiver-worm[dask]'") from missing
+    with open_cluster(given["dask"], options.workers) as cluster:
+        if options.op_log_dir is not None:
+            cluster.check_sees(options.op_log_dir, "--op-log")
+        if any(phase.replays for phase in scenario.phases):
+            cluster.check_sees(archiver_home(), "a replay's traces (ARCHIVER_HOME)")
+        yield cluster
 
 
 def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool) -> NoReturn:
     """Show what runs measured and how they ended, and exit accordingly."""
-    databases = [RunDatabase.open(outcome.database) for outcome in outcomes]
-    if len(databases) > 1:
-        if as_json or say:
-            _show_comparison(databases, outcomes, as_json=as_json)
-    elif as_json:
-        click.echo(run_json(databases[0]), nl=False)
-    elif say:
-        print_run(databases[0])
-    for outcome in outcomes:
-        if outcome.failure:
-            click.echo(f"archiver: {outcome.failure}", err=True)
-        if outcome.interrupted:
-            click.echo(f"archiver: interrupted; what finished is in {outcome.database}", err=True)
-        if len(outcomes) == 1 and (outcome.failure or outcome.interrupted):
-            click.echo(f"go on after the last finished phase: archiver resume {_name(outcome)}", err=True)
-    if any(outcome.interrupted for outcome in outcomes):
-        sys.exit(130)
-    failed = any(result.errors for database in databases for result in database.results())
-    failed = failed or any(database.run()["verdict"] == "fail" for database in databases)
-    sys.exit(1 if failed or any(outcome.failure for outcome in outcomes) else 0)
+    with ExitStack() as stack:
+        databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
+        if len(databases) > 1:
+            if as_json or say:
+                _show_comparison(databases, outcomes, as_json=as_json)
+        elif as_json:
+            click.echo(run_json(databases[0]), nl=False)
+        elif say:
+            print_run(databases[0])
+        for outcome, database in zip(outcomes, databases, strict=True):
+            if outcome.failure:
+                click.echo(f"archiver: {outcome.failure}", err=True)
+            if outcome.interrupted:
+                click.echo(f"archiver: interrupted; what finished is in {outcome.database}", err=True)
+            broke_off = len(outcomes) == 1 and (outcome.failure or outcome.interrupted)
+            if broke_off and carried_out_whole(database.run()["scenario_json"]) is None:
+                click.echo(f"go on after the last finished phase: archiver resume {_name(outcome)}", err=True)
+        if any(outcome.interrupted for outcome in outcomes):
+            sys.exit(130)
+        failed = any(result.errors for database in databases for result in database.results())
+        failed = failed or any(database.run()["verdict"] in ("fail", "void") for database in databases)
+        sys.exit(1 if failed or any(outcome.failure for outcome in outcomes) else 0)
 
 
 def _name(outcome: RunOutcome) -> str:
@@ -356,6 +399,7 @@ def run_options(given: dict[str, Any], command_line: list[str]) -> RunOptions:
         guards=Guards(given["max_retain"], given["max_locked_bytes"], given["accept_locked_until"]),
         verify=given["verify"],
         workers=given["workers"],
+        if_worker_lost=given["if_worker_lost"],
         command_line=command_line,
         op_log_dir=given["op_log"],
         out_dir=given["out"] if given["out"] is not None else runs_dir(),
@@ -482,8 +526,15 @@ def _expected_retention(options: RunOptions, modes: Sequence[str]) -> Retention:
     return options.retention.resolved(default)
 
 
-def left_behind(scenario: Scenario, modes: Sequence[str], options: RunOptions, platforms: int = 1) -> Iterator[str]:
-    """What this run would leave on each platform, and until when it would be locked."""
+def left_behind(
+    scenario: Scenario,
+    modes: Sequence[str],
+    options: RunOptions,
+    traces: TraceLibrary | None = None,
+    platforms: int = 1,
+) -> Iterator[str]:
+    """What this run would leave on each platform, and until when it would be locked. ``traces``: for the steps of a
+    search."""
     earlier, guards = options.objects_from, options.guards
     if earlier is not None:
         yield f"archives and locks nothing; reads {earlier.objects:,} objects that {earlier.run} archived"
@@ -491,8 +542,8 @@ def left_behind(scenario: Scenario, modes: Sequence[str], options: RunOptions, p
     retention = _expected_retention(options, modes)
     objects, size_bytes = scenario.archived_max()
     each = f" on each of {platforms} platforms" if platforms > 1 else ""
-    if scenario.search is not None:
-        yield from step_lines(scenario)
+    if scenario.search is not None and traces is not None:
+        yield from step_lines(scenario, traces)
     else:
         yield f"archives at most {objects:,} objects, {format_bytes(size_bytes)}{each}"
     kinds = retentions(scenario, retention)

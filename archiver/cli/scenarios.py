@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from archiver.cli.completion import scenario_names
 from archiver.errors import UsageError
 from scenarios.reader import builtin_names, scenario_text
 
@@ -34,7 +35,7 @@ def list_() -> None:
 
 
 @scenarios.command()
-@click.argument("name")
+@click.argument("name", shell_complete=scenario_names)
 def show(name: str) -> None:
     """Print a scenario's file.
 
@@ -46,7 +47,7 @@ def show(name: str) -> None:
 
 
 @scenarios.command()
-@click.argument("name")
+@click.argument("name", shell_complete=scenario_names)
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
 def copy(name: str, path: Path) -> None:
     """Copy a scenario to PATH, to be changed and run from there.

@@ -58,7 +58,11 @@ from backends.embedded.store import Statistics
     metavar="NAME:retver=DURATION[,...]",
     help="Define a class, or make one stricter: retver=30d|nolimit, retinit=creation|event, retmin=10d. Repeatable.",
 )
-@click.option("--tls-certificate", type=click.Path(dir_okay=False, path_type=Path), help="PEM file; turns HTTPS on.")
+@click.option(
+    "--tls-certificate",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="PEM file; turns TLS on, at both doors.",
+)
 @click.option("--tls-key", type=click.Path(dir_okay=False, path_type=Path), help="PEM file of its private key.")
 def serve(
     data: Path | None,
@@ -82,20 +86,20 @@ def serve(
     keeps them in credentials.json and nodes.json in its folder, readable by its owner only; it never prints a secret.
     Every store has the management classes STANDARD (the default, 5 minutes from archiving on), SHORT (10 seconds), NONE
     (expires at once) and EVENT (until an event, at least 5 minutes); a class can be made stricter, never weaker.
+    With --tls-certificate both doors speak TLS and nothing else: S3 clients use https; a stanza of dsm.sys needs
+    SSL YES and, for our TSM library, SSLCAFILE with the PEM file of whoever signed the certificate.
     The store refuses writes when less than 256 MiB of
     the device are free, and says so when that begins and ends.
     A store that was made with --catalogue-dir finds its catalogue again without it, and does not start where that is
     missing; a catalogue cannot be moved.
     """
     folder = data if data is not None else store_dir()
-    if not is_loopback(host):
-        readable = "TSM objects travel readable, only passwords are safe"
-        if tls_certificate is None:
-            readable = (
-                "objects travel readable, only signatures and passwords are safe;"
-                " --tls-certificate and --tls-key protect S3"
-            )
-        click.echo(f"warning: {host} can be reached from other machines: {readable}.", err=True)
+    if not is_loopback(host) and tls_certificate is None:
+        click.echo(
+            f"warning: {host} can be reached from other machines: objects travel readable, only signatures and"
+            " passwords are safe; --tls-certificate and --tls-key protect both doors.",
+            err=True,
+        )
 
     def ready(doors: Doors, held: Statistics) -> None:
         endpoint = doors.endpoint

@@ -1,7 +1,8 @@
-"""``archiver trace``: look into traces, make them of logs, and make others of them."""
+"""``archiver trace``: look into traces, make them of logs or models, and make others of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -15,12 +16,17 @@ from archiver.sizes import format_bytes, format_instant
 from archiver.traces.anonymising import anonymise
 from archiver.traces.changing import Part, cut, scale
 from archiver.traces.format import Trace, TracedOperation, TraceInfo
+from archiver.traces.generating import generate
 from archiver.traces.importing import KINDS, ImportReport, Reason, import_logs
 from archiver.traces.merging import merge, sort
 from archiver.traces.summary import Kind, Summary, summarise
+from archiver.traces.tsm import KIND as TSM
+from archiver.traces.tsm import import_journals
 from results.contract import json_text
 from results.table import NOT_MEASURED, Cell, Column, Table
 from results.text import render_text
+from scenarios.application_model import model_of
+from scenarios.reader import scenario_text
 
 _WIDTH = 132
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -184,14 +190,14 @@ def anonymise_command(out: Path, file: Path, overwrite: bool, key_file: Path) ->
 @trace.command("import")
 @click.argument("logs", nargs=-1, required=True, type=_FILE, metavar="LOG...")
 @click.argument("out", type=_FILE)
-@click.option("--kind", type=click.Choice(KINDS), required=True, help="Which server wrote them.")
+@click.option("--kind", type=click.Choice((*KINDS, TSM)), required=True, help="Who wrote them.")
 @click.option("--pattern", metavar="REGEX", help="nginx, haproxy: how a line is read  [default: the usual format]")
 @click.option("--strict", is_flag=True, help="Stop at the first line that cannot be read or kept whole.")
 @_overwrite
 def import_command(
     logs: Sequence[Path], out: Path, kind: str, pattern: str | None, strict: bool, overwrite: bool
 ) -> None:
-    """Write a trace of servers' access logs: Amazon S3, MinIO's audit log, nginx, HAProxy.
+    """Write a trace of servers' access logs (Amazon S3, MinIO's audit log, nginx, HAProxy) or of TSM programs.
 
     \b
     Example:
@@ -200,9 +206,15 @@ def import_command(
     Lines may come in any order, logs may be compressed with gzip. A line that is none of a request is counted and
     named; a request without a counterpart is an operation `other`. REGEX matches a whole line and has groups
     (?P<time>...), (?P<status>...), (?P<request>...) and others: docs/traces.md has them, and log formats that tell
-    all that a trace can hold.
+    all that a trace can hold. A LOG of --kind tsm is what programs wrote that ran with ARCHIVER_TSM_TRACE=LOG and our
+    TSM library.
     """
-    report = import_logs(out, logs, kind, pattern=pattern, strict=strict, overwrite=overwrite)
+    if kind == TSM:
+        if pattern is not None:
+            raise UsageError("--pattern: the format of --kind tsm is given; a pattern is for nginx and haproxy")
+        report = import_journals(out, logs, strict=strict, overwrite=overwrite)
+    else:
+        report = import_logs(out, logs, kind, pattern=pattern, strict=strict, overwrite=overwrite)
     for reason, noted in report.left_out.items():
         click.echo(f"left out: {_noted(noted)}: {reason}", err=True)
     for reason, noted in report.remarks.items():
@@ -210,6 +222,50 @@ def import_command(
     if report.whole_seconds:
         click.echo("times are whole seconds: what one second holds is due at once, in the log's order", err=True)
     _tell(out, report.info, _lines_of(report))
+
+
+@trace.command("generate")
+@click.argument("out", type=_FILE)
+@click.option("--scenario", required=True, metavar="FILE|NAME", help="Has the model, in a [[phase.replay]].")
+@click.option("--application", required=True, metavar="NAME", help="Of that table.")
+@click.option("--seconds", type=DURATION, help="How long: 20s, 1h  [default: the phase's seconds]")
+@click.option("--capacity-scale", type=float, default=1.0, show_default=True, help="Of its capacity lies there.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one, another trace.")
+@_overwrite
+def generate_command(
+    out: Path,
+    scenario: str,
+    application: str,
+    seconds: float | None,
+    capacity_scale: float,
+    seed: int,
+    overwrite: bool,
+) -> None:
+    """Write the trace that the model of an application makes, to look at or to change.
+
+    \b
+    Example:
+        archiver trace generate mail.parquet --scenario application-sets --application "mail server" --seconds 20s
+
+    A trace so made says where it came from: it is a model's, and no recording. docs/application-sets.md has the models.
+    """
+    where, text = scenario_text(scenario)
+    model, phase_seconds, capacity_bytes = model_of(text, where, application)
+    seconds = phase_seconds if seconds is None else seconds
+    if seconds is None:
+        raise UsageError(f"{where}: the phase of {application!r} does not say how long it is; say --seconds")
+    if not 0 < capacity_scale <= 1:
+        raise UsageError(f"--capacity-scale {capacity_scale:g}: above 0, and at most 1")
+    info = generate(
+        out,
+        model,
+        name=application,
+        seconds=seconds,
+        lies_there_bytes=math.ceil(capacity_bytes * capacity_scale),
+        seed=seed,
+        overwrite=overwrite,
+    )
+    _tell(out, info)
 
 
 def _noted(noted: Reason) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from archiver.errors import UsageError
 from archiver.home import ledger_path, runs_dir
 from archiver.ledger import Ledger
 from archiver.platforms import PLATFORMS, EmbeddedStore, PlatformOptions, open_backend
-from archiver.run import HostedStore
+from archiver.preflight import HostedStore
 from archiver.sizes import format_duration
 from archiver.worm import tsm_conduct
 from archiver.worm.case import COMPLIANCE_SECONDS
@@ -77,13 +78,14 @@ def worm(**given: Any) -> None:
     if given["platforms"] and given["endpoint"]:
         raise UsageError("--platform starts a platform; --endpoint names one that runs already; choose one of them")
     outcomes = [_one(given, name, ids) for name in given["platforms"] or (None,)]
-    databases = [RunDatabase.open(outcome.database) for outcome in outcomes]
-    documents = [worm_document(db.run()["platform"], db.run()["id"], db.checks(), db.rounds()) for db in databases]
-    if given["as_json"]:
-        click.echo(json_text(documents[0] if len(documents) == 1 else {"platforms": documents}), nl=False)
-    else:
-        _print(databases, outcomes)
-    sys.exit(1 if any(document["violations"] for document in documents) else 0)
+    with ExitStack() as stack:
+        databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
+        documents = [worm_document(db.run()["platform"], db.run()["id"], db.checks(), db.rounds()) for db in databases]
+        if given["as_json"]:
+            click.echo(json_text(documents[0] if len(documents) == 1 else {"platforms": documents}), nl=False)
+        else:
+            _print(databases, outcomes)
+        sys.exit(1 if any(document["violations"] for document in documents) else 0)
 
 
 def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> WormOutcome:
@@ -107,11 +109,11 @@ def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> Wor
         management_classes=tsm_conduct.CLASSES,
         nodes=(tsm_conduct.OTHER_NODE,),
     )
-    with open_backend("s3", platform, platform_options) as (backend, hosted):
+    with open_backend("s3", platform, platform_options) as (backend, hosted), closing(Ledger(ledger_path())) as ledger:
         assert isinstance(backend, S3Backend)
         limited = _limited(hosted, given["limited_profile"])
         store = hosted.process if isinstance(hosted, EmbeddedStore) else None
-        return conduct(backend, hosted, worm_options, limited, store, restart_of(hosted), Ledger(ledger_path()), _told)
+        return conduct(backend, hosted, worm_options, limited, store, restart_of(hosted), ledger, _told)
 
 
 def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedDoors:
@@ -157,7 +159,7 @@ def _print(databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome]) ->
             if table.rows:
                 click.echo("\n" + render_text(table, 120), nl=False)
         paths = write_worm_report(database, database.path.parent / "report")
-        click.echo(f"\nreport: {paths[0]}; evidence: archiver bundle make {outcome.run_id}")
+        click.echo(f"\nreport: {paths[0]}; evidence: archiver bundle make {outcome.run_id} evidence.json")
         if outcome.buckets_left:
             click.echo(
                 f"{outcome.buckets_left} buckets remain: archiver cleanup {outcome.run_id} --bypass-governance "

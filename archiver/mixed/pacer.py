@@ -11,13 +11,10 @@ import asyncio
 import ctypes
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
 from itertools import count
-
-import numpy as np
-from numpy.typing import NDArray
 
 from archiver.errors import RunFailed
 
@@ -67,14 +64,15 @@ class Pacer:
         self._heap: list[tuple[int, int, _Schedule]] = []
         loop.add_reader(self._timer, self._wake)
 
-    def start(self, due_ns: NDArray[np.int64], arrive: Callable[[int], None], done: Callable[[], None]) -> None:
+    def start(self, due_ns: Iterable[int], arrive: Callable[[int], None], done: Callable[[], None]) -> None:
         """Call ``arrive`` with each of ``due_ns`` (CLOCK_MONOTONIC nanoseconds, never falling) as soon as it is due and
-        never before, and ``done`` once after the last; of an empty schedule, ``done`` alone.
+        never before, and ``done`` once after the last; of an empty schedule, ``done`` alone. One time is asked for
+        ahead.
 
         Both are called in the event loop, never from here, and must neither block nor raise. What is due at the same
         time comes in the order in which the schedules were started.
         """
-        rest = iter(due_ns.data)  # gives plain integers, and makes no list of them
+        rest = iter(due_ns)
         first = next(rest, None)
         if first is None:
             self._loop.call_soon(self._end, done)

@@ -11,9 +11,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from archiver.assignment import ClientAssignment, MixAssignment, NewObjects, PartTally, StageReport, Tally
+from archiver.assignment import (
+    ClientAssignment,
+    MixAssignment,
+    NewObjects,
+    PartTally,
+    ReplayAssignment,
+    StageReport,
+    Tally,
+)
 from archiver.histogram import Histogram
 from archiver.numbers import LockedTimes, Members, ObjectNumbers
+from archiver.replay.instances import InfrastructureAssignment
 from archiver.sizes import format_size
 from results.model import Offered, PartResult, Result
 from scenarios.mix import Sizes
@@ -28,6 +37,8 @@ class WorkerShare:
 
     clients: tuple[ClientAssignment, ...] = ()
     mixes: tuple[MixAssignment, ...] = ()
+    replays: tuple[ReplayAssignment, ...] = ()
+    infrastructures: tuple[InfrastructureAssignment, ...] = ()
     data: dict[str, Members] = field(default_factory=dict)
 
 
@@ -109,7 +120,7 @@ def mixed_result(
         object_bytes=result.object_bytes or (round(tally.bytes / tally.objects) if tally.objects else 0),
         sizes=describe_sizes(mix.sizes) if workload.archives else "",
         keys=mix.keys,
-        parts=tuple(_part(name, part, seconds) for name, part in sorted(tally.parts.items())),
+        parts=tuple(part_result(name, part, seconds) for name, part in sorted(tally.parts.items())),
         offered=offered,
         session_start_ms=start,
         deadline_seconds=mix.deadline_seconds,
@@ -128,7 +139,9 @@ def describe_sizes(sizes: Sizes) -> str:
     return f"{len(sizes.classes)} sizes of {smallest} to {largest}, {sizes.mean / 1024:.4g}KiB on average"
 
 
-def _part(name: str, part: PartTally, seconds: float) -> PartResult:
+def part_result(name: str, part: PartTally, seconds: float) -> PartResult:
+    """One kind of operation of a workload, over its measured seconds."""
+
     def latency(quantity: str, histograms: Mapping[str, Histogram] = part.histograms) -> object:
         return histograms[quantity].latency() if quantity in histograms else None
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 import numpy as np
 
 from archiver.assignment import INTERVAL_NS, MixAssignment, StageReport
-from archiver.client import FAILED_SESSIONS_MAX, Client, Host
+from archiver.client import FAILED_SESSIONS_MAX, RECORDER_ROWS, Client, Host
 from archiver.folding import Folding
 from archiver.histogram import Histogram, part_of
 from archiver.mixed.arrivals import due_times
@@ -173,7 +173,8 @@ class Stage:
         assert mix.arrivals is not None
         assert mix.seconds is not None
         due = due_times(mix.arrivals, mix.seconds, mine.arrivals_seed, mine.part, mine.parts)
-        self._pacer.start(due + begin_ns, self._arrive, self._close)
+        # Its memory gives plain integers, and makes no list of them.
+        self._pacer.start((due + begin_ns).data, self._arrive, self._close)
 
     def _arrive(self, due_ns: int) -> None:
         """A session is due; who is free takes it."""
@@ -222,8 +223,10 @@ class Stage:
 class StageClient(Client):
     """Sessions as the stage says, of what its dealer deals."""
 
-    def __init__(self, host: Host, stage: Stage, number: int, folding: Folding, workload: Workload) -> None:
-        super().__init__(host, number, folding, stage.dealer.batch_max)
+    def __init__(
+        self, host: Host, stage: Stage, number: int, folding: Folding, workload: Workload, rows: int = RECORDER_ROWS
+    ) -> None:
+        super().__init__(host, number, folding, stage.dealer.batch_max, rows)
         assert workload.mix is not None
         self._stage = stage
         self._is_open_loop = workload.mix.arrivals is not None

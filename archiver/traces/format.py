@@ -109,7 +109,7 @@ class TracedOperation(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where operations came from: ``kind`` is operation-log, capture, or a log's (aws, minio, nginx, haproxy)."""
+    """Where operations came from: ``kind`` is operation-log, capture, tsm, model, or a log's (aws, minio ...)."""
 
     kind: str
     name: str  # of the run, or of the log file without its folder
@@ -345,12 +345,15 @@ def _opened(path: Path) -> pq.ParquetFile:
         return pq.ParquetFile(path, page_checksum_verification=True)
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file") from None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: is no trace, or a truncated one: {_first_line(error)}") from error
 
 
 def _info_of(path: Path, file: pq.ParquetFile) -> TraceInfo:
-    said = {key.decode(): value.decode("utf-8", "replace") for key, value in (file.metadata.metadata or {}).items()}
+    said = {
+        key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
+        for key, value in (file.metadata.metadata or {}).items()
+    }
     if "archiver_op_log_version" in said:
         raise UsageError(
             f"{path}: is an operation log of version {said['archiver_op_log_version']}, which is no trace"
@@ -372,7 +375,7 @@ def _info_of(path: Path, file: pq.ParquetFile) -> TraceInfo:
             streams=int(document["streams"]),
             rises=bool(document["rises"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: its metadata are not a trace's: {error!r}") from error
 
 
@@ -403,7 +406,9 @@ def _decoded(path: Path, file: pq.ParquetFile, columns: Sequence[str]) -> Iterat
     while True:
         try:
             batch = next(batches, None)
-        except (pa.ArrowException, OSError) as error:
+            if batch is not None:
+                batch.validate(full=True)  # a file that somebody forged has the right checksums
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: is damaged: {_first_line(error)}") from error
         if batch is None:
             return

@@ -30,7 +30,8 @@ LINE_BYTES_MAX = 1 << 20  # a longer one is none; S3 keys and user agents stay f
 LINES_QUOTED = 5  # of each reason
 STATUS_MAX = 999
 _GZIP = b"\x1f\x8b"
-_NOT_UTF_8 = "is not UTF-8; what is not is kept escaped"
+TOO_LONG = f"is longer than {LINE_BYTES_MAX:,} bytes, or its file is damaged from here on"
+NOT_UTF_8 = "is not UTF-8; what is not is kept escaped"
 _NOT_UNDERSTOOD = "has a request that is not understood; kept as `other`"
 _HOLD_OR_RELEASE = "does not say whether a hold was set or lifted; kept as `other`"
 _LIST_OF_DELETIONS = "does not say which objects were deleted; kept as `other`"
@@ -53,10 +54,27 @@ class ImportReport:
     left_out: dict[str, Reason] = field(default_factory=dict)
     remarks: dict[str, Reason] = field(default_factory=dict)  # on lines that are in the trace
     whole_seconds: bool = False  # no finer times are known
+    strict: bool = False  # the first line that would be noted is an error
 
     @property
     def lines_left_out(self) -> int:
         return sum(reason.lines for reason in self.left_out.values())
+
+    def leave_out(self, reason: str, where: str) -> None:
+        """Count a line that is not in the trace. Raises UsageError where the import is strict."""
+        self._note(self.left_out, reason, where)
+
+    def remark(self, reason: str, where: str) -> None:
+        """Count a line that is in the trace, but not as it stands. Raises UsageError where the import is strict."""
+        self._note(self.remarks, reason, where)
+
+    def _note(self, reasons: dict[str, Reason], reason: str, where: str) -> None:
+        if self.strict:
+            raise UsageError(f"{where}: {reason}; without --strict it is counted")
+        noted = reasons.setdefault(reason, Reason())
+        noted.lines += 1
+        if len(noted.first) < LINES_QUOTED:
+            noted.first.append(where)
 
 
 def import_logs(
@@ -82,7 +100,7 @@ def import_logs(
             for operation in reading.unfinished():
                 lines.add(operation)
             if not lines.close().operations:
-                raise UsageError(_nothing_in(paths, kind, reading))
+                raise nothing_in(paths, kind, reading.report)
         streams = Streams(10**9 if reading.report.whole_seconds else 0)
         began_at_ns: int | None = None
         for batch in in_order(Trace.open(folder / "lines"), folder):
@@ -127,20 +145,19 @@ class _Reading:
     """Lines on their way to rows. A row's client is a number of address and credential, its session of a connection."""
 
     def __init__(self, read: LogReader, strict: bool) -> None:
-        self.report = ImportReport(TraceInfo(0))
+        self.report = ImportReport(TraceInfo(0), strict=strict)
         self._read = read
-        self._strict = strict
         self._clients: dict[tuple[str, str], int] = {}
         self._created: dict[str, _Upload] = {}  # by key: a log does not tell which id a creation was answered with
         self._uploads: dict[tuple[str, str], _Upload] = {}
 
     def operations(self, path: Path) -> Iterator[TracedOperation]:
         """Every request of a log as a row, at its time since the epoch."""
-        for number, raw in _lines(path):
+        for number, raw in lines_of(path):
             self.report.lines += 1
             where = f"{path.name}:{number}"
             if raw is None:
-                self._leave_out(f"is longer than {LINE_BYTES_MAX:,} bytes, or its file is damaged from here on", where)
+                self.report.leave_out(TOO_LONG, where)
                 continue
             line = self._decoded(raw, where)
             if not line.strip():
@@ -150,7 +167,7 @@ class _Reading:
                 if not -1 <= entry.status <= STATUS_MAX:
                     raise Refused("has a status that is none")
             except Refused as refused:
-                self._leave_out(str(refused), where)
+                self.report.leave_out(str(refused), where)
                 continue
             self.report.whole_seconds |= entry.whole_seconds
             yield from self._rows(entry, where)
@@ -164,22 +181,8 @@ class _Reading:
         try:
             return raw.decode()
         except UnicodeDecodeError:
-            self._remark(_NOT_UTF_8, where)
+            self.report.remark(NOT_UTF_8, where)
             return raw.decode(errors="backslashreplace")
-
-    def _leave_out(self, reason: str, where: str) -> None:
-        self._note(self.report.left_out, reason, where)
-
-    def _remark(self, reason: str, where: str) -> None:
-        self._note(self.report.remarks, reason, where)
-
-    def _note(self, reasons: dict[str, Reason], reason: str, where: str) -> None:
-        if self._strict:
-            raise UsageError(f"{where}: {reason}; without --strict it is counted")
-        noted = reasons.setdefault(reason, Reason())
-        noted.lines += 1
-        if len(noted.first) < LINES_QUOTED:
-            noted.first.append(where)
 
     def _rows(self, entry: Entry, where: str) -> Iterator[TracedOperation]:
         call = self._call_of(entry, where)
@@ -208,7 +211,7 @@ class _Reading:
         elif call.part is not None:
             yield from self._upload(entry, call, row)
         elif call.operation == Operation.HOLD.label:
-            self._remark(_HOLD_OR_RELEASE, where)
+            self.report.remark(_HOLD_OR_RELEASE, where)
             yield row._replace(operation=OTHER)
         else:
             yield _sized(row, entry, call)
@@ -222,12 +225,12 @@ class _Reading:
             except Unreadable:
                 pass
         if entry.label is None:
-            self._remark(_NOT_UNDERSTOOD, where)
+            self.report.remark(_NOT_UNDERSTOOD, where)
         return Call(b"", OTHER, unquote(entry.target.decode("latin-1")).strip("/"))
 
     def _deletions(self, entry: Entry, row: TracedOperation, where: str) -> Iterator[TracedOperation]:
         if not entry.deleted:
-            self._remark(_LIST_OF_DELETIONS, where)
+            self.report.remark(_LIST_OF_DELETIONS, where)
             yield row
         for each in entry.deleted:
             label = Operation.DELETE if each.has_version else Operation.DELETE_MARKER
@@ -293,7 +296,7 @@ def _numbered(row: TracedOperation, began_at_ns: int, streams: Streams) -> Trace
     )
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
+def lines_of(path: Path) -> Iterator[tuple[int, bytes | None]]:
     """Numbered lines without their ends; None for one that is too long, and where the file cannot be read further."""
     number = 0
     try:
@@ -318,10 +321,12 @@ def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:
     return gzip.open(path) if is_compressed else path.open("rb")
 
 
-def _nothing_in(paths: Sequence[Path], kind: str, reading: _Reading) -> str:
+def nothing_in(paths: Sequence[Path], kind: str, report: ImportReport) -> UsageError:
+    """Where no line is a request."""
     names = ", ".join(str(path) for path in paths)
-    report = reading.report
     if not report.left_out:
-        return f"{names}: there is no line in it"
+        return UsageError(f"{names}: there is no line in it")
     reason, noted = next(iter(report.left_out.items()))
-    return f"{names}: none of {report.lines:,} lines is a request of --kind {kind}; {noted.first[0]} {reason}"
+    return UsageError(
+        f"{names}: none of {report.lines:,} lines is a request of --kind {kind}; {noted.first[0]} {reason}"
+    )

@@ -22,7 +22,7 @@ from archiver.traces.seen import Numbers, Seen, hashes_of
 READS = frozenset({"retrieve", "range-retrieve", "audit", "head", "query"})
 WRITES = frozenset({"archive", "new-version", "copy"})
 # What these are of must be there already: to be read, copied, changed or removed.
-_NEEDS = READS | {"lock", "extend", "hold", "release", "refused-delete", "delete", "delete-marker"}
+NEEDS = READS | {"lock", "extend", "hold", "release", "refused-delete", "delete", "delete-marker"}
 _MOVES = frozenset({"archive", "new-version", "retrieve", "range-retrieve", "audit"})  # whose bytes cross the wire
 _NOT_ON_OBJECTS = frozenset({"open", "close", "session", "transaction"})
 _HASH_BYTES = 1 << 20
@@ -80,7 +80,7 @@ class Summary:
 def summarise(path: Path) -> Summary:
     """Read a trace through. Raises UsageError for what is none."""
     trace = Trace.open(path)
-    summary = Summary(trace.info, _sha256_of(path))
+    summary = Summary(trace.info, sha256_of(path))
     sessions, clients, first = Seen(), Seen(), True
     unwritten = Unwritten()
     for batch in trace.batches():
@@ -118,7 +118,7 @@ class Unwritten:
         has_key = known(batch, "key")
         numbers = hashes_of(batch.column("key"))
         writes = good & has_key & _is_one_of(codes, WRITES)
-        needs = good & has_key & _is_one_of(codes, _NEEDS)
+        needs = good & has_key & _is_one_of(codes, NEEDS)
         yield from self._needed(batch, "key", numbers, needs, numbers, writes)
         copies = good & known(batch, "source")
         if copies.any():
@@ -177,7 +177,8 @@ def _is_one_of(codes: Numbers, labels: frozenset[str]) -> NDArray[np.bool_]:
     return found
 
 
-def _sha256_of(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while part := file.read(_HASH_BYTES):

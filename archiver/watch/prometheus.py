@@ -127,7 +127,7 @@ def read_by(names: Names, series: Series) -> dict[str, dict[str, float]]:
 def _names(text: str, where: str) -> Names:
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # some numbers are too long for it, some lists too deep
         raise UsageError(f"{where}: not TOML: {error}") from error
     if not document:
         raise UsageError(

@@ -20,7 +20,7 @@ from typing import Any
 from archiver import machine
 from archiver.errors import PlatformError
 from archiver.ledger import Ledger, Placement
-from archiver.run import HostedStore, new_run_id
+from archiver.preflight import HostedStore, new_run_id
 from archiver.worm import checks, rounds
 from archiver.worm.case import COMPLIANCE_SECONDS, FARTHEST_SECONDS, LOCKING_FAR, WAIT_SECONDS_MAX
 from archiver.worm.exchange import Exchange, S3Door

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from urllib.parse import urlsplit
 
 from archiver.platforms import EmbeddedStore
+from archiver.preflight import HostedStore
 from archiver.rig import servers
-from archiver.run import HostedStore
 from backends.embedded import process as embedded
 
 Restart = Callable[[], AbstractContextManager[None]]  # the new server runs for as long as the block lasts

@@ -6,7 +6,7 @@ it is to do before it does the first thing; what it is refused for, it is refuse
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import groupby
@@ -15,7 +15,7 @@ from typing import Any
 from awscrt import checksums
 
 from . import policy
-from .archives import Archive, Archives, Space
+from .archives import Archive, Archives, Space, find_space
 from .changes import Group
 from .digests import Buffer
 from .refusals import AlreadyHeld, NoSuchArchive, NoSuchSpace, NotOwner, WrongRetentionEvent
@@ -239,8 +239,3 @@ class UpdateObject:
             "description": self.description,
         }
         archives.change(row._replace(**{key: value for key, value in said.items() if value is not None}))
-
-
-def find_space(spaces: Iterable[Space], node: str, name: bytes) -> Space | None:
-    """A node's file space by its name."""
-    return next((space for space in spaces if space.node == node and space.name == name), None)

@@ -1,7 +1,7 @@
-"""The catalogue's tables of the TSM door (see `archives.sql`): classes, file spaces, archived objects.
+"""The catalogue's tables of the TSM door (see `archives.sql`): classes, file spaces, access rules, archived objects.
 
 One idea, as in `catalogue.py`: one writer, any number of readers. `ArchiveQueries` is what both may ask;
-`Archives` adds the changes, inside the one transaction of a group commit. Classes and spaces are few and are
+`Archives` adds the changes, inside the one transaction of a group commit. Classes, spaces and rules are few and are
 mirrored in memory, as values that are replaced and never changed; a rollback reads them again.
 """
 
@@ -35,6 +35,18 @@ class Space(NamedTuple):
     def record_key_start(self) -> bytes:
         """What the names of its objects' records in segments begin with."""
         return self.node.encode() + b"\0" + self.name + b"\0"
+
+
+class Rule(NamedTuple):
+    """An access rule: which objects of a file space it opens, and to whom (see `access.sql`)."""
+
+    id: int
+    space: int
+    hl: bytes
+    ll: bytes
+    giver: bytes
+    node: bytes
+    owner: bytes
 
 
 class Archive(NamedTuple):
@@ -71,6 +83,7 @@ _ROW = f"({', '.join('?' * len(_FIELDS))})"
 # As for versions: few calls into SQLite with many rows each.
 _INSERTS = {count: f"INSERT INTO archives ({_COLUMNS}) VALUES {', '.join([_ROW] * count)}" for count in (64, 16, 4, 1)}
 _SPACE_COLUMNS = ", ".join(Space._fields)
+_RULE_COLUMNS = ", ".join(Rule._fields)
 
 
 class ArchiveQueries:
@@ -134,6 +147,8 @@ class Archives(ArchiveQueries):
         self.classes: Mapping[int, ManagementClass] = dict(zip(ids, named, strict=True))
         spaces = map(Space._make, execute(f"SELECT {_SPACE_COLUMNS} FROM spaces"))
         self.spaces: Mapping[int, Space] = {space.id: space for space in spaces}
+        rules = map(Rule._make, execute(f"SELECT {_RULE_COLUMNS} FROM access_rules ORDER BY id"))
+        self.rules: Mapping[int, Rule] = {rule.id: rule for rule in rules}
 
     def flush(self) -> None:
         """Bring the rows that were added into the table, before anything looks at it."""
@@ -179,9 +194,26 @@ class Archives(ArchiveQueries):
         return space
 
     def remove_space(self, space: Space) -> None:
+        """The space is empty. Rules that open it go with it."""
         self.flush()
+        for rule in self.rules.values():
+            if rule.space == space.id:
+                self.remove_rule(rule)
         self._connection.execute("DELETE FROM spaces WHERE id = ?", (space.id,))
         self.spaces = {number: other for number, other in self.spaces.items() if number != space.id}
+
+    def add_rule(self, rule: Rule) -> Rule:
+        """Add an access rule (id 0)."""
+        columns = _RULE_COLUMNS.removeprefix("id, ")
+        cursor = self._connection.execute(f"INSERT INTO access_rules ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rule[1:])
+        assert cursor.lastrowid is not None
+        added = rule._replace(id=cursor.lastrowid)
+        self.rules = {**self.rules, added.id: added}
+        return added
+
+    def remove_rule(self, rule: Rule) -> None:
+        self._connection.execute("DELETE FROM access_rules WHERE id = ?", (rule.id,))
+        self.rules = {number: other for number, other in self.rules.items() if number != rule.id}
 
     def add(self, archives: Sequence[Archive], names_bytes: int) -> None:
         """Add objects whose records are in one segment, with so many bytes of names together."""
@@ -211,6 +243,11 @@ class Archives(ArchiveQueries):
         self._connection.execute("UPDATE archives SET segment = ?, offset = ? WHERE id = ?", (*to, archive.id))
         self._use([archive], names_bytes, -1)
         self._use([archive._replace(segment=to.segment, offset=to.offset)], names_bytes, 1)
+
+
+def find_space(spaces: Iterable[Space], node: str, name: bytes) -> Space | None:
+    """A node's file space by its name."""
+    return next((space for space in spaces if space.node == node and space.name == name), None)
 
 
 def after(name: bytes) -> bytes:

@@ -30,9 +30,10 @@ from .uploads import Part, Upload, UploadQueries, Uploads
 from .written import LogWatch, Written
 
 # The text that brings the catalogue from each layout to the next.
-_LAYOUTS = ("catalogue.sql", "archives.sql", "uploads.sql")
+_LAYOUTS = ("catalogue.sql", "archives.sql", "uploads.sql", "access.sql")
 FILE_NAME = "catalogue.db"
 NULL_ID = "null"
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 CHECKPOINT_PAGES = 4000  # so many in the log are carried over into the catalogue's file
 
 # Ours are 32 hexadecimal digits. Any other text of that shape is well-formed and merely names no version.
@@ -261,6 +262,8 @@ class Catalogue(Queries):
             self._sequence = itertools.count(self.state.next_sequence)
             self._log = LogWatch(self._path, self.written)
         except sqlite3.DatabaseError as failed:
+            if getattr(failed, "sqlite_errorcode", 0) in _NO_ROOM:
+                raise StoreError(f"{self._path} cannot be written: {failed}; make room on its disk") from failed
             raise Damaged(f"the catalogue {self._path} cannot be read: {failed}; restore it from a copy") from failed
 
     def close(self) -> None:

@@ -4,6 +4,7 @@
 --   1  this text
 --   2  archives.sql, too
 --   3  uploads.sql, too
+--   4  access.sql, too
 --
 -- Instants are milliseconds since the epoch by the compliance clock.
 

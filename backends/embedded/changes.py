@@ -18,9 +18,11 @@ from .refusals import (
     AlreadyExists,
     BucketExists,
     BucketNotEmpty,
+    NoSuchKey,
     NotLockBucket,
     Refusal,
     WrongBucketState,
+    WrongETag,
 )
 from .rules import DefaultRetention, Lock, Retention
 from .segments import LargeContent, Location, RecordHeader
@@ -70,6 +72,34 @@ class Stored:
     is_marker: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What has to hold of a key's newest version for a change to be made."""
+
+    only_if_absent: bool = False
+    only_if_etag: str | None = None  # "*": any, but there has to be one
+
+    def check(self, catalogue: Catalogue, bucket: Bucket, key: str) -> None:
+        """Return if it holds. A delete marker counts as no version."""
+        if not self.only_if_absent and self.only_if_etag is None:
+            return
+        latest = catalogue.latest(bucket, key)
+        if self.only_if_absent and latest is not None and not latest.is_marker:
+            raise AlreadyExists(key)
+        self.check_version(latest, key)
+
+    def check_version(self, version: Version | None, key: str) -> None:
+        """The same of one version."""
+        if self.only_if_etag is not None:
+            if version is None or version.is_marker:
+                raise NoSuchKey(key)
+            if self.only_if_etag not in ("*", version.etag):
+                raise WrongETag(key)
+
+
+UNCONDITIONAL = Condition()
+
+
 @dataclass(slots=True)
 class Put:
     """Store an object.
@@ -87,7 +117,7 @@ class Put:
     content_type: str | None = None
     metadata: str | None = None
     lock: Lock = rules.UNLOCKED
-    only_if_absent: bool = False
+    condition: Condition = UNCONDITIONAL
     tags: str | None = None
 
     def apply(self, group: Group) -> Stored:
@@ -97,7 +127,7 @@ class Put:
         retention = self.lock.retention
         if retention is None and bucket.default is not None:
             retention = bucket.default.starting(group.now_ms)
-        replaced = takes_place_of(group, bucket, self.key, only_if_absent=self.only_if_absent)
+        replaced = takes_place_of(group, bucket, self.key, self.condition)
         sequence = catalogue.take_sequence()
         location = group.append(bucket.name, self.key, sequence, self)
         if replaced is not None:
@@ -120,12 +150,9 @@ def check_lock(bucket: Bucket, lock: Lock, now_ms: int) -> None:
         rules.check_new_retention(lock.retention, now_ms)
 
 
-def takes_place_of(group: Group, bucket: Bucket, key: str, *, only_if_absent: bool) -> Version | None:
+def takes_place_of(group: Group, bucket: Bucket, key: str, condition: Condition) -> Version | None:
     """The version that a new one of that key replaces, if any. Raises the refusal where there may be no new one."""
-    if only_if_absent:
-        latest = group.catalogue.latest(bucket, key)
-        if latest is not None and not latest.is_marker:
-            raise AlreadyExists(key)
+    condition.check(group.catalogue, bucket, key)
     return _replaced(group, bucket, key)
 
 
@@ -143,16 +170,20 @@ class Delete:
     key: str
     version_id: str | None
     bypass: bool
+    condition: Condition = UNCONDITIONAL
 
     def apply(self, group: Group) -> Stored:
         catalogue = group.catalogue
         bucket = catalogue.bucket(self.bucket)
         if self.version_id is None:
+            self.condition.check(catalogue, bucket, self.key)
             return self._put_marker(group, bucket)
         version = catalogue.by_id(bucket, self.key, self.version_id)
+        if version is not None:
+            rules.check_delete(version.lock, group.now_ms, bypass=self.bypass)
+        self.condition.check_version(version, self.key)
         if version is None:
             return Stored(self.version_id)  # gone is what was asked for
-        rules.check_delete(version.lock, group.now_ms, bypass=self.bypass)
         catalogue.remove_version(bucket, version)
         return Stored(self.version_id, bool(version.is_marker))
 

@@ -14,6 +14,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -146,6 +147,7 @@ class Writer:
         """Finish what was submitted, then end."""
         self._queue.put(None)
         self._thread.join()
+        self._active = None  # the file closes
 
     # What follows runs in the writer's thread.
 
@@ -239,11 +241,15 @@ class Writer:
             catalogue.rollback()
             folder = catalogue.folder if isinstance(failed, sqlite3.Error) else self._segments.folder.parent
             return group, WriteFailed(f"{folder} cannot be written: {failed}")
-        self._mark.write(catalogue.state.commits)
         catalogue.count_commit()
         self.commits.commits += 1
+        # It is durable, whatever becomes of these: an older mark is allowed, and a file that the catalogue does not
+        # name goes when the store opens. A disk without room may refuse both.
+        with suppress(OSError):
+            self._mark.write(catalogue.state.commits)
         for number in emptied:
-            self._segments.remove(number)
+            with suppress(OSError):
+                self._segments.remove(number)
         return group, None
 
     def check_space(self) -> None:

@@ -79,9 +79,9 @@ class Nodes:
         self._nodes[name] = Node(name, salt, iterations, key, None)
         try:
             self._write()
-        except OSError as failed:
+        except WriteFailed:
             self._nodes[name] = before
-            raise WriteFailed(f"{self._folder / FILE_NAME} cannot be written: {failed}") from failed
+            raise
 
     def _write(self) -> None:
         entries = [

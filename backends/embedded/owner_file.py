@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from archiver.errors import StoreError
 
+from .refusals import WriteFailed
 from .segments import sync_folder
 
 Entry = TypeVar("Entry")
@@ -29,7 +30,17 @@ def read_entries(path: Path, list_name: str, entry_of: Callable[[Any], Entry]) -
 
 
 def write_for_owner(path: Path, document: dict[str, Any]) -> None:
-    """Write a JSON document in place of the one that is there; after a crash there is the old one or this one."""
+    """Write a JSON document in place of the one that is there; after a crash there is the old one or this one.
+
+    Raises WriteFailed, and then the old one is there.
+    """
+    try:
+        _write(path, document)
+    except OSError as failed:
+        raise WriteFailed(f"{path} cannot be written: {failed}") from failed
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
     unfinished = path.with_name(path.name + ".new")
     unfinished.unlink(missing_ok=True)
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

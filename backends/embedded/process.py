@@ -222,8 +222,10 @@ def _read_line(descriptor: int, seconds_max: float) -> bytes | None:
     """One line, or None if the other end closes or the time is over."""
     deadline = time.monotonic() + seconds_max
     line = b""
+    poll = select.poll()  # not select(), which knows no descriptor beyond 1023
+    poll.register(descriptor, select.POLLIN)
     while not line.endswith(b"\n"):
-        readable, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        readable = poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
         data = os.read(descriptor, 4096) if readable else b""
         if not data:
             return None

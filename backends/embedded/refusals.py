@@ -120,6 +120,13 @@ class AlreadyExists(Refusal):
         super().__init__(f"object {key!r} exists already")
 
 
+class WrongETag(Refusal):
+    """The object was to be replaced or deleted only as it was known, and it is another."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"object {key!r} has another ETag; read it again")
+
+
 class Locked(Refusal):
     """The store kept the object, or its lock, as it should."""
 
@@ -168,6 +175,26 @@ class NoSuchArchive(Refusal):
 class NotOwner(Refusal):
     def __init__(self, number: int) -> None:
         super().__init__(f"archived object {number} belongs to another node or owner than the session's")
+
+
+class RuleExists(Refusal):
+    def __init__(self) -> None:
+        super().__init__("there is an access rule for the same objects and the same readers already")
+
+
+class NoSuchRule(Refusal):
+    def __init__(self, number: int) -> None:
+        super().__init__(f"there is no access rule {number} of this node and owner")
+
+
+class TooManyRules(Refusal):
+    def __init__(self, most: int) -> None:
+        super().__init__(f"a node has at most {most} access rules; delete one first")
+
+
+class NothingArchived(Refusal):
+    def __init__(self) -> None:
+        super().__init__("there is nothing archived that the access rule would open")
 
 
 class ArchiveHeld(Locked):

@@ -43,6 +43,14 @@ def checksum_elements(checksum: str | None) -> list[str]:
     return [] if checksum is None else [part_checksum_element(checksum), element("ChecksumType", _type_of(checksum))]
 
 
+def listed_checksum_elements(checksum: str | None) -> list[str]:
+    """Of an object in a listing, which tells of what kind it is and not the checksum."""
+    if checksum is None:
+        return []
+    kind = checksum.partition(":")[0]
+    return [element("ChecksumAlgorithm", kind.upper()), element("ChecksumType", _type_of(checksum))]
+
+
 def part_checksum_element(checksum: str | None) -> str:
     kind, _, value = (checksum or "").partition(":")
     return element(f"Checksum{kind.upper()}", value) if value else ""

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from .digests import BLOCK_BYTES, CHECKSUM_KINDS, Buffer, Digests
 from .s3_chunks import KINDS, ChunkDecoder
-from .s3_errors import S3Error
+from .s3_errors import S3Error, plain_number
 from .s3_signature import UNSIGNED, Signed
 from .segments import LARGE_BYTES, LargeContent
 from .store import Store
@@ -30,6 +30,7 @@ DOCUMENT_BYTES_MAX = 4 << 20  # 1000 names of 1024 bytes each, percent-encoded, 
 _THREAD_BYTES_MIN = 256 << 10  # from here on hashing would hold up the event loop for more than half a millisecond
 _CHECKSUM_PREFIX = "x-amz-checksum-"
 _NOT_CHECKSUMS = ("algorithm", "mode", "type")
+_ALGORITHM_HEADER = "x-amz-sdk-checksum-algorithm"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -56,11 +57,25 @@ class Claims:
             if not name.startswith(_CHECKSUM_PREFIX) or name[len(_CHECKSUM_PREFIX) :] in _NOT_CHECKSUMS:
                 continue
             claims._take_kind(name)
-            claims.value = _decode(value, None, "InvalidRequest", name)
+            claims.value = _decode_checksum(value, name)
         trailer = headers.get("x-amz-trailer")
         if trailer:
             claims._take_kind(trailer.strip().lower())
+        claims._check_algorithm(headers.get(_ALGORITHM_HEADER))
         return claims
+
+    def _check_algorithm(self, said: str | None) -> None:
+        """A client that names an algorithm believes that its checksum came along."""
+        if said is None:
+            return
+        if said.lower() not in CHECKSUM_KINDS or self.kind not in (None, said.lower()):
+            raise S3Error("InvalidRequest", f"Value for {_ALGORITHM_HEADER} header is invalid.")
+        if self.kind is None:
+            raise S3Error(
+                "InvalidRequest",
+                f"{_ALGORITHM_HEADER} specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers"
+                " were found.",
+            )
 
     def _take_kind(self, header: str) -> None:
         kind = header.removeprefix(_CHECKSUM_PREFIX)
@@ -279,7 +294,7 @@ class _Intake:
             trailer = self._decoder.trailers.get(name) if self._decoder else None
             if trailer is None:
                 raise S3Error("InvalidRequest", f"the trailer {name} was announced and did not come")
-            expected = _decode(trailer, None, "InvalidRequest", name)
+            expected = _decode_checksum(trailer, name)
         if computed != expected:
             raise S3Error("BadDigest", f"the body does not match its {name}")
         return f"{claims.kind}:{base64.b64encode(computed).decode()}"
@@ -291,9 +306,15 @@ def _announced_bytes(headers: Mapping[str, str], signed: Signed) -> int | None:
     text = headers.get(name)
     if text is None:
         return None
-    if not text.isdecimal():
+    size = plain_number(text)
+    if size is None:
         raise S3Error("InvalidArgument", f"{name} must be a number of bytes")
-    return int(text)
+    return size
+
+
+def _decode_checksum(text: str, name: str) -> bytes:
+    length = len(CHECKSUM_KINDS[name.removeprefix(_CHECKSUM_PREFIX)]().digest())
+    return _decode(text, length, "InvalidRequest", name)
 
 
 def _decode(text: str, length: int | None, code: str, name: str) -> bytes:

@@ -124,7 +124,7 @@ class ChunkDecoder:
     def _check_signature(self, algorithm: str, digests: str, signature: str) -> None:
         signed = self._signed
         text = f"{algorithm}\n{signed.timestamp}\n{signed.scope}\n{self._previous_signature}\n{digests}"
-        if not hmac.compare_digest(sign(signed.signing_key, text), signature):
+        if not hmac.compare_digest(sign(signed.signing_key, text).encode(), signature.encode()):
             raise S3Error("SignatureDoesNotMatch", "the signature of a chunk or trailer does not match")
         self._previous_signature = signature
 

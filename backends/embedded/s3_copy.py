@@ -11,13 +11,10 @@ import asyncio
 import base64
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from aiohttp import web
 
-from . import s3_tags, s3_xml
+from . import s3_conditions, s3_description, s3_tags, s3_xml
 from .catalogue import Bucket, Version
 from .changes import Put
 from .digests import CHECKSUM_KINDS, Buffer, Digests
@@ -26,7 +23,7 @@ from .rules import UNLOCKED
 from .s3_answers import Respond, checksum_elements, part_checksum_element, stored_headers
 from .s3_body import OBJECT_BYTES_MAX, Received
 from .s3_errors import S3Error, invalid_argument
-from .s3_request import Call, decode_name, lock_of_headers, only_if_absent, user_metadata
+from .s3_request import Call, decode_name, lock_of_headers
 from .s3_xml import document, element
 from .segments import LARGE_BYTES, LargeContent
 from .store import Store
@@ -42,7 +39,7 @@ async def copy_object(store: Store, respond: Respond, call: Call) -> web.StreamR
     lock = lock_of_headers(call)
     if not bucket.object_lock and lock != UNLOCKED:
         raise NotLockBucket(bucket.name)
-    if_absent = only_if_absent(headers)
+    condition = s3_conditions.of_write(headers)
     source_bucket, source, is_named = find_source(store, headers)
     if source.size > OBJECT_BYTES_MAX:
         raise S3Error("InvalidRequest", f"a copy may have at most {OBJECT_BYTES_MAX} bytes; copy it in parts")
@@ -54,17 +51,16 @@ async def copy_object(store: Store, respond: Respond, call: Call) -> web.StreamR
             "This copy request is illegal because it is trying to copy an object to itself without changing the"
             " object's metadata, storage class, website redirect location or encryption attributes.",
         )
-    content_type, metadata = (
-        (headers.get("content-type"), user_metadata(headers))
-        if new_metadata
-        else (source.content_type, source.metadata)
+    said = s3_description.of_headers(headers)
+    content_type, description = (
+        (headers.get("content-type"), said) if new_metadata else (source.content_type, source.metadata)
     )
     tags = s3_tags.of_header(headers) if new_tags else source.tags
     kind = checksum_kind(headers) or (source.checksum or "").partition(":")[0] or None
     copied = await copy_content(store, source, 0, source.size, kind, bucket.name, call.key)
     put = Put(
         bucket.name, call.key, copied.content, copied.size, copied.block_crcs, copied.etag, copied.checksum,
-        content_type, metadata, lock, if_absent, tags,
+        content_type, description, lock, condition, tags,
     )  # fmt: skip
     stored = await store.put(put)
     body = document("CopyObjectResult", result_elements(copied, store.clock.now_ms()))
@@ -89,36 +85,10 @@ def find_source(store: Store, headers: Mapping[str, str]) -> tuple[Bucket, Versi
             "InvalidRequest",
             "The source of a copy request may not specifically refer to a delete marker by version id.",
         ) from None
-    if not _conditions_hold(headers, version):
-        raise S3Error("PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+    unmet = s3_conditions.unmet(headers, version, f"{SOURCE_HEADER}-")
+    if unmet is not None:
+        raise s3_conditions.failed(f"{SOURCE_HEADER}-{unmet}")
     return bucket, version, bool(version_id)
-
-
-def _conditions_hold(headers: Mapping[str, str], version: Version) -> bool:
-    """Amazon's rules for two at once: an ETag that matches overrides a date, of either pair."""
-    match, no_match = (_etags(headers.get(f"{SOURCE_HEADER}-if-{word}")) for word in ("match", "none-match"))
-    after, before = (_date(headers.get(f"{SOURCE_HEADER}-if-{word}-since")) for word in ("modified", "unmodified"))
-    written = datetime.fromtimestamp(version.created_ms // 1000, UTC)
-    if match is not None:
-        if not match & {version.etag, "*"}:
-            return False
-    elif before is not None and written > before:
-        return False
-    if no_match is not None:
-        return not no_match & {version.etag, "*"}
-    return after is None or written > after
-
-
-def _etags(header: str | None) -> set[str] | None:
-    return None if header is None else {each.strip().strip('"') for each in header.split(",")}
-
-
-def _date(header: str | None) -> datetime | None:
-    """What is no date is no condition, as HTTP has it."""
-    with suppress(ValueError):
-        found = None if header is None else parsedate_to_datetime(header)
-        return found if found is None or found.tzinfo is not None else found.replace(tzinfo=UTC)
-    return None
 
 
 def _replaces(headers: Mapping[str, str], directive: str) -> bool:

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import secrets
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from email.utils import formatdate
@@ -30,7 +29,20 @@ from aiohttp import web
 
 from archiver.errors import Damaged, StoreError
 
-from . import metrics, s3_copy, s3_errors, s3_listings, s3_post, s3_tags, s3_uploads, s3_xml
+from . import (
+    metrics,
+    s3_attributes,
+    s3_conditions,
+    s3_copy,
+    s3_description,
+    s3_errors,
+    s3_listings,
+    s3_post,
+    s3_settings,
+    s3_tags,
+    s3_uploads,
+    s3_xml,
+)
 from .catalogue import Version
 from .changes import (
     CreateBucket,
@@ -41,6 +53,7 @@ from .changes import (
     SetLockConfiguration,
     SetRetention,
     SetVersioning,
+    Stored,
 )
 from .credentials import Credential
 from .refusals import NoSuchKey, NotLockBucket, Refusal
@@ -48,33 +61,30 @@ from .rules import UNLOCKED
 from .s3_answers import checksum_headers, stored_headers
 from .s3_body import OBJECT_BYTES_MAX, Claims, Received, receive_object, receive_unmeasured
 from .s3_errors import S3Error, invalid_argument
-from .s3_listings import OWNER
 from .s3_request import (
     BYPASS_HEADER,
     HOLD_HEADER,
     KEY_BYTES_MAX,
-    META_PREFIX,
     MODE_HEADER,
     PUT_OF_A_SOURCE,
+    REGION,
     SUBRESOURCES,
     UNKNOWN,
     UNTIL_HEADER,
     Call,
     byte_range,
-    check_conditions,
+    check_bucket_name,
     check_key,
+    check_owner,
     decode_name,
     lock_of_headers,
-    only_if_absent,
     parse_query,
-    user_metadata,
 )
 from .s3_signature import Verifier
 from .s3_xml import document, element, group
 from .segments import LARGE_BYTES
 from .store import Store
 
-_BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _STATISTICS_PATH = "/-/statistics"  # no bucket can be called "-"
 _UNANSWERED = 499  # as proxies say it: the connection ended before the answer did
 
@@ -123,6 +133,11 @@ class S3Door:
             ("GET", "key", "tagging"): ("GetObjectTagging", partial(s3_tags.get_tags, store, self._respond)),
             ("PUT", "key", "tagging"): ("PutObjectTagging", partial(s3_tags.put_tags, store, self._respond)),
             ("DELETE", "key", "tagging"): ("DeleteObjectTagging", partial(s3_tags.delete_tags, store, self._respond)),
+            ("GET", "key", "attributes"): (
+                "GetObjectAttributes",
+                partial(s3_attributes.get_attributes, store, self._respond),
+            ),
+            **s3_settings.table(store, self._respond),
             **self._uploads.table,
         }
 
@@ -151,6 +166,7 @@ class S3Door:
         if raw_path == _STATISTICS_PATH:
             return self._statistics(call)
         handler = self._find(call, raw_path, raw_query)
+        check_owner(call.headers)
         if "expect" in call.headers:
             if call.headers["expect"].lower() != "100-continue":
                 raise S3Error("InvalidRequest", "Expect may only be 100-continue")
@@ -268,25 +284,11 @@ class S3Door:
     # Buckets.
 
     async def _list_buckets(self, call: Call) -> web.StreamResponse:
-        buckets = [
-            group(
-                "Bucket",
-                [
-                    element("Name", each.name),
-                    element("CreationDate", s3_xml.text_of_instant(each.created_ms)),
-                ],
-            )
-            for each in self._store.buckets
-        ]
-        return self._respond(call, body=document("ListAllMyBucketsResult", [OWNER, group("Buckets", buckets)]))
+        return self._respond(call, body=s3_listings.buckets_document(self._store.buckets, call.query))
 
     async def _create_bucket(self, call: Call) -> web.StreamResponse:
-        if _BUCKET_NAME.fullmatch(call.bucket) is None or ".." in call.bucket:
-            raise S3Error(
-                "InvalidBucketName",
-                "3 to 63 lower-case letters, digits, dots and hyphens",
-                {"BucketName": call.bucket},
-            )
+        check_bucket_name(call.bucket)
+        s3_settings.check_new_bucket(call.headers)
         body = await call.body()
         if body:
             s3_xml.parse(body, "CreateBucketConfiguration")
@@ -296,7 +298,7 @@ class S3Door:
 
     async def _head_bucket(self, call: Call) -> web.StreamResponse:
         self._store.bucket(call.bucket)
-        return self._respond(call, headers={"x-amz-bucket-region": "us-east-1"})
+        return self._respond(call, headers={"x-amz-bucket-region": REGION})
 
     async def _delete_bucket(self, call: Call) -> web.StreamResponse:
         call.require("delete")
@@ -383,11 +385,12 @@ class S3Door:
             )  # fmt: skip
         if not bucket.object_lock and lock != UNLOCKED:
             raise NotLockBucket(bucket.name)
-        if_absent, metadata, tags = only_if_absent(headers), user_metadata(headers), s3_tags.of_header(headers)
+        condition, tags = s3_conditions.of_write(headers), s3_tags.of_header(headers)
+        description = s3_description.of_headers(headers)
         received = await receive(claims)
         put = Put(
             bucket.name, call.key, received.content, received.size, received.block_crcs, received.etag,
-            received.checksum, headers.get("content-type"), metadata, lock, if_absent, tags,
+            received.checksum, headers.get("content-type"), description, lock, condition, tags,
         )  # fmt: skip
         stored = await store.put(put)
         return {
@@ -401,10 +404,8 @@ class S3Door:
         store = self._store
         bucket = store.bucket(call.bucket)
         version = store.queries.object(bucket, call.key, call.version_id)
-        etag = f'"{version.etag}"'
-        check_conditions(call.headers, etag)
         headers = self._head(call)
-        headers["ETag"] = etag
+        headers["ETag"] = f'"{version.etag}"'
         headers["Content-Type"] = version.content_type or "binary/octet-stream"
         headers["Last-Modified"] = formatdate(version.created_ms // 1000, usegmt=True)
         headers["Accept-Ranges"] = "bytes"
@@ -415,9 +416,13 @@ class S3Door:
             headers[UNTIL_HEADER] = s3_xml.text_of_instant(version.until_ms)
         if version.legal_hold is not None:
             headers[HOLD_HEADER] = "ON" if version.legal_hold else "OFF"
-        if version.metadata is not None:
-            headers.update((META_PREFIX + name, value) for name, value in json.loads(version.metadata).items())
+        headers.update(s3_description.shown(version.metadata, call.query))
         headers.update(s3_tags.count_headers(version.tags))
+        unmet = s3_conditions.unmet(call.headers, version)
+        if unmet is not None:
+            if unmet in s3_conditions.UNCHANGED:
+                return web.Response(status=304, headers=headers)
+            raise s3_conditions.failed(unmet)
         start, length, status = 0, version.size, 200
         if "partNumber" in call.query:
             start, length, status = self._part_of(call, version, headers)
@@ -466,20 +471,23 @@ class S3Door:
     async def _delete_object(self, call: Call) -> web.StreamResponse:
         call.require("delete")
         bypass = self._bypass(call)
-        stored = await self._store.delete(Delete(call.bucket, call.key, call.version_id, bypass))
+        condition = s3_conditions.of_deletion(call.headers)
+        stored = await self._store.delete(Delete(call.bucket, call.key, call.version_id, bypass, condition))
         return self._respond(call, 204, headers=stored_headers(stored))
 
     async def _delete_objects(self, call: Call) -> web.StreamResponse:
         self._store.bucket(call.bucket)
-        keys, quiet = s3_xml.parse_delete(await call.body(integrity=True))
-        call.require("delete")
+        named_objects, quiet = s3_xml.parse_delete(await call.body(integrity=True))
         bypass = self._bypass(call)
-        deletes = [Delete(call.bucket, key, version_id, bypass) for key, version_id in keys]
+        deletes = [
+            Delete(call.bucket, each.key, each.version_id, bypass, s3_conditions.of_etag(each.etag))
+            for each in named_objects
+        ]
         parts = []
-        for delete, answer in zip(deletes, await self._store.delete_many(deletes), strict=True):
+        for delete, answer in zip(deletes, await self._answers_to(call, deletes), strict=True):
             named = [element("Key", delete.key), element("VersionId", delete.version_id)]
-            if isinstance(answer, Refusal):
-                error = s3_errors.of_refusal(answer)
+            if isinstance(answer, Exception):
+                error = answer if isinstance(answer, S3Error) else s3_errors.of_refusal(answer)
                 parts.append(group("Error", [*named, element("Code", error.code), element("Message", error.message)]))
             elif not quiet:
                 if answer.is_marker:
@@ -489,6 +497,14 @@ class S3Door:
                     ]
                 parts.append(group("Deleted", named))
         return self._respond(call, body=document("DeleteResult", parts))
+
+    async def _answers_to(self, call: Call, deletes: Sequence[Delete]) -> Sequence[Stored | Refusal | S3Error]:
+        """Each deletion's own; who lacks the right is refused for each, as Amazon does."""
+        try:
+            call.require("delete")
+        except S3Error as denied:
+            return [denied] * len(deletes)
+        return await self._store.delete_many(deletes)
 
     def _bypass(self, call: Call) -> bool:
         """Whether governance is bypassed: the header says so and the credential may."""

@@ -11,6 +11,7 @@ from .refusals import Refusal
 
 # Status of every code that the door sends.
 STATUS = {
+    "AccessControlListNotSupported": 400,
     "AccessDenied": 403,
     "AuthorizationHeaderMalformed": 400,
     "AuthorizationQueryParametersError": 400,
@@ -24,6 +25,7 @@ STATUS = {
     "InternalError": 500,
     "InvalidAccessKeyId": 403,
     "InvalidArgument": 400,
+    "InvalidBucketAclWithObjectOwnership": 400,
     "InvalidBucketName": 400,
     "InvalidBucketState": 409,
     "InvalidDigest": 400,
@@ -33,6 +35,7 @@ STATUS = {
     "InvalidPartOrder": 400,
     "InvalidRange": 416,
     "InvalidRequest": 400,
+    "InvalidStorageClass": 400,
     "InvalidTag": 400,
     "InvalidToken": 400,
     "InvalidURI": 400,
@@ -44,14 +47,21 @@ STATUS = {
     "MethodNotAllowed": 405,
     "MissingContentLength": 411,
     "NoSuchBucket": 404,
+    "NoSuchBucketPolicy": 404,
+    "NoSuchCORSConfiguration": 404,
     "NoSuchKey": 404,
+    "NoSuchLifecycleConfiguration": 404,
     "NoSuchObjectLockConfiguration": 404,
+    "NoSuchTagSet": 404,
     "NoSuchUpload": 404,
     "NoSuchVersion": 404,
+    "NoSuchWebsiteConfiguration": 404,
     "NotImplemented": 501,
     "ObjectLockConfigurationNotFoundError": 404,
     "PreconditionFailed": 412,
+    "ReplicationConfigurationNotFoundError": 404,
     "RequestTimeTooSkewed": 403,
+    "ServerSideEncryptionConfigurationNotFoundError": 404,
     "ServiceUnavailable": 503,
     "SignatureDoesNotMatch": 403,
     "XAmzContentSHA256Mismatch": 400,
@@ -98,6 +108,7 @@ _CODES: dict[type[Refusal], str] = {
     refusals.PartChecksumMissing: "InvalidRequest",
     refusals.WrongUploadChecksum: "BadDigest",
     refusals.AlreadyExists: "PreconditionFailed",
+    refusals.WrongETag: "PreconditionFailed",
     refusals.LegallyHeld: "AccessDenied",
     refusals.Retained: "AccessDenied",
     # Clients know 503 as a server that cannot take a write just now; the message says that the disk is full.
@@ -123,3 +134,9 @@ def of_refusal(refusal: Refusal, date_argument: str = "x-amz-object-lock-retain-
     if isinstance(refusal, refusals.NoSuchKey | refusals.IsDeleteMarker) and refusal.marker_id is not None:
         error.headers = {"x-amz-delete-marker": "true", "x-amz-version-id": refusal.marker_id}
     return error
+
+
+def plain_number(text: str) -> int | None:
+    """A number as S3 writes them, of at most 19 digits; None: it is none. Python's own reading takes other alphabets'
+    digits, too, and fails on thousands of them."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 19 else None

@@ -7,11 +7,38 @@ from urllib.parse import quote
 
 from . import listing, s3_xml
 from .catalogue import Bucket, Queries, Version
-from .s3_errors import invalid_argument
+from .s3_answers import listed_checksum_elements
+from .s3_errors import invalid_argument, plain_number
+from .s3_request import OWNER_ID, REGION
 from .s3_xml import document, element, group
 
 _PAGE_MAX = 1000
-OWNER = group("Owner", [element("ID", "archiver"), element("DisplayName", "archiver")])
+_BUCKETS_MAX = 10_000
+OWNER = group("Owner", [element("ID", OWNER_ID), element("DisplayName", OWNER_ID)])
+
+
+def buckets_document(buckets: Sequence[Bucket], query: Mapping[str, str]) -> bytes:
+    """Of ListBuckets, whose continuation token is the name that the page before ended with."""
+    prefix, said = query.get("prefix", ""), query.get("max-buckets", "") or str(_BUCKETS_MAX)
+    limit = plain_number(said)
+    if limit is None or not 1 <= limit <= _BUCKETS_MAX:
+        raise invalid_argument(f"Argument max-buckets must be an integer between 1 and {_BUCKETS_MAX}",
+                               "max-buckets", said)  # fmt: skip
+    after = _decode_token(query.get("continuation-token", ""))
+    region = query.get("bucket-region", REGION)
+    found = [each for each in buckets if each.name.startswith(prefix) and each.name > after and region == REGION]
+    page = found[:limit]
+    listed = [
+        group(
+            "Bucket",
+            [element("Name", each.name), element("CreationDate", s3_xml.text_of_instant(each.created_ms))],
+        )
+        for each in page
+    ]
+    parts = [OWNER, group("Buckets", listed)]
+    if len(page) < len(found):
+        parts.append(element("ContinuationToken", _encode_token(page[-1].name)))
+    return document("ListAllMyBucketsResult", [*parts, element("Prefix", prefix or None)])
 
 
 def objects_document(queries: Queries, bucket: Bucket, query: Mapping[str, str], *, is_v2: bool) -> bytes:
@@ -40,10 +67,11 @@ def objects_document(queries: Queries, bucket: Bucket, query: Mapping[str, str],
             parts.append(element("NextContinuationToken", _encode_token(page.resume_at)))
     else:
         parts.append(element("Marker", encode(marker)))
-        if page.resume_at is not None:
+        if page.resume_at is not None and delimiter:  # without one the last key says as much, and Amazon says no more
             parts.append(element("NextMarker", encode(page.last)))
+    owner = [OWNER] if not is_v2 or query.get("fetch-owner") == "true" else []
     for version in page.versions:
-        parts.append(group("Contents", [element("Key", encode(version.key)), *_listed(version)]))
+        parts.append(group("Contents", [element("Key", encode(version.key)), *_listed(version), *owner]))
     return document("ListBucketResult", [*parts, *prefix_elements(page.prefixes, encode)])
 
 
@@ -90,9 +118,10 @@ def versions_document(queries: Queries, bucket: Bucket, query: Mapping[str, str]
 def page_size(query: Mapping[str, str], name: str) -> int:
     """Of the parameter with that name; the largest page where there is none."""
     text = query.get(name, "") or str(_PAGE_MAX)
-    if not text.isdecimal():
+    limit = plain_number(text)
+    if limit is None:
         raise invalid_argument(f"Provided {name} not an integer or within integer range", name, text)
-    return min(int(text), _PAGE_MAX)
+    return min(limit, _PAGE_MAX)
 
 
 def encoder(query: Mapping[str, str]) -> Callable[[str], str]:
@@ -120,6 +149,7 @@ def _listed(version: Version) -> list[str]:
     return [
         element("LastModified", s3_xml.text_of_instant(version.created_ms)),
         element("ETag", f'"{version.etag}"'),
+        *listed_checksum_elements(version.checksum),
         element("Size", version.size),
         element("StorageClass", "STANDARD"),
     ]

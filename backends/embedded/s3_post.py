@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from email.message import Message
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
 from aiohttp import web
 
@@ -33,6 +34,7 @@ _KIND = "multipart/form-data"
 _SIGNING = ("x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature")
 _UNCOVERED = ("x-amz-signature", "policy")  # fields that no condition has to name
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")  # what the name of a header may be: RFC 9110, 5.6.2
+_NO_HEADERS = ("policy", "key", "acl", "tagging")  # what a PUT says otherwise, or not at all
 _REDIRECTS = ("success_action_redirect", "redirect")
 _STATUSES = ("200", "201", "204")
 
@@ -286,7 +288,11 @@ def allowed_upload(form: Form, bucket: str, verifier: Verifier, now_ms: int) -> 
     if redirect is not None:
         raise S3Error("NotImplemented", f"the embedded store does not offer {redirect}; use success_action_status")
     status = fields.get("success_action_status", "")
-    headers = {name: value for name, value in fields.items() if name not in (*_SIGNING, "policy", "key")}
+    headers = {name: value for name, value in fields.items() if name not in (*_SIGNING, *_NO_HEADERS)}
+    if "acl" in fields:
+        headers["x-amz-acl"] = fields["acl"]
+    if "tagging" in fields:  # a document here, where a PUT has a header
+        headers["x-amz-tagging"] = urlencode(s3_xml.parse_tagging(fields["tagging"].encode()))
     unprintable = next((name for name, value in headers.items() if not value.isprintable()), None)
     if unprintable is not None:  # it would come back as a header of every answer about the object
         raise invalid_argument(

@@ -20,7 +20,7 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 EXPIRES_SECONDS_MAX = 7 * 24 * 3600
 SKEW_SECONDS_MAX = 15 * 60
 
-_CREDENTIAL = re.compile(r"([^/,\s]+)/([0-9]{8})/([^/,\s]+)/s3/aws4_request")
+_CREDENTIAL = re.compile(r"([^/,\s]+)/([0-9]{8})/([A-Za-z0-9-]+)/s3/aws4_request")
 _SIGNED_NAMES = re.compile(r"[a-z0-9;._-]+")
 _NAMES = (
     "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders", "X-Amz-Signature",

@@ -7,7 +7,6 @@ refused here.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes
@@ -23,13 +22,18 @@ from .s3_errors import S3Error, invalid_argument
 from .s3_signature import Signed
 
 KEY_BYTES_MAX = 1024
-METADATA_BYTES_MAX = 2048
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+OWNER_ID = "archiver"  # of everything
+REGION = "us-east-1"
+_BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
+# Amazon keeps these for itself, so a name that begins or ends so could not be taken there.
+_RESERVED_BEGINNINGS = ("xn--", "sthree-", "amzn-s3-demo-")
+_RESERVED_ENDINGS = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
+_RANGE = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
 MODE_HEADER = "x-amz-object-lock-mode"
 UNTIL_HEADER = "x-amz-object-lock-retain-until-date"
 HOLD_HEADER = "x-amz-object-lock-legal-hold"
 BYPASS_HEADER = "x-amz-bypass-governance-retention"
-META_PREFIX = "x-amz-meta-"
 PUT_OF_A_SOURCE = "PUT of a source"  # stands for the method where a PUT names another object; no client can send it
 UNKNOWN = "Unknown"  # the name of a call before it is found out
 
@@ -108,11 +112,35 @@ def check_key(key: str) -> None:
         raise S3Error("KeyTooLongError", f"a key may have at most {KEY_BYTES_MAX} bytes of UTF-8")
 
 
+def check_bucket_name(name: str) -> None:
+    if (
+        _BUCKET_NAME.fullmatch(name) is None
+        or ".." in name
+        or _ADDRESS.fullmatch(name)
+        or name.startswith(_RESERVED_BEGINNINGS)
+        or name.endswith(_RESERVED_ENDINGS)
+    ):
+        raise S3Error(
+            "InvalidBucketName",
+            "3 to 63 lower-case letters, digits, dots and hyphens; no address, and no name that Amazon reserves",
+            {"BucketName": name},
+        )
+
+
+def check_owner(headers: Mapping[str, str]) -> None:
+    """Return if buckets belong to whom the client expects: there is one owner."""
+    for name in ("x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"):
+        if headers.get(name, OWNER_ID) != OWNER_ID:
+            raise S3Error("AccessDenied", f"the bucket's owner is {OWNER_ID!r}, not the one of {name}")
+
+
 def parse_query(raw_query: str) -> dict[str, str]:
-    query = {}
+    query: dict[str, str] = {}
     for part in raw_query.split("&"):
         name, _, value = part.replace("+", " ").partition("=")
-        query[decode_name(name)] = decode_name(value)
+        if query.setdefault(decode_name(name), decode_name(value)) != decode_name(value):
+            # Their order is not signed, so which one counts would be for whoever carries the request to say.
+            raise S3Error("InvalidArgument", f"the parameter {decode_name(name)!r} comes twice")
     return query
 
 
@@ -145,31 +173,6 @@ def lock_of_headers(call: Call) -> Lock:
     if hold not in ("ON", "OFF"):
         raise invalid_argument("Legal Hold must be either of 'ON' or 'OFF'", HOLD_HEADER, hold)
     return Lock(retention, hold == "ON")
-
-
-def user_metadata(headers: Mapping[str, str]) -> str | None:
-    metadata = {name[len(META_PREFIX) :]: value for name, value in headers.items() if name.startswith(META_PREFIX)}
-    if not metadata:
-        return None
-    if (
-        sum(len(name) + len(value.encode("utf-8", "surrogateescape")) for name, value in metadata.items())
-        > METADATA_BYTES_MAX
-    ):
-        raise S3Error("MetadataTooLarge", f"user metadata may have at most {METADATA_BYTES_MAX} bytes")
-    return json.dumps(metadata)
-
-
-def only_if_absent(headers: Mapping[str, str]) -> bool:
-    """Whether an upload or copy is to be refused where the object is there."""
-    if headers.get("if-none-match") not in (None, "*") or "if-match" in headers:
-        raise S3Error("NotImplemented", "of the conditional uploads only If-None-Match: * is offered")
-    return "if-none-match" in headers
-
-
-def check_conditions(headers: Mapping[str, str], etag: str) -> None:
-    wanted = headers.get("if-match")
-    if wanted is not None and wanted not in ("*", etag, etag.strip('"')):
-        raise S3Error("PreconditionFailed", "the object's ETag is another", {"Condition": "If-Match"})
 
 
 def byte_range(header: str, size: int) -> tuple[int, int, int]:

@@ -33,11 +33,12 @@ from .s3_presigned import (
 UNSIGNED = "UNSIGNED-PAYLOAD"
 
 _AUTHORIZATION = re.compile(
-    r"AWS4-HMAC-SHA256\s+Credential=([^/,\s]+)/([0-9]{8})/([^/,\s]+)/s3/aws4_request\s*,\s*"
+    r"AWS4-HMAC-SHA256\s+Credential=([^/,\s]+)/([0-9]{8})/([A-Za-z0-9-]+)/s3/aws4_request\s*,\s*"
     r"SignedHeaders=([a-z0-9;._-]+)\s*,\s*Signature=([0-9a-f]{64})\s*"
 )
 # Their values are in the text that is signed, whether or not they are among the signed headers.
 _SIGNED_ANYWAY = ("x-amz-content-sha256", "x-amz-date")
+_BLANKS = re.compile("  +")  # no other kind of space is one to SigV4
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~-]*")
 
 
@@ -88,7 +89,7 @@ class Verifier:
         if payload_hash is None:
             raise S3Error("InvalidRequest", "the header x-amz-content-sha256 is missing")
         request = _canonical_request(method, raw_path, raw_query, headers, signed_names, payload_hash)
-        digest = hashlib.sha256(request.encode("utf-8", "surrogateescape")).hexdigest()
+        digest = hashlib.sha256(_bytes(request)).hexdigest()
         return _compare(credential, Scope(access_key, date, region), timestamp, digest, signature, payload_hash)
 
     def _verify_presigned(
@@ -98,7 +99,7 @@ class Verifier:
         presigned.check_time(self._now_seconds())
         payload_hash = presigned.payload_hash or headers.get("x-amz-content-sha256", UNSIGNED)
         request = _canonical_request(method, raw_path, raw_query, headers, presigned.signed_names, payload_hash)
-        digest = hashlib.sha256(request.encode("utf-8", "surrogateescape")).hexdigest()
+        digest = hashlib.sha256(_bytes(request)).hexdigest()
         signed = _compare(credential, presigned.scope, presigned.timestamp, digest, presigned.signature, payload_hash)
         presigned.check_headers()
         return signed
@@ -164,7 +165,7 @@ def signing_key(secret_key: str, date: str, region: str) -> bytes:
 
 def sign(key: bytes, string_to_sign: str) -> str:
     started = _started_hmac(key).copy()
-    started.update(string_to_sign.encode())
+    started.update(_bytes(string_to_sign))
     return started.hexdigest()
 
 
@@ -207,8 +208,9 @@ def _key(credential: Credential, scope: Scope) -> bytes:
     return signing_key(credential.secret_key, scope.date, scope.region)
 
 
-def _bytes(signature: str) -> bytes:
-    return signature.encode("utf-8", "surrogateescape")
+def _bytes(text: str) -> bytes:
+    """As it came, whatever it was."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _no_match() -> S3Error:
@@ -219,7 +221,7 @@ def _no_match() -> S3Error:
 
 
 def _header_value(value: str) -> str:
-    return " ".join(value.split()) if "  " in value else value.strip()
+    return _BLANKS.sub(" ", value.strip(" \t"))
 
 
 def _canonical_path(raw_path: str) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from . import digests, listing, s3_copy, s3_tags, s3_xml
+from . import digests, listing, s3_conditions, s3_copy, s3_description, s3_tags, s3_xml
 from .catalogue import Bucket, Version
 from .digests import CHECKSUM_KINDS
 from .rules import UNLOCKED
@@ -23,15 +23,16 @@ from .s3_answers import (
     stored_headers,
 )
 from .s3_body import OBJECT_BYTES_MAX, Claims, Received, receive_document, receive_object
-from .s3_errors import S3Error, invalid_argument
+from .s3_errors import S3Error, invalid_argument, plain_number
 from .s3_listings import OWNER, encoder, page_size, prefix_elements
-from .s3_request import PUT_OF_A_SOURCE, Call, lock_of_headers, only_if_absent, user_metadata
+from .s3_request import PUT_OF_A_SOURCE, Call, lock_of_headers
 from .s3_xml import document, element, group
 from .store import Store
 from .upload_changes import COMPOSITE, FULL_OBJECT, AbortUpload, BeginUpload, CompleteUpload, PutPart
 from .uploads import NUMBER_MAX, Upload
 
 _CHECKSUM_PREFIX = "x-amz-checksum-"
+_CHECKSUM_WORD = "checksum-"
 _INITIATOR = OWNER.replace("Owner", "Initiator")
 
 
@@ -57,7 +58,7 @@ class UploadCalls:
         kind, kind_type = _checksum_of_upload(headers)
         begin = BeginUpload(
             call.bucket, call.key, kind, kind_type,
-            headers.get("content-type"), user_metadata(headers), s3_tags.of_header(headers), lock,
+            headers.get("content-type"), s3_description.of_headers(headers), s3_tags.of_header(headers), lock,
         )  # fmt: skip
         number = await self._store.begin_upload(begin)
         parts = [
@@ -124,14 +125,16 @@ class UploadCalls:
     async def _complete(self, call: Call) -> web.StreamResponse:
         headers = call.headers
         # Here a checksum header is about the object, not about this document.
-        about_document = {name: value for name, value in headers.items() if not name.startswith(_CHECKSUM_PREFIX)}
+        about_document = {name: value for name, value in headers.items() if _CHECKSUM_WORD not in name}
         body = await receive_document(call.request, call.signed, headers, Claims.of(about_document))
-        size = headers.get("x-amz-mp-object-size")
-        if size is not None and not size.isdecimal():
-            raise invalid_argument("the size of an object is a number of bytes", "x-amz-mp-object-size", size)
+        self._check_type(call)
+        said = headers.get("x-amz-mp-object-size")
+        size = plain_number(said) if said is not None else None
+        if said is not None and size is None:
+            raise invalid_argument("the size of an object is a number of bytes", "x-amz-mp-object-size", said)
         complete = CompleteUpload(
             call.bucket, call.key, self._number(call), s3_xml.parse_completion(body),
-            None if size is None else int(size), _said_checksum(headers), only_if_absent(headers),
+            size, _said_checksum(headers), s3_conditions.of_write(headers),
         )  # fmt: skip
         completed = await self._store.complete_upload(complete)
         parts = [
@@ -144,6 +147,15 @@ class UploadCalls:
         answer = document("CompleteMultipartUploadResult", parts)
         return self._respond(call, body=answer, headers=stored_headers(completed.stored))
 
+    def _check_type(self, call: Call) -> None:
+        """Return if the upload was begun with the type of checksum that its end names; after its end anything goes."""
+        said, upload = call.headers.get("x-amz-checksum-type"), self._store.queries.uploads.find(self._number(call))
+        if said is not None and upload is not None and upload.checksum_type not in (None, said):
+            raise S3Error(
+                "InvalidRequest", f"The upload was created using the {upload.checksum_type} checksum mode. The complete"
+                " request must use the same checksum mode.",
+            )  # fmt: skip
+
     async def _abort(self, call: Call) -> web.StreamResponse:
         await self._store.change(AbortUpload(call.bucket, call.key, self._number(call)))
         return self._respond(call, 204)
@@ -152,9 +164,10 @@ class UploadCalls:
         bucket, upload = self.upload_of(call)
         limit = page_size(call.query, "max-parts")
         marker = call.query.get("part-number-marker", "") or "0"
-        if not marker.isdecimal():
+        after = plain_number(marker)
+        if after is None:
             raise invalid_argument("Provided part-number-marker not an integer", "part-number-marker", marker)
-        parts = self._store.queries.uploads.parts(upload.id, min(int(marker), NUMBER_MAX), limit + 1)
+        parts = self._store.queries.uploads.parts(upload.id, min(after, NUMBER_MAX), limit + 1)
         shown = parts[:limit]
         listed = [
             element("Bucket", bucket.name),
@@ -220,11 +233,12 @@ class UploadCalls:
 
 def part_number(query: Mapping[str, str]) -> int:
     said = query.get("partNumber", "")
-    if not said.isdecimal() or not 1 <= int(said) <= NUMBER_MAX:
+    number = plain_number(said)
+    if number is None or not 1 <= number <= NUMBER_MAX:
         raise invalid_argument(
             f"Part number must be an integer between 1 and {NUMBER_MAX}, inclusive", "partNumber", said
         )
-    return int(said)
+    return number
 
 
 def part_span(store: Store, version: Version, number: int) -> tuple[int, int, int | None]:

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
-from xml.etree import ElementTree
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
+from . import bounded_xml
 from .digests import CHECKSUM_KINDS
 from .rules import LONGEST_RETENTION_DAYS, LONGEST_RETENTION_YEARS, DefaultRetention, Mode, Retention
 from .s3_errors import S3Error, invalid_argument
@@ -53,11 +54,9 @@ def instant_of_text(text: str) -> int:
 
 def parse(body: bytes, root: str) -> Element:
     """The root element, which must have that name; names lose their namespace. Raises MalformedXML."""
-    if b"<!DOCTYPE" in body:
-        raise malformed()  # S3 documents have none; entities in one can only do harm
     try:
-        element = ElementTree.fromstring(body)
-    except ElementTree.ParseError:
+        element = bounded_xml.parse(body)
+    except bounded_xml.NotPlain:
         raise malformed() from None
     for each in element.iter():
         each.tag = each.tag.rpartition("}")[2]
@@ -144,18 +143,30 @@ def _period(text: str | None, name: str, longest: int) -> int | None:
     return period
 
 
-def parse_delete(body: bytes) -> tuple[list[tuple[str, str | None]], bool]:
-    """Keys and version ids of a Delete document, and whether it asks for quiet."""
+class Named(NamedTuple):
+    """An object that a Delete document names."""
+
+    key: str
+    version_id: str | None
+    etag: str | None  # deleted only if it has this one
+
+
+def parse_delete(body: bytes) -> tuple[list[Named], bool]:
+    """What a Delete document names, and whether it asks for quiet."""
     root = parse(body, "Delete")
-    keys: list[tuple[str, str | None]] = []
+    named = []
     for each in root.findall("Object"):
         key = each.findtext("Key")
         if not key:
             raise malformed()
-        keys.append((key, each.findtext("VersionId") or None))
-    if not 1 <= len(keys) <= 1000:
+        object_named = Named(key, each.findtext("VersionId") or None, each.findtext("ETag"))
+        for element_name in ("LastModifiedTime", "Size", *(("ETag",) if object_named.version_id else ())):
+            if each.find(element_name) is not None:
+                raise S3Error("NotImplemented", f"deletes on the condition of {element_name} are not offered here")
+        named.append(object_named)
+    if not 1 <= len(named) <= 1000:
         raise malformed()
-    return keys, root.findtext("Quiet") == "true"
+    return named, root.findtext("Quiet") == "true"
 
 
 def parse_completion(body: bytes) -> list[Listed]:

@@ -215,6 +215,10 @@ class Segments:
         self.path(number).unlink(missing_ok=True)
         self._open.pop(number, None)
 
+    def close(self) -> None:
+        """Keep no file open; readers under way finish."""
+        self._open.clear()
+
     def records_from(self, number: int, offset: int) -> Iterator[RecordHeader]:
         """The whole, undamaged record headers from `offset` on, up to the first thing that is none."""
         file = self.file(number)

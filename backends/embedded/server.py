@@ -13,6 +13,7 @@ import gc
 import ipaddress
 import json
 import os
+import resource
 import signal
 import ssl
 import sys
@@ -21,18 +22,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import uvloop
-from aiohttp import web
 
 from archiver.errors import ArchiverError, StoreError, UsageError
 
 from . import credentials, policy
 from .nodes import Nodes
 from .policy import ManagementClass
+from .s3_connection import S3Connections
 from .s3_door import S3Door
 from .store import Statistics, Store, say_to_stderr
-from .tsm_door import TsmDoor
+from .tsm_door import SESSIONS_MAX, TsmDoor
 
 _DRAIN_SECONDS = 10.0
+_HANDSHAKE_SECONDS_MAX = 20.0
+_OWN_DESCRIPTORS = 200  # for segments, the catalogue and what Python needs: a store that has none left cannot write
+_CONNECTIONS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,9 @@ async def _serve(
     try:
         tsm_door = TsmDoor(store, Nodes(settings.data, settings.nodes), say_to_stderr)
         door = S3Door(store, credentials.ensure(settings.data, settings.credentials), tsm_door.requests)
-        # Bodies are stored as they come: a Content-Encoding is the object's and is never undone.
-        server = web.Server(door.handle, access_log=None, auto_decompress=False, read_bufsize=1 << 20, lingering_time=5)
+        server = S3Connections(door.handle, connections_max=connections_max())
         listener = await _listen(server, settings.host, settings.port, "--port", tls)
-        tsm_listener = await _listen(tsm_door.session, settings.host, settings.tsm_port, "--tsm-port", None)
+        tsm_listener = await _listen(tsm_door.session, settings.host, settings.tsm_port, "--tsm-port", tls)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
@@ -101,9 +104,10 @@ async def _serve(
         gc.set_threshold(20_000, 20, 50)
         endpoint = _endpoint(settings.host, _port(listener), tls is not None)
         on_ready(Doors(endpoint, _reached_as(settings.host), _port(tsm_listener)), store.statistics())
-        watch = asyncio.create_task(tsm_door.watch())
+        watches = [asyncio.create_task(watch) for watch in (server.watch(), tsm_door.watch())]
         await stop.wait()
-        watch.cancel()
+        for each in watches:
+            each.cancel()
         listener.close()
         tsm_listener.close()
         server.pre_shutdown()
@@ -117,12 +121,23 @@ async def _listen(
     protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int, option: str, tls: ssl.SSLContext | None
 ) -> asyncio.Server:
     try:
-        return await asyncio.get_running_loop().create_server(protocol, host, port, ssl=tls, backlog=1024)
+        return await asyncio.get_running_loop().create_server(
+            protocol, host, port, ssl=tls, backlog=1024, ssl_handshake_timeout=_HANDSHAKE_SECONDS_MAX if tls else None
+        )
     except OSError as failed:
         raise StoreError(
             f"cannot listen on {host} port {port}: {os.strerror(failed.errno or 0)};"
             f" choose another with {option}, or 0 for any free one"
         ) from failed
+
+
+def connections_max() -> int:
+    """How many connections of S3 leave descriptors for TSM sessions and the store; takes all that the system gives."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if most == resource.RLIM_INFINITY:
+        return _CONNECTIONS_MAX
+    return min(_CONNECTIONS_MAX, max(most // 2, most - SESSIONS_MAX - _OWN_DESCRIPTORS))
 
 
 def _port(listener: asyncio.Server) -> int:

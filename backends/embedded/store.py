@@ -21,8 +21,9 @@ from typing import IO, cast
 from archiver.errors import Damaged, StoreError
 
 from . import commits, compliance_clock, placement, recovery
+from .access_changes import SetAccess
 from .archive_changes import DeleteSpace, RegisterSpace, Transaction
-from .archives import Archive, Space
+from .archives import Archive, Rule, Space
 from .catalogue import Bucket, Catalogue, Version
 from .changes import Change, Delete, DeleteMany, Put, SetTags, Stored
 from .commits import Writer
@@ -132,6 +133,7 @@ class Store:
         self._writer.stop()
         self.queries.close()
         self._catalogue.close()
+        self._segments.close()
         self._mark.close()
         for lock_file in self._locks:
             lock_file.close()
@@ -140,6 +142,7 @@ class Store:
         """After each commit: what readers on other threads see is replaced as a whole, never changed."""
         self._buckets = self._catalogue.buckets
         self._spaces = self._catalogue.archives.spaces
+        self._access_rules = list(self._catalogue.archives.rules.values())
         self._held = self._catalogue.held()
         self._committed = self._catalogue.state.commits
 
@@ -160,6 +163,11 @@ class Store:
     def spaces(self) -> Mapping[int, Space]:
         """All file spaces, by their numbers."""
         return self._spaces
+
+    @property
+    def access_rules(self) -> Sequence[Rule]:
+        """All access rules, in order of age."""
+        return self._access_rules
 
     @property
     def management_classes(self) -> Mapping[int, ManagementClass]:
@@ -316,6 +324,10 @@ class Store:
     async def delete_space(self, deletion: DeleteSpace) -> int:
         """How many objects had to stay."""
         return cast(int, await self._writer.submit(deletion))
+
+    async def set_access(self, setting: SetAccess) -> int:
+        """The rule's number."""
+        return cast(int, await self._writer.submit(setting))
 
     async def begin_large(self, bucket: str, key: str) -> LargeContent:
         """A place for an object or part above LARGE_BYTES, written as it comes.

@@ -21,6 +21,7 @@ CLIENT_NOT_ARCHRETPROT = 68
 COMM_PROTOCOL_ERROR = 136
 AUTH_FAILURE = 137
 TXN_LIMIT_EXCEEDED = 249
+NO_AUTHORIZATION = 123
 FSNAME_NOTFOUND = 2060
 FS_NOT_REGISTERED = 2061
 FS_ALREADY_REGED = 2062
@@ -30,6 +31,10 @@ _REASONS: tuple[tuple[type[StoreError], int], ...] = (
     (refusals.NoSuchSpace, NO_SPACE),
     (refusals.NoSuchArchive, NO_MATCH),
     (refusals.NotOwner, 36),
+    (refusals.NoSuchRule, NO_MATCH),
+    (refusals.RuleExists, 28),
+    (refusals.TooManyRules, 17),
+    (refusals.NothingArchived, 2113),
     (refusals.Locked, 248),
     (refusals.AlreadyHeld, 250),
     (refusals.WrongRetentionEvent, 47),

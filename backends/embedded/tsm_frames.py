@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from .archive_changes import NewArchive
-from .archives import Archive, Space
+from .archives import Archive, Rule, Space
 from .policy import ManagementClass, days
 
 PROTOCOL_VERSION = 1
@@ -48,6 +48,9 @@ class Kind(IntEnum):
     CHANGE_PASSWORD = 0x15
     LOG = 0x16
     UPDATE_OBJECT = 0x17
+    READ_FROM = 0x18
+    SET_ACCESS = 0x19
+    DELETE_ACCESS = 0x1A
     OBJECT = 0x20
     DATA = 0x21
     DELETE = 0x22
@@ -56,6 +59,7 @@ class Kind(IntEnum):
     QUERY_ARCHIVES = 0x30
     QUERY_SPACES = 0x31
     STOP = 0x32
+    QUERY_ACCESS = 0x33
     GET = 0x40
     BYE = 0x50
     CHALLENGE = 0x81
@@ -68,6 +72,7 @@ class Kind(IntEnum):
     ARCHIVES = 0xB0
     STREAM_END = 0xB1
     SPACES = 0xB2
+    RULES = 0xB3
     OBJECT_HEAD = 0xC0
     OBJECT_DATA = 0xC1
     OBJECT_FAILED = 0xC2
@@ -221,6 +226,37 @@ def parse_object_update(body: memoryview) -> ObjectUpdate:
     )  # fmt: skip
     fields.end()
     return update
+
+
+@dataclass(frozen=True, slots=True)
+class AccessFields:
+    """What a new access rule opens, and to whom; all but the space are patterns."""
+
+    space: int
+    hl: bytes
+    ll: bytes
+    node: bytes
+    owner: bytes
+
+
+def parse_access(body: memoryview) -> AccessFields:
+    fields = Fields(body)
+    parsed = AccessFields(
+        fields.number(4), fields.text(HL_BYTES_MAX), fields.text(LL_BYTES_MAX), fields.text(NODE_BYTES_MAX),
+        fields.text(OWNER_BYTES_MAX),
+    )  # fmt: skip
+    fields.end()
+    if not parsed.node or not parsed.owner or not parsed.hl + parsed.ll:
+        raise Malformed
+    return parsed
+
+
+def parse_source(body: memoryview) -> tuple[bytes, bytes]:
+    """Node and owner of a READ_FROM frame; empty: the session's node, all owners."""
+    fields = Fields(body)
+    node, owner = fields.text(NODE_BYTES_MAX), fields.text(OWNER_BYTES_MAX)
+    fields.end()
+    return node, owner
 
 
 _TEXTS_MAX = (HL_BYTES_MAX, LL_BYTES_MAX, OWNER_BYTES_MAX, DESCRIPTION_BYTES_MAX, INFO_BYTES_MAX)
@@ -434,6 +470,12 @@ def space_row(space: Space) -> bytes:
     return (
         text(space.name) + text(space.type) + numbers + text(space.info) + struct.pack("<Q", space.archived_ms)
     )  # fmt: skip
+
+
+def rule_row(rule: Rule, space: Space) -> bytes:
+    """One row of a RULES frame."""
+    texts = (space.name, rule.hl, rule.ll, rule.node, rule.owner)
+    return struct.pack("<I", rule.id) + b"".join(map(text, texts))
 
 
 def rows_frame(kind: Kind, rows: Sequence[bytes]) -> bytes:

@@ -19,15 +19,18 @@ from typing import Protocol, cast
 from archiver.errors import StoreError
 
 from . import tsm_codes, tsm_frames, tsm_streams
-from .archive_changes import DeleteSpace, Event, UpdateObject, UpdateSpace, find_space
-from .archives import Space
+from .access import Caller, Source, may_read_any, seen_space
+from .access_changes import DeleteAccess, SetAccess
+from .archive_changes import DeleteSpace, Event, UpdateObject, UpdateSpace
+from .archives import Rule, Space
 from .digests import Buffer
 from .nodes import ITERATIONS_MAX, Node, Nodes, mac
+from .refusals import NothingArchived
 from .store import Store
 from .tsm_buffers import ReceiveBuffers
 from .tsm_frames import HEADER_BYTES, LAST, Fields, Kind, Malformed
 from .tsm_incoming import Flow, Incoming
-from .tsm_streams import Caller, StreamFailed
+from .tsm_streams import StreamFailed
 
 _ROOM_BYTES_MIN = 64 << 10
 _WRITE_BYTES_MAX = 1 << 20
@@ -78,6 +81,7 @@ class TsmSession(asyncio.BufferedProtocol):
         self._data_left = 0  # of the frame under way
         self._ends_object = False
         self._expects: tuple[Kind, ...] = (Kind.HELLO,)
+        self._ready: tuple[Kind, ...] = ()  # what it expects between one thing and the next
         self._hello: tsm_frames.Hello | None = None
         self._node: Node | None = None
         self._nonces = b""
@@ -338,7 +342,7 @@ class TsmSession(asyncio.BufferedProtocol):
             return
         self._node = node
         self._caller = Caller(node.name, self._hello.owner)
-        self._expects = _READY
+        self._expects = self._ready = _READY
         self._answer(Kind.PROOF, 0, self._door.welcome(mac(node.key, "server", about)).encode())
 
     def _on_change_password(self, body: memoryview) -> None:
@@ -382,9 +386,12 @@ class TsmSession(asyncio.BufferedProtocol):
         self._answer_code(Kind.LOG, 0)
 
     def _on_find_space(self, body: memoryview) -> None:
-        space = find_space(self._store.spaces.values(), self._caller.node, tsm_frames.parse_name(body))
-        code, value = (0, space.id) if space else (tsm_codes.FS_NOT_REGISTERED, 0)
-        self._answer_code(Kind.FIND_SPACE, code, value)
+        space = seen_space(self._store, self._caller, tsm_frames.parse_name(body))
+        if space is not None:
+            self._answer_code(Kind.FIND_SPACE, 0, space.id)
+            return
+        known = may_read_any(self._store, self._caller)
+        self._answer_code(Kind.FIND_SPACE, tsm_codes.FS_NOT_REGISTERED if known else tsm_codes.NO_AUTHORIZATION)
 
     def _on_register_space(self, body: memoryview) -> None:
         said = tsm_frames.parse_space(Fields(body))
@@ -440,6 +447,42 @@ class TsmSession(asyncio.BufferedProtocol):
 
         self._wait_for(self._answer_with(Kind.UPDATE_OBJECT, update))
 
+    # Other nodes and owners.
+
+    def _on_read_from(self, body: memoryview) -> None:
+        node, owner = tsm_frames.parse_source(body)
+        source = node.decode("ascii", "replace").upper() or self._caller.node
+        self._caller = Caller(self._caller.node, self._caller.owner, Source(source, owner))
+        self._expects = self._ready = _READING
+        self._answer_code(Kind.READ_FROM, 0)
+
+    def _on_set_access(self, body: memoryview) -> None:
+        said = tsm_frames.parse_access(body)
+        caller, store = self._caller, self._store
+        rule = Rule(0, said.space, said.hl, said.ll, caller.owner, said.node.upper(), said.owner)
+
+        async def set_access() -> tuple[int, int]:
+            space = store.spaces.get(rule.space)
+            is_mine = space is not None and space.node == caller.node
+            if is_mine and not await tsm_streams.has_archives(store, caller, rule.space, rule.hl, rule.ll):
+                raise NothingArchived
+            return 0, await store.set_access(SetAccess(caller.node, rule))
+
+        self._wait_for(self._answer_with(Kind.SET_ACCESS, set_access, tsm_codes.FSNAME_NOTFOUND))
+
+    def _on_delete_access(self, body: memoryview) -> None:
+        change = DeleteAccess(self._caller.node, self._caller.owner, tsm_frames.parse_number(body, 4))
+
+        async def delete() -> tuple[int, int]:
+            await self._store.change(change)
+            return 0, 0
+
+        self._wait_for(self._answer_with(Kind.DELETE_ACCESS, delete))
+
+    def _on_query_access(self, body: memoryview) -> None:
+        Fields(body).end()
+        self._begin_stream(tsm_streams.rules(self._store, self._caller), Kind.QUERY_ACCESS)
+
     async def _answer_with(
         self, kind: Kind, work: Callable[[], Awaitable[tuple[int, int]]], no_space: int = tsm_codes.NO_MATCH
     ) -> None:
@@ -482,7 +525,7 @@ class TsmSession(asyncio.BufferedProtocol):
                     await incoming.abandon()
                 self._count_transaction(incoming, reason)
             self._incoming = None
-            self._expects = _READY
+            self._expects = self._ready
             self._answer(Kind.END_TRANSACTION, reason, tsm_frames.vote(reason))
 
         self._wait_for(end())
@@ -529,7 +572,7 @@ class TsmSession(asyncio.BufferedProtocol):
             if kind is not None:
                 self._count(kind, code)
         self._stream = None
-        self._expects = _READY
+        self._expects = self._ready
         self._send(tsm_frames.stream_end(code))
 
     def _on_bye(self, body: memoryview) -> None:
@@ -548,6 +591,10 @@ class TsmSession(asyncio.BufferedProtocol):
         Kind.CHANGE_PASSWORD: _on_change_password,
         Kind.LOG: _on_log,
         Kind.UPDATE_OBJECT: _on_update_object,
+        Kind.READ_FROM: _on_read_from,
+        Kind.SET_ACCESS: _on_set_access,
+        Kind.DELETE_ACCESS: _on_delete_access,
+        Kind.QUERY_ACCESS: _on_query_access,
         Kind.DELETE: _on_delete,
         Kind.EVENT: _on_event,
         Kind.END_TRANSACTION: _on_end_transaction,
@@ -568,5 +615,11 @@ _IN_STREAM = (Kind.STOP, Kind.PING, Kind.BYE)
 _READY = (
     Kind.OBJECT, Kind.DELETE, Kind.EVENT, Kind.END_TRANSACTION, Kind.PING, Kind.FIND_SPACE, Kind.REGISTER_SPACE,
     Kind.UPDATE_SPACE, Kind.DELETE_SPACE, Kind.CHANGE_PASSWORD, Kind.LOG, Kind.UPDATE_OBJECT, Kind.QUERY_ARCHIVES,
-    Kind.QUERY_SPACES, Kind.GET, Kind.STOP, Kind.BYE,
+    Kind.QUERY_SPACES, Kind.GET, Kind.STOP, Kind.BYE, Kind.READ_FROM, Kind.SET_ACCESS, Kind.DELETE_ACCESS,
+    Kind.QUERY_ACCESS,
+)  # fmt: skip
+# Of a session that reads from another node or owner: nothing that changes anything but its own node's password.
+_READING = (
+    Kind.PING, Kind.FIND_SPACE, Kind.CHANGE_PASSWORD, Kind.LOG, Kind.QUERY_ARCHIVES, Kind.QUERY_SPACES, Kind.GET,
+    Kind.QUERY_ACCESS, Kind.STOP, Kind.BYE,
 )  # fmt: skip

@@ -7,15 +7,16 @@ and the end are the session's.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing
 
 from archiver.errors import Damaged, StoreError
 
 from . import tsm_codes, tsm_frames
-from .archives import FIND_AT_ONCE, Archive, after
+from .access import Caller, Sight, may_read_any, own_rules, seen_spaces, sight
+from .archives import FIND_AT_ONCE, Archive
 from .digests import BLOCK_BYTES, Buffer
+from .patterns import bounds, matches
 from .store import Store
 from .tsm_frames import ArchiveQuery, Kind, Wanted
 
@@ -25,14 +26,6 @@ _SMALL_BYTES = 64 << 10  # objects up to here travel together
 _TOGETHER_BYTES = 256 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """For whom a stream is: `owner` empty sees all of the node's objects."""
-
-    node: str
-    owner: bytes
-
-
 class StreamFailed(Exception):
     """The stream ends with a code of its own."""
 
@@ -40,20 +33,21 @@ class StreamFailed(Exception):
         self.code = code
 
 
-async def archives(store: Store, caller: Caller, query: ArchiveQuery) -> AsyncIterator[Buffer]:
+async def archives(store: Store, caller: Caller, query: ArchiveQuery) -> AsyncGenerator[Buffer, None]:
     """ARCHIVES frames. Raises StreamFailed with NO_MATCH where there is nothing."""
     space = store.spaces.get(query.space)
-    if space is None or space.node != caller.node:
+    sees = None if space is None else sight(store, caller, space)
+    if space is None or sees is None:
         raise StreamFailed(tsm_codes.NO_MATCH)
     classes = store.management_classes
     indexes = {number: index for index, number in enumerate(classes)}
     rows: list[bytes] = []
     found = False
-    for looked_at, archive in enumerate(store.queries.archives.of_space(space.id, *_bounds(query.hl, query.ll)), 1):
+    for looked_at, archive in enumerate(store.queries.archives.of_space(space.id, *bounds(query.hl, query.ll)), 1):
         if not looked_at % _LOOK_AT_ONCE:
             await asyncio.sleep(0)  # others wait for this thread, too
         kept_by = classes[archive.class_id]
-        if not _matches(query, archive, kept_by.expires_ms(archive.archived_ms, archive.event_ms), caller):
+        if not _matches(query, archive, kept_by.expires_ms(archive.archived_ms, archive.event_ms), sees):
             continue
         found = True
         rows.append(tsm_frames.archive_row(archive, kept_by, indexes[archive.class_id]))
@@ -66,13 +60,13 @@ async def archives(store: Store, caller: Caller, query: ArchiveQuery) -> AsyncIt
         yield tsm_frames.rows_frame(Kind.ARCHIVES, rows)
 
 
-def _matches(query: ArchiveQuery, archive: Archive, expires_ms: int | None, caller: Caller) -> bool:
+def _matches(query: ArchiveQuery, archive: Archive, expires_ms: int | None, sees: Sight) -> bool:
     expires = tsm_frames.NEVER_MS if expires_ms is None else expires_ms
     return (
         (query.type in (0xFE, 0xFF) or query.type == archive.type)
         and query.archived_from <= archive.archived_ms <= query.archived_to
         and query.expires_from <= expires <= query.expires_to
-        and (not caller.owner or archive.owner == caller.owner)
+        and sees(archive)
         and (not query.owner or archive.owner == query.owner)
         and (not query.description or matches(query.description, archive.description))
         and matches(query.hl, archive.hl)
@@ -80,52 +74,38 @@ def _matches(query: ArchiveQuery, archive: Archive, expires_ms: int | None, call
     )
 
 
-_patterns: dict[bytes, re.Pattern[bytes]] = {}
-
-
-def matches(pattern: bytes, value: bytes) -> bool:
-    """Whether `value` fits a pattern in which `*` is any bytes and `?` any one."""
-    if pattern == value:
-        return True
-    if b"*" not in pattern and b"?" not in pattern:
-        return False
-    compiled = _patterns.get(pattern)
-    if compiled is None:
-        if len(_patterns) > 100:
-            _patterns.clear()
-        # What follows a star is taken where it first fits, for good: going back could only find less room for the
-        # rest, and with many stars would take for ever.
-        first, *others = (
-            b"".join(b"." if part == b"?" else re.escape(part) for part in re.split(rb"(\?)", literal))
-            for literal in re.split(rb"\*+", pattern)
-        )
-        middle = b"".join(b"(?>.*?" + each + b")" for each in others[:-1])
-        last = b".*" + others[-1] if others else b""
-        compiled = _patterns[pattern] = re.compile(first + middle + last, re.DOTALL)
-    return compiled.fullmatch(value) is not None
-
-
-def _bounds(hl: bytes, ll: bytes) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-    """Between which names everything lies that the patterns can match."""
-    hl_start, ll_start = _literal_start(hl), _literal_start(ll)
-    if hl_start != hl:
-        return (hl_start, b""), (after(hl_start), b"")
-    return (hl, ll_start), (hl, ll + b"\0" if ll_start == ll else after(ll_start))
-
-
-def _literal_start(pattern: bytes) -> bytes:
-    return re.split(rb"[*?]", pattern, maxsplit=1)[0]
+async def has_archives(store: Store, caller: Caller, space: int, hl: bytes, ll: bytes) -> bool:
+    """Whether the caller has anything in a file space by these patterns."""
+    anything = ArchiveQuery(space, 0xFF, 0, tsm_frames.NEVER_MS, 0, tsm_frames.NEVER_MS, hl, ll, b"", b"")
+    async with aclosing(archives(store, caller, anything)) as found:
+        try:
+            await anext(found)
+        except StreamFailed:
+            return False
+    return True
 
 
 async def spaces(store: Store, caller: Caller, pattern: bytes) -> AsyncIterator[Buffer]:
     """SPACES frames. Raises StreamFailed with NO_MATCH where there is nothing."""
-    mine = (space for space in store.spaces.values() if space.node == caller.node and matches(pattern, space.name))
-    found = sorted(mine, key=lambda space: space.name)
+    if not may_read_any(store, caller):
+        raise StreamFailed(tsm_codes.NO_AUTHORIZATION)
+    matching = (space for space in seen_spaces(store, caller) if matches(pattern, space.name))
+    found = sorted(matching, key=lambda space: space.name)
     if not found:
         raise StreamFailed(tsm_codes.NO_MATCH)
     for first in range(0, len(found), _ROWS_AT_ONCE):
         rows = [tsm_frames.space_row(space) for space in found[first : first + _ROWS_AT_ONCE]]
         yield tsm_frames.rows_frame(Kind.SPACES, rows)
+
+
+async def rules(store: Store, caller: Caller) -> AsyncIterator[Buffer]:
+    """RULES frames. Raises StreamFailed with NO_MATCH where there is nothing."""
+    found = [(rule, store.spaces.get(rule.space)) for rule in own_rules(store, caller)]
+    rows = [tsm_frames.rule_row(rule, space) for rule, space in found if space is not None]
+    if not rows:
+        raise StreamFailed(tsm_codes.NO_MATCH)
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        yield tsm_frames.rows_frame(Kind.RULES, rows[first : first + _ROWS_AT_ONCE])
 
 
 async def objects(
@@ -164,11 +144,13 @@ def _found(store: Store, caller: Caller, wanted: Sequence[Wanted]) -> Iterator[t
     for first in range(0, len(wanted), FIND_AT_ONCE):
         part = wanted[first : first + FIND_AT_ONCE]
         found = store.queries.archives.find([entry.number for entry in part])
+        spaces = {archive.space: store.spaces.get(archive.space) for archive in found.values()}
+        sights = {number: space and sight(store, caller, space) for number, space in spaces.items()}
         for index, entry in enumerate(part, first):
             archive = found.get(entry.number)
             if archive is not None:
-                space = store.spaces.get(archive.space)
-                if space is None or space.node != caller.node or (caller.owner and archive.owner != caller.owner):
+                sees = sights[archive.space]
+                if sees is None or not sees(archive):
                     archive = None
             yield index, entry, archive
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from . import digests, rules
 from .catalogue import Bucket, Version
-from .changes import Group, Stored, add_version, check_lock, takes_place_of
+from .changes import UNCONDITIONAL, Condition, Group, Stored, add_version, check_lock, takes_place_of
 from .digests import Buffer
 from .refusals import (
     NoSuchPart,
@@ -126,7 +126,7 @@ class CompleteUpload:
     listed: Sequence[Listed]
     size: int | None = None
     checksum: str | None = None
-    only_if_absent: bool = False
+    condition: Condition = UNCONDITIONAL
 
     def apply(self, group: Group) -> Completed:
         catalogue = group.catalogue
@@ -139,7 +139,7 @@ class CompleteUpload:
         chosen = self._chosen(parts)
         self._check_sizes(chosen)
         checksum = self._checksum(upload, chosen)
-        replaced = takes_place_of(group, bucket, self.key, only_if_absent=self.only_if_absent)
+        replaced = takes_place_of(group, bucket, self.key, self.condition)
         retention = upload.lock.retention
         if retention is None and bucket.default is not None:
             retention = bucket.default.starting(group.now_ms)

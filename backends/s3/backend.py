@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import ssl
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
+from archiver.clock import now_seconds
 from archiver.content import Content
 from archiver.errors import PlatformError, SafetyRefused, UsageError
 from archiver.record import Operation
@@ -32,6 +33,7 @@ from backends.s3.reported_lock import lock_problem
 from backends.s3.setting import WorkerSetting
 
 DAY_SECONDS = 86_400
+SECOND_PLACE = "-second"  # at the end of its bucket's name, and of its prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class S3Backend:
         self._retention = Retention()
         self._archives_unlocked = False
         self._location: Location | None = None
+        self._source: Location | None = None  # the run's first place, where this is its second
 
     def profile(self) -> PlatformProfile:
         """Ask the platform for its name and clock. Raises PlatformError where it cannot be reached."""
@@ -143,15 +146,23 @@ class S3Backend:
     @property
     def server_now(self) -> float:
         """The platform's clock, in epoch seconds, as far as its Date header tells."""
-        return time.time() + self._clock_offset_seconds
+        return now_seconds() + self._clock_offset_seconds
 
     def locate(self, plan: RunPlan) -> Location:
-        """The run's bucket and prefix; touches nothing."""
+        """The run's bucket and prefix; touches nothing. A second place is another bucket, or, in a bucket that the
+        user named, another prefix."""
         self._retention, self._archives_unlocked = plan.retention, plan.archives_unlocked
-        bucket = self.options.bucket or f"archiver-{plan.run_id.lower()}"
+        second = SECOND_PLACE if self._source is not None else ""
+        bucket = self.options.bucket or f"archiver-{plan.run_id.lower()}{second}"
         created = self.options.bucket is None
-        self._location = Location(self._endpoints[0], self._region, bucket, created, f"{plan.run_id}/")
+        self._location = Location(self._endpoints[0], self._region, bucket, created, f"{plan.run_id}{second}/")
         return self._location
+
+    def beside(self) -> S3Backend:
+        """The same platform, for a second place of the run."""
+        second = copy.copy(self)
+        second._source, second._location = self._located(), None
+        return second
 
     def prepare(self) -> None:
         """Make (or check) the bucket and verify that its lock is on, where the run locks. Raises PlatformError."""
@@ -233,8 +244,11 @@ class S3Backend:
         return f"{self._located().prefix}{number:012d}"
 
     def worker_setting(self) -> WorkerSetting:
-        location = self._located()
-        return self.setting_for(location.bucket, location.prefix, self._retention)
+        location, source = self._located(), self._source
+        setting = self.setting_for(location.bucket, location.prefix, self._retention)
+        if source is None:
+            return setting
+        return replace(setting, source_bucket=source.bucket, source_prefix=source.prefix)
 
     def setting_for(self, bucket: str, prefix: str, retention: Retention) -> WorkerSetting:
         """The data plane's setting for a bucket that is known to be there."""

@@ -2,6 +2,7 @@
 
 One idea: an object is a window of the pool plus a 64-byte last block (archiver/content.py), so the checksum of the
 window is computed once, before the clock starts, and one object costs only its last block: no combining code.
+Where there are more sizes than can be kept, each object's is computed when its request is made.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from binascii import b2a_base64
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from awscrt import checksums as crt
 
@@ -23,6 +24,43 @@ _DIGEST: dict[str, Callable[..., Any]] = {
     "md5": lambda data: hashlib.md5(data, usedforsecurity=False),
     "sha256": hashlib.sha256,
 }
+
+
+class Checksums(Protocol):
+    """Checksums of one algorithm for objects of one size, or for the same part of each."""
+
+    def base64(self, number: int, last_block: bytes) -> bytes:
+        """As the checksum headers carry it."""
+
+    def hex(self, number: int, last_block: bytes) -> bytes:
+        """As x-amz-content-sha256 carries it."""
+
+
+class PlainChecksums:
+    """As WindowChecksums, and keeps nothing: each is computed from all bytes of its object, at the speed of memory."""
+
+    def __init__(self, algorithm: str, content: Content, size_bytes: int, part: tuple[int, int] | None = None) -> None:
+        self._algorithm = algorithm
+        self._content = content
+        self._size_bytes = size_bytes
+        self._part = part or (0, size_bytes)
+
+    def base64(self, number: int, last_block: bytes) -> bytes:
+        return b2a_base64(self._raw(number, last_block), newline=False)
+
+    def hex(self, number: int, last_block: bytes) -> bytes:
+        return self._raw(number, last_block).hex().encode()
+
+    def _raw(self, number: int, last_block: bytes) -> bytes:
+        offset, length = self._part
+        window = self._content.window(number, self._size_bytes)[offset : offset + length]
+        if self._algorithm in _CRC:
+            function, width = _CRC[self._algorithm]
+            return function(last_block, function(window)).to_bytes(width, "big")
+        digest = _DIGEST[self._algorithm](window)
+        digest.update(last_block)
+        value: bytes = digest.digest()
+        return value
 
 
 class WindowChecksums:

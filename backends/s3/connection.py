@@ -4,12 +4,18 @@ One idea: the whole batch of a session runs inside the protocol. The callback th
 the next request, so an object costs no task switch and no future; there is one future for the batch.
 
 A chunk is consumed inside buffer_updated, so one receive buffer serves every connection of a worker.
+
+No exchange goes on for ever: within every --read-timeout the server has to take PROGRESS_BYTES_MIN of the request (or
+its end), begin its answer, send PROGRESS_BYTES_MIN of that, or complete it. A byte now and then is no progress.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import ssl
+import sys
+import termios
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +26,8 @@ from backends.s3.replies import BodyCheck, ReplyError, ReplyReader
 
 RECEIVE_BUFFER_BYTES = 256 * 1024
 CLOSE_SECONDS_MAX = 1.0
+PROGRESS_BYTES_MIN = 64 * 1024
+KEPT_WAITING_MAX = 10  # read time-outs, for answers that a working platform sends blank by blank until it has one
 _receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
 
 
@@ -55,7 +63,12 @@ class Connection(asyncio.BufferedProtocol):
         self._outstanding = False
         self._sent_ns = 0
         self._first_byte_ns = 0
-        self._progress_ns = 0
+        self._heard_ns = 0  # when bytes came last, or were taken
+        self._progress_ns = 0  # when enough of them had
+        self._arrived_bytes = 0  # since then
+        self._untaken_bytes = 0  # of the request, at that time
+        self._was_looked_at = False  # the request, by then
+        self._slow_ns = self._read_timeout_ns  # how long it may go without progress
         self._lost: asyncio.Future[None] = self._loop.create_future()
 
     @property
@@ -64,14 +77,25 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is not None and self._reader.keep_alive and not self._transport.is_closing()
 
     def send(
-        self, parts: Sequence[bytes | memoryview], *, is_head: bool = False, check: BodyCheck | None = None
+        self,
+        parts: Sequence[bytes | memoryview],
+        *,
+        is_head: bool = False,
+        check: BodyCheck | None = None,
+        keeps_waiting: bool = False,
     ) -> None:
-        """Send one request, head and body; its reply or its failure goes to the owner."""
+        """Send one request, head and body; its reply or its failure goes to the owner. ``keeps_waiting``: platforms
+        answer such a request at once, and fill the time until they know the answer with blanks."""
         assert self._transport is not None
         self._reader.expect(is_head=is_head, check=check)
         self._outstanding = True
         self._first_byte_ns = 0
-        self._progress_ns = self._sent_ns = time.monotonic_ns()
+        self._arrived_bytes = 0
+        self._slow_ns = self._read_timeout_ns * KEPT_WAITING_MAX if keeps_waiting else self._read_timeout_ns
+        # Its length alone: a request kept until the next one makes a large archive a quarter dearer, for the memory
+        # that its bytes were made in could not be used again while it is in the processor's cache.
+        self._untaken_bytes, self._was_looked_at = sum(map(len, parts)), False
+        self._heard_ns = self._progress_ns = self._sent_ns = time.monotonic_ns()
         self._transport.writelines(parts)
         if self._timer is None:
             self._timer = self._loop.call_later(self._read_timeout_ns / 1e9, self._check_progress)
@@ -95,11 +119,45 @@ class Connection(asyncio.BufferedProtocol):
         self._timer = None
         if not self._outstanding:
             return
-        silent_ns = time.monotonic_ns() - self._progress_ns
+        now_ns = time.monotonic_ns()
+        if not self._first_byte_ns:
+            self._note_what_was_taken(now_ns)
+        silent_ns, slow_ns = now_ns - self._heard_ns, now_ns - self._progress_ns
         if silent_ns >= self._read_timeout_ns:
             self._fail(Status.READ_TIMEOUT, f"nothing arrived for {silent_ns / 1e9:.1f} s (--read-timeout)")
+        elif slow_ns >= self._slow_ns:
+            little = f"less than {PROGRESS_BYTES_MIN >> 10} KiB went over the wire in {slow_ns / 1e9:.1f} s"
+            self._fail(Status.TOO_SLOW, f"{little} (--read-timeout)")
         else:
-            self._timer = self._loop.call_later((self._read_timeout_ns - silent_ns) / 1e9, self._check_progress)
+            left_ns = min(self._read_timeout_ns - silent_ns, self._slow_ns - slow_ns)
+            self._timer = self._loop.call_later(left_ns / 1e9, self._check_progress)
+
+    def _note_what_was_taken(self, now_ns: int) -> None:
+        """A server that takes a large body is not silent; only the kernel knows how much the other side has of it."""
+        untaken = self._untaken()
+        before = self._untaken_bytes
+        if not self._was_looked_at:
+            self._was_looked_at = True
+            # In the first of these periods a small request has been taken whole long since, and only waits.
+            if not untaken and before < PROGRESS_BYTES_MIN:
+                self._untaken_bytes = 0
+                return
+        if untaken < before:
+            self._heard_ns = now_ns
+            if before - untaken >= PROGRESS_BYTES_MIN or not untaken:
+                self._progress_ns, self._untaken_bytes = now_ns, untaken
+
+    def _untaken(self) -> int:
+        """Bytes of the request that are still on this side, or on the way."""
+        assert self._transport is not None
+        queued = fcntl.ioctl(self._transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
+        return self._transport.get_write_buffer_size() + int.from_bytes(queued, sys.byteorder)
+
+    def refuse(self, status: Status, message: str) -> None:
+        """The owner does not believe the reply it was handed: nothing that comes over this connection is believed."""
+        assert self._transport is not None
+        self._transport.abort()
+        self._owner.exchange_failed(status, message, self._sent_ns, self._first_byte_ns)
 
     def _fail(self, status: Status, message: str) -> None:
         if self._transport is not None:
@@ -121,9 +179,13 @@ class Connection(asyncio.BufferedProtocol):
         return _receive_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._progress_ns = time.monotonic_ns()
+        self._heard_ns = time.monotonic_ns()
+        self._arrived_bytes += nbytes
         if not self._first_byte_ns:
-            self._first_byte_ns = self._progress_ns
+            self._progress_ns = self._first_byte_ns = self._heard_ns
+        elif self._arrived_bytes >= PROGRESS_BYTES_MIN:
+            self._progress_ns = self._heard_ns
+            self._arrived_bytes = 0
         try:
             if self._reader.feed(_receive_buffer[:nbytes]):
                 self._complete()

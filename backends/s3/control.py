@@ -7,7 +7,6 @@ object does not (see data_plane.py). Foreign errors are translated here, at one 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import boto3
 import botocore.exceptions
 from botocore.config import Config
 
+from archiver.clock import now_seconds
 from archiver.errors import PlatformError, UsageError
 from backends.base import Location, RemovalReport
 from backends.s3.reported_lock import ReportedLock
@@ -100,7 +100,7 @@ class Control:
         This is the first thing asked of a platform, so it is where a wrong key or endpoint is found.
         """
         with self._translated("list buckets"):
-            before = time.time()
+            before = now_seconds()
             try:
                 reply = self._client.list_buckets(MaxBuckets=1)
                 if "Buckets" not in reply and "Owner" not in reply:
@@ -111,7 +111,7 @@ class Control:
                 if _code(error) not in ("AccessDenied", "NotImplemented", "InvalidArgument"):
                     raise
                 headers = error.response["ResponseMetadata"]["HTTPHeaders"]
-            middle = (before + time.time()) / 2
+            middle = (before + now_seconds()) / 2
         date = headers.get("date")
         # Date has whole seconds: on average it is half a second old.
         offset = parsedate_to_datetime(date).timestamp() + 0.5 - middle if date else None

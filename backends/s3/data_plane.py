@@ -6,21 +6,22 @@ request costs its checksum's last block, two formats and a signature.
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
+from archiver.clock import now_seconds
 from archiver.content import Content, ContentCheck, LengthCheck
 from archiver.errors import PlatformError
 from archiver.record import Operation
-from archiver.retention import DateMaker, RetentionMode
+from archiver.retention import DateMaker, Lock, RetentionMode
 from archiver.sizes import format_instant
 from backends.base import Batch, ExpectedLock, PhaseSetting
-from backends.s3.checksums import WindowChecksums
+from backends.s3.checksums import Checksums, PlainChecksums, WindowChecksums
 from backends.s3.connection import Endpoint
 from backends.s3.control import Control, Credentials
 from backends.s3.endpoint_requests import NAMES_A_VERSION, EndpointRequests, Kind, KindTuple
@@ -34,8 +35,11 @@ from backends.s3.signing import Signer
 
 # Looked up once: to read a member of an enumeration takes 0.1 us, several of which would add up for every object.
 _ARCHIVE, _NEW_VERSION = Operation.ARCHIVE, Operation.NEW_VERSION
-_RETRIEVE, _AUDIT = Operation.RETRIEVE, Operation.AUDIT
+_RETRIEVE, _AUDIT, _REFUSED_DELETE = Operation.RETRIEVE, Operation.AUDIT, Operation.REFUSED_DELETE
+_MAKES = frozenset((Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY))
 SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
+_CLOCK_SET_SECONDS = 60.0  # a platform that is further from where its clock was had it set
+CHECKSUM_SIZES_MAX = 256  # of a phase, whose windows' checksums are computed beforehand: 64 of each size
 
 
 class S3DataPlane:
@@ -50,12 +54,17 @@ class S3DataPlane:
         self._content: Content | None = None
         self._verify = "all"
         self._second = -1
-        self._checksums: dict[tuple[str, int, tuple[int, int] | None], WindowChecksums] = {}
+        self._clock_offset_seconds = setting.clock_offset_seconds
+        self._checksums: dict[tuple[str, int, tuple[int, int] | None], Checksums] = {}
+        self._keeps_checksums = True
         self._kept: dict[int, S3Session] = {}
         self._expected: list[ExpectedLock] = []
         self._expected_firsts: list[int] = []
-        self._versions: dict[int, bytes] = {}
-        self._names_versions = False
+        self.unlike_ids = 0.0  # of answers, so far
+        self.names_versions = False  # some requests of this phase name the version they mean
+        self._versions: dict[int, bytes] = {}  # the newest known of each object
+        self._older: dict[int, list[bytes]] = {}  # those before it, where there are several
+        self._notes_all = True
 
     def set_phase(self, setting: PhaseSetting) -> None:
         """Make window checksums for the phase's sizes, before its clock starts."""
@@ -68,12 +77,16 @@ class S3DataPlane:
         self._expected_firsts = [expected.first for expected in self._expected]
         used = {checksum.value if checksum is not None else self.setting.checksum for checksum in setting.checksums}
         algorithms = (used - {"none"}) | ({"sha256"} if self.setting.payload_signing else set())
-        for size_bytes in setting.object_sizes_bytes:
-            for algorithm in algorithms:
-                self._checksums_of(algorithm, size_bytes)
-        self._names_versions = bool(setting.operations & NAMES_A_VERSION)
-        if self._names_versions:
+        self._keeps_checksums = len(set(setting.object_sizes_bytes)) <= CHECKSUM_SIZES_MAX
+        if self._keeps_checksums:
+            for size_bytes in setting.object_sizes_bytes:
+                for algorithm in algorithms:
+                    self._checksums_of(algorithm, size_bytes)
+        self.names_versions = bool(setting.operations & NAMES_A_VERSION)
+        if self.names_versions:
             self._versions = self._find_versions(setting.deletes)
+            self._older = {}
+            self._notes_all = _REFUSED_DELETE in setting.operations or not self.setting.retention.locks
         self._second = -1
 
     def session(self, client: int) -> S3Session:
@@ -121,7 +134,7 @@ class S3DataPlane:
             assert batch.source is not None
             kind = Kind("copy", batch.lock, retain_for_seconds=batch.retain_for_seconds)
             return (requests.copy(kind, number, batch.source[index]),), None, False, None
-        version = self._versions[number] if operation in NAMES_A_VERSION else b""
+        version = self._version_meant(operation, number) if operation in NAMES_A_VERSION else b""
         return requests.change(operation, number, version, batch.retain_for_seconds), None, False, None
 
     def _archive(self, endpoint_index: int, batch: Batch, index: int) -> Request:
@@ -139,9 +152,9 @@ class S3DataPlane:
         last_block = content.last_block(number, size_bytes, version)
         values: tuple[bytes, ...] = ()
         if checksum != "none":
-            values = (self._checksums[checksum, size_bytes, None].base64(number, last_block),)
+            values = (self._checksums_of(checksum, size_bytes).base64(number, last_block),)
         if self.setting.payload_signing:
-            values = (*values, self._checksums["sha256", size_bytes, None].hex(number, last_block))
+            values = (*values, self._checksums_of("sha256", size_bytes).hex(number, last_block))
         head = self._requests[endpoint_index].archive(kind, number, values, size_bytes)
         return (head, content.window(number, size_bytes), last_block), None, False, None
 
@@ -175,11 +188,14 @@ class S3DataPlane:
         kind = Kind("part", checksum=upload.kind.checksum)
         return requests.part(kind, number, upload.query, values, length), *part_bodies((window, last_block), part)
 
-    def _checksums_of(self, algorithm: str, size_bytes: int, part: tuple[int, int] | None = None) -> WindowChecksums:
-        """Made when it is first asked for: of whole objects before the clock starts, of parts as they come."""
+    def _checksums_of(self, algorithm: str, size_bytes: int, part: tuple[int, int] | None = None) -> Checksums:
+        """Made when it is first asked for: of whole objects before the clock starts, of parts as they come. Not kept
+        where a phase has too many sizes."""
         checksums = self._checksums.get((algorithm, size_bytes, part))
         if checksums is None:
             assert self._content is not None
+            if not self._keeps_checksums:
+                return PlainChecksums(algorithm, self._content, size_bytes, part)
             checksums = WindowChecksums(algorithm, self._content, size_bytes, part)
             self._checksums[algorithm, size_bytes, part] = checksums
         return checksums
@@ -195,14 +211,40 @@ class S3DataPlane:
         requests = self._requests[endpoint_index]
         return requests.change(Operation.EXTEND, batch.number[index], b"", batch.retain_for_seconds)
 
-    def check_versions(self, batch: Batch) -> None:
-        """Raises PlatformError where a version is to be deleted that was not looked up before the phase."""
-        if not self._names_versions:
-            return
-        for operation, number in zip(batch.operation, batch.number, strict=True):
-            if operation in NAMES_A_VERSION and number not in self._versions:
-                # Without its version a deletion would only hide the object, which no lock refuses.
-                raise PlatformError(f"{self.object_name(number)} cannot be deleted: its version is not known")
+    def lacks_version(self, batch: Batch, index: int) -> bool:
+        """True where a version is to be deleted that was neither looked up before the phase nor made in it."""
+        # Without its version a deletion would only hide the object, which no lock refuses.
+        return batch.operation[index] in NAMES_A_VERSION and batch.number[index] not in self._versions
+
+    def note_version(self, batch: Batch, index: int, headers: Mapping[bytes, bytes]) -> None:
+        """Of an object that was archived, copied or deleted: which version a deletion of it means from now on.
+
+        What is locked is not noted where no deletion of it will be tried in this phase: there may be very many.
+        """
+        operation, number = batch.operation[index], batch.number[index]
+        if operation is Operation.DELETE:
+            older = self._older.get(number)
+            if older:
+                self._versions[number] = older.pop()
+            else:
+                self._versions.pop(number, None)
+        elif operation in _MAKES and (
+            self._notes_all or batch.lock is Lock.NONE or batch.retain_for_seconds is not None
+        ):
+            version = headers.get(b"x-amz-version-id")
+            if version is not None:
+                if number in self._versions:
+                    self._older.setdefault(number, []).append(self._versions[number])
+                self._versions[number] = quote(version.decode("latin-1"), safe="-_.~").encode()
+
+    def versions_known(self, number: int) -> int:
+        """How many versions of an object can be deleted, one after another."""
+        return (number in self._versions) + len(self._older.get(number, ()))
+
+    def _version_meant(self, operation: Operation, number: int) -> bytes:
+        """The newest version goes first; what is to refuse its deletion is what was there first."""
+        older = self._older.get(number) if operation is _REFUSED_DELETE else None
+        return older[0] if older else self._versions[number]
 
     def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None:
         """What is wrong with the lock that an answer's headers report for an object that is audited."""
@@ -214,9 +256,11 @@ class S3DataPlane:
         """What looks at the retrieved bytes of this object."""
         assert self._content is not None
         number, size_bytes = batch.number[index], batch.size_bytes[index]
-        if self._verify == "all" or (self._verify == "sample" and number % SAMPLE_EVERY == 0):
+        verifies = self._verify == "all" or (self._verify == "sample" and number % SAMPLE_EVERY == 0)
+        if verifies or batch.operation[index] is _AUDIT:
             version = batch.version[index] if batch.version is not None else 1
-            return ContentCheck(self._content, number, size_bytes, version, part)
+            expected = batch.content[index] if batch.content is not None else number
+            return ContentCheck(self._content, expected, size_bytes, version, part)
         return LengthCheck(size_bytes if part is None else part[1])
 
     def _find_versions(self, deletes: Sequence[NDArray[np.int64]]) -> dict[int, bytes]:
@@ -249,15 +293,28 @@ class S3DataPlane:
             )
         return found
 
+    def note_refusal(self, headers: Mapping[bytes, bytes]) -> None:
+        """The platform refused a request (403). Where that is because its clock was set meanwhile, sign by it."""
+        try:
+            date = parsedate_to_datetime(headers.get(b"date", b"").decode("latin-1")).timestamp()
+        except ValueError:
+            return
+        offset = date + 0.5 - now_seconds()  # whole seconds: on average half a second old
+        if abs(offset - self._clock_offset_seconds) > _CLOCK_SET_SECONDS:
+            self._clock_offset_seconds = offset
+            self._second = -1
+
     def _start_second(self) -> None:
         # Signing time and retain-until dates are the server's, so that a skewed client makes neither refused
         # requests nor longer locks.
-        server_now = time.time() + self.setting.clock_offset_seconds
+        server_now = now_seconds() + self._clock_offset_seconds
         second = int(server_now)
         if second != self._second:
             self._second = second
             dates = {}
             if self.setting.retention.mode is not RetentionMode.NONE:
-                dates = {key: format_instant(maker.retain_until(server_now)) for key, maker in self._dates.items()}
+                # A clock that was set makes no lock longer than asked for, nor later than the ledger knows.
+                now = min(server_now, now_seconds() + self.setting.clock_offset_seconds)
+                dates = {key: format_instant(maker.retain_until(now)) for key, maker in self._dates.items()}
             for requests in self._requests:
                 requests.start_second(second, dates)

@@ -75,6 +75,8 @@ class EndpointRequests:
         self._host = host if endpoint.port == default_port else f"{host}:{endpoint.port}"
         self._bucket_path = encode_path(f"/{setting.bucket}").encode()
         self._object_path = encode_path(f"/{setting.bucket}/{setting.prefix}").encode()
+        source_prefix = setting.prefix if setting.source_prefix is None else setting.source_prefix
+        self._source_path = encode_path(f"/{setting.source_bucket or setting.bucket}/{source_prefix}").encode()
         self._second = 0
         self._dates: Mapping[float | None, str] = {}
         self._made: dict[Kind, RequestTemplate] = {}
@@ -104,8 +106,9 @@ class EndpointRequests:
         return self._template(kind).head(self._object_path + b"%012d" % number, values, length)
 
     def copy(self, kind: Kind, number: int, source: int) -> bytes:
-        path = self._object_path
-        return self._template(kind).head(path + b"%012d" % number, (path + b"%012d" % source,))
+        return self._template(kind).head(
+            self._object_path + b"%012d" % number, (self._source_path + b"%012d" % source,)
+        )
 
     def change(
         self, operation: Operation, number: int, version: bytes, retain_for_seconds: float | None

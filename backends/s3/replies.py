@@ -3,9 +3,10 @@
 One idea: heads and chunked bodies go through llhttp (httptools); the large body of a known length does not, because
 collecting or copying a mebibyte costs more than everything else done with it. Such a body is handed on in place.
 
-Four rules that the parser leaves to us: a HEAD reply ends at its head (and needs a new parser, or the next reply would
+Five rules that the parser leaves to us: a HEAD reply ends at its head (and needs a new parser, or the next reply would
 be swallowed as its body); a body that ends with the connection is ended here, and a shorter one than announced is
-truncated; a head has at most HEAD_BYTES_MAX; a 1xx reply is no answer.
+truncated; a head has at most HEAD_BYTES_MAX; a body that goes on far beyond what was asked for is
+given up, or a chunked one might never end; a 1xx reply is no answer.
 """
 
 from __future__ import annotations
@@ -18,14 +19,19 @@ import httptools
 from archiver.record import Status
 
 HEAD_BYTES_MAX = 64 * 1024
-ERROR_BODY_BYTES_MAX = 64 * 1024
+ERROR_BODY_BYTES_MAX = 64 * 1024  # of a body that are kept
+BEYOND_BYTES_MAX = 1024 * 1024  # of a body, beyond what was asked for
 
+_BODYLESS = (204, 304)
+_ENDLESS = (Status.PROTOCOL_ERROR, "the reply's body is far longer than what was asked for")
 _CODE = re.compile(rb"<Code>\s*([^<]{1,100}?)\s*</Code>")
 _MESSAGE = re.compile(rb"<Message>\s*([^<]{1,500}?)\s*</Message>")
 
 
 class BodyCheck(Protocol):
     """What looks at a successful body as it arrives (archiver.content.ContentCheck, LengthCheck)."""
+
+    size_bytes: int  # of the body that is looked for
 
     def feed(self, chunk: bytes | memoryview) -> None: ...
 
@@ -44,6 +50,7 @@ class ReplyReader:
     """Reads one reply at a time. Call ``expect`` before each request, ``feed`` with what arrives."""
 
     __slots__ = (
+        "_body_bytes_max",
         "_body_left",
         "_check",
         "_content_left",
@@ -67,6 +74,7 @@ class ReplyReader:
         self._reset()
 
     def _reset(self) -> None:
+        self._body_bytes_max = BEYOND_BYTES_MAX  # that are still read
         self._body_left = 0  # of a body that bypasses the parser
         self._content_left = -1  # of a body of known length
         self._ends_with_connection = False
@@ -89,6 +97,7 @@ class ReplyReader:
         self._waiting = True
         self._is_head = is_head
         self._check = check
+        self._body_bytes_max = BEYOND_BYTES_MAX + (check.size_bytes if check is not None else 0)
 
     def feed(self, data: bytes | memoryview) -> bool:
         """Take received bytes; True when the reply is whole. Raises ReplyError, after which nothing can be fed."""
@@ -192,6 +201,8 @@ class ReplyReader:
             length = headers.get(b"content-length")
             if length is not None:
                 self._content_left = int(length)
+                if self._content_left > self._body_bytes_max and not self._is_head and status not in _BODYLESS:
+                    raise ReplyError(*_ENDLESS)
             else:
                 self._ends_with_connection = True
 
@@ -207,10 +218,18 @@ class ReplyReader:
             raise ReplyError(Status.PROTOCOL_ERROR, "more bytes arrived than the reply announced")
         if self._content_left > 0:
             self._content_left -= len(chunk)
+        else:
+            self._body_bytes_max -= len(chunk)
+            if self._body_bytes_max < 0:
+                raise ReplyError(*_ENDLESS)
         if self._check is not None and self.status < 300:
             self._check.feed(chunk)
         elif len(self.error_body) < ERROR_BODY_BYTES_MAX:
             self.error_body += chunk
+
+    def on_chunk_header(self) -> None:
+        if self._is_head:
+            raise ReplyError(Status.PROTOCOL_ERROR, "more bytes arrived than the reply announced")
 
     def on_message_complete(self) -> None:
         if self._head_done:

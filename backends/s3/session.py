@@ -7,6 +7,7 @@ behind the platform's; on the wire there is still exactly one request at a time.
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 import time
 from collections.abc import Mapping
@@ -25,11 +26,13 @@ from backends.s3.verdicts import Verdict
 
 # A row's bytes are those that passed between client and platform: none of a copy, which the platform makes itself.
 MOVES_WHOLE = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT, Operation.NEW_VERSION))
+MAKES_OF_OURS = frozenset((Operation.ARCHIVE, Operation.NEW_VERSION))  # with a body that we send
 # Looked up once: to read a member of an enumeration takes 0.1 us.
 _ARCHIVE, _NEW_VERSION, _COPY = Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY
 _RANGE_RETRIEVE, _AUDIT, _SEPARATE = Operation.RANGE_RETRIEVE, Operation.AUDIT, Lock.SEPARATE
 RETRIED = frozenset((429, 500, 502, 503, 504))
 RETRY_SECONDS_FIRST = 0.1
+UNLIKE_IDS_MIN = 8  # before a platform is believed to give every answer an id of its own
 RETRY_SECONDS_MAX = 30.0
 
 _REASON = {
@@ -40,7 +43,11 @@ _REASON = {
     Status.CONNECTION_LOST: "connection lost",
     Status.TRUNCATED: "truncated",
     Status.PROTOCOL_ERROR: "protocol error",
+    Status.TOO_SLOW: "too slow",
+    Status.ANOTHERS_ANSWER: "another's answer",
 }
+# What a platform repeats of the checksum that came with an object.
+_CHECKSUM_HEADER = {"crc32c": b"x-amz-checksum-crc32c", "crc64nvme": b"x-amz-checksum-crc64nvme"}
 
 
 # What is sent first for an object; what looks at the body of its answer; whether that has none; and the upload where
@@ -60,6 +67,8 @@ class RequestSource(Protocol):
     """Where a session gets its requests (backends.s3.data_plane.S3DataPlane)."""
 
     setting: WorkerSetting
+    names_versions: bool
+    unlike_ids: float  # answers whose id was not that of the one before; from UNLIKE_IDS_MIN on each has its own
 
     def endpoint(self, index: int) -> Endpoint: ...
 
@@ -73,9 +82,13 @@ class RequestSource(Protocol):
 
     def head_request(self, endpoint_index: int, number: int) -> bytes: ...
 
-    def check_versions(self, batch: Batch) -> None: ...
+    def lacks_version(self, batch: Batch, index: int) -> bool: ...
+
+    def note_version(self, batch: Batch, index: int, headers: Mapping[bytes, bytes]) -> None: ...
 
     def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None: ...
+
+    def note_refusal(self, headers: Mapping[bytes, bytes]) -> None: ...
 
 
 class S3Session:
@@ -89,11 +102,15 @@ class S3Session:
         self._finished: asyncio.Future[None] | None = None
         self._opening = False
         self._opened = False
+        self._is_used = False  # a batch was performed over this connection
         self._batch = Batch((), (), ())
         self._index = 0
         self._due_ns = 0
         self._next: Request | None = None
         self._check: BodyCheck | None = None
+        self._last_id: bytes | None = None  # of the answer before, over this connection
+        self._head: bytes | memoryview = b""  # of the request that was sent last
+        self._checksum_header: bytes | None = None
         self._upload: MultipartUpload | None = None  # of the object that is on its way in parts
         self._connected_ns = 0
         self._attempts = 1
@@ -101,12 +118,18 @@ class S3Session:
         self._archived: Timing | None = None  # of an object that is being locked by a request of its own
         self._audited: Timing | None = None  # of one that was read, while its lock is asked for
 
+    @property
+    def is_open(self) -> bool:
+        return self._opened and self._connection is not None and self._connection.usable
+
     async def open(self, record: Recorder, due_ns: int) -> bool:
         if self._connection is not None and self._connection.usable:
             return True  # kept open
+        self._is_used = False
         self._record = record
         self._due_ns = due_ns
         self._attempts = 1
+        self._last_id = None
         setting = self._source.setting
         endpoint = self._source.endpoint(self._endpoint_index)
         sent_ns = time.monotonic_ns()
@@ -138,15 +161,18 @@ class S3Session:
         return self._opened
 
     async def perform(self, batch: Batch, record: Recorder) -> None:
-        self._source.check_versions(batch)
         self._record = record
         self._batch = batch
         self._index = 0
-        self._next = None
+        self._next = self._upload = None
+        self._checksum_header = _CHECKSUM_HEADER.get(
+            batch.checksum.value if batch.checksum is not None else self._source.setting.checksum
+        )
         self._due_ns = batch.due_ns if batch.due_ns is not None else time.monotonic_ns()
         self._finished = asyncio.get_running_loop().create_future()
         self._send_next()
         await self._finished
+        self._is_used = True
 
     async def close(self, record: Recorder) -> None:
         kept = self._source.setting.keep_sessions_open and self._opened
@@ -170,6 +196,13 @@ class S3Session:
     # The connection's owner.
 
     def reply_complete(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
+        anothers = self._belongs_to_another(reply)
+        if anothers is not None:
+            assert self._connection is not None
+            self._connection.refuse(Status.ANOTHERS_ANSWER, anothers)
+            return
+        if reply.status == 403:
+            self._source.note_refusal(reply.headers)
         if self._opening:
             self._opening = False
             self._opened = reply.status < 300
@@ -204,6 +237,8 @@ class S3Session:
             verdict = self._judge(operation, number, reply)
         if self._audited is not None:
             (sent_ns, first_byte_ns, self._attempts), self._audited = self._audited, None
+        if self._source.names_versions and verdict is None and self._archived is None:
+            self._source.note_version(batch, index, reply.headers)
         if operation is _ARCHIVE or operation is _NEW_VERSION or operation is _COPY:
             if batch.lock is _SEPARATE and self._archived is None and verdict is None:
                 if reply.keep_alive:
@@ -234,6 +269,28 @@ class S3Session:
             self._closed_by_server(reply.request_id, number)
         else:
             self._send_next()
+
+    def _belongs_to_another(self, reply: ReplyReader) -> str | None:
+        """What shows that it answers another request: one that came twice would be taken for the next one's, and from
+        then on every answer for the wrong object's."""
+        headers = reply.headers
+        own, last = headers.get(b"x-amz-request-id"), self._last_id
+        self._last_id = own
+        if own is not None and last is not None:
+            if own != last:
+                self._source.unlike_ids += 1
+            elif self._source.unlike_ids < UNLIKE_IDS_MIN:
+                self._source.unlike_ids = -math.inf  # a platform whose ids say nothing
+            else:
+                return f"the answer is the one before it once more: it has the same id, {reply.request_id}"
+        if self._opening or self._upload is not None or self._archived is not None or self._checksum_header is None:
+            return None
+        checksum = headers.get(self._checksum_header)
+        if checksum is None or checksum in self._head or reply.status != 200:
+            return None
+        if self._batch.operation[self._index] not in MAKES_OF_OURS:
+            return None
+        return f"the answer names the checksum {checksum.decode('latin-1')}, which is not the one that was sent"
 
     def _is_to_be_sent_again(self, reply: ReplyReader) -> bool:
         if self._attempts > self._source.setting.retries or not reply.keep_alive:
@@ -278,7 +335,7 @@ class S3Session:
         """Send the request of an upload that is due."""
         connection = self._connection
         assert connection is not None
-        connection.send(upload.request())
+        connection.send(upload.request(), keeps_waiting=upload.step is Step.COMPLETE)
         if upload.step is Step.COMPLETE:
             self._make_next()
 
@@ -338,25 +395,59 @@ class S3Session:
         self._failed(Operation.SESSION, number, Verdict(Status.INCOMPLETE, "closed by server", message), request_id)
         self._finish()
 
+    def _never_sent(self) -> None:
+        """A row for an object that found its connection gone."""
+        operation, number, now_ns = self._batch.operation[0], self._batch.number[0], time.monotonic_ns()
+        words = "the server closed the connection before the request could be sent"
+        self._failed(operation, number, Verdict(Status.CONNECTION_LOST, _REASON[Status.CONNECTION_LOST], words))
+        self._row(operation, number, now_ns, now_ns, now_ns, 0, Status.CONNECTION_LOST)
+        self._finish()
+
     def _send_next(self) -> None:
+        self._attempts = 1
+        if self._next is None and self._source.names_versions and not self._passes_over_unknown_versions():
+            self._finish()
+            return
         made = self._next or self._source.request(self._endpoint_index, self._batch, self._index)
         parts, check, is_head, upload = made
         self._next = None
-        self._attempts = 1
         connection = self._connection
         if connection is None or not connection.usable:
-            self._closed_by_server("", self._batch.number[self._index])
+            if self._is_used and self._index == 0:  # it went between two batches; somebody waits for this one's row
+                self._never_sent()
+            else:
+                self._closed_by_server("", self._batch.number[self._index])
             return
-        self._check, self._upload = check, upload
-        connection.send(parts, is_head=is_head, check=check)
+        self._check, self._upload, self._head = check, upload, parts[0]
+        copies = self._batch.operation[self._index] is _COPY
+        connection.send(parts, is_head=is_head, check=check, keeps_waiting=copies)
         # An upload takes long: by its end a request made now would be signed, and its lock dated, for another time.
         if upload is None:
             self._make_next()
 
     def _make_next(self) -> None:
-        following = self._index + 1
-        if following < len(self._batch):
-            self._next = self._source.request(self._endpoint_index, self._batch, following)
+        batch, following, source = self._batch, self._index + 1, self._source
+        if following == len(batch):
+            return
+        # Which version is meant may follow from the answer that is still to come.
+        if source.names_versions and (
+            batch.number[following] == batch.number[self._index] or source.lacks_version(batch, following)
+        ):
+            return
+        self._next = source.request(self._endpoint_index, batch, following)
+
+    def _passes_over_unknown_versions(self) -> bool:
+        """A row for each object that cannot be deleted, up to the next that something can be asked for; False where
+        there is none left."""
+        batch = self._batch
+        while self._index < len(batch) and self._source.lacks_version(batch, self._index):
+            operation, number, now_ns = batch.operation[self._index], batch.number[self._index], time.monotonic_ns()
+            words = "no answer named the version that is to be deleted, and without it the object would only be hidden"
+            self._failed(operation, number, Verdict(Status.INCOMPLETE, "version not known", words))
+            self._row(operation, number, now_ns, now_ns, now_ns, 0, Status.INCOMPLETE)
+            self._due_ns = now_ns
+            self._index += 1
+        return self._index < len(batch)
 
     def _send_again(self) -> None:
         connection = self._connection
@@ -373,6 +464,7 @@ class S3Session:
             connection.send(self._upload.request())
         else:
             parts, self._check, is_head, _ = self._source.request(self._endpoint_index, self._batch, self._index)
+            self._head = parts[0]
             connection.send(parts, is_head=is_head, check=self._check)
 
     def _retry_delay(self, reply: ReplyReader) -> float:

@@ -93,5 +93,8 @@ def refusal(reply: ReplyReader, *, decided_by_body: bool = False) -> Verdict:
     """A failure as the platform words it."""
     status = status_of(reply, decided_by_body=decided_by_body)
     code, message = reply.s3_error()
-    # A refusal is an answer; a server in trouble, or an odd success, may have done it all the same.
-    return Verdict(status, f"{reply.status} {code}".strip(), message, not 300 <= status < 500)
+    # A refusal is an answer; a server in trouble, an odd success, or a redirection to nowhere may have done it all the
+    # same.
+    refused = 400 <= status < 500 or (300 <= status < 400 and bool(code))
+    words = message or code or f"the answer is an HTTP status {reply.status} without a word why"
+    return Verdict(status, f"{reply.status} {code}".strip(), words, not refused)

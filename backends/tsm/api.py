@@ -135,13 +135,12 @@ class Library:
         with _set_up_lock:
             if _set_up.get(self.path, ...) == configuration:
                 return
-            environment = None
+            environment = abi.envSetUp(stVersion=abi.envSetUpVersion)  # blank: as the variables say
             if configuration is not None:
-                environment = abi.envSetUp(stVersion=abi.envSetUpVersion)
                 environment.dsmiDir = str(configuration).encode()
                 environment.dsmiConfig = str(configuration / "dsm.opt").encode()
                 environment.dsmiLog = str(configuration).encode()
-            code = self.functions.dsmSetUp(abi.DSM_MULTITHREAD, byref(environment) if environment else None)
+            code = self.functions.dsmSetUp(abi.DSM_MULTITHREAD, byref(environment))
             self.check("dsmSetUp", code)
             _set_up[self.path] = configuration
 

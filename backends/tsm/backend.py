@@ -7,13 +7,13 @@ told to the guards, and read back from the first object; no date is ever sent.
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from archiver.clock import now_seconds
 from archiver.content import Content
 from archiver.errors import PlatformError, SafetyRefused, UsageError
 from archiver.record import Operation
@@ -92,6 +92,7 @@ class TsmBackend:
             Operation.NEW_VERSION,
         ),  # not EXTEND: the class decides for how long; nor COPY, DELETE_MARKER: the API has nothing of the kind
         stores_content=True,
+        transactions=True,
     )
 
     def __init__(self, options: TsmOptions) -> None:
@@ -166,7 +167,7 @@ class TsmBackend:
     @property
     def server_now(self) -> float:
         """The server's clock, in epoch seconds, give or take the half second of its dates."""
-        return time.time() + self._clock_offset_seconds
+        return now_seconds() + self._clock_offset_seconds
 
     def retention_for(self, wish: RetentionWish) -> Retention:
         """What the management class says; a wish for anything else is refused, and so is a class without an end."""
@@ -327,7 +328,7 @@ class TsmBackend:
 
     def _set_clock(self, found: Any) -> float:
         """Take the server's clock and time zone from its local time; server minus client, in seconds."""
-        now = time.time()
+        now = now_seconds()
         local = (seconds_of(found.serverDate) or 0) + 0.5  # whole seconds: on average half a second old
         self._zone_seconds = round((local - now) / _ZONE_SECONDS) * _ZONE_SECONDS
         self._clock_offset_seconds = local - self._zone_seconds - now

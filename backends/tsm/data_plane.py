@@ -7,7 +7,7 @@ what is there by then are looked up before it, too, as an application has them i
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from archiver.errors import PlatformError
@@ -30,7 +30,7 @@ class TsmDataPlane:
         self._library = Library(setting.library)
         self._library.set_up(setting.configuration)
         self._sign_on = SignOn(self._library, setting.node, setting.password, setting.options)
-        self._index = _indexes.setdefault((setting.space, setting.prefix), {})
+        self._index = _indexes.setdefault(_whose(setting), {})
         self._stopping = threading.Event()
         self._clients: dict[int, Client] = {}
 
@@ -80,5 +80,10 @@ class TsmDataPlane:
             raise PlatformError(f"the ids of the archived objects cannot be had: {error}") from error
 
 
+def _whose(setting: WorkerSetting) -> Hashable:
+    """The server and the node's objects on it whose ids mean the same in every phase."""
+    return setting.configuration, setting.options, setting.node, setting.space, setting.prefix
+
+
 # A worker process serves one phase after another, each with a plane of its own; ids stay what they are.
-_indexes: dict[tuple[str, str], Index] = {}
+_indexes: dict[Hashable, Index] = {}

@@ -31,6 +31,7 @@ class Target(NamedTuple):
     extent: tuple[int, int] | None = None  # offset and length, where a part of it is meant
     id: int = 0  # where it is archived already
     restore_order: int = 0
+    content: int | None = None  # number of the object whose content it has; None: its own
 
 
 # By object number and content version. Entries come from several threads, each with a single assignment.

@@ -2,7 +2,7 @@
 
 One idea: an object is archived when its transaction's vote is answered and not before, so that is when its row says
 it was done; waiting for the objects behind it is part of what it took. Operations of one kind that follow each other
-go together; where another kind begins, what came before is committed.
+go together; where another kind begins, what came before is committed. A new version is archived as any object is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from backends.tsm.index import Index, Known, Target
 from backends.tsm.lifecycle import Lifecycle
 from backends.tsm.query import ObjectQuery
 from backends.tsm.setting import WorkerSetting, object_name
-from backends.tsm.transactions import Failure, Transaction
+from backends.tsm.transactions import Failure, Transaction, ends_session
 from backends.tsm.transfer import Retrieved, Transfer
 
 _Value = TypeVar("_Value")
@@ -79,7 +79,7 @@ class Client:
                 continue
             assert answer.failure is not None
             failures[key] = answer.failure
-            if _is_lost(answer.failure):
+            if ends_session(answer.failure):
                 break
         return failures
 
@@ -91,7 +91,7 @@ class Client:
             if self.stopping.is_set():
                 break
             done.append(look(self.handle, target))
-            if _is_lost(done[-1].failure):
+            if ends_session(done[-1].failure):
                 break
         return done
 
@@ -127,6 +127,11 @@ class TsmSession:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._is_over = False  # the connection is lost, or no transaction can begin
+
+    @property
+    def is_open(self) -> bool:
+        return self._client.handle is not None and not self._is_over
 
     async def open(self, record: Recorder, due_ns: int) -> bool:
         sent_ns = time.monotonic_ns()
@@ -143,7 +148,7 @@ class TsmSession:
         for part in _alike(batch):
             operation = part.operation[0]
             if operation in _SENDS:
-                whole = await self._archive(operation, part, record)
+                whole = await self._archive(part, record)
             elif operation in (Operation.RETRIEVE, Operation.RANGE_RETRIEVE):
                 whole = await self._retrieve(operation, part, record)
             elif operation in (Operation.QUERY, Operation.HEAD, Operation.AUDIT):
@@ -151,6 +156,7 @@ class TsmSession:
             else:
                 whole = await self._change(operation, part, record)
             if not whole:
+                self._is_over = True
                 return
 
     async def close(self, record: Recorder) -> None:
@@ -161,13 +167,13 @@ class TsmSession:
         done_ns = time.monotonic_ns()
         record.row(Operation.CLOSE, 0, sent_ns, sent_ns, done_ns, done_ns, 0)
 
-    async def _archive(self, operation: Operation, part: Batch, record: Recorder) -> bool:
+    async def _archive(self, part: Batch, record: Recorder) -> bool:
         """Archive objects; False where that ended the session."""
         client = self._client
         due_ns = _due_ns(part)
         targets = list(map(Target, part.number, part.size_bytes, part.version or repeat(1)))
         transactions = await client.run(client.transfer.archive, client.handle, targets, client.stopping.is_set)
-        return self._transactions_rows(operation, transactions, due_ns, record)
+        return self._transactions_rows(part.operation, transactions, due_ns, record)
 
     async def _change(self, operation: Operation, part: Batch, record: Recorder) -> bool:
         """Hold, release or delete objects, or try to; False where that ended the session."""
@@ -184,24 +190,28 @@ class TsmSession:
             return False
         due_ns = _due_ns(part)
         transactions = await client.run(work, client.handle, targets, client.stopping.is_set)
-        return self._transactions_rows(operation, transactions, due_ns, record)
+        return self._transactions_rows(part.operation, transactions, due_ns, record)
 
     def _transactions_rows(
-        self, operation: Operation, transactions: Sequence[Transaction], due_ns: int, record: Recorder
+        self, operations: Sequence[Operation], transactions: Sequence[Transaction], due_ns: int, record: Recorder
     ) -> bool:
         """Write what these came to; False where that ended the session."""
+        at = 0
         for one in transactions:
-            self._transaction_rows(operation, one, due_ns, record)
-            due_ns = one.done_ns
+            end = at + len(one.objects)
+            self._transaction_rows(operations[at:end], one, due_ns, record)
+            due_ns, at = one.done_ns, end
         return not (transactions and transactions[-1].session_over)
 
-    def _transaction_rows(self, operation: Operation, one: Transaction, due_ns: int, record: Recorder) -> None:
+    def _transaction_rows(
+        self, operations: Sequence[Operation], one: Transaction, due_ns: int, record: Recorder
+    ) -> None:
         failure, done_ns = one.failure, one.done_ns
         status = Status.OK if failure is None else failure.status
         # The first when it was to begin, the others when the one before was sent.
         due = [due_ns, *one.sent_ns[1:]]
-        sends = failure is None and operation in _SENDS
-        for target, due_ns, sent_ns in zip(one.objects, due, one.sent_ns, strict=True):
+        sends = failure is None and operations[0] in _SENDS
+        for operation, target, due_ns, sent_ns in zip(operations, one.objects, due, one.sent_ns, strict=True):
             good_bytes = target.size_bytes if sends else 0
             record.row(operation, target.number, due_ns, sent_ns, done_ns, done_ns, good_bytes, status)
             if failure is not None:
@@ -224,7 +234,12 @@ class TsmSession:
         """Query objects, or audit them in restore order; False where the connection was lost."""
         client = self._client
         due_ns = _due_ns(part)
-        targets = list(map(Target, part.number, part.size_bytes, part.version or repeat(1)))
+        targets = [
+            Target(number, size_bytes, version, content=content)
+            for number, size_bytes, version, content in zip(
+                part.number, part.size_bytes, part.version or repeat(1), part.content or repeat(None), strict=False
+            )
+        ]
         looks: dict[Operation, Look] = {Operation.QUERY: client.ask, Operation.HEAD: client.head}
         if operation is Operation.AUDIT:
             targets.sort(key=client.restore_order)
@@ -241,7 +256,7 @@ class TsmSession:
                 self._error(operation, one.failure, one.number, record)
             record.row(operation, one.number, due_ns, one.sent_ns, one.first_byte_ns, one.done_ns, good_bytes, status)
             due_ns = one.done_ns
-        return not (objects and _is_lost(objects[-1].failure))
+        return not (objects and ends_session(objects[-1].failure))
 
     async def _targets(self, operation: Operation, part: Batch, record: Recorder) -> list[Target] | None:
         """The objects with their ids; of those that were not found a row says so. None where the connection was lost.
@@ -254,16 +269,18 @@ class TsmSession:
         missing = dict.fromkeys(key for key in keys if key not in index)
         failures: Mapping[tuple[int, int], Failure] = await client.run(client.look_up, missing) if missing else {}
         targets = []
-        for key, size_bytes, extent in zip(keys, part.size_bytes, part.range or repeat(None), strict=False):
+        for key, size_bytes, extent, content in zip(
+            keys, part.size_bytes, part.range or repeat(None), part.content or repeat(None), strict=False
+        ):
             if key in index:
                 known = index[key]
-                targets.append(Target(key[0], size_bytes, key[1], extent, known.id, known.restore_order))
+                targets.append(Target(key[0], size_bytes, key[1], extent, known.id, known.restore_order, content))
             elif key in failures:
                 now_ns = time.monotonic_ns()
                 due_ns = now_ns if part.due_ns is None else part.due_ns
                 self._error(operation, failures[key], key[0], record)
                 record.row(operation, key[0], due_ns, now_ns, now_ns, now_ns, 0, failures[key].status)
-        return None if any(map(_is_lost, failures.values())) else targets
+        return None if any(map(ends_session, failures.values())) else targets
 
     def _error(self, operation: Operation, failure: Failure, number: int, record: Recorder) -> None:
         setting = self._client.setting
@@ -271,14 +288,10 @@ class TsmSession:
         record.error(operation, failure.reason, failure.message, "", name, outcome_unknown=failure.outcome_unknown)
 
 
-def _is_lost(failure: Failure | None) -> bool:
-    return failure is not None and failure.status == Status.CONNECTION_LOST
-
-
 def _alike(batch: Batch) -> Iterator[Batch]:
-    """The parts of a batch that have one operation each, in its order."""
+    """The parts of a batch that have one operation each, or send objects, in its order."""
     at = 0
-    for operation, same in groupby(batch.operation):
+    for operation, same in groupby(batch.operation, key=lambda each: Operation.ARCHIVE if each in _SENDS else each):
         last = at + len(list(same))
         part = slice(at, last)
         yield Batch(
@@ -288,6 +301,7 @@ def _alike(batch: Batch) -> Iterator[Batch]:
             batch.due_ns if at == 0 else None,
             version=batch.version[part] if batch.version is not None else None,
             range=batch.range[part] if batch.range is not None and operation is Operation.RANGE_RETRIEVE else None,
+            content=batch.content[part] if batch.content is not None else None,
         )
         at = last
 

@@ -38,8 +38,15 @@ class Failure:
 
 def failure_of(library: Library, function: str, code: int, *, outcome_unknown: bool = False) -> Failure:
     """The failure that a return code, or the reason of a vote, stands for."""
-    status = Status.CONNECTION_LOST if code < 0 else TSM_ERROR + code
+    status: int = Status.CONNECTION_LOST if code < 0 else TSM_ERROR + code
+    if code == Code.COMM_PROTOCOL_ERROR:
+        status = Status.PROTOCOL_ERROR
     return Failure(status, describe(code), f"{function}: {library.message(code)}", outcome_unknown)
+
+
+def ends_session(failure: Failure | None) -> bool:
+    """The connection is lost, or what came over it can no longer be understood: no further call would do anything."""
+    return failure is not None and failure.status in (Status.CONNECTION_LOST, Status.PROTOCOL_ERROR)
 
 
 @dataclass(slots=True)
@@ -128,8 +135,7 @@ class Transactions:
         one.voted_ns = monotonic_ns()
         one.failure = self._vote(handle, failed_in, code, stopped)
         one.done_ns = monotonic_ns()
-        lost = one.failure is not None and one.failure.status == Status.CONNECTION_LOST
-        one.session_over = lost or (code != 0 and failed_in == "dsmBeginTxn")
+        one.session_over = ends_session(one.failure) or (code != 0 and failed_in == "dsmBeginTxn")
 
     def _vote(self, handle: int, failed_in: str, code: int, stopped: bool) -> Failure | None:
         """Vote for the transaction unless it has failed; why it failed where it did."""

@@ -20,7 +20,7 @@ from backends.tsm.api import Library, halves
 from backends.tsm.codes import Code
 from backends.tsm.index import Target, description
 from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level
-from backends.tsm.transactions import Failure, Stopped, Transaction, Transactions, failure_of
+from backends.tsm.transactions import Failure, Stopped, Transaction, Transactions, ends_session, failure_of
 
 SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
 BUFFER_BYTES = 256 * 1024  # a retrieved object is checked in pieces of this size, which stay in the processor's cache
@@ -137,8 +137,7 @@ class Transfer:
             if not got:
                 break  # stopped before the first
             done += got
-            failure = got[-1].failure
-            if failure is not None and failure.status == Status.CONNECTION_LOST:
+            if ends_session(got[-1].failure):
                 break
         return done
 
@@ -205,7 +204,8 @@ class Transfer:
         return LengthCheck(target.size_bytes if target.extent is None else target.extent[1])
 
     def _whole_check(self, target: Target) -> Check:
-        return ContentCheck(self._content, target.number, target.size_bytes, target.version, target.extent)
+        expected = target.number if target.content is None else target.content
+        return ContentCheck(self._content, expected, target.size_bytes, target.version, target.extent)
 
 
 def _list_of(chunk: Sequence[Target]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from results.capacity import capacity_tables
@@ -25,6 +25,10 @@ from results.mixed.tile_tables import tile_tables
 from results.mixed.tiles import tile_scales
 from results.mixed.workloads import workloads_table
 from results.model import CriterionResult, Result, SearchOutcome
+from results.replay.contents import FIGURE_TABLES as REPLAY_FIGURE_TABLES
+from results.replay.contents import replay_tables
+from results.replay.trials import ReplayRun, replay_run
+from results.replay.verdicts import capacity_sentence
 from results.table import Table
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ FIGURE_TABLES = {  # the table with the numbers of each figure
     "figure-12-throughput-spikes": "spikes",
     "figure-13-mailboxes": "tiles-email",
     "figure-14-email-response": "tiles-email",
+    **REPLAY_FIGURE_TABLES,
 }
 COURSE_TABLES = ("programme", "aggregate-rates", "spikes", "spikes-others", "workloads")  # long: for a report
 
@@ -55,6 +60,7 @@ class MixedRun:
     weights: Mapping[str, float] | None
     reference: ReferenceTile
     drives: Drives | None
+    replay: ReplayRun | None = None  # of workloads that replayed traces
 
 
 def mixed_run(
@@ -88,13 +94,14 @@ def mixed_run(
         weights=scenario.get("weights") or None,
         reference=reference or stored_reference(),
         drives=Drives.for_all(drives) if drives is not None else None,
+        replay=replay_run(database, results),
     )
 
 
 def mixed_tables(run: MixedRun) -> list[Table]:
     """Every table that it can fill, in the order of the report."""
     scales = tile_scales(run.results)
-    tables = []
+    tables = replay_tables(run.replay) if run.replay is not None else []
     if scales:
         tables += tile_tables(scales, run.criteria, [ds5020(), storwize_v7000()])
         tables.append(score_table(scales, run.criteria, run.reference, run.weights))
@@ -103,9 +110,11 @@ def mixed_tables(run: MixedRun) -> list[Table]:
     tables += characterization_tables(run.results, run.criteria)
     tables += capacity_tables(run.results, run.criteria)
     tables.append(workloads_table(run.results, run.scale_name))
-    tables.append(criteria_table(run.criteria, run.results, run.scale_name))
+    if run.replay is None or len(run.replay.trials) > 1:  # of a single phase its passing detail has them
+        tables.append(criteria_table(run.criteria, run.results, run.scale_name))
     if run.search is not None:
-        tables.append(search_table(run.search))
+        found = search_table(run.search)
+        tables.append(replace(found, caption=f"{found.caption} {capacity_sentence(run.results)}".strip()))
     tables += programme_tables(run.courses, run.scale_name)
     return [table for table in tables if table.rows]
 
@@ -113,8 +122,10 @@ def mixed_tables(run: MixedRun) -> list[Table]:
 def mixed_figures(run: MixedRun, caption: Caption) -> dict[str, Figure]:
     """Every figure that it can fill, by the stem of its file name."""
     from results.mixed.figures import tile_figures
+    from results.replay.figures import replay_figures
 
     scales = tile_scales(run.results)
-    if not scales:
-        return {}
-    return tile_figures(run.results, scales, run.courses, run.criteria, caption, run.scale_name)
+    figures = replay_figures(run.replay, caption) if run.replay is not None else {}
+    if scales:
+        figures |= tile_figures(run.results, scales, run.courses, run.criteria, caption, run.scale_name)
+    return figures

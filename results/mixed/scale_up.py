@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from results.model import CriterionResult, Result, SearchOutcome
 from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
 
-_THE_RUN = "the run"
+ALL_APPLICATIONS = "all applications"
+THE_RUN = "the run"
 
 
 def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result], scale_name: str) -> Table:
@@ -18,7 +19,8 @@ def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result
     applications = {result.workload: result.application for result in results if result.application}
     groups: dict[tuple[float | None, str, str], list[CriterionResult]] = {}
     for each in criteria:
-        key = (each.scale, applications.get(each.workload, each.workload or _THE_RUN), each.name)
+        whole = ALL_APPLICATIONS if each.name.endswith("(all)") else THE_RUN
+        key = (each.scale, applications.get(each.workload, each.workload or whole), each.name)
         groups.setdefault(key, []).append(each)
     rows = []
     for (scale, application, name), judged in sorted(groups.items(), key=lambda group: _scale_first(group[0][0])):

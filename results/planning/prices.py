@@ -92,10 +92,10 @@ def read_prices(path: Path) -> PriceList:
         prices = msgspec.convert(document, PriceList)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not TOML: {error}") from error
     except msgspec.ValidationError as error:
         raise UsageError(f"{path}: {_key_and_reason(str(error))}") from error
+    except (ValueError, RecursionError) as error:  # some numbers are too long for it, some lists too deep
+        raise UsageError(f"{path}: not TOML: {error}") from error
     if not prices.currency.strip():
         raise UsageError(f'{path}: currency: it is empty; name one, such as currency = "EUR"')
     if not prices.part and prices.cloud is None:

@@ -59,7 +59,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, str, str]]:
 def _toml_rows(path: Path, text: str) -> Iterator[tuple[str, str, str]]:
     try:
         document: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # some numbers are too long for it, some lists too deep
         raise UsageError(f"{path}: not TOML: {error}") from error
     tables = document.get("size", [])
     if set(document) - {"size"} or not isinstance(tables, list):

@@ -28,6 +28,8 @@ from results.planning.rate_surface import measured_surface
 from results.planning.run_price import platform_cost
 from results.planning.tables import bill_table, examples_table, unit_price_table
 from results.published import dr550
+from results.replay.contents import SECTIONS as REPLAY_SECTIONS
+from results.replay.contents import SETS
 from results.report.distributions import NO_DISTRIBUTIONS, Distributions, cell_distributions
 from results.report.key_figures import Finding, every_cell, findings
 from results.report.tables import (
@@ -42,9 +44,11 @@ from results.resource_figures import RESOURCE_FIGURES, build_resource_figures
 from results.table import Table
 from results.tables import SERVER_RESOURCES, build_tables
 from results.watched import Watched
+from results.workers import worker_tables
 from results.worm import DISCLAIMER, evidence_table, findings_table, requirement_table, rounds_table
 
-ROWS_SHOWN_MAX = 100  # of the server's resources phase by phase: more are for programs
+ROWS_SHOWN_MAX = 100  # of the long tables: more are for programs
+LONG_TABLES = (SERVER_RESOURCES, SETS)
 PHASES_TABULATED_MAX = 10  # of a page: what every source said of every phase is long, and takes long to add up
 BANDS_MAX = 200  # behind a resource figure: beyond them phases of a sweep that follow each other share one
 PARALLEL_FIGURES_MAX = 3  # of a page, one for each number of objects per session: the tables have them all
@@ -60,6 +64,8 @@ _OBJECTIVES = {
     "characterize": "What the platform does at best, and whether the client that measures it could do more.",
     "mail": "How many users' mail of a day the platform archives in a night, while it answers what is asked of it.",
     "video": "How many cameras the platform records without a chunk too late, while films are played and edited.",
+    "application-sets": "How many sets of eight applications the platform bears while their traces are replayed in time"
+    " and every response time stays within its limit.",
     "worm": "Whether the platform refuses whatever could lose, alter or unlock a record before its time.",
 }
 
@@ -159,6 +165,7 @@ def build_report(
         ),
         _errors(database, doubts, cells, tables),
         _worm(database, checks),
+        Section("workers", "Workers and their clocks", tables=tuple(worker_tables(database))),
         Section("audits", "Audits", tables=tuple(_filled([audits_table(audits)]))),
         _planning(database, results),
         _price(results, priced),
@@ -263,24 +270,29 @@ def _to_draw(results: Sequence[Result]) -> list[Result]:
 
 
 def _mixed(run: Mapping[str, Any], mixed: MixedRun | None) -> Iterator[Section]:
-    """Workloads side by side: what they did, what was asked of them, and the course of it."""
+    """Workloads side by side: what they did, what was asked of them, and the course of it; first of all what was
+    replayed, in the order of a test report."""
     if mixed is None:
         return
     tables = mixed_tables(mixed)
     drawn = mixed_figures(mixed, Caption(run["id"], run["platform"]["name"], bool(run["shared_host"])))
     drawings = [Drawing(name, figure, FIGURE_TABLES[name]) for name, figure in drawn.items()]
     for name, title, chosen in (
+        *REPLAY_SECTIONS,
         ("asked", "Pass criteria and search", ("criteria", "search")),
         ("tiles", "Tiles", tuple(each.name for each in tables if each.name.startswith("tiles"))),
         ("course", "Workloads side by side, and their course", COURSE_TABLES),
     ):
+        mine = [each for each in tables if each.name in chosen]
+        hidden = [each for each in mine if each.name in LONG_TABLES and len(each.rows) > ROWS_SHOWN_MAX]
         yield Section(
             name,
             title,
+            words=tuple(f"{each.title}: {len(each.rows):,} rows, in tables/{each.name}.csv." for each in hidden),
             drawings=tuple(each for each in drawings if each.table in chosen),
-            tables=tuple(each for each in tables if each.name in chosen),
+            tables=tuple(each for each in mine if each not in hidden),
         )
-    known = {"criteria", "search", *COURSE_TABLES}
+    known = {"criteria", "search", *COURSE_TABLES, *(table for _, _, names in REPLAY_SECTIONS for table in names)}
     rest = tuple(each for each in tables if each.name not in known and not each.name.startswith("tiles"))
     yield Section("exercise", "What it comes to", tables=rest)
 

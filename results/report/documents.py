@@ -20,10 +20,10 @@ from results.database import RunDatabase
 from results.figures import Caption, png_bytes, svg_bytes
 from results.mixed.contents import MixedRun, mixed_figures, mixed_tables
 from results.model import Result
-from results.report.contents import ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
+from results.report.contents import LONG_TABLES, ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
 from results.report.page import report_page
 from results.table import Table
-from results.tables import SERVER_RESOURCES, build_tables
+from results.tables import build_tables
 from results.text import escape_markdown, render_csv, render_markdown
 from results.watched import NOTHING_WATCHED, Watched
 
@@ -39,7 +39,7 @@ def write_documents(
     shares_machine: bool = False,
     watched: Watched = NOTHING_WATCHED,
     audits: Sequence[Mapping[str, Any]] = (),
-    checks: Sequence[Table] = (),
+    further: Sequence[Table] = (),
     mixed: MixedRun | None = None,
 ) -> list[Path]:
     """Write every document of a run into ``folder``, made if need be, and return their paths, report.md
@@ -48,12 +48,12 @@ def write_documents(
     ``document`` is the run document of ``results.contract`` and becomes results.json. ``facts`` (label ->
     text) open the report in their order; ``doubts`` are sentences on what looks unstable and what to try;
     ``shares_machine`` says that client and server ran on one host; ``watched`` is what was seen of the server
-    meanwhile; ``audits`` are what audits of the run found since; ``checks`` the tables of its conformance checks;
-    ``mixed`` what it has of workloads side by side. Files of the same names are replaced, others left alone. Raises
-    ResultsError if the folder cannot be written.
+    meanwhile; ``audits`` are what audits of the run found since; ``further`` are the tables of its conformance
+    checks and of its workers; ``mixed`` what it has of workloads side by side. Files of the same names are replaced,
+    others left alone. Raises ResultsError if the folder cannot be written.
     """
     results = [result_from_document(entry) for entry in document["results"]]
-    tables = _tables(results, watched, audits, checks, mixed)
+    tables = _tables(results, watched, audits, further, mixed)
     caption = Caption(document["run"], document["platform"]["name"], shares_machine)
     figures = draw_figures(results, watched, caption)
     if mixed is not None:
@@ -93,14 +93,14 @@ def write_csv(
     document: Mapping[str, Any],
     watched: Watched = NOTHING_WATCHED,
     audits: Sequence[Mapping[str, Any]] = (),
-    checks: Sequence[Table] = (),
+    further: Sequence[Table] = (),
     mixed: MixedRun | None = None,
 ) -> list[Path]:
     """Write tables/*.csv and return their paths. The arguments are those of ``write_documents``. Raises ResultsError if
     the folder cannot be written, or if there is nothing to tabulate.
     """
     results = [result_from_document(entry) for entry in document["results"]]
-    files = _csv_files(_tables(results, watched, audits, checks, mixed))
+    files = _csv_files(_tables(results, watched, audits, further, mixed))
     if not files:
         raise ResultsError(f"run {document['run']} holds no results: no phase finished, so there are no tables")
     return [_write(folder / name, content) for name, content in files.items()]
@@ -134,7 +134,7 @@ def report_markdown(
             if name not in shown and belongs(name, table.name):
                 shown.add(name)
                 parts.append(f"[![{figure.get_suptitle()}](figures/{name}.svg)](figures/{name}.png)")
-        if table.name == SERVER_RESOURCES and len(table.rows) > ROWS_SHOWN_MAX:
+        if table.name in LONG_TABLES and len(table.rows) > ROWS_SHOWN_MAX:
             link = f"[{len(table.rows):,} rows as CSV](tables/{table.name}.csv)"
             parts += [f"### {table.title}", table.caption, link]
         else:
@@ -146,13 +146,13 @@ def _tables(
     results: Sequence[Result],
     watched: Watched,
     audits: Sequence[Mapping[str, Any]],
-    checks: Sequence[Table],
+    further: Sequence[Table],
     mixed: MixedRun | None,
 ) -> list[Table]:
-    """Every table of a run: measured, audited, checked."""
+    """Every table of a run: measured, audited, and what else there is."""
     measured = build_tables(results, watched) if results else []
     together = mixed_tables(mixed) if mixed is not None else []
-    return [*measured, *together, *([audits_table(audits)] if audits else []), *checks]
+    return [*measured, *together, *([audits_table(audits)] if audits else []), *further]
 
 
 def _csv_files(tables: Sequence[Table]) -> dict[str, bytes]:

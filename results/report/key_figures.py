@@ -20,9 +20,10 @@ from results.matrix import MatrixCell, matrix_cells, parallel_cells
 from results.mixed.scale_up import search_told
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.published import NAME, dr550
+from results.replay.verdicts import capacity_mark, capacity_sentence, marked, void_words
 
 State = Literal["good", "bad", "care", "plain"]
-_WORDS = {"pass": "passed", "none": "finished", "fail": "failed", "interrupted": "interrupted"}
+_WORDS = {"pass": "passed", "none": "finished", "fail": "failed", "interrupted": "interrupted", "void": "VOID"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +77,19 @@ def key_figures(database: RunDatabase) -> KeyFigures:
 
 
 def verdict(run: Mapping[str, Any], results: Sequence[Result], checks: Sequence[CheckRecord]) -> tuple[State, str]:
-    """The verdict on a run in a word or two, and how it is to be taken."""
+    """The verdict on a run in a word or two, and how it is to be taken; with it what it may not go without."""
+    state, word = _verdict(run, results, checks)
+    return ("care" if state == "good" and capacity_mark(results) else state), marked(word, results)
+
+
+def _verdict(run: Mapping[str, Any], results: Sequence[Result], checks: Sequence[CheckRecord]) -> tuple[State, str]:
     violations = sum(check.is_violation for check in checks)
     if violations:
         return "bad", f"{violations:,} violation{'s' if violations > 1 else ''}"
     if run["verdict"] is None:
         return "care", "not finished"
+    if run["verdict"] == "void":
+        return "bad", _WORDS["void"]
     if any(result.errors for result in results):
         return "bad", "finished with errors" if run["verdict"] != "interrupted" else "interrupted, with errors"
     if run["verdict"] == "none" and run["lock_verified"] not in (None, "verified"):
@@ -133,12 +141,16 @@ def findings(
     """What opens a report, the verdict first. ``finished`` is how many phases did."""
     state, word = verdict(run, results, checks)
     found = [Finding(state, "Verdict", _of_phases(word, finished, run["phases_planned"]))]
+    void = void_words(results)
+    if void:
+        found.insert(0, Finding("bad" if run["verdict"] == "void" else "care", "Replay", void))
     if checks:
         found.append(_of_checks(checks))
     if search is not None:
-        found.append(Finding("good" if search.largest is not None else "bad", "Search", search_told(search)))
+        told = f"{search_told(search)} {capacity_sentence(results)}".strip()
+        found.append(Finding("good" if search.largest is not None else "bad", "Search", told))
     elif criteria:
-        found.append(_of_criteria(criteria))
+        found.append(_of_criteria(criteria, bool(void)))
     if results:
         failed = sum(result.errors for result in results)
         objects = sum(result.objects for result in results)
@@ -169,11 +181,13 @@ def findings(
     return [*found, Finding("care" if doubts_count else "good", "Doubts", text)]
 
 
-def _of_criteria(criteria: Sequence[CriterionResult]) -> Finding:
+def _of_criteria(criteria: Sequence[CriterionResult], is_void: bool) -> Finding:
     missed = [criterion for criterion in criteria if not criterion.passed]
+    if not missed and is_void:
+        return Finding("care", "Criteria", f"all {len(criteria):,} held, of which nothing follows from a void replay")
     if not missed:
         return Finding("good", "Criteria", f"all {len(criteria):,} held")
-    first = f"{missed[0].workload}: {missed[0].name}"
+    first = f"{missed[0].workload}: {missed[0].name}" if missed[0].workload else missed[0].name
     more = f", and {len(missed) - 1:,} more" if len(missed) > 1 else ""
     return Finding("bad", "Criteria", f"{len(missed):,} of {len(criteria):,} were missed: {first}{more}")
 

@@ -42,6 +42,17 @@ def test_an_object_is_its_window_of_the_pool_and_its_last_block(number: int, siz
     assert whole[window_bytes:] == CONTENT.last_block(number, size_bytes)
 
 
+def test_more_sizes_than_are_kept_have_the_same_windows() -> None:
+    content, again = Content("run-1", 7, MAX_BYTES), Content("run-1", 7, MAX_BYTES)
+    for size_bytes in range(1, 3001):
+        assert (
+            content.window(size_bytes, size_bytes)
+            == again.pool[again.window_start(size_bytes) :][: max(0, size_bytes - LAST_BLOCK_BYTES)]
+        )
+    assert content.whole(2999, 2999) == Content("run-1", 7, MAX_BYTES).whole(2999, 2999)
+    assert len(content._windows) <= 1024
+
+
 def test_the_definition_of_content_never_changes() -> None:
     """Objects locked years ago are checked against this: a new definition needs a new name, not a new digest here."""
     whole = Content("golden", 7, 8 << 10).whole(12345, 8 << 10)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archiver import merging
 from archiver.assignment import (
     INTERVAL_NS,
     Assignment,
@@ -25,10 +26,10 @@ from archiver.assignment import (
 from archiver.coordinator import Coordinator, Fill, PhaseOutcome, RunSetting
 from archiver.histogram import Histogram, part_of
 from archiver.numbers import Kept, ObjectNumbers
-from archiver.processes import WorkerProcesses
 from archiver.record import ErrorKind
 from archiver.retention import Retention
 from archiver.sampler import ResourceSampler
+from archiver.workers import Carried, OnReport, Start
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import OperationName, Phase, StopRule, Workload
 
@@ -78,23 +79,26 @@ class ScriptedWorkers:
     """Reports what the script says, on the clock that the coordinator starts."""
 
     script: Script
+    count: int = 2
+    is_local: bool = True
     assignments: list[Assignment] = field(default_factory=list)
 
-    def run(
-        self,
-        assignments: Sequence[Assignment],
-        start: Callable[[], int],
-        on_report: Callable[[IntervalReport], bool | None],
-    ) -> list[PhaseReport]:
+    def __len__(self) -> int:
+        return self.count
+
+    def run(self, assignments: Sequence[Assignment], start: Start, on_report: OnReport) -> Carried:
         self.assignments = list(assignments)
-        return self.script(assignments, start(), on_report)
+        return Carried(self.script(assignments, start(20_000_000), on_report))
+
+    def close(self) -> None:
+        pass
 
 
 def carry_out(
     one: Phase, script: Script, *, workers: int = 2, numbers: ObjectNumbers | None = None
 ) -> tuple[PhaseOutcome, list[IntervalReport], list[Assignment]]:
-    scripted, seen = ScriptedWorkers(script), list[IntervalReport]()
-    coordinator = Coordinator(SETTING, cast(WorkerProcesses, scripted), ResourceSampler([]), workers)
+    scripted, seen = ScriptedWorkers(script, workers), list[IntervalReport]()
+    coordinator = Coordinator(SETTING, scripted, ResourceSampler([]))
     outcome = coordinator.run_phase(one, numbers or ObjectNumbers(7), {}, seen.append, Fill(123, 45))
     return outcome, seen, scripted.assignments
 
@@ -356,7 +360,7 @@ def test_a_result_says_how_many_objects_were_committed_together(
 ) -> None:
     setting = replace(SETTING, objects_per_transaction_max=limit)
     scripted = ScriptedWorkers(lambda *_: [])
-    coordinator = Coordinator(setting, cast(WorkerProcesses, scripted), ResourceSampler([]), 1)
+    coordinator = Coordinator(setting, scripted, ResourceSampler([]))
     outcome = coordinator.run_phase(phase(operation=operation), ObjectNumbers(7), {}, lambda _: None, Fill(0, 0))
     assert outcome.phase.workloads[0].objects_per_session == objects_per_session
     assert outcome.results[0].objects_per_transaction == together
@@ -414,6 +418,13 @@ def times_of(milliseconds: int, count: int = 1) -> dict[str, Histogram]:
     return {"session_response": histogram, "object_response": histogram}
 
 
+@pytest.fixture(params=[merging.PACK_AT, 1], ids=["kept as they are", "packed"])
+def packed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tallies of long phases are packed: nothing else may be different."""
+    monkeypatch.setattr(merging, "PACK_AT", request.param)
+
+
+@pytest.mark.usefixtures("packed")
 def test_each_workload_is_measured_in_its_own_time() -> None:
     one = mixed_phase(
         mix_of("archive", objects=50), mix_of("retrieve", seconds=2.0), mix_of("retrieve", "e", seconds=1.0)
@@ -444,6 +455,7 @@ def test_each_workload_is_measured_in_its_own_time() -> None:
     assert outcome.measured_from_ns == outcome.start_ns + INTERVAL_NS // 2
 
 
+@pytest.mark.usefixtures("packed")
 def test_what_an_open_loop_still_did_after_its_time_is_in_its_times_and_not_in_its_rates() -> None:
     """A stall at the end would else be seen by nobody."""
     arrivals = Arrivals("constant", 10.0)

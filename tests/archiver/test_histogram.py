@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+import tracemalloc
 from random import Random
 
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -83,6 +85,7 @@ def test_merge_order_and_grouping_do_not_matter(groups: list[list[int]], random:
 
 
 @given(st.lists(samples.filter(len), min_size=1, max_size=5))
+@example([[number * 1000 for number in range(1, 46)]])  # 70% of 45 lie at 31.5, which rounds up
 def test_merged_percentiles_are_those_of_one_histogram_fed_everything(groups: list[list[int]]) -> None:
     whole = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
     values = [value for group in groups for value in group]
@@ -124,8 +127,69 @@ def test_an_empty_histogram_has_no_latency() -> None:
 
 
 @given(st.lists(samples, min_size=1, max_size=5).filter(any))
-def test_percentiles_of_parts_are_those_of_their_merged_histogram(lists: list[list[int]]) -> None:
+def test_percentiles_are_those_that_the_library_takes_of_the_same_counts(lists: list[list[int]]) -> None:
     parts = [part_of(array(values)) for values in lists]
-    latency = merged(parts).latency()
+    histogram = merged(parts)
+    library = histogram.hdr()
+    expected = [
+        min(library.get_value_at_percentile(percent), histogram.max_ns) / 1e6 for percent in QUANTITIES.values()
+    ]
+    assert percentiles(parts, list(QUANTITIES.values())) == expected
+    latency = histogram.latency()
     assert latency is not None
-    assert percentiles(parts, list(QUANTITIES.values())) == [getattr(latency, name) for name in QUANTITIES]
+    assert [getattr(latency, name) for name in QUANTITIES] == expected
+
+
+@given(st.lists(samples, max_size=5))
+def test_a_histogram_comes_out_of_a_pipe_as_it_went_in(lists: list[list[int]]) -> None:
+    histogram = merged([part_of(array(values)) for values in lists])
+    copy = pickle.loads(pickle.dumps(histogram))
+    assert copy == histogram
+    assert state(copy) == state(merged([part_of(array([value for values in lists for value in values]))]))
+    copy.add(part_of(array([HIGHEST_NS])))
+    assert copy != histogram
+    assert copy.count == histogram.count + 1
+
+
+@pytest.mark.parametrize("count", [1, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**40])
+def test_counts_and_gaps_of_any_size_travel(count: int) -> None:
+    part = HistogramPart(array([0, 255, 511, 66_047, 66_048]), array([1, 1, count, 1, 1]), count, 7)
+    assert state(pickle.loads(pickle.dumps(merged([part])))) == state(merged([part]))
+
+
+def test_a_histogram_travels_in_few_bytes_for_each_of_its_counts() -> None:
+    values = np.random.default_rng(1).lognormal(np.log(3e6), 0.3, 2000).astype(np.int64)
+    histogram = merged([part_of(values)])
+    assert len(pickle.dumps(histogram)) < 4 * len(histogram.part().indices) + 200
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_many_parts_are_merged_whenever_somebody_looks(looks: int, seed: int) -> None:
+    """More than wait to be merged, seen after every few of them."""
+    random = np.random.default_rng(seed)
+    histogram, everything = Histogram(), array([])
+    for _ in range(looks):
+        for _ in range(int(random.integers(0, 5))):
+            values = random.integers(0, HIGHEST_NS, int(random.integers(0, 400)))
+            histogram.add(part_of(values))
+            everything = np.concatenate((everything, values))
+        assert histogram.count == len(everything)
+    assert state(histogram) == state(merged([part_of(everything)]))
+
+
+def test_parts_do_not_pile_up() -> None:
+    """A workload's histogram of an hour comes in hundreds of thousands of parts."""
+    parts = [part_of(array([value])) for value in range(1000, 1100)]
+    histogram = Histogram()
+    tracemalloc.start()
+    try:
+        for part in parts * 10:
+            histogram.add(part)
+        few = tracemalloc.get_traced_memory()[0]
+        for part in parts * 90:
+            histogram.add(part)
+        assert tracemalloc.get_traced_memory()[0] - few < 100_000
+    finally:
+        tracemalloc.stop()
+    assert histogram.count == 10_000

@@ -13,10 +13,23 @@ from hypothesis import strategies as st
 from archiver.assignment import INTERVAL_NS, IntervalReport, PartTally, Tally, TallyKey
 from archiver.criteria import MEASURED_METRICS, Watch, judge, measure
 from archiver.histogram import Histogram, part_of
-from results.model import Ceiling, ClientUsage, CriterionResult, Latency, Offered, PartResult, Result
+from results.model import (
+    Ceiling,
+    ClientUsage,
+    CriterionResult,
+    Infrastructure,
+    Latency,
+    Offered,
+    PartResult,
+    Replayed,
+    Result,
+)
 from scenarios.criteria import METRICS, STATISTICS, read_criterion
+from scenarios.infrastructure import InfrastructureTable, infrastructure
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload
+from scenarios.replay import Replay
+from scenarios.units import SizeBytes
 
 STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 1.0, 1, 1, 0.05)
 LOG = Aside("log", "logs", Sizes.constant(5700), 0.227)
@@ -67,10 +80,18 @@ def part(name: str, **changes: Any) -> PartResult:
     return replace(PartResult(name, name, 227, 2270, 227, 1, 3, 5.7, 0.1, times(6), times(7), times(8)), **changes)
 
 
+REPLAY = Replay("mail.parquet", None, None, 0, 1.0, 0.0, 0.01, None, 1.0)
+CLONES = infrastructure(
+    InfrastructureTable(kind="clone and deploy", capacity=SizeBytes(10 << 20), minimum_per_hour=6.0), "", 1.0, 60.0
+)
 OFFERED = Offered(80, 2.0, 78, 6, 4, 6, times(0.2, count=70))
 RECORDED = result(
     "camera", sessions=76, parts=(), offered=OFFERED, session_start_ms=times(9), deadline_seconds=1.0,
     missed_deadlines=2, ceiling=Ceiling("null", 100.0, 0.25),
+    replayed=Replayed(
+        "mail", "capture", "ab", False, 1.0, 4, 1000, 1000, 10, (), 0, 1.0, 39.0, 40.0, 40.25, times(0.2), 10.0, ""
+    ),
+    infrastructure=Infrastructure("clone and deploy", 7, 0, 3600.0, 6.0, 300.0, 10, 1000, ()),
 )  # fmt: skip
 
 
@@ -92,7 +113,8 @@ def test_every_metric_that_a_scenario_may_name_can_be_measured() -> None:
         ("session_service_ms.mean", 3), ("session_start_ms.mean", 9), ("lateness_ms.mean", 0.2), ("errors", 0),
         ("missed_deadlines", 2), ("objects_per_second", 25), ("sessions_per_second", 1.9),
         ("megabytes_per_second", 0.2048), ("achieved_over_offered", 0.95), ("dropped", 4), ("waited_share", 0.125),
-        ("seconds", 40), ("share_of_ceiling", 0.25), ("client_cpu_percent", 35),
+        ("seconds", 40), ("share_of_ceiling", 0.25), ("client_cpu_percent", 35), ("replay_margin_seconds", 0.25),
+        ("infrastructure_ratio", 7 / 6),
     ],
 )  # fmt: skip
 def test_what_each_metric_is(left: str, value: float) -> None:
@@ -128,7 +150,12 @@ NOTHING = result(
 @pytest.mark.parametrize("name", METRICS)
 def test_what_was_not_measured_is_no_number_and_does_not_hold(name: str) -> None:
     left = f"{name}.mean" if METRICS[name].has_statistics else name
-    phase = phase_of(workload("camera", CAMERA), measures_ceiling=True)
+    camera = workload("camera", CAMERA)
+    if METRICS[name].needs == "replay":
+        camera = replace(camera, mix=None, replay=REPLAY)
+    if METRICS[name].needs == "infrastructure":
+        camera = replace(camera, mix=None, infrastructure=CLONES)
+    phase = phase_of(camera, measures_ceiling=True)
     (judged,) = judge([read_criterion(f"{left} <= 1e9")], phase, [NOTHING])
     assert (judged.measured, judged.passed) == (None, False)
 

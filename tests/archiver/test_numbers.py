@@ -108,12 +108,11 @@ class Objects(RuleBasedStateMachine):
                 assert sorted(sample) == [number for number in allowed if self.known[number].fits(operation)], operation
 
 
-Objects.TestCase.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+Objects.TestCase.settings = settings(max_examples=40, stateful_step_count=15)
 TestObjects = Objects.TestCase
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 5)), max_size=8), st.integers(0, 60), st.integers(1, 9))
-@settings(deadline=None)
 def test_a_sample_follows_seed_and_position_and_has_each_once(
     ranges: list[tuple[int, int]], count: int, position: int
 ) -> None:

@@ -39,10 +39,10 @@ def test_rows_become_operations_with_what_is_known_of_them(tmp_path: Path) -> No
     before_ns = time.time_ns()
     log = OpLog(tmp_path / "log" / "a.parquet", "run-1")
     record = recorded()
-    log.write(3, record, POPULATION, Retention(RetentionMode.COMPLIANCE, 30.0, None, True))
+    log.write([(3, record)], POPULATION, Retention(RetentionMode.COMPLIANCE, 30.0, None, True))
     record.folded = record.used
-    log.write(3, record, POPULATION)  # nothing new
-    log.write(3, recorded(), POPULATION)
+    log.write([(3, record)], POPULATION)  # nothing new
+    log.write([(3, recorded())], POPULATION)
     log.close()
     trace = Trace.open(tmp_path / "log" / "a.parquet")
     assert trace.info.origins == (Origin("operation-log", "run-1"),)
@@ -68,7 +68,7 @@ def test_rows_become_operations_with_what_is_known_of_them(tmp_path: Path) -> No
 
 def test_a_date_becomes_a_time_from_each_operation_on(tmp_path: Path) -> None:
     log = OpLog(tmp_path / "a.parquet")
-    log.write(0, recorded(), POPULATION, Retention(RetentionMode.GOVERNANCE, None, time.time() + 100))
+    log.write([(0, recorded())], POPULATION, Retention(RetentionMode.GOVERNANCE, None, time.time() + 100))
     log.close()
     (archived,) = [row for row in Trace.open(tmp_path / "a.parquet").operations() if row.operation == "archive"]
     assert archived.retain_for_seconds == pytest.approx(100, abs=5)
@@ -78,7 +78,7 @@ def test_a_date_becomes_a_time_from_each_operation_on(tmp_path: Path) -> None:
 def test_a_phase_that_is_logged_again_replaces_its_log_when_it_has_ended(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     first = OpLog(path)
-    first.write(0, recorded(), POPULATION)
+    first.write([(0, recorded())], POPULATION)
     first.close()
     second = OpLog(path)
     assert len(list(Trace.open(path).operations())) == 7

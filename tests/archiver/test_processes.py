@@ -49,6 +49,11 @@ def assignments(rule: StopRule, backend: str = "null") -> list[Assignment]:
     ]
 
 
+def at_once(delay_ns: int) -> int:
+    """The start, as soon as all can know it."""
+    return time.monotonic_ns() + delay_ns
+
+
 def objects(reports: list[IntervalReport]) -> int:
     return sum(tally.objects for report in reports for tally in report.tallies.values())
 
@@ -60,13 +65,13 @@ def worker_ids() -> dict[str, int]:
 def test_phase_after_phase_on_the_same_workers(workers: WorkerProcesses) -> None:
     started: list[int] = []
 
-    def start() -> int:
+    def start(delay_ns: int) -> int:
         started.append(time.monotonic_ns())
         return started[-1]
 
     for phase in range(2):
         reports: list[IntervalReport] = []
-        ends = workers.run(assignments(SHORT), start, reports.append)
+        ends = workers.run(assignments(SHORT), start, reports.append).reports
         assert len(started) == phase + 1  # one start instant for all, when all are ready
         assert [end.measured_from_ns for end in ends] == [started[-1]] * 2
         assert objects(reports) == 110
@@ -83,7 +88,7 @@ def test_a_killed_worker_fails_the_run_by_name_and_what_it_had_reported_is_hande
 
     died = r"worker archiver-worker-1 died \(exit status -9\); the phases that had finished are saved"
     with pytest.raises(RunFailed, match=died):
-        workers.run(assignments(LONG), time.monotonic_ns, take)
+        workers.run(assignments(LONG), at_once, take)
     assert len(reports) >= 2  # the other one was told to stop, and was heard to the end
     assert objects(reports) > 0
 
@@ -93,11 +98,49 @@ def test_a_worker_that_died_between_phases_fails_the_next_one_by_name(workers: W
     victim.kill()
     victim.join()
     with pytest.raises(RunFailed, match="archiver-worker-0 died"):
-        workers.run(assignments(LONG), time.monotonic_ns, lambda report: None)
+        workers.run(assignments(LONG), at_once, lambda report: None)
+
+
+def test_a_run_may_go_on_without_a_worker_that_died() -> None:
+    workers = WorkerProcesses(2, [], if_lost="go-on")
+    reports: list[IntervalReport] = []
+
+    def take(report: IntervalReport) -> bool:
+        reports.append(report)
+        if len(reports) == 1:
+            os.kill(worker_ids()["archiver-worker-1"], signal.SIGKILL)
+        return len(reports) < 3  # the phase would have no end else
+
+    try:
+        carried = workers.run(assignments(LONG), at_once, take)
+        assert carried.lost.keys() == {1}
+        assert "archiver-worker-1 died" in carried.lost[1]
+        assert [report.worker for report in carried.reports] == [0]
+        assert {report.worker for report in reports} <= {0, 1}
+        assert len(workers) == 1
+        again = workers.run(assignments(SHORT)[:1], at_once, reports.append)  # the next phase does without it
+        assert [report.worker for report in again.reports] == [0]
+        assert not again.lost
+    finally:
+        workers.close()
+
+
+def test_a_run_that_lost_all_its_workers_ends() -> None:
+    workers = WorkerProcesses(2, [], if_lost="go-on")
+
+    def take(report: IntervalReport) -> None:
+        for pid in worker_ids().values():
+            os.kill(pid, signal.SIGKILL)
+
+    try:
+        with pytest.raises(RunFailed, match=r"archiver-worker-\d died"):
+            workers.run(assignments(LONG), at_once, take)
+    finally:
+        workers.close()
 
 
 def test_a_fault_in_a_worker_fails_the_run_with_its_own_words(workers: WorkerProcesses) -> None:
-    def start() -> int:
+    def start(delay_ns: int) -> int:
         raise AssertionError("started before all workers were ready")
 
     with pytest.raises(RunFailed, match="no backend named 'absent' is installed") as failed:
@@ -108,7 +151,7 @@ def test_a_fault_in_a_worker_fails_the_run_with_its_own_words(workers: WorkerPro
 def test_a_fault_that_nobody_foresaw_comes_with_its_place(workers: WorkerProcesses) -> None:
     broken = replace(assignments(LONG)[1], phase=None)  # type: ignore[arg-type]
     with pytest.raises(RunFailed, match=r"a worker failed:\nTraceback"):
-        workers.run([assignments(LONG)[0], broken], time.monotonic_ns, lambda report: None)
+        workers.run([assignments(LONG)[0], broken], at_once, lambda report: None)
 
 
 def test_closing_ends_every_worker() -> None:
@@ -128,7 +171,7 @@ def test_an_interrupted_phase_hands_on_what_was_measured(workers: WorkerProcesse
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        workers.run(assignments(LONG), time.monotonic_ns, take)
+        workers.run(assignments(LONG), at_once, take)
     assert len(reports) >= 3  # the last word of both workers
     assert objects(reports) > 0
 

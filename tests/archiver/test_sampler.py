@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pytest
+
+import archiver.sampler as sampler_module
 from archiver.sampler import ResourceSampler
 from archiver.watch.source import Source, WatchError
 from results.resources import Reading
@@ -52,6 +55,22 @@ def test_every_source_is_asked_at_once_then_each_second_and_last_at_the_end() ->
         float(n) for n in range(1, asked + 1)
     ]
     assert sampler.take_unstored() == []
+
+
+def test_what_is_stored_is_forgotten_but_for_the_last_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler_module, "KEPT_SECONDS", 0.0)
+    source = Scripted("one", counting)
+    sampler = ResourceSampler([source], NEVER)
+    sampler.start()
+    sampler.take()
+    sampler.take()
+    assert len(sampler.timelines()["one"]) == 3  # nothing goes before it is stored
+    assert len(sampler.take_unstored()) == 3
+    assert len(sampler.timelines()["one"]) == 1
+    sampler.take()
+    (fresh,) = sampler.take_unstored()  # and nothing is handed out twice, or left out
+    assert fresh.reading == counting(4)
+    sampler.stop()
 
 
 def test_an_edge_is_sampled_when_it_is_asked_for() -> None:

@@ -57,7 +57,7 @@ def measure(endpoint: str, pid: int, object_bytes: int, clients: int, link_speed
     try:
         sampler.start()
         dates: dict[float | None, DateMaker] = {None: DateMaker(Retention(), time.time() + 7200)}
-        coordinator = Coordinator(setting, workers, sampler, 1)
+        coordinator = Coordinator(setting, workers, sampler)
         return coordinator.run_phase(phase, ObjectNumbers(1), dates, lambda _: None, Fill()).results[0]
     finally:
         workers.close()

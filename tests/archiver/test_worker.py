@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import backends
-from archiver import client, worker
+from archiver import client, phase_run
 from archiver.assignment import Assignment, ClientAssignment, IntervalReport, Tally
 from archiver.client import FAILED_SESSIONS_MAX
 from archiver.record import Operation, Recorder, Status
@@ -112,8 +112,8 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[NullSession]], None]:
 
 @pytest.fixture
 def report_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "TICK_SECONDS", 0.0001)
-    monkeypatch.setattr(worker, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(phase_run, "TICK_SECONDS", 0.0001)
+    monkeypatch.setattr(phase_run, "REPORT_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("objects", [1, 5, 500])

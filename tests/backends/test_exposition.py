@@ -201,6 +201,24 @@ def refusal_or_page(metrics: MetricsAddress) -> str:
         return error.reason
 
 
+def test_a_page_may_be_read_again_before_the_thread_of_the_last_read_has_ended(
+    scripted: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enough = threading.Event()
+
+    class Lingering(threading.Thread):
+        def run(self) -> None:
+            super().run()
+            enough.wait(20)
+
+    monkeypatch.setattr(exposition, "Thread", Lingering)
+    metrics = address(scripted(then=pages(PAGE)))
+    try:
+        assert metrics.scrape(["writes"]) == metrics.scrape(["writes"])
+    finally:
+        enough.set()
+
+
 @pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Slow: "])
 def test_a_server_that_sends_a_byte_now_and_then_is_given_up_and_not_asked_again_meanwhile(
     scripted: Start, monkeypatch: pytest.MonkeyPatch, begun: bytes

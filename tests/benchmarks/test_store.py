@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import store
+from benchmarks import page, store
 
 
 def test_every_load_archives_without_errors_and_the_text_has_every_figure() -> None:
@@ -17,6 +17,6 @@ def test_every_load_archives_without_errors_and_the_text_has_every_figure() -> N
             assert result["objects_per_sync"] < result["objects_per_commit"]
     assert document["archive_1MiB"][0]["4"]["objects"] == 16
     assert set(document["goals_met"]) == set(document["goals"]) == set(store.GOALS)
-    shown = store.text(document)
+    shown = page.text(store, document)
     assert "16 clients to one" in shown
     assert "share of the writer's rate" in shown

@@ -1,4 +1,4 @@
-"""Conformance checks by round, as they are kept, shown side by side and bundled."""
+"""Conformance checks by round, as they are kept, shown side by side and given as evidence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from results.bundle import make_bundle, verify_bundle, write_bundle
+from results.bundle.evidence import make_evidence, verify_evidence, write_evidence
 from results.database import RunDatabase
 from results.model import CheckRecord, RoundRecord
 from results.tables import Table
@@ -81,11 +81,11 @@ def test_a_violation_under_load_counts() -> None:
     assert {each["round"] for each in document["checks"]} == {"alone", "under load", "after restart"}
 
 
-def test_the_report_and_the_bundle_have_the_rounds(kept: RunDatabase, tmp_path: Path) -> None:
+def test_the_report_and_the_evidence_have_the_rounds(kept: RunDatabase, tmp_path: Path) -> None:
     for path in write_worm_report(kept, tmp_path / "report"):
         assert "1,000 objects archived (125/s)" in path.read_text()
         assert "DEL-02 under load" in path.read_text()
-    bundle = make_bundle(kept)
-    assert {"checks/DEL-02", "checks/DEL-02 under load", "checks/VER-08 after restart"} <= bundle["parts"].keys()
-    write_bundle(bundle, tmp_path / "evidence.json")
-    assert verify_bundle(tmp_path / "evidence.json")["sha256"] == bundle["sha256"]
+    evidence = make_evidence(kept)
+    assert {"checks/DEL-02", "checks/DEL-02 under load", "checks/VER-08 after restart"} <= evidence["parts"].keys()
+    write_evidence(evidence, tmp_path / "evidence.json")
+    assert verify_evidence(tmp_path / "evidence.json")["sha256"] == evidence["sha256"]

@@ -1,4 +1,4 @@
-"""The page on workloads side by side says what the reader reads: every key, word, metric and example."""
+"""The pages on workloads side by side and on replays say what the reader reads: every key, word, metric, example."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from click.testing import CliRunner
 
 from archiver.cli import main
 from archiver.retention import Lock
+from archiver.sizes import parse_duration
 from scenarios.criteria import metrics_table
+from scenarios.infrastructure import InfrastructureTable
 from scenarios.mix import ArrivalKind, Keys, OperationName
 from scenarios.phases import (
     SCALED,
@@ -26,16 +28,20 @@ from scenarios.phases import (
     WorkloadTable,
 )
 from scenarios.reader import read_scenario
+from scenarios.replay_phases import ReplayingTable, ReplayTable
+from scenarios.units import Seconds
 from tests.test_docs import command_of, words_of, written_commands
 
-PAGE = "docs/mixed-workloads.md"
-TEXT = (Path(__file__).parents[2] / PAGE).read_text()
+PAGE, REPLAY_PAGE = "docs/mixed-workloads.md", "docs/replay.md"
+ROOT = Path(__file__).parents[2]
+TEXT, REPLAY_TEXT = (ROOT / PAGE).read_text(), (ROOT / REPLAY_PAGE).read_text()
+OF_REPLAYS = set(ReplayingTable.__struct_fields__) - {"name"}
 
 
-def rows() -> dict[str, str]:
+def rows(text: str) -> dict[str, str]:
     """The defaults in the tables of keys, by key."""
     found = {}
-    for line in TEXT.splitlines():
+    for line in text.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
         if len(cells) == 5:
             found.update({key.strip("` "): cells[2] for key in cells[1].split(",") if key.strip().startswith("`")})
@@ -43,13 +49,24 @@ def rows() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("table", "prefix"),
-    [(PhaseTable, ""), (WorkloadTable, ""), (ArrivalsTable, ""), (ScaleTable, "scale."), (SearchTable, "search.")],
+    ("table", "prefix", "text"),
+    [
+        (PhaseTable, "", TEXT),
+        (WorkloadTable, "", TEXT),
+        (ArrivalsTable, "", TEXT),
+        (ScaleTable, "scale.", TEXT),
+        (SearchTable, "search.", TEXT),
+        (ReplayingTable, "", REPLAY_TEXT),
+        (ReplayTable, "replay.", REPLAY_TEXT),
+        (InfrastructureTable, "infrastructure.", REPLAY_TEXT),
+    ],
 )
-def test_every_key_has_a_row_with_its_default(table: type[msgspec.Struct], prefix: str) -> None:
-    documented = rows()
+def test_every_key_has_a_row_with_its_default(table: type[msgspec.Struct], prefix: str, text: str) -> None:
+    documented = rows(text)
+    elsewhere = {"quick", "workload"}  # a section of their own each
+    elsewhere |= OF_REPLAYS if table is PhaseTable else {"name"} if table is ReplayingTable else set()
     for field in msgspec.structs.fields(table):
-        if field.name in ("quick", "workload"):  # a section of their own each
+        if field.name in elsewhere:
             continue
         default = documented[prefix + field.name]
         if field.required:
@@ -60,8 +77,13 @@ def test_every_key_has_a_row_with_its_default(table: type[msgspec.Struct], prefi
             assert default == (str(field.default) if field.default else default), field.name
         elif isinstance(field.default, str):
             assert default == f'`"{field.default}"`', field.name
+        elif isinstance(field.default, Seconds):
+            assert default.startswith('`"'), field.name
+            assert parse_duration(default.strip('`"')) == field.default, field.name
+        elif isinstance(field.default, float):
+            assert default == f"{field.default:g}", field.name
         else:
-            assert not default.startswith("`") or default == '`"0s"`', field.name
+            assert not default.startswith("`"), field.name
 
 
 @pytest.mark.parametrize("table", [SizesTable, TransactionTable, AsideTable])
@@ -85,8 +107,8 @@ def test_the_metrics_are_those_that_there_are() -> None:
     assert metrics_table() in TEXT
 
 
-def examples() -> list[str]:
-    return re.findall(r"^```toml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+def examples(text: str = TEXT) -> list[str]:
+    return re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def test_the_examples_can_be_read(tmp_path: Path) -> None:
@@ -100,6 +122,35 @@ def test_the_examples_can_be_read(tmp_path: Path) -> None:
     found = read_scenario(str(path), searches=True).search
     assert found is not None
     assert (found.first, found.last, found.step, found.repeat) == (50, 3200, 50, 3)
+
+
+def test_the_example_of_a_replay_can_be_read(tmp_path: Path) -> None:
+    (whole,) = examples(REPLAY_TEXT)
+    path = tmp_path / "office.toml"
+    path.write_text(whole)
+    assert [phase.label for phase in read_scenario(str(path)).phases] == [
+        "office preparation, 1 office",
+        "office, 1 office",
+    ]
+    counts = [len(read_scenario(str(path), overrides=[f'criteria="{each}"']).criteria) for each in ("3.8", "3.2.12")]
+    assert counts == [2, 1]
+    assert read_scenario(str(path), searches=True).search is not None
+
+
+def test_the_criteria_of_the_application_sets_are_those_of_the_table() -> None:
+    (table,) = re.findall(r"^\| \| 3\.8 \| 3\.2\.12 \|\n\|.*\n((?:\|.*\n)+)", REPLAY_TEXT, re.MULTILINE)
+    columns = list(zip(*([cell.strip() for cell in line.split("|")[2:4]] for line in table.splitlines()), strict=True))
+    for name, cells in zip(("3.8", "3.2.12"), columns, strict=True):
+        criteria = read_scenario("application-sets", overrides=[f'criteria="{name}"']).criteria
+        assert len(criteria) == sum(bool(cell) for cell in cells)
+        limits = {f"within {each.limit:g} ms" for each in criteria if each.metric == "object_ms"}
+        assert limits == {cell for cell in cells if cell.endswith(" ms")}
+
+
+@pytest.mark.parametrize("line", written_commands(REPLAY_PAGE))
+def test_every_command_of_the_replay_page_is_understood(line: str) -> None:
+    command, arguments = command_of(words_of(line))
+    command.make_context(line, arguments)
 
 
 @pytest.mark.parametrize("line", written_commands(PAGE))

@@ -144,7 +144,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     return {"name": "b", "title": "b", "phase": phases}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(documents(), st.integers(1, 3))
 def test_no_more_is_dealt_than_the_plan_says(tmp_path_factory: Any, document: dict[str, Any], workers: int) -> None:
     path = tmp_path_factory.getbasetemp() / "bounds.toml"

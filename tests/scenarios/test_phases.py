@@ -186,8 +186,8 @@ def test_phases_are_numbered_through_scales_and_repetitions(read: Read) -> None:
         load(copies="tiles"), mix(copies="tiles"), scale=scale, given={"repetitions": 2}
     ).phases  # fmt: skip
     assert [(p.position, p.repetition, p.label) for p in phases] == [
-        (1, 1, "load, 1 tiles"), (2, 1, "mix, 1 tiles"), (3, 1, "load, 2 tiles"), (4, 1, "mix, 2 tiles"),
-        (5, 2, "load, 1 tiles"), (6, 2, "mix, 1 tiles"), (7, 2, "load, 2 tiles"), (8, 2, "mix, 2 tiles"),
+        (1, 1, "load, 1 tile"), (2, 1, "mix, 1 tile"), (3, 1, "load, 2 tiles"), (4, 1, "mix, 2 tiles"),
+        (5, 2, "load, 1 tile"), (6, 2, "mix, 1 tile"), (7, 2, "load, 2 tiles"), (8, 2, "mix, 2 tiles"),
     ]  # fmt: skip
     assert [w.name for w in phases[3].workloads] == ["tile 1 read", "tile 2 read"]
     assert all(phase.is_mixed for phase in phases)

@@ -8,6 +8,7 @@
 
 #include "names.h"
 #include "session.h"
+#include "trace.h"
 
 #define HEAD_SIZE 16
 
@@ -44,6 +45,9 @@ static dsInt16_t begin(struct session *session, dsmGetType type, const dsmGetLis
     if (code) {
         return code;
     }
+    if (list->stVersion == dsmGetListPORVersion && session->buffers.count > 0) {
+        return DSM_RC_POR_NOT_ALLOWED;
+    }
     if (type != gtArchive) {
         return type == gtBackup ? DSM_RC_ABORT_NO_MATCH : DSM_RC_INVALID_PARM; /* there are no backups */
     }
@@ -76,6 +80,7 @@ dsInt16_t dsmBeginGetData(dsUint32_t dsmHandle, dsBool_t mountWait, dsmGetType g
         return code;
     }
     code = begin(session, getType, dsmGetObjListP);
+    trace_get(session, dsmGetObjListP, code);
     if (!code) {
         session->state = IN_GET;
     }
@@ -203,7 +208,8 @@ static dsInt16_t check_block(DataBlk *block)
 static dsInt16_t get_object(struct session *session, const ObjID *id, DataBlk *block)
 {
     struct get *get = &session->get;
-    dsInt16_t code = check_block(block);
+    bool is_lent = session->buffers.count > 0; /* its bytes then come with dsmGetBufferData, all of them */
+    dsInt16_t code = !is_lent ? check_block(block) : block ? DSM_RC_INVALID_DATABLK : DSM_RC_OK;
     if (code) {
         return code;
     }
@@ -218,8 +224,12 @@ static dsInt16_t get_object(struct session *session, const ObjID *id, DataBlk *b
         return DSM_RC_OBJID_NOTFOUND;
     }
     code = find_head(session, index);
-    if (!code) {
+    trace_head(session, index, code);
+    if (!code && is_lent) {
+        code = get->object_left > 0 ? DSM_RC_MORE_DATA : DSM_RC_FINISHED;
+    } else if (!code) {
         code = fill(session, block);
+        trace_piece(session, block, code);
     }
     if (code == DSM_RC_MORE_DATA || code == DSM_RC_FINISHED) {
         session->state = IN_OBJECT;
@@ -241,8 +251,59 @@ dsInt16_t dsmGetData(dsUint32_t dsmHandle, DataBlk *dataBlkPtr)
     if (code) {
         return code;
     }
-    code = check_block(dataBlkPtr);
-    return session_leave(session, code ? code : fill(session, dataBlkPtr));
+    code = session->buffers.count > 0 ? DSM_RC_BAD_CALL_SEQUENCE : check_block(dataBlkPtr);
+    if (!code) {
+        code = fill(session, dataBlkPtr);
+        trace_piece(session, dataBlkPtr, code);
+    }
+    return session_leave(session, code);
+}
+
+/* A buffer is lent only with bytes in it. */
+static dsInt16_t get_buffer(struct session *session, const getBufferDataIn_t *in, getBufferDataOut_t *out)
+{
+    struct buffers *buffers = &session->buffers;
+    struct get *get = &session->get;
+    if (buffers->count == 0) {
+        return DSM_RC_BAD_CALL_SEQUENCE;
+    }
+    if (!out) {
+        return DSM_RC_INVALID_PARM;
+    }
+    if (in->stVersion != getBufferDataInVersion || out->stVersion != getBufferDataOutVersion) {
+        return DSM_RC_WRONG_VERSION_PARM;
+    }
+    *out = (getBufferDataOut_t){.stVersion = out->stVersion};
+    if (get->object_left == 0) {
+        return get->object_code ? get->object_code : DSM_RC_FINISHED;
+    }
+    dsUint8_t handle;
+    dsInt16_t code = buffers_lend(session, &handle);
+    if (code) {
+        return code;
+    }
+    struct buffer *buffer = &buffers->all[handle - 1];
+    DataBlk block = {.stVersion = DataBlkVersion, .bufferLen = BUFFER_SIZE, .bufferPtr = buffer->bytes};
+    code = fill(session, &block);
+    trace_piece(session, &block, code);
+    if (code != DSM_RC_MORE_DATA) {
+        buffers_give_back(buffers, buffer);
+        return code;
+    }
+    out->tsmBufferHandle = handle;
+    out->dataPtr = buffer->bytes;
+    out->numBytes = block.numBytes;
+    return code;
+}
+
+dsInt16_t dsmGetBufferData(getBufferDataIn_t *getBufferDataInP, getBufferDataOut_t *getBufferDataOutP)
+{
+    struct session *session;
+    if (!getBufferDataInP) {
+        return DSM_RC_INVALID_PARM;
+    }
+    dsInt16_t code = session_enter(getBufferDataInP->dsmHandle, IN_OBJECT, &session);
+    return code ? code : session_leave(session, get_buffer(session, getBufferDataInP, getBufferDataOutP));
 }
 
 dsInt16_t dsmEndGetObj(dsUint32_t dsmHandle)
@@ -253,6 +314,7 @@ dsInt16_t dsmEndGetObj(dsUint32_t dsmHandle)
         return code;
     }
     session->state = IN_GET; /* bytes that are left are skipped with the next call */
+    trace_object_end(session);
     return session_leave(session, DSM_RC_OK);
 }
 
@@ -261,6 +323,7 @@ static dsInt16_t end_get(struct session *session)
     struct wire *wire = &session->wire;
     struct get *get = &session->get;
     bool wants_no_more = get->next < get->count || get->object_left > 0;
+    trace_object_end(session);
     if (!get->is_over && wants_no_more && (wire_begin(wire, FRAME_STOP, 0) || wire_flush(wire))) {
         return wire->lost;
     }

@@ -1,4 +1,6 @@
 /* Events in the server's log and in the error log of this machine. */
+#include "logging.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +25,7 @@ static dsInt16_t log_remotely(struct session *session, dsmLogSeverity severity, 
     return session_ask(session, &nothing);
 }
 
-/* One line with the local time before it. Whole lines of several programs do not mix. */
-static dsInt16_t log_locally(const struct options *options, const char *message)
+dsInt16_t log_line(const struct options *options, const char *message)
 {
     const char *path = *options->error_log ? options->error_log : options->environment.log;
     if (!*path) {
@@ -58,7 +59,7 @@ static dsInt16_t log_event(struct session *session, dsmLogType type, dsmLogSever
         code = log_remotely(session, severity, message);
     }
     if (!code && (type == logLocal || type == logBoth)) {
-        code = log_locally(&session->options, message);
+        code = log_line(&session->options, message);
     }
     return code;
 }

@@ -14,6 +14,7 @@ enum value_kind {
     TEXT,          /* at most `high` bytes */
     NUMBER,        /* from `low` to `high` */
     YES_OR_NO,
+    YES_OR_DEFAULT, /* no, too */
     GENERATE,      /* prompt or generate */
     ONLY_TCP,      /* the communication method */
     ONLY_NO,       /* what this library would have to do otherwise, it cannot do */
@@ -48,7 +49,12 @@ static const struct keyword KEYWORDS[] = {
     {"COMPRESSAlways", YES_OR_NO, FIELD(compresses_always), 0, 0},
     {"INCLExcl", TEXT, FIELD(include_exclude), 0, ROOM(include_exclude)},
     {"ERRORLOGName", TEXT, FIELD(error_log), 0, ROOM(error_log)},
-    {"SSL", ONLY_NO, 0, 0, 0},
+    {"SSL", YES_OR_NO, FIELD(has_tls), 0, 0},
+    {"SSLREQuired", YES_OR_DEFAULT, FIELD(requires_tls), 0, 0},
+    {"SSLACCEPTCERTFROMSERV", ONLY_NO, 0, 0, 0}, /* a certificate is believed for who signed it, never at first sight */
+    {"SSLCAFILE", TEXT, FIELD(authorities), 0, ROOM(authorities)}, /* ours: PEM; IBM's library keeps a key database */
+    {"FROMNode", TEXT, FIELD(from_node), 0, ROOM(from_node)},
+    {"FROMOwner", TEXT, FIELD(from_owner), 0, ROOM(from_owner)},
     {"ENABLELANFREE", ONLY_NO, 0, 0, 0},
     {"AUTOFsrename", IGNORED, 0, 0, 0},
     {"CHANGingretries", IGNORED, 0, 0, 0},
@@ -75,7 +81,7 @@ static const struct keyword KEYWORDS[] = {
     {"SCHEDLOGName", IGNORED, 0, 0, 0},
     {"SCHEDLOGRetention", IGNORED, 0, 0, 0},
     {"SCHEDMODe", IGNORED, 0, 0, 0},
-    {"SSLREQuired", IGNORED, 0, 0, 0},
+    {"SSLDISABLELEGACYtls", IGNORED, 0, 0, 0}, /* TLS older than 1.2 is not spoken */
     {"SUBDir", IGNORED, 0, 0, 0},
     {"TAPEPrompt", IGNORED, 0, 0, 0},
     {"TCPADMINPort", IGNORED, 0, 0, 0},
@@ -90,8 +96,8 @@ static const struct keyword KEYWORDS[] = {
     {"VERBOSE", IGNORED, 0, 0, 0},
     {"VIRTUALMountpoint", IGNORED, 0, 0, 0},
 };
-/* Options that would show other objects than those asked for when they were ignored (ASNODEname, FROMNode, FROMOwner)
- * are in no row: unknown is the honest answer. */
+/* ASNODEname, which would show other objects than those asked for when it was ignored, is in no row: unknown is the
+ * honest answer. */
 
 static bool is_capital(char character)
 {
@@ -152,6 +158,8 @@ static dsInt16_t set_value(struct options *options, const struct keyword *keywor
         return set_number((long *)(void *)field, value, keyword->low, keyword->high);
     case YES_OR_NO:
         return set_choice((bool *)field, value, "no", "yes");
+    case YES_OR_DEFAULT:
+        return set_choice((bool *)field, value, strcasecmp(value, "default") == 0 ? value : "no", "yes");
     case GENERATE:
         return set_choice((bool *)field, value, "prompt", "generate");
     case ONLY_TCP:
@@ -315,6 +323,9 @@ dsInt16_t options_read(struct options *options, const char *config_file, const c
     }
     if (!*options->address) {
         return DSM_RC_NO_HOST_ADDR;
+    }
+    if (options->requires_tls && !options->has_tls) {
+        return DSM_RC_INVALID_OPT;
     }
     if (!*options->node && gethostname(options->node, sizeof options->node) != 0) {
         return DSM_RC_OPT_INV_NODENAME;

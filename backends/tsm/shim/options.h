@@ -21,12 +21,17 @@ struct options {
     char password_directory[PATH_SIZE];
     bool has_retention_protection;
     bool has_no_delay;
+    bool has_tls;
+    bool requires_tls;
+    char authorities[PATH_SIZE]; /* "": those of this system */
     long window_kib;
     long timeout_seconds;
     bool compresses;
     bool compresses_always;
     char include_exclude[PATH_SIZE];
     char error_log[PATH_SIZE];
+    char from_node[DSM_MAX_NODE_LENGTH + 1]; /* whose objects are read; "": one's own */
+    char from_owner[DSM_MAX_OWNER_LENGTH + 1];
 };
 
 /* `config_file` and `string` may be NULL. The caller wipes the result, also after a failure. */

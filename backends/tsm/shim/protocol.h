@@ -11,6 +11,7 @@
 
 #define ITERATIONS_MAX 100000u
 #define NONCE_SIZE 16u
+#define ACCESS_RULES_MAX 1000u /* of one node */
 
 enum frame_type {
     FRAME_HELLO = 0x01,
@@ -23,6 +24,9 @@ enum frame_type {
     FRAME_CHANGE_PASSWORD = 0x15,
     FRAME_LOG = 0x16,
     FRAME_UPDATE_OBJECT = 0x17,
+    FRAME_READ_FROM = 0x18,
+    FRAME_SET_ACCESS = 0x19,
+    FRAME_DELETE_ACCESS = 0x1A,
     FRAME_OBJECT = 0x20,
     FRAME_DATA = 0x21,
     FRAME_DELETE = 0x22,
@@ -31,6 +35,7 @@ enum frame_type {
     FRAME_QUERY_ARCHIVES = 0x30,
     FRAME_QUERY_SPACES = 0x31,
     FRAME_STOP = 0x32,
+    FRAME_QUERY_ACCESS = 0x33,
     FRAME_GET = 0x40,
     FRAME_BYE = 0x50,
 
@@ -44,6 +49,7 @@ enum frame_type {
     FRAME_ARCHIVES = 0xB0,
     FRAME_STREAM_END = 0xB1,
     FRAME_SPACES = 0xB2,
+    FRAME_RULES = 0xB3,
     FRAME_OBJECT_HEAD = 0xC0,
     FRAME_OBJECT_DATA = 0xC1,
     FRAME_OBJECT_FAILED = 0xC2,

@@ -9,6 +9,7 @@
 #include "names.h"
 #include "responses.h"
 #include "session.h"
+#include "trace.h"
 
 /* Rounds a bound that a caller copied from a response, which shows seconds, up to the end of its second. */
 static uint64_t to_end_of_second(uint64_t instant_ms)
@@ -135,6 +136,7 @@ dsInt16_t dsmBeginQuery(dsUint32_t dsmHandle, dsmQueryType queryType, dsmQueryBu
         return code;
     }
     code = begin(session, queryType, queryBuffer);
+    trace_query(session, queryBuffer, code);
     if (!code) {
         session->state = IN_QUERY;
     }
@@ -245,7 +247,12 @@ dsInt16_t dsmGetNextQObj(dsUint32_t dsmHandle, DataBlk *dataBlkPtr)
 {
     struct session *session;
     dsInt16_t code = session_enter(dsmHandle, IN_QUERY, &session);
-    return code ? code : session_leave(session, get_next(session, dataBlkPtr));
+    if (code) {
+        return code;
+    }
+    code = get_next(session, dataBlkPtr);
+    trace_answer(session, code);
+    return session_leave(session, code);
 }
 
 static dsInt16_t end_query(struct session *session)
@@ -271,5 +278,10 @@ dsInt16_t dsmEndQuery(dsUint32_t dsmHandle)
 {
     struct session *session;
     dsInt16_t code = session_enter(dsmHandle, IN_QUERY, &session);
-    return code ? code : session_leave(session, end_query(session));
+    if (code) {
+        return code;
+    }
+    code = end_query(session);
+    trace_query_end(session, code);
+    return session_leave(session, code);
 }

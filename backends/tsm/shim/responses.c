@@ -4,6 +4,7 @@
 
 #include "dates.h"
 #include "names.h"
+#include "trace.h"
 
 /* Up to version 3 the copy groups of a class ended before bDeduplicate. */
 #define ARCHIVE_GROUP_V3_SIZE offsetof(archDetailCG, bDeduplicate)
@@ -83,7 +84,7 @@ bool tell_archive(const struct session *session, struct reader *row, dsUint16_t 
     told.insDate = date_of(read_u64(row), offset);
     told.expDate = date_of(read_u64(row), offset);
     told.sizeEstimate = halves_of(read_u64(row));
-    read_u64(row); /* the size, for which the structure has no field */
+    uint64_t size_bytes = read_u64(row); /* for which the structure has no field */
     told.restoreOrderExt.top = read_u32(row);
     split(read_u64(row), &told.restoreOrderExt.hi_hi, &told.restoreOrderExt.hi_lo);
     split(read_u64(row), &told.restoreOrderExt.lo_hi, &told.restoreOrderExt.lo_lo);
@@ -102,6 +103,7 @@ bool tell_archive(const struct session *session, struct reader *row, dsUint16_t 
     }
     strcpy(told.objName.fs, session->query.fs);
     strcpy(told.mcName, policy->classes[class].name);
+    trace_name(session, number_of(told.objId), size_bytes, &told.objName);
     told.objInfolen = (dsUint16_t)info.length;
     memcpy(told.objInfo, info.bytes, info.length);
     /* A caller of an older version has room for 255 bytes only. The newer field is there for all of them. */
@@ -133,6 +135,19 @@ bool tell_space(const struct session *session, struct reader *row, dsUint16_t ve
     memcpy(told.fsAttr.unixFSAttr.fsInfo, info.bytes, info.length);
     memcpy(out, &told, space_size(version));
     return true;
+}
+
+bool tell_access_rule(struct reader *row, qryRespAccessData *told)
+{
+    *told = (qryRespAccessData){.stVersion = qryRespAccessDataVersion, .accessType = atArchive};
+    told->ruleNumber = read_u32(row);
+    read_field(row, told->objName.fs, sizeof told->objName.fs);
+    read_field(row, told->objName.hl, sizeof told->objName.hl);
+    read_field(row, told->objName.ll, sizeof told->objName.ll);
+    read_field(row, told->node, sizeof told->node);
+    read_field(row, told->owner, sizeof told->owner);
+    told->objName.objType = DSM_OBJ_ANY_TYPE;
+    return !row->failed;
 }
 
 void tell_class_name(const struct management_class *class, dsUint16_t version, void *out)

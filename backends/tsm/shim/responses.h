@@ -15,6 +15,9 @@ size_t response_size(enum query_kind kind, dsUint16_t version);
 /* Each of these writes response_size bytes to `out`. False when the row is not as it should be. */
 bool tell_archive(const struct session *session, struct reader *row, dsUint16_t version, void *out);
 bool tell_space(const struct session *session, struct reader *row, dsUint16_t version, void *out);
+/* A whole qryRespAccessData, which has one layout only. */
+bool tell_access_rule(struct reader *row, qryRespAccessData *told);
+
 void tell_class_name(const struct management_class *class, dsUint16_t version, void *out);
 void tell_class_detail(const struct management_class *class, dsUint16_t version, void *out);
 

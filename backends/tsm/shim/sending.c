@@ -10,6 +10,7 @@
 
 #include "attributes.h"
 #include "session.h"
+#include "trace.h"
 
 /* Reads the server's warning that it will not commit, if it has come. Codes: OK, WILL_ABORT, the connection's. */
 static dsInt16_t look_for_warning(struct session *session)
@@ -137,6 +138,9 @@ static dsInt16_t send_object(struct session *session, dsmSendType type, const vo
     if (code) {
         return code;
     }
+    if (block && session->buffers.count > 0) {
+        return DSM_RC_INVALID_DATABLK;
+    }
     if (block && !is_version_known(block)) {
         return DSM_RC_WRONG_VERSION_PARM;
     }
@@ -169,6 +173,7 @@ static dsInt16_t send_object(struct session *session, dsmSendType type, const vo
     transaction->operations++;
     transaction->destination = has_data ? class->destination : transaction->destination;
     transaction->takes_data = has_data;
+    trace_archive(session, name, class);
     transaction->object_bytes = 0;
     code = send_bytes(session, block ? block->bufferPtr : NULL, length);
     if (code) {
@@ -195,6 +200,9 @@ dsInt16_t dsmSendObj(dsUint32_t dsmHandle, dsmSendType sendType, void *sendBuff,
 
 static dsInt16_t send_data(struct session *session, DataBlk *block)
 {
+    if (session->buffers.count > 0) {
+        return DSM_RC_BAD_CALL_SEQUENCE;
+    }
     if (!block) {
         return DSM_RC_NULL_DATABLKPTR;
     }
@@ -224,6 +232,45 @@ dsInt16_t dsmSendData(dsUint32_t dsmHandle, DataBlk *dataBlkPtr)
     struct session *session;
     dsInt16_t code = session_enter(dsmHandle, IN_SEND, &session);
     return code ? code : session_leave(session, send_data(session, dataBlkPtr));
+}
+
+/* A buffer that is sent is the library's again, whatever becomes of its bytes. */
+static dsInt16_t send_buffer(struct session *session, const sendBufferDataIn_t *in, const sendBufferDataOut_t *out)
+{
+    struct buffers *buffers = &session->buffers;
+    if (buffers->count == 0) {
+        return DSM_RC_BAD_CALL_SEQUENCE;
+    }
+    if (!out) {
+        return DSM_RC_INVALID_PARM;
+    }
+    if (in->stVersion != sendBufferDataInVersion || out->stVersion != sendBufferDataOutVersion) {
+        return DSM_RC_WRONG_VERSION_PARM;
+    }
+    struct buffer *buffer = buffers_find(buffers, in->tsmBufferHandle, in->dataPtr);
+    if (!buffer) {
+        return DSM_RC_INVALID_TSMBUFFER;
+    }
+    if (in->numBytes > BUFFER_SIZE) {
+        return DSM_RC_TOO_MANY_BYTES;
+    }
+    if (in->numBytes > 0 && !session->transaction.takes_data) {
+        return DSM_RC_SENDDATA_WITH_ZERO_SIZE;
+    }
+    dsInt16_t code = session->transaction.is_doomed ? DSM_RC_WILL_ABORT
+                                                    : send_bytes(session, buffer->bytes, in->numBytes);
+    buffers_give_back(buffers, buffer);
+    return code;
+}
+
+dsInt16_t dsmSendBufferData(sendBufferDataIn_t *sendBufferDataInP, sendBufferDataOut_t *sendBufferDataOutP)
+{
+    struct session *session;
+    if (!sendBufferDataInP) {
+        return DSM_RC_INVALID_PARM;
+    }
+    dsInt16_t code = session_enter(sendBufferDataInP->dsmHandle, IN_SEND, &session);
+    return code ? code : session_leave(session, send_buffer(session, sendBufferDataInP, sendBufferDataOutP));
 }
 
 static dsInt16_t end_object(struct session *session)

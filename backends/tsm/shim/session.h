@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "buffers.h"
 #include "include/archiver_tsm.h"
 #include "options.h"
 #include "patterns.h"
@@ -103,6 +104,10 @@ struct session {
     struct transaction transaction;
     struct query query;
     struct get get;
+    struct buffers buffers;
+    bool only_reads; /* from another node or owner */
+    qryRespAccessData *access_rules; /* as dsmQueryAccess told them last */
+    struct trace *trace; /* NULL: it is not recorded */
 };
 
 /* A session without a handle, or NULL. */

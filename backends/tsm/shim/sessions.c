@@ -3,10 +3,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "names.h"
 #include "password_file.h"
 #include "session.h"
 #include "signon.h"
+#include "trace.h"
 
 #define INIT_OUT_V2_SIZE 80
 
@@ -18,6 +20,7 @@ struct request {
     const char *application_type;
     const char *config_file;
     const char *options;
+    unsigned buffers; /* how many are to be lent, 0: none */
 };
 
 static bool is_given(const char *text)
@@ -124,10 +127,17 @@ static dsInt16_t open_session(const struct request *request, struct session **op
     if (!code) {
         code = sign_on(session, session->options.password);
     }
+    if (!code) {
+        code = access_read_from(session);
+    }
+    if (!code && request->buffers > 0 && !buffers_begin(&session->buffers, request->buffers)) {
+        code = DSM_RC_NO_MEMORY;
+    }
     options_wipe(&session->options);
     if (!code) {
         code = session_publish(session, handle);
     }
+    trace_open(session, code);
     if (code) {
         session_release(session);
         return code;
@@ -194,8 +204,8 @@ static dsInt16_t check_init(const dsmInitExIn_t *in, const dsmInitExOut_t *out)
     if (in->stVersion >= 5 && in->appVersionP && in->appVersionP->stVersion > appVersionVer) {
         return DSM_RC_WRONG_VERSION_PARM;
     }
-    /* Nobody shall believe that buffers are lent or that data is encrypted. */
-    bool asks_too_much = in->useTsmBuffers || in->bEncryptKeyEnabled;
+    /* Nobody shall believe that data is encrypted, or buffers lent where there are none. */
+    bool asks_too_much = in->bEncryptKeyEnabled || (in->useTsmBuffers && in->numTsmBuffers == 0);
     bool has_delimiter = in->dirDelimiter == '\0' || in->dirDelimiter == '/';
     return asks_too_much || !has_delimiter ? DSM_RC_INVALID_PARM : DSM_RC_OK;
 }
@@ -229,7 +239,8 @@ dsInt16_t dsmInitEx(dsUint32_t *dsmHandleP, dsmInitExIn_t *initInP, dsmInitExOut
                               .password = initInP->clientPasswordP,
                               .application_type = initInP->applicationTypeP,
                               .config_file = initInP->configfile,
-                              .options = initInP->options};
+                              .options = initInP->options,
+                              .buffers = initInP->useTsmBuffers ? initInP->numTsmBuffers : 0};
     struct session *session;
     code = open_session(&request, &session, dsmHandleP);
     if (!code) {
@@ -242,15 +253,27 @@ dsInt16_t dsmInitEx(dsUint32_t *dsmHandleP, dsmInitExIn_t *initInP, dsmInitExOut
 dsInt16_t dsmTerminate(dsUint32_t dsmHandle)
 {
     struct session *session;
-    dsInt16_t code = session_withdraw(dsmHandle, &session);
+    dsInt16_t code = session_enter(dsmHandle, IN_ANY, &session);
+    if (!code) { /* where the connection is lost, lent buffers are, too */
+        bool has_lent = session->buffers.lent > 0;
+        session_leave(session, DSM_RC_OK);
+        if (has_lent) {
+            return DSM_RC_MUST_RELEASE_BUFFER;
+        }
+    }
+    code = session_withdraw(dsmHandle, &session);
     if (code) {
         return code;
+    }
+    if (session->buffers.count > 0) {
+        pthread_cond_broadcast(&session->buffers.given_back);
     }
     struct wire *wire = &session->wire;
     /* Anywhere else the end of the connection says all there is to say: whatever was under way is off. */
     if (session->state == IN_SESSION && !wire->lost && !wire_begin(wire, FRAME_BYE, 0)) {
         wire_flush(wire);
     }
+    trace_close(session);
     wire_fail(wire, DSM_RC_TCPIP_FAILURE);
     return session_leave(session, DSM_RC_OK);
 }
@@ -276,6 +299,7 @@ static dsInt16_t change(struct session *session, const char *old_password, const
         return DSM_RC_NO_PASS_FILE;
     }
     dsInt16_t code = change_password(session, old_password, new_password);
+    trace_other(session, "", "", "", code);
     if (*directory && code) {
         password_file_discard(directory);
     } else if (*directory && !password_file_replace(directory)) {

@@ -125,6 +125,8 @@ dsInt16_t sign_on(struct session *session, const char *password)
         .timeout_seconds = (unsigned)session->options.timeout_seconds,
         .window_kib = (unsigned)session->options.window_kib,
         .no_delay = session->options.has_no_delay,
+        .has_tls = session->options.has_tls,
+        .authorities = session->options.authorities,
     };
     if (wire_open(&session->wire, &setting) || say_hello(session) || hear_challenge(session)) {
         return session->wire.lost;

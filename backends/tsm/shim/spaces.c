@@ -1,8 +1,10 @@
 /* File spaces. */
 #include <string.h>
 
+#include "access.h"
 #include "names.h"
 #include "session.h"
+#include "trace.h"
 
 #define SPACE_BODY_MAX 4096
 #define UPDATE_BITS                                                                                                   \
@@ -57,6 +59,7 @@ static dsInt16_t register_space(struct session *session, const regFSData *space)
     put_space(&session->wire, space->fsName, &data, type_length);
     uint64_t number;
     code = session_ask(session, &number);
+    trace_other(session, space->fsName, "", "", code);
     if (code == DSM_RC_OK || code == DSM_RC_FS_ALREADY_REGED) {
         dsInt16_t failure = session_remember_space(session, space->fsName, (uint32_t)number);
         return failure ? failure : code;
@@ -67,7 +70,7 @@ static dsInt16_t register_space(struct session *session, const regFSData *space)
 dsInt16_t dsmRegisterFS(dsUint32_t dsmHandle, regFSData *regFilespaceP)
 {
     struct session *session;
-    dsInt16_t code = session_enter(dsmHandle, IN_SESSION, &session);
+    dsInt16_t code = access_enter_to_change(dsmHandle, &session);
     return code ? code : session_leave(session, register_space(session, regFilespaceP));
 }
 
@@ -104,13 +107,15 @@ static dsInt16_t update_space(struct session *session, const char *name, const d
     wire_put_u32(&session->wire, mask);
     put_space(&session->wire, name, &data, type_length);
     uint64_t number;
-    return session_ask(session, &number);
+    code = session_ask(session, &number);
+    trace_other(session, name, "", "", code);
+    return code;
 }
 
 dsInt16_t dsmUpdateFS(dsUint32_t dsmHandle, char *fs, dsmFSUpd *fsUpdP, dsUint32_t fsUpdAct)
 {
     struct session *session;
-    dsInt16_t code = session_enter(dsmHandle, IN_SESSION, &session);
+    dsInt16_t code = access_enter_to_change(dsmHandle, &session);
     return code ? code : session_leave(session, update_space(session, fs, fsUpdP, fsUpdAct));
 }
 
@@ -135,6 +140,7 @@ static dsInt16_t delete_space(struct session *session, const char *name, unsigne
     wire_put_text(&session->wire, name, length);
     uint64_t kept;
     code = session_ask(session, &kept);
+    trace_other(session, name, "", "", code);
     if (!code && kept == 0) {
         session_forget_space(session, name);
     }
@@ -144,6 +150,6 @@ static dsInt16_t delete_space(struct session *session, const char *name, unsigne
 dsInt16_t dsmDeleteFS(dsUint32_t dsmHandle, char *fs, unsigned char repository)
 {
     struct session *session;
-    dsInt16_t code = session_enter(dsmHandle, IN_SESSION, &session);
+    dsInt16_t code = access_enter_to_change(dsmHandle, &session);
     return code ? code : session_leave(session, delete_space(session, fs, repository));
 }

@@ -5,23 +5,27 @@
  */
 #include <string.h>
 
+#include "access.h"
 #include "names.h"
 #include "session.h"
+#include "trace.h"
 
 dsInt16_t dsmBeginTxn(dsUint32_t dsmHandle)
 {
     struct session *session;
-    dsInt16_t code = session_enter(dsmHandle, IN_SESSION, &session);
+    dsInt16_t code = access_enter_to_change(dsmHandle, &session);
     if (code) {
         return code;
     }
     session->transaction = (struct transaction){0};
     session->state = IN_TRANSACTION;
+    trace_transaction(session);
     return session_leave(session, DSM_RC_OK);
 }
 
-/* Waits for the outcome of a transaction of which the server knows. */
-static dsInt16_t hear_vote(struct session *session, uint16_t *reason)
+/* Waits for the outcome of a transaction of which the server knows. What came before it was asked for can be a warning;
+ * an outcome would be an earlier one's, once more. */
+static dsInt16_t hear_vote(struct session *session, bool came_unasked, uint16_t *reason)
 {
     struct wire *wire = &session->wire;
     struct reader body;
@@ -32,10 +36,10 @@ static dsInt16_t hear_vote(struct session *session, uint16_t *reason)
         }
         *reason = read_u16(&body);
         bool is_warning = wire->type == FRAME_WILL_ABORT && may_warn;
-        if (!read_all(&body) || (wire->type != FRAME_VOTE && !is_warning)) {
+        if (!read_all(&body) || (wire->type != FRAME_VOTE && !is_warning) || (came_unasked && !is_warning)) {
             return wire_fail(wire, DSM_RC_COMM_PROTOCOL_ERROR);
         }
-        may_warn = false;
+        may_warn = came_unasked = false;
         session->transaction.is_doomed |= is_warning;
     } while (wire->type != FRAME_VOTE);
     if (*reason == 0 && session->transaction.is_doomed) { /* data was thrown away for this transaction */
@@ -44,7 +48,7 @@ static dsInt16_t hear_vote(struct session *session, uint16_t *reason)
     return DSM_RC_OK;
 }
 
-static dsInt16_t vote_on(struct session *session, dsUint8_t vote, dsUint16_t *reason)
+static dsInt16_t decide(struct session *session, dsUint8_t vote, dsUint16_t *reason)
 {
     *reason = 0;
     if (vote != DSM_VOTE_COMMIT && vote != DSM_VOTE_ABORT) {
@@ -55,7 +59,8 @@ static dsInt16_t vote_on(struct session *session, dsUint8_t vote, dsUint16_t *re
     }
     if (session->transaction.is_on_wire) {
         struct wire *wire = &session->wire;
-        if (wire_begin(wire, FRAME_END_TRANSACTION, 1)) {
+        bool came_unasked;
+        if (wire_has_come(wire, &came_unasked) || wire_begin(wire, FRAME_END_TRANSACTION, 1)) {
             return wire->lost;
         }
         wire_put_u8(wire, vote);
@@ -63,7 +68,7 @@ static dsInt16_t vote_on(struct session *session, dsUint8_t vote, dsUint16_t *re
             return wire->lost;
         }
         dsUint16_t heard = 0;
-        if (hear_vote(session, &heard)) {
+        if (hear_vote(session, came_unasked, &heard)) {
             return wire->lost;
         }
         *reason = heard;
@@ -75,6 +80,15 @@ static dsInt16_t vote_on(struct session *session, dsUint8_t vote, dsUint16_t *re
     }
     session->state = IN_SESSION;
     return *reason ? DSM_RC_CHECK_REASON_CODE : DSM_RC_OK;
+}
+
+static dsInt16_t vote_on(struct session *session, dsUint8_t vote, dsUint16_t *reason)
+{
+    dsInt16_t code = decide(session, vote, reason);
+    if (session->state == IN_SESSION || session->wire.lost) {
+        trace_vote(session, code, *reason);
+    }
+    return code;
 }
 
 dsInt16_t dsmEndTxn(dsUint32_t dsmHandle, dsUint8_t vote, dsUint16_t *reason)
@@ -144,6 +158,7 @@ static dsInt16_t ask_delete(struct session *session, dsmDelType type, const dsmD
     wire_put_u64(&session->wire, number_of(info->archInfo.objId));
     session->transaction.is_on_wire = true;
     session->transaction.operations++;
+    trace_delete(session, number_of(info->archInfo.objId));
     return DSM_RC_OK;
 }
 
@@ -190,6 +205,7 @@ static dsInt16_t ask_event(struct session *session, const dsmRetentionEventIn_t 
         if (wire_stream(wire, &id, sizeof id)) {
             return wire->lost;
         }
+        trace_event(session, in->eventType, number_of(list->objId[i]));
     }
     transaction->is_on_wire = true;
     transaction->has_event = true;

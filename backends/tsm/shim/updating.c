@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "access.h"
 #include "session.h"
+#include "trace.h"
 
 #define UPDATE_BITS (DSM_ARCHUPD_OWNER | DSM_ARCHUPD_OBJINFO | DSM_ARCHUPD_DESCR)
 
@@ -58,7 +60,9 @@ static dsInt16_t update(struct session *session, dsmSendType type, const char *d
     wire_put_u8(wire, name->objType);
     put_attributes(wire, name, &checked);
     uint64_t nothing;
-    return session_ask(session, &nothing);
+    code = session_ask(session, &nothing);
+    trace_other(session, name->fs, name->hl, name->ll, code);
+    return code;
 }
 
 dsInt16_t dsmUpdateObj(dsUint32_t dsmHandle, dsmSendType sendType, void *sendBuff, dsmObjName *objNameP,
@@ -66,7 +70,7 @@ dsInt16_t dsmUpdateObj(dsUint32_t dsmHandle, dsmSendType sendType, void *sendBuf
 {
     struct session *session;
     const char *description = NULL;
-    dsInt16_t code = session_enter(dsmHandle, IN_SESSION, &session);
+    dsInt16_t code = access_enter_to_change(dsmHandle, &session);
     if (code) {
         return code;
     }
@@ -98,6 +102,6 @@ dsInt16_t dsmUpdateObjEx(dsmUpdateObjExIn_t *dsmUpdateObjExInP, dsmUpdateObjExOu
     if (!dsmUpdateObjExInP) {
         return DSM_RC_INVALID_PARM;
     }
-    dsInt16_t code = session_enter(dsmUpdateObjExInP->dsmHandle, IN_SESSION, &session);
+    dsInt16_t code = access_enter_to_change(dsmUpdateObjExInP->dsmHandle, &session);
     return code ? code : session_leave(session, update_ex(session, dsmUpdateObjExInP, dsmUpdateObjExOutP));
 }

@@ -19,6 +19,7 @@
 #define OUT_SIZE (256u << 10)
 #define IN_SIZE (256u << 10)
 #define DIRECT_MIN (64u << 10) /* from so many bytes on, the copy costs more than a system call */
+#define PROGRESS_MIN (64u << 10) /* that has to come, or be taken, within a timeout: a byte now and then is none */
 #define KEPT_MS_MAX 5000       /* far below the silence that a server bears in a transaction */
 
 /* Connecting */
@@ -90,6 +91,21 @@ static int connect_to(const struct addrinfo *address, const struct wire_setting 
     return 0;
 }
 
+static bool may_go_on(const struct wire *wire, int error, int64_t *deadline_ms);
+
+static int16_t secure(struct wire *wire, const struct wire_setting *setting)
+{
+    struct tls_setting wanted = {.host = setting->host, .authorities = setting->authorities};
+    int16_t code = tls_begin(&wire->tls, wire->socket, &wanted);
+    int64_t deadline_ms = 0;
+    if (!code) {
+        do {
+            code = tls_handshake(wire->tls);
+        } while (code == DSM_RC_TCPIP_FAILURE && may_go_on(wire, errno, &deadline_ms));
+    }
+    return code ? wire_fail(wire, code) : DSM_RC_OK;
+}
+
 int16_t wire_open(struct wire *wire, const struct wire_setting *setting)
 {
     *wire = (struct wire){.socket = -1, .frame = NO_FRAME, .in_size = IN_SIZE};
@@ -112,7 +128,10 @@ int16_t wire_open(struct wire *wire, const struct wire_setting *setting)
         error = connect_to(address, setting, deadline_ms, &wire->socket);
     }
     freeaddrinfo(addresses);
-    return error ? wire_fail(wire, error == ETIMEDOUT ? DSM_RC_CONN_TIMEDOUT : DSM_RC_TCPIP_FAILURE) : DSM_RC_OK;
+    if (error) {
+        return wire_fail(wire, error == ETIMEDOUT ? DSM_RC_CONN_TIMEDOUT : DSM_RC_TCPIP_FAILURE);
+    }
+    return setting->has_tls ? secure(wire, setting) : DSM_RC_OK;
 }
 
 void wire_close(struct wire *wire)
@@ -127,6 +146,8 @@ int16_t wire_fail(struct wire *wire, int16_t code)
 {
     if (!wire->lost) {
         wire->lost = code;
+        tls_end(wire->tls);
+        wire->tls = NULL;
         if (wire->socket >= 0) {
             close(wire->socket);
             wire->socket = -1;
@@ -151,6 +172,13 @@ static bool may_go_on(const struct wire *wire, int error, int64_t *deadline_ms)
 
 /* Writing */
 
+/* Of a call that is not made again; after a signal that is so only when the time is over. */
+static int16_t code_of(int error)
+{
+    bool is_timeout = error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+    return is_timeout ? DSM_RC_CONN_TIMEDOUT : DSM_RC_TCPIP_FAILURE;
+}
+
 /* The server may have said why it closed before it did: those words are the better reason. */
 static int16_t fail_with_last_words(struct wire *wire, int error)
 {
@@ -158,7 +186,18 @@ static int16_t fail_with_last_words(struct wire *wire, int error)
         while (wire_next(wire) == DSM_RC_OK) {
         }
     }
-    return wire_fail(wire, DSM_RC_TCPIP_FAILURE);
+    return wire_fail(wire, code_of(error));
+}
+
+/* As sendmsg. */
+static ssize_t send_parts(struct wire *wire, struct iovec parts[2])
+{
+    if (wire->tls) {
+        const struct iovec *part = parts[0].iov_len > 0 ? &parts[0] : &parts[1];
+        return tls_send(wire->tls, part->iov_base, part->iov_len);
+    }
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    return sendmsg(wire->socket, &message, MSG_NOSIGNAL);
 }
 
 /* Sends what is waiting, and these bytes behind it. */
@@ -168,10 +207,9 @@ static int16_t send_with(struct wire *wire, const void *bytes, size_t length)
         return wire->lost;
     }
     struct iovec parts[2] = {{wire->out, wire->out_used}, {(void *)(uintptr_t)bytes, length}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    int64_t deadline_ms = 0;
+    int64_t deadline_ms = 0, began_ms = monotonic_ms();
     while (parts[0].iov_len + parts[1].iov_len > 0) {
-        ssize_t sent = sendmsg(wire->socket, &message, MSG_NOSIGNAL);
+        ssize_t sent = send_parts(wire, parts);
         if (sent < 0) {
             int error = errno;
             if (may_go_on(wire, error, &deadline_ms)) {
@@ -180,6 +218,11 @@ static int16_t send_with(struct wire *wire, const void *bytes, size_t length)
             return fail_with_last_words(wire, error);
         }
         deadline_ms = 0;
+        int64_t now_ms = monotonic_ms();
+        if ((size_t)sent < PROGRESS_MIN && now_ms - began_ms >= wire->timeout_ms) {
+            return wire_fail(wire, DSM_RC_CONN_TIMEDOUT);
+        }
+        began_ms = now_ms;
         for (unsigned i = 0; i < 2; i++) {
             size_t gone = (size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
             parts[i].iov_base = (char *)parts[i].iov_base + gone;
@@ -195,7 +238,7 @@ static int16_t send_with(struct wire *wire, const void *bytes, size_t length)
 
 int16_t wire_flush(struct wire *wire)
 {
-    return send_with(wire, NULL, 0);
+    return send_with(wire, wire->out, 0);
 }
 
 static void set_body_length(struct wire *wire, size_t length)
@@ -346,6 +389,19 @@ int16_t wire_last(struct wire *wire)
 
 /* Reading */
 
+/* Whether the frame comes so slowly that nobody waits for its end. */
+static bool is_too_slow(struct wire *wire, size_t got, int64_t waited_ms)
+{
+    wire->came += got;
+    if (wire->waited_ms < 0 || wire->came >= PROGRESS_MIN) {
+        wire->waited_ms = 0;
+        wire->came = 0;
+        return false;
+    }
+    wire->waited_ms += waited_ms;
+    return wire->waited_ms >= wire->timeout_ms;
+}
+
 /* Waits for bytes behind in_end, or puts the first ones elsewhere. Returns how many came, 0 after a failure. */
 static size_t receive(struct wire *wire, void *elsewhere, size_t wanted)
 {
@@ -354,14 +410,16 @@ static size_t receive(struct wire *wire, void *elsewhere, size_t wanted)
     }
     struct iovec parts[2] = {{elsewhere, wanted}, {wire->in + wire->in_end, wire->in_size - wire->in_end}};
     struct msghdr message = {.msg_iov = wanted ? parts : parts + 1, .msg_iovlen = wanted ? 2 : 1};
-    int64_t deadline_ms = 0;
+    int64_t deadline_ms = 0, began_ms = monotonic_ms();
     for (;;) {
-        ssize_t got = recvmsg(wire->socket, &message, 0);
-        if (got > 0) {
+        ssize_t got = wire->tls ? tls_receive(wire->tls, message.msg_iov->iov_base, message.msg_iov->iov_len)
+                                : recvmsg(wire->socket, &message, 0);
+        int error = got < 0 ? errno : 0;
+        if (got > 0 && !is_too_slow(wire, (size_t)got, monotonic_ms() - began_ms)) {
             return (size_t)got;
         }
-        if (got == 0 || !may_go_on(wire, errno, &deadline_ms)) {
-            wire_fail(wire, DSM_RC_TCPIP_FAILURE);
+        if (got > 0 || got == 0 || !may_go_on(wire, error, &deadline_ms)) {
+            wire_fail(wire, got > 0 ? DSM_RC_CONN_TIMEDOUT : code_of(error));
             return 0;
         }
     }
@@ -419,6 +477,7 @@ static int16_t refusal(int16_t code)
 
 int16_t wire_next(struct wire *wire)
 {
+    wire->waited_ms = -1;
     if (skip(wire, wire->left) || need(wire, FRAME_HEADER)) {
         return wire->lost;
     }
@@ -492,6 +551,11 @@ int16_t wire_has_come(struct wire *wire, bool *has_come)
     *has_come = wire->in_start < wire->in_end;
     if (*has_come || wire->lost) {
         return wire->lost;
+    }
+    if (wire->tls) {
+        int come = tls_has_come(wire->tls);
+        *has_come = come > 0;
+        return come < 0 ? wire_fail(wire, DSM_RC_TCPIP_FAILURE) : DSM_RC_OK;
     }
     char byte;
     ssize_t got = recv(wire->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);

@@ -12,11 +12,15 @@
 
 #include "protocol.h"
 #include "reader.h"
+#include "tls.h"
 
 struct wire {
     int socket;   /* -1: closed */
+    struct tls *tls; /* NULL: what is sent can be read by everybody on the way */
     int16_t lost; /* the code that ended the connection, 0 while it lives */
     int64_t timeout_ms;
+    int64_t waited_ms; /* for more of the frame that is read, since enough of it had come; -1: nothing of it has */
+    size_t came;       /* since then */
 
     unsigned char *out; /* whole frames that have not been sent yet */
     size_t out_used;
@@ -38,6 +42,8 @@ struct wire_setting {
     unsigned timeout_seconds; /* for the connect, and for every wait for the server */
     unsigned window_kib;      /* socket buffers; 0: as the system likes */
     bool no_delay;
+    bool has_tls;
+    const char *authorities; /* as tls_setting has them */
 };
 
 #define NO_FRAME SIZE_MAX

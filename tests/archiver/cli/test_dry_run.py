@@ -57,10 +57,10 @@ def test_a_plan_says_who_does_what_when_and_how_much(home: Path) -> None:
     lines = planned(home)
     assert lines[0] == "Mine: 4 phases, in this order"
     assert lines[2:9] == [
-        "1 load, 1 tiles 1,500 12.3 MB",
+        "1 load, 1 tile 1,500 12.3 MB",
         "pages: archive, 1 client, from 0s until there are 1,000 1,000 8.2 MB",
         "rest: archive, 2 clients, from 0s until 500 are archived 500 4.1 MB",
-        "2 mix, 1 tiles, about 78s 488 4.0 MB",
+        "2 mix, 1 tile, about 78s 488 4.0 MB",
         "small: mixed, 1, 2 ... 8 clients in turn, from 2s for 3s each, 1s of it warm-up 488 4.0 MB",
         "check: retrieve, 2 clients, from 14s until all is read - -",
         "scan: retrieve, 1 client, after check for 4s - -",

@@ -29,7 +29,7 @@ SIX_PHASES = (
     "--set", "archive.objects_per_session=1,2", "--set", "clients=1", "--set", "stop.seconds_min=100ms",
     "--set", "stop.seconds_max=200ms", "--retain-for", "20s",
 )  # fmt: skip
-TABLES = ("phase", "result", "interval", "histogram", "object_range", "object_change", "error")
+TABLES = ("phase", "result", "interval", "histogram", "object_range", "object_change", "error", "worker")
 SECONDS_MAX = 60.0
 
 

@@ -382,7 +382,7 @@ def test_a_dry_run_touches_nothing(home: Path) -> None:
 
 
 def test_ctrl_c_saves_what_finished_and_exits_130(home: Path) -> None:
-    slow = ("--set", "stop.seconds_min=2s", "--set", "stop.seconds_max=2s")
+    slow = ("--set", "stop.seconds_min=2s", "--set", "stop.seconds_max=2s", "--repeat", "5")  # it never gets to its end
     process = subprocess.Popen(
         [sys.executable, "-m", "archiver", "run", "dr550", *TINY, *slow, "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_ctrl_c,

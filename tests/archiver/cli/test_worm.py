@@ -55,9 +55,9 @@ def test_what_holds_alone_is_tried_under_load_and_after_the_store_was_killed(hom
 def test_evidence_is_a_file_in_which_nothing_can_be_changed(home: Path, tmp_path: Path) -> None:
     checked("--check", "DEL-02", "--check", "GOV-06")
     path = tmp_path / "evidence.json"
-    made = archiver("bundle", "make", "latest", "--out", str(path))
+    made = archiver("bundle", "make", "latest", str(path))
     assert made.returncode == 0, made.stderr
-    assert archiver("bundle", "make", "latest", "--out", str(path)).returncode == 1  # never over another
+    assert archiver("bundle", "make", "latest", str(path)).returncode == 1  # never over another
     assert archiver("bundle", "verify", str(path)).returncode == 0
     bundle = json.loads(path.read_text())
     exchanges = bundle["parts"]["checks/DEL-02"]["exchanges"]
@@ -138,7 +138,7 @@ def test_a_wrong_command_is_refused_before_anything_is_touched(home: Path, argum
 def test_a_run_that_checked_nothing_makes_no_bundle(home: Path) -> None:
     assert archiver("run", "dr550", "--quick", "--backend", "null", "--quiet", "--set", "clients=1",
                     "--set", "object_sizes=8KiB", "--set", "objects_per_session=2").returncode == 0  # fmt: skip
-    done = archiver("bundle", "make", "latest")
+    done = archiver("bundle", "make", "latest", "evidence.json")
     assert done.returncode == 1
     assert "made no conformance checks" in done.stderr
 

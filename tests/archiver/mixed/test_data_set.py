@@ -161,12 +161,11 @@ class Traffic(RuleBasedStateMachine):
         }
 
 
-Traffic.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Traffic.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestTraffic = Traffic.TestCase
 
 
 @given(st.integers(0, 40), st.lists(st.integers(0, 39), max_size=20, unique=True), st.integers(0, 9))
-@settings(deadline=None)
 def test_each_once_gives_all_that_is_there_once_and_nothing_that_was_taken_away(
     count: int, taken: list[int], after: int
 ) -> None:

@@ -172,7 +172,7 @@ def test_it_ends_when_nothing_is_left_that_may_be_archived(new: int) -> None:
     st.sampled_from(["archive", "copy", "retrieve"]),
     st.integers(1, 9),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_no_more_is_written_than_was_promised_whatever_is_replaced(
     new: int, there: list[int], beside_it: OperationName, objects_per_session: int
 ) -> None:
@@ -220,7 +220,6 @@ def test_a_failed_archive_is_never_read_and_a_version_whose_outcome_is_unknown_i
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=3), min_size=1, max_size=40), st.integers(1, 5), st.integers(0, 5))
-@settings(deadline=None)
 def test_sessions_at_once_never_meet_at_an_object_that_one_of_them_changes(
     failures: list[list[int]], at_once: int, seed: int
 ) -> None:

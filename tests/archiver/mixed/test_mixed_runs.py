@@ -479,7 +479,7 @@ def test_a_search_is_not_gone_on_with(tmp_path: Path, home: Path) -> None:
     path = scenario(tmp_path, SEARCH)
     with killed(home, "run", path, "--backend", "null", phase=3, when=lambda: True):
         done = archiver("resume", "latest")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "a search goes by what the platform does at one time, so it is not gone on with" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -154,7 +154,7 @@ def test_a_data_set_is_filled_up_with_what_is_missing_and_no_more() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 5), st.booleans()), min_size=2, max_size=5))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_no_number_is_used_by_two_phases(phases: list[tuple[int, int, bool]]) -> None:
     numbers, used = ObjectNumbers(7), list[int]()
     for position, (objects, clients, aside) in enumerate(phases, 1):

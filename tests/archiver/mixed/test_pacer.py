@@ -54,7 +54,7 @@ class Calls:
 
     def start(self, pacer: Pacer, schedule: int, due_ns: NDArray[np.int64]) -> None:
         pacer.start(
-            due_ns,
+            due_ns.data,
             lambda due: self.arrivals.append((schedule, due, time.monotonic_ns())),
             lambda: self._is_done(schedule),
         )
@@ -227,7 +227,7 @@ def test_a_schedule_beyond_what_the_client_can_do_leaves_turns_to_others() -> No
             if not finished.done():
                 loop.call_soon(turn)
 
-        pacer.start(time.monotonic_ns() + np.arange(300) * 100_000, arrive, lambda: finished.set_result(None))
+        pacer.start((time.monotonic_ns() + np.arange(300) * 100_000).data, arrive, lambda: finished.set_result(None))
         turn()
         await finished
         assert arrivals == 300

@@ -18,7 +18,7 @@ from archiver.traces.merging import merge, sort
 from archiver.traces.summary import Unwritten, summarise
 from tests.archiver.traces.made import BEGAN_AT_NS, read, rows, write
 
-SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 _files = st.tuples(st.integers(0, 50), st.lists(rows.map(lambda row: row._replace(client=row.client % 3)), max_size=12))

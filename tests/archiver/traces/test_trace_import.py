@@ -223,7 +223,7 @@ def test_compressed_logs_are_read_as_far_as_they_go(tmp_path: Path) -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_keys_with_every_odd_character_come_through_every_kind(tmp_path: Path, key: str) -> None:
     sent = quote(key, safe="/")
     document = {
@@ -245,7 +245,7 @@ def test_keys_with_every_odd_character_come_through_every_kind(tmp_path: Path, k
 
 
 @given(st.sampled_from(["aws", "minio", "nginx", "haproxy"]), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_half_a_line_is_refused_or_an_entry_and_nothing_else(kind: str, data: st.DataObject) -> None:
     lines = (HERE / "logs" / f"{kind}.log").read_text().splitlines()
     line = data.draw(st.sampled_from(lines))

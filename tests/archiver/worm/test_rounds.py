@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from threading import Lock
 
@@ -54,7 +54,8 @@ class Platform:
         self.door = S3Door(store.endpoint, "us-east-1", self.credentials, [])
         self.server = server
         self.folder = folder
-        self.ledger = Ledger(folder / "ledger.db")
+        self.open = ExitStack()
+        self.ledger = self.open.enter_context(closing(Ledger(folder / "ledger.db")))
         self.runs = itertools.count()
         self.of_the_load = 0  # requests under way
         self._counting = Lock()
@@ -90,7 +91,7 @@ class Platform:
             backend, None, options, lambda _: nullcontext(Limited({})), None, restart, self.ledger, lambda _: None
         )
         assert outcome.buckets_left == 0
-        return RunDatabase.open(outcome.database)
+        return self.open.enter_context(closing(RunDatabase.open(outcome.database)))
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +106,8 @@ def platform(store: process.StoreProcess, tmp_path: Path, monkeypatch: pytest.Mo
     honest = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
     with lying_server(honest, "") as server:
         found = Platform(store, server, tmp_path)
-        yield found
-        found.ledger.close()
+        with found.open:
+            yield found
 
 
 def failed(database: RunDatabase) -> set[tuple[str, str]]:

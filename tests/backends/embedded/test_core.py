@@ -14,7 +14,7 @@ import pytest
 
 from archiver.errors import Damaged, StoreError
 from backends.embedded import commits
-from backends.embedded.changes import CreateBucket, Delete, SetLegalHold, SetRetention
+from backends.embedded.changes import Condition, CreateBucket, Delete, SetLegalHold, SetRetention
 from backends.embedded.refusals import Locked, NoSuchKey, Refusal, StoreFull, WriteFailed
 from backends.embedded.rules import Lock, Mode, Retention
 from backends.embedded.store import Store
@@ -60,7 +60,7 @@ async def test_changes_of_one_group_see_each_other(core: Store) -> None:
     """Ten at once wait for the first and so share a group; each must know what the ones before it did."""
     puts = [put("once") for _ in range(10)]
     for each in puts:
-        each.only_if_absent = True
+        each.condition = Condition(only_if_absent=True)
     outcomes = await asyncio.gather(*(core.put(each) for each in puts), return_exceptions=True)
     assert sorted(type(each).__name__ for each in outcomes) == ["AlreadyExists"] * 9 + ["Stored"]
 

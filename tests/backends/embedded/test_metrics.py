@@ -164,9 +164,9 @@ def test_a_wrong_signature_is_an_error_of_the_call_that_it_was(store: StoreProce
 def test_what_is_not_offered_is_counted_as_it_is_called(store: StoreProcess, s3: Any, bucket: str) -> None:
     def ask() -> None:
         with pytest.raises(ClientError, match="NotImplemented"):
-            s3.get_bucket_policy(Bucket=bucket)
+            s3.put_bucket_policy(Bucket=bucket, Policy="{}")
 
-    assert counted(store, ask) == {"GET bucket policy": (1, 1)}
+    assert counted(store, ask) == {"PUT bucket policy": (1, 1)}
 
 
 def until_counted(store: StoreProcess, before: Counted, expected: Counted) -> None:

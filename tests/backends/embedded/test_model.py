@@ -490,5 +490,5 @@ class StoreAndModel(RuleBasedStateMachine):
                     assert bytes(read) == made.content
 
 
-StoreAndModel.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+StoreAndModel.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
 TestStoreAndModel = StoreAndModel.TestCase

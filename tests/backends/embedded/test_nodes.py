@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from archiver.errors import StoreError, UsageError
-from backends.embedded import nodes
+from backends.embedded import nodes, owner_file
 from backends.embedded.nodes import Nodes
 from backends.embedded.refusals import WriteFailed
 
@@ -66,7 +66,7 @@ def test_a_change_that_cannot_be_written_has_not_happened(tmp_path: Path, monkey
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(nodes, "write_for_owner", full)
+    monkeypatch.setattr(owner_file, "_write", full)
     with pytest.raises(WriteFailed, match=r"nodes\.json cannot be written: .*No space"):
         made.change_key("ARCHIVER", SALT, 7, b"k" * 32)
     assert made.get(b"ARCHIVER") == before == nodes.load(tmp_path)["ARCHIVER"]

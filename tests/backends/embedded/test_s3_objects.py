@@ -187,7 +187,7 @@ def _model(keys: list[str], prefix: str, delimiter: str, after: str) -> tuple[li
 
 prefixes = st.sampled_from(["", "a", "a/", "a/b/", "b", "é", "g", "z", "none"])
 delimiters = st.sampled_from(["", "/", "b", "/b"])
-listing_settings = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+listing_settings = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @listing_settings
@@ -224,7 +224,8 @@ def test_list_objects_v1_pages_alike(s3: Any, listed_bucket: str, prefix: str, d
         folded += [each["Prefix"] for each in page.get("CommonPrefixes", [])]
         if not page["IsTruncated"]:
             break
-        marker = page["NextMarker"]
+        assert ("NextMarker" in page) == bool(delimiter)
+        marker = page["NextMarker"] if delimiter else contents[-1]
     assert (contents, folded) == _model(LISTED, prefix, delimiter, "")
 
 
@@ -262,5 +263,5 @@ def test_content_md5_alone_is_integrity_enough(
 
 
 def test_the_door_says_what_it_does_not_offer(s3: Any, bucket: str) -> None:
-    with pytest.raises(ClientError, match="does not offer PUT key acl"):
-        s3.put_object_acl(Bucket=bucket, Key="k", ACL="private")
+    with pytest.raises(ClientError, match="does not offer POST key restore"):
+        s3.restore_object(Bucket=bucket, Key="k", RestoreRequest={"Days": 1})

@@ -293,6 +293,19 @@ def test_a_file_of_any_length_is_stored_whole(post: Any, form: Any, s3: Any, buc
     )
 
 
+def test_tags_of_a_form_are_a_document(post: Any, form: Any, s3: Any, bucket: str) -> None:
+    tags = "<Tagging>\n <TagSet>\n  <Tag><Key>a b</Key><Value>1+1=2</Value></Tag>\n </TagSet>\n</Tagging>"
+    assert post(bucket, form(bucket, tagging=tags)).status == 204
+    assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == [{"Key": "a b", "Value": "1+1=2"}]
+    assert post(bucket, form(bucket, tagging="a=b")).code == "MalformedXML"
+
+
+@pytest.mark.parametrize(("acl", "status"), [("private", 204), ("public-read", 400)])
+def test_a_form_gives_nobody_rights(post: Any, form: Any, s3: Any, bucket: str, acl: str, status: int) -> None:
+    assert post(bucket, form(bucket, acl=acl)).status == status
+    assert len(s3.list_objects_v2(Bucket=bucket).get("Contents", [])) == (status == 204)
+
+
 def test_the_files_name_becomes_part_of_the_key(post: Any, form: Any, s3: Any, bucket: str) -> None:
     fields = form(bucket, "in/${filename}")
     assert post(bucket, fields, name="C:/folder/ü.txt").status == 204

@@ -299,7 +299,7 @@ async def test_a_store_of_the_first_layout_opens_and_gains_what_came_later(data_
     store.close()
     older = sqlite3.connect(data_dir / "catalogue.db")
     older.execute("PRAGMA journal_mode = DELETE")
-    for table in ("archives", "spaces", "management_classes", "sqlite_sequence", "parts", "uploads"):
+    for table in ("access_rules", "archives", "spaces", "management_classes", "sqlite_sequence", "parts", "uploads"):
         older.execute(f"DROP TABLE {table}" if table != "sqlite_sequence" else "DELETE FROM sqlite_sequence")
     older.execute("DROP INDEX versions_by_upload")
     for column in ("upload", "tags"):

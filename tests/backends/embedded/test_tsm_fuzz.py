@@ -43,6 +43,8 @@ PARSERS: dict[str, Callable[[memoryview], Any]] = {
     "number": lambda body: tsm_frames.parse_number(body, 1),
     "query": tsm_frames.parse_archive_query,
     "get": tsm_frames.parse_get,
+    "access": tsm_frames.parse_access,
+    "source": tsm_frames.parse_source,
 }
 
 # Bodies as a client makes them, with what they are parsed to.
@@ -114,7 +116,7 @@ WHOLE: dict[str, st.SearchStrategy[tuple[bytes, Any]]] = {
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_body_is_parsed_to_what_it_says_and_only_whole(name: str) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(WHOLE[name], st.binary(min_size=1, max_size=9), st.data())
     def check(made: tuple[bytes, Any], more: bytes, data: st.DataObject) -> None:
         body, expected = made
@@ -128,7 +130,7 @@ def test_a_body_is_parsed_to_what_it_says_and_only_whole(name: str) -> None:
     check()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     U32, st.integers(0, 0xFFFF), st.sampled_from([1, 2]), st.sampled_from([0, 1]), U64,
     st.tuples(texts(1024), texts(256), texts(64), texts(255), texts(1500)), st.binary(max_size=20),
@@ -153,7 +155,7 @@ def test_the_head_of_an_object_is_told_from_its_data(
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_any_bytes_are_parsed_or_malformed(name: str) -> None:
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(st.binary(max_size=300) | st.builds(_changed, WHOLE.get(name, hellos).map(lambda made: made[0]), st.data()))
     def check(body: bytes) -> None:
         try:
@@ -315,7 +317,7 @@ def conversations(draw: st.DrawFn) -> bytes:
 
 
 over_the_wire = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 cuts = st.lists(st.integers(0, 10_000), max_size=6)
 

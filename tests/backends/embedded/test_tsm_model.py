@@ -309,5 +309,5 @@ def _records(store: Store, number: int, end: int) -> Iterator[tuple[RecordHeader
         at += record.header_bytes + record.content_bytes
 
 
-StoreAndModel.TestCase.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+StoreAndModel.TestCase.settings = settings(max_examples=50, stateful_step_count=30)
 TestStoreAndModel = StoreAndModel.TestCase

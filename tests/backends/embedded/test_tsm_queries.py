@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backends.embedded import tsm_streams
+from backends.embedded.patterns import bounds, matches
 from tests.backends.embedded.running_door import RunningDoor
 from tests.backends.embedded.tsm_client import (
     BYE,
@@ -64,20 +65,20 @@ patterns = st.lists(
 @example(b"*?b", b"abb")
 @example(b"*ab*ab", b"ab")
 def test_a_pattern_matches_what_its_rule_says(pattern: bytes, value: bytes) -> None:
-    assert tsm_streams.matches(pattern, value) is fits(pattern, value)
+    assert matches(pattern, value) is fits(pattern, value)
 
 
 @given(patterns, patterns, letters, letters)
 def test_whatever_a_pattern_matches_is_looked_at(hl_pattern: bytes, ll_pattern: bytes, hl: bytes, ll: bytes) -> None:
-    low, high = tsm_streams._bounds(hl_pattern, ll_pattern)
+    low, high = bounds(hl_pattern, ll_pattern)
     if fits(hl_pattern, hl) and fits(ll_pattern, ll):
         assert low <= (hl, ll) < high
 
 
 def test_a_pattern_of_many_stars_is_not_tried_in_every_way() -> None:
     """There are more ways than seconds in a year."""
-    assert not tsm_streams.matches(b"*a" * 30 + b"b", b"a" * 1000)
-    assert tsm_streams.matches(b"*a" * 30 + b"*", b"a" * 1000)
+    assert not matches(b"*a" * 30 + b"b", b"a" * 1000)
+    assert matches(b"*a" * 30 + b"*", b"a" * 1000)
 
 
 NAMES = [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backends.embedded import nodes
+from backends.embedded import nodes, owner_file
 from tests.backends.embedded.running_door import RunningDoor
 from tests.backends.embedded.tsm_client import (
     BYE,
@@ -264,7 +264,7 @@ def test_a_password_that_cannot_be_written_down_stays_as_it_was(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(nodes, "write_for_owner", full)
+        broken.setattr(owner_file, "_write", full)
         assert tsm.change_password(tsm.key, "new") == 43
     assert tsm.ping()
     with door.sign_on() as again:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 HELLO, PROOF = 0x01, 0x02
 PING, FIND_SPACE, REGISTER_SPACE, UPDATE_SPACE, DELETE_SPACE = 0x10, 0x11, 0x12, 0x13, 0x14
 CHANGE_PASSWORD, LOG, UPDATE_OBJECT = 0x15, 0x16, 0x17
+READ_FROM, SET_ACCESS, DELETE_ACCESS, QUERY_ACCESS, RULES = 0x18, 0x19, 0x1A, 0x33, 0xB3
 OBJECT, DATA, DELETE, EVENT, END_TRANSACTION = 0x20, 0x21, 0x22, 0x23, 0x24
 QUERY_ARCHIVES, QUERY_SPACES, STOP, GET, BYE = 0x30, 0x31, 0x32, 0x40, 0x50
 CHALLENGE, WELCOME, REFUSED = 0x81, 0x82, 0x8F
@@ -25,7 +26,8 @@ DATE, ANSWER, VOTE, WILL_ABORT = 0x90, 0x91, 0x92, 0x93
 ARCHIVES, STREAM_END, SPACES, OBJECT_HEAD, OBJECT_DATA, OBJECT_FAILED = 0xB0, 0xB1, 0xB2, 0xC0, 0xC1, 0xC2
 REQUESTS = (
     HELLO, PROOF, PING, FIND_SPACE, REGISTER_SPACE, UPDATE_SPACE, DELETE_SPACE, CHANGE_PASSWORD, LOG, UPDATE_OBJECT,
-    OBJECT, DATA, DELETE, EVENT, END_TRANSACTION, QUERY_ARCHIVES, QUERY_SPACES, STOP, GET, BYE,
+    READ_FROM, SET_ACCESS, DELETE_ACCESS, OBJECT, DATA, DELETE, EVENT, END_TRANSACTION, QUERY_ARCHIVES, QUERY_SPACES,
+    STOP, QUERY_ACCESS, GET, BYE,
 )  # fmt: skip
 
 ACTIVATE, HOLD, RELEASE = 0, 1, 2
@@ -80,6 +82,15 @@ class SpaceRow(NamedTuple):
     capacity: int
     info: bytes
     archived_ms: int
+
+
+class RuleRow(NamedTuple):
+    number: int
+    space: bytes
+    hl: bytes
+    ll: bytes
+    node: bytes
+    owner: bytes
 
 
 class Class(NamedTuple):
@@ -364,6 +375,26 @@ class Client:
         texts = b"".join(map(text, (hl, ll, owner, description, info)))
         return self.ask(UPDATE_OBJECT, struct.pack("<IIQQB", space, mask, number, estimate, kind) + texts)[0]
 
+    # Other nodes and owners.
+
+    def read_from(self, node: bytes = b"", owner: bytes = b"") -> int:
+        return self.ask(READ_FROM, text(node) + text(owner))[0]
+
+    def set_access(
+        self, space: int, node: bytes, owner: bytes = b"*", *, hl: bytes = b"*", ll: bytes = b"*"
+    ) -> tuple[int, int]:
+        return self.ask(SET_ACCESS, struct.pack("<I", space) + b"".join(map(text, (hl, ll, node, owner))))
+
+    def delete_access(self, number: int) -> int:
+        return self.ask(DELETE_ACCESS, struct.pack("<I", number))[0]
+
+    def rules(self) -> list[RuleRow]:
+        self.send(QUERY_ACCESS)
+        frames, code = self.stream()
+        rows = [row for each in frames for row in rule_rows(each)]
+        assert code == (0 if rows else 2)
+        return rows
+
     # Transactions.
 
     def class_index(self, name: str) -> int:
@@ -410,9 +441,9 @@ class Client:
     def stream(self) -> tuple[list[Frame], int]:
         """What comes up to the end of a stream, and its code."""
         frames = []
-        while (received := self.expect(ARCHIVES, SPACES, OBJECT_HEAD, OBJECT_DATA, OBJECT_FAILED, STREAM_END)).kind != (
-            STREAM_END
-        ):
+        while (
+            received := self.expect(ARCHIVES, SPACES, RULES, OBJECT_HEAD, OBJECT_DATA, OBJECT_FAILED, STREAM_END)
+        ).kind != STREAM_END:
             frames.append(received)
         return frames, int(struct.unpack("<h", received.body)[0])
 
@@ -465,6 +496,17 @@ def space_rows(received: Frame) -> list[SpaceRow]:
         occupancy, capacity = fields.unpack("QQ")
         info = fields.text()
         rows.append(SpaceRow(name, kind, occupancy, capacity, info, *fields.unpack("Q")))
+    fields.end()
+    return rows
+
+
+def rule_rows(received: Frame) -> list[RuleRow]:
+    assert received.kind == RULES
+    fields = Fields(received.body)
+    rows = []
+    for _ in range(fields.unpack("H")[0]):
+        (number,) = fields.unpack("I")
+        rows.append(RuleRow(number, *(fields.text() for _ in range(5))))
     fields.end()
     return rows
 

@@ -17,7 +17,6 @@ from tests.backends.s3.answers import (
     NO_CONTENT,
     NO_KEY,
     NO_VERSION,
-    NOT_OFFERED,
     OK,
     Answer,
 )
@@ -27,11 +26,7 @@ VERSIONS = {"minio": "v0.0.0-20260212201848-7aac2a2c5b7c", "versitygw": "v1.8.0"
 
 # Server, how it is known, row: what it answers.
 ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
-    "embedded": {
-        "not offered": {
-            "bucket: a policy": NOT_OFFERED,
-        },
-    },
+    "embedded": {},
     "moto": {
         "seen: it knows no rights, enforces no lock when retention is put, and checks little": {
             "delete: GOVERNANCE, bypass without the right": NO_CONTENT,
@@ -229,9 +224,7 @@ ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
 
 # Server, test: what it does otherwise, and how that is known.
 STATES: Mapping[str, Mapping[str, str]] = {
-    "embedded": {
-        "test_a_batch_delete_needs_the_right": "it refuses the whole batch, and not each version in it",
-    },
+    "embedded": {},
     "moto": {
         "test_a_batch_delete_refuses_each_locked_version_by_itself": "seen: its refusals do not name the version",
         "test_a_quiet_batch_delete_names_refusals_only": "seen: it has no quiet mode",

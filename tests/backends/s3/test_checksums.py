@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from awscrt import checksums as crt
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.content import LAST_BLOCK_BYTES, WINDOWS, Content
@@ -25,7 +25,6 @@ PLAIN: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("algorithm", PLAIN)
-@settings(deadline=None)
 @given(
     number=st.integers(0, 10**12 - 1),
     size_bytes=st.one_of(st.integers(1, 2 * LAST_BLOCK_BYTES), st.integers(1, SIZE_MAX)),
@@ -41,7 +40,6 @@ def test_a_continued_checksum_is_that_of_the_whole_object(algorithm: str, number
 
 
 @pytest.mark.parametrize("algorithm", PLAIN)
-@settings(deadline=None)
 @given(number=st.integers(0, 10**12 - 1), size_bytes=st.integers(1, 300), data=st.data())
 def test_a_checksum_of_a_part_is_that_of_the_part(
     algorithm: str, number: int, size_bytes: int, data: st.DataObject

@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.errors import PlatformError, UsageError
@@ -33,7 +33,6 @@ def test_an_endpoint_is_one_url_or_a_range_of_them(url: str, expanded: list[str]
     assert expand(url) == expanded
 
 
-@settings(deadline=None)
 @given(st.integers(0, 5000), st.integers(0, 1000))
 def test_a_range_names_every_host_once_in_order(first: int, more: int) -> None:
     expanded = expand(f"http://host{{{first}...{first + more}}}:9000")

@@ -518,6 +518,56 @@ def test_a_connection_that_ends_before_any_request_is_lost(scripted: Scripted, s
     assert reason in ("connection lost", "connect failed")
 
 
+def take(size_bytes: int, pause_seconds: float) -> Step:
+    """Take so much of a request, 64 KiB at a time."""
+
+    def step(conversation: Any) -> None:
+        conversation.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        taken = 0
+        while taken < size_bytes:
+            time.sleep(pause_seconds)  # a slow server is what is tested
+            taken += len(conversation.sock.recv(1 << 16))
+
+    return step
+
+
+def test_a_server_that_takes_a_large_object_slowly_is_not_silent(scripted: Scripted) -> None:
+    server = scripted([take(1 << 20, 0.1), send(OK)])  # the head is in it, too, so that a little stays
+    plane = data_plane(server.url, size_bytes=1 << 20, read_timeout_seconds=1.0)
+    rows = rows_of(record := record_of_sessions(plane, archives(1, size_bytes=1 << 20)))
+    assert record.errors == {}
+    assert [row.bytes for row in rows] == [0, 1 << 20, 0]
+    assert rows[1].done_ns - rows[1].sent_ns > 1_000_000_000  # longer than the time-out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("taken_bytes", [0, 1 << 16, 1 << 19])
+def test_a_server_that_stops_taking_a_large_object_is_silent(scripted: Scripted, taken_bytes: int) -> None:
+    server = scripted([take(taken_bytes, 0.01), wait_for(over := threading.Event())])
+    plane = data_plane(server.url, size_bytes=1 << 20, read_timeout_seconds=1.0)
+    rows = rows_of(record := record_of_sessions(plane, archives(1, size_bytes=1 << 20)))
+    over.set()
+    assert [row.status for row in rows] == [0, Status.READ_TIMEOUT, 0]
+    (error,) = record.errors.values()
+    assert (error.reason, error.outcomes_unknown) == ("read timeout", 1)
+
+
+def test_an_answer_that_platforms_drip_until_they_know_it_may_take_longer(scripted: Scripted) -> None:
+    def drip(conversation: Any) -> None:
+        conversation.sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(16):
+            time.sleep(0.1)  # a slow server is what is tested
+            conversation.sock.sendall(b"1\r\n \r\n")
+        body = b"<CopyObjectResult><ETag>1</ETag></CopyObjectResult>"
+        conversation.sock.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+
+    server = scripted([read, drip])
+    batch = Batch([Operation.COPY], [1], [SIZE], source=[2])
+    rows = rows_of(record := record_of_sessions(data_plane(server.url, read_timeout_seconds=1.0), batch))
+    assert record.errors == {}
+    assert rows[1].done_ns - rows[1].sent_ns > 1_000_000_000
+
+
 def test_a_redirect_is_its_own_error_and_is_not_followed(scripted: Scripted) -> None:
     server = scripted([*replies(REDIRECT), serve(honest)])
     rows = rows_of(record := record_of_sessions(data_plane(server.url), archives(1, 2)))

@@ -11,7 +11,7 @@ import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from s3_sessions import worker_setting
 
@@ -107,7 +107,6 @@ def test_every_request_is_signed_as_botocore_signs_it(
     assert (f"\r\nx-amz-security-token: {token}\r\n".encode() in head) == (token is not None)
 
 
-@settings(deadline=None)
 @given(
     st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1).map(lambda path: f"/bucket/{path}"),
     st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1),
@@ -125,7 +124,6 @@ def test_any_path_header_secret_and_second_is_signed_as_botocore_signs_it(
     assert sent == expected
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(blacklist_categories=("Cs",)), min_size=1), st.booleans())
 def test_a_query_that_comes_with_the_request_is_signed_as_botocore_signs_it(version: str, has_header: bool) -> None:
     signer = ("AKIDEXAMPLE", SECRET, "us-east-1", None)
@@ -150,7 +148,6 @@ def test_an_access_key_may_have_a_percent_sign(access_key: str) -> None:
     assert sent == expected
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(blacklist_categories=("Cs",))))
 def test_an_encoded_path_is_ascii_and_decodes_to_what_it_was(path: str) -> None:
     encoded = encode_path(path)

@@ -6,10 +6,12 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+SOURCES = sorted((Path(__file__).parent / "program").glob("*.c"))  # of the program that expects every rule to hold
 SHIM = Path(__file__).parents[3] / "backends" / "tsm" / "shim"
 _WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
 _FLAGS = ("-std=gnu11", "-fvisibility=hidden", "-pthread", f"-I{SHIM}", f"-I{SHIM / 'include'}", *_WARNINGS)
@@ -25,15 +27,30 @@ class Compiler:
 
     folder: Path
 
-    def compile(self, name: str, flags: Sequence[str], sources: Sequence[Path] = ()) -> Path:
-        """The library's sources and these, as a library or program of that name. Skips the test without a compiler."""
+    def compile(self, name: str, flags: Sequence[str], sources: Sequence[Path] = (), parts: Sequence[str] = ()) -> Path:
+        """The library's sources (or only ``parts`` of them) and these, as a library or program of that name.
+
+        Skips the test without a compiler, or without its sanitizers where ``flags`` ask for them.
+        """
         command = shutil.which("cc") or shutil.which("gcc")
         if command is None:
             pytest.skip("needs a C compiler")
         output = self.folder / name
-        files = [*sources, *sorted(SHIM.glob("*.c"))]
+        if flags == SANITIZED and not _has_sanitizers(command):
+            pytest.skip("needs the C compiler's sanitizers")
+        files = [*sources, *(SHIM / part for part in parts)] if parts else [*sources, *sorted(SHIM.glob("*.c"))]
         done = subprocess.run(
             [command, *_FLAGS, *flags, *map(str, files), "-o", str(output)], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         return output
+
+
+@cache
+def _has_sanitizers(command: str) -> bool:
+    program = "int main(void) { return 0; }"
+    made = subprocess.run(
+        [command, *SANITIZED, "-x", "c", "-", "-o", "/dev/null"], input=program, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    return made.returncode == 0

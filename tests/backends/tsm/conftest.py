@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.tsm.compiling import SHARED, Compiler
+from tests.backends.tsm.compiling import SANITIZED, SHARED, SOURCES, Compiler
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +18,9 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
 def shim(compiler: Compiler) -> Path:
     """libApiTSM64.so as it is installed."""
     return compiler.compile("libApiTSM64.so", SHARED)
+
+
+@pytest.fixture(scope="session")
+def sanitized(compiler: Compiler) -> Path:
+    """The program that expects every rule of the API to hold, with the library under the sanitizers."""
+    return compiler.compile("program-sanitized", SANITIZED, SOURCES)

@@ -28,7 +28,8 @@
 #define PASSWORD "SECRET"
 
 enum phase { INSTEAD_OF_CHALLENGE, INSTEAD_OF_POLICY, AFTER_SIGN_ON, PHASES };
-enum operation { INFORM, FIND, QUERY_ARCHIVED, QUERY_FILE_SPACES, RETRIEVE, RETRIEVE_PARTS, SEND, OPERATIONS };
+enum operation { INFORM, FIND, QUERY_ARCHIVED, QUERY_FILE_SPACES, RETRIEVE, RETRIEVE_PARTS, SEND, RETRIEVE_LENT,
+                 QUERY_RULES, OPERATIONS };
 
 static int listener;
 static const uint8_t *input;
@@ -235,6 +236,49 @@ static void retrieve(dsUint32_t handle, bool in_parts)
     free(bytes);
 }
 
+static void retrieve_lent(dsUint32_t handle)
+{
+    ObjID ids[3] = {{0, 1}, {0, 2}, {0, 3}};
+    dsmGetList list = {.stVersion = dsmGetListVersion, .numObjId = 3, .objId = ids};
+    if (dsmBeginGetData(handle, bTrue, gtArchive, &list)) {
+        return;
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        dsInt16_t code = dsmGetObj(handle, &ids[i], NULL);
+        for (unsigned k = 0; k < 10000 && code == DSM_RC_MORE_DATA; k++) {
+            getBufferDataIn_t in = {.stVersion = getBufferDataInVersion, .dsmHandle = handle};
+            getBufferDataOut_t lent = {.stVersion = getBufferDataOutVersion};
+            code = dsmGetBufferData(&in, &lent);
+            if (code == DSM_RC_MORE_DATA) {
+                memset(lent.dataPtr, 0, lent.numBytes);
+                releaseBufferIn_t back = {.stVersion = releaseBufferInVersion, .dsmHandle = handle,
+                                          .tsmBufferHandle = lent.tsmBufferHandle, .dataPtr = lent.dataPtr};
+                releaseBufferOut_t out = {.stVersion = releaseBufferOutVersion};
+                if (dsmReleaseBuffer(&back, &out)) {
+                    abort();
+                }
+            }
+        }
+        dsmEndGetObj(handle);
+    }
+    dsmEndGetData(handle);
+}
+
+static void query_rules(dsUint32_t handle)
+{
+    qryRespAccessData *rules;
+    dsUint16_t count;
+    bool is_told = dsmQueryAccess(handle, &rules, &count) == DSM_RC_OK;
+    if (is_told != (count > 0) || is_told != (rules != NULL)) {
+        abort();
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (strlen(rules[i].objName.fs) > DSM_MAX_FSNAME_LENGTH || strlen(rules[i].owner) > DSM_MAX_OWNER_LENGTH) {
+            abort();
+        }
+    }
+}
+
 static void send_some(dsUint32_t handle)
 {
     static char bytes[300000];
@@ -271,6 +315,12 @@ static void use_session(dsUint32_t handle, enum operation operation)
     case RETRIEVE_PARTS:
         retrieve(handle, operation == RETRIEVE_PARTS);
         break;
+    case RETRIEVE_LENT:
+        retrieve_lent(handle);
+        break;
+    case QUERY_RULES:
+        query_rules(handle);
+        break;
     case SEND:
     default:
         send_some(handle);
@@ -295,7 +345,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dsmApiVersionEx version = {.stVersion = apiVersionExVer};
     dsmQueryApiVersionEx(&version);
     dsmInitExIn_t in = {.stVersion = dsmInitExInVersion, .apiVersionExP = &version, .clientNodeNameP = NODE,
-                        .clientPasswordP = PASSWORD};
+                        .clientPasswordP = PASSWORD, .useTsmBuffers = input[1] % OPERATIONS == RETRIEVE_LENT,
+                        .numTsmBuffers = 1};
     dsmInitExOut_t out = {.stVersion = dsmInitExOutVersion};
     dsUint32_t handle;
     dsInt16_t code = dsmInitEx(&handle, &in, &out);
@@ -433,8 +484,23 @@ static uint8_t *put_answers(uint8_t *at, enum phase phase, enum operation operat
         end_frame(frame, at);
         put_short_frame(&at, FRAME_STREAM_END, 0, 2);
         break;
+    case QUERY_RULES:
+        frame = begin_frame(&at, FRAME_RULES);
+        put(&at, 2, 2);
+        for (unsigned i = 0; i < 2; i++) {
+            put(&at, i + 1, 4);
+            put_text(&at, "/f");
+            put_text(&at, "/hl");
+            put_text(&at, "*");
+            put_text(&at, "NODE");
+            put_text(&at, "owner");
+        }
+        end_frame(frame, at);
+        put_short_frame(&at, FRAME_STREAM_END, 0, 2);
+        break;
     case RETRIEVE:
     case RETRIEVE_PARTS:
+    case RETRIEVE_LENT:
         for (uint32_t i = 0; i < 3; i++) {
             if (roll(8)) { /* else one is left out, which no true server does */
                 put_object(&at, i, i ? 0 : 100, roll(3) * 250);
@@ -510,13 +576,28 @@ int main(int count, char **arguments)
     return 0;
 }
 #else
+size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size, size_t room);
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed);
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed)
+{
+    random_state = 0x9E3779B97F4A7C15u ^ seed;
+    if (size > 2 && roll(8)) {
+        return LLVMFuzzerMutate(bytes, size, room);
+    }
+    uint8_t made[INPUT_MAX];
+    size = make_input(made);
+    size = size < room ? size : room;
+    memcpy(bytes, made, size);
+    return size;
+}
+
 int LLVMFuzzerInitialize(int *count, char ***arguments);
 int LLVMFuzzerInitialize(int *count, char ***arguments)
 {
     (void)count;
     (void)arguments;
-    (void)make_input;
-    listen_and_write_options("/tmp");
+    const char *folder = getenv("FUZZ_FOLDER");
+    listen_and_write_options(folder ? folder : "/tmp");
     return 0;
 }
 #endif

@@ -15,6 +15,7 @@ from tsm_sessions import (
     SIZE,
     Server,
     archives,
+    batch,
     data_plane,
     of,
     reached,
@@ -128,6 +129,13 @@ def test_ids_that_a_worker_knows_are_asked_for_once_and_new_ones_are_found(
     record_of_sessions(data_plane(setting), archives(3, 4001))
     record = record_of_sessions(data_plane(setting, reads=(4001, 2, 3)), retrieves(4001, 2, 3))
     assert record.errors == {}
+
+
+def test_ids_of_one_server_are_not_asked_of_another(server: Server, own_server: Server) -> None:
+    for order, one in (((0, 1), server), ((1, 0), own_server)):
+        plane = data_plane(one.prepared()[0].worker_setting(), reads=order)
+        record = record_of_sessions(plane, *(archives(number) for number in order), retrieves(*order))
+        assert record.errors == {}
 
 
 def test_an_object_that_is_not_there_is_said_not_to_be_and_the_others_are_retrieved(setting: WorkerSetting) -> None:
@@ -256,6 +264,51 @@ def test_a_server_that_dies_at_the_vote_may_have_the_transaction_and_the_row_say
     assert [row.status for row in of(ARCHIVE, rows_of(record))] == [Status.CONNECTION_LOST] * 2
     (error,) = record.errors.values()
     assert (error.count, error.outcomes_unknown) == (2, 2)
+
+
+def test_one_session_performs_several_batches_until_its_server_is_gone(own_server: Server) -> None:
+    plane, record = data_plane(own_server.prepared()[0].worker_setting()), Recorder(100)
+    was_open = []
+
+    async def work() -> None:
+        session = plane.session(0)
+        assert not session.is_open
+        assert await session.open(record, 1)
+        for number in (1, 2):
+            archive = archives(number)
+            archive.due_ns = 1000 + number
+            await session.perform(archive, record)
+            was_open.append(session.is_open)
+        await session.perform(retrieves(1), record)
+        own_server.store.kill()
+        for number in (3, 4):
+            await session.perform(archives(number), record)
+            was_open.append(session.is_open)
+        await session.close(record)
+        await plane.end_phase()
+
+    uvloop.run(work())
+    assert was_open == [True, True, False, False]
+    rows = rows_of(record)
+    assert [(row.number, row.status, row.due_ns) for row in of(ARCHIVE, rows)][:2] == [(1, 0, 1001), (2, 0, 1002)]
+    assert [(row.number, row.status) for row in of(ARCHIVE, rows)][2:] == [
+        (3, Status.CONNECTION_LOST), (4, Status.CONNECTION_LOST),
+    ]  # fmt: skip
+    assert [row.status for row in of(TRANSACTION, rows)][:2] == [0, 0]
+    assert [row.status for row in of(Operation.RETRIEVE, rows)] == [0]
+
+
+def test_what_is_read_is_compared_with_the_content_that_is_expected_of_it(
+    server: Server, setting: WorkerSetting
+) -> None:
+    own, others, audited = retrieves(1, 2), retrieves(1, 2), batch(Operation.AUDIT, 1, 2)
+    own.content, others.content, audited.content = [1, 2], [1, 1], [2, 2]
+    record = record_of_sessions(data_plane(setting), archives(1, 2), own, others, audited)
+    read = [(row.operation, row.number, row.status) for row in rows_of(record) if row.operation > ARCHIVE]
+    assert read == [
+        (Operation.RETRIEVE, 1, 0), (Operation.RETRIEVE, 2, 0), (Operation.RETRIEVE, 1, 0),
+        (Operation.RETRIEVE, 2, Status.DAMAGED), (Operation.AUDIT, 1, Status.DAMAGED), (Operation.AUDIT, 2, 0),
+    ]  # fmt: skip
 
 
 def test_a_phase_that_is_cut_off_gives_its_transaction_up_and_its_threads_end(

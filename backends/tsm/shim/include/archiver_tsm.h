@@ -1027,7 +1027,8 @@ extern dsInt16_t dsmInit(dsUint32_t *dsmHandleP, dsmApiVersion *apiVersionP, cha
  * NO_OWNER_REQD, NO_NODE_REQD, PASSWD_TOOLONG, NO_PASS_FILE, and the codes of options. */
 extern dsInt16_t dsmInitEx(dsUint32_t *dsmHandleP, dsmInitExIn_t *initInP, dsmInitExOut_t *initOutP);
 
-/* Ends a session in any state. An open transaction is rolled back. Harmless with handle 0 and when called twice.
+/* Ends a session in any state. An open transaction is rolled back. Harmless with handle 0 and when called twice. While
+ * buffers are lent the session goes on; only where its connection is lost does it take them back by itself.
  * Codes: OK, MUST_RELEASE_BUFFER. */
 extern dsInt16_t dsmTerminate(dsUint32_t dsmHandle);
 
@@ -1189,32 +1190,45 @@ extern dsInt16_t dsmEndGetData(dsUint32_t dsmHandle);
 /* The same, with the reason and the bytes that did not come over the LAN. */
 extern dsInt16_t dsmEndGetDataEx(dsmEndGetDataExIn_t *dsmEndGetDataExInP, dsmEndGetDataExOut_t *dsmEndGetDataExOutP);
 
-/* Rules for other nodes. Session. */
+/* Rules by which other nodes and owners may read what this one has archived, and nothing else: no rule lets anybody
+ * change anything. A named owner's session makes rules for that owner's objects, and sees and deletes only its own.
+ *
+ * Whoever is to read by a rule has FROMNODE, FROMOWNER or both in its options. Its queries and gets then look at that
+ * node's and owner's objects, and every call that changes something is refused with ABORT_NODE_NOT_AUTHORIZED. Session.
+ */
 
-/* *accessListP is the library's memory and not to be freed. Codes: OK, ABORT_NO_MATCH. */
+/* *accessListP is the library's memory and not to be freed; it is there until the next call or the end of the session.
+ * Codes: OK, ABORT_NO_MATCH. */
 extern dsInt16_t dsmQueryAccess(dsUint32_t dsmHandle, qryRespAccessData **accessListP, dsUint16_t *numberOfRules);
 
-/* Codes: OK, ABORT_RULE_ALREADY_DEFED, FILE_SPACE_NOT_FOUND, FSNAME_NOTFOUND, INVALID_ACCESS_TYPE, NO_FILES_BACKUP,
- * NO_FILES_ARCHIVE, INVALID_SETACCESS. */
+/* hl, ll, node and owner may have wildcards; owner NULL or "" is every owner. The object's type is not looked at.
+ * Codes: OK, ABORT_RULE_ALREADY_DEFED, ABORT_NODE_NOT_AUTHORIZED, ABORT_NO_DB_SPACE for more rules than a node may
+ * have, FSNAME_NOTFOUND, INVALID_ACCESS_TYPE, NO_FILES_BACKUP, NO_FILES_ARCHIVE where nothing has such a name,
+ * INVALID_SETACCESS, those of names. */
 extern dsInt16_t dsmSetAccess(dsUint32_t dsmHandle, dsmAccessType accessType, dsmObjName *objNameP, char *node,
                               char *owner);
 
-/* ruleNumber as dsmQueryAccess told it. Codes: OK, ABORT_NO_MATCH. */
+/* ruleNumber as dsmQueryAccess told it. Codes: OK, ABORT_NO_MATCH, ABORT_NODE_NOT_AUTHORIZED. */
 extern dsInt16_t dsmDeleteAccess(dsUint32_t dsmHandle, dsUint32_t ruleNumber);
 
-/* Library buffers, in sessions that were opened with useTsmBuffers. */
+/* Library buffers, in sessions that were opened with useTsmBuffers and 1 to 255 of them. There dsmSendObj and dsmGetObj
+ * take no DataBlk (INVALID_DATABLK), dsmSendData and dsmGetData are out of sequence, and parts of objects cannot be got
+ * (POR_NOT_ALLOWED). A buffer has 256 KiB; it is the caller's until it is sent or released, whatever happens to the
+ * object and the transaction. */
 
-/* Lends a buffer; waits while all are lent. Send. Codes: OK, SENDDATA_WITH_ZERO_SIZE, BUFF_ARRAY_ERROR. */
+/* Lends a buffer. While all are lent it waits for another thread to give one back, as long as the session waits for its
+ * server. Send. Codes: OK, SENDDATA_WITH_ZERO_SIZE, BUFF_ARRAY_ERROR when none came back, NO_MEMORY. */
 extern dsInt16_t dsmRequestBuffer(requestBufferIn_t *getBufferInP, requestBufferOut_t *getBufferOutP);
 
 /* Gives a buffer back unsent, or after dsmGetBufferData. Session, Send, Get object. Codes: OK, INVALID_TSMBUFFER. */
 extern dsInt16_t dsmReleaseBuffer(releaseBufferIn_t *relBufferInP, releaseBufferOut_t *relBufferOutP);
 
-/* The next bytes of the object in a buffer that the library lends. Get object. Codes as dsmGetData, OBJ_COMPRESSED,
- * OBJ_ENCRYPTED, POR_NOT_ALLOWED. */
+/* The next bytes of the object in a buffer that the library lends; without bytes it lends none. Get object. Codes as
+ * dsmGetData, those of dsmRequestBuffer. */
 extern dsInt16_t dsmGetBufferData(getBufferDataIn_t *getBufferDataInP, getBufferDataOut_t *getBufferDataOutP);
 
-/* Sends what a lent buffer holds and gives it back. Send. Codes: OK, WILL_ABORT, INVALID_TSMBUFFER, TOO_MANY_BYTES. */
+/* Sends what a lent buffer holds and gives it back, also where sending fails. Send. Codes: OK, WILL_ABORT;
+ * INVALID_TSMBUFFER and TOO_MANY_BYTES, which give nothing back. */
 extern dsInt16_t dsmSendBufferData(sendBufferDataIn_t *sendBufferDataInP, sendBufferDataOut_t *sendBufferDataOutP);
 
 #if defined(__GNUC__)

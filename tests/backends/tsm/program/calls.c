@@ -17,19 +17,25 @@ void expect(int line, const char *file, const char *what, long wanted, long got)
     }
 }
 
-dsInt16_t sign_on_with(dsUint32_t *handle, const char *owner, const char *options)
+dsInt16_t sign_on_as(dsUint32_t *handle, const char *as_node, const char *as_password, const char *owner,
+                     const char *options)
 {
     dsmApiVersionEx version = {.stVersion = apiVersionExVer};
     dsmQueryApiVersionEx(&version);
     dsmInitExIn_t in = {.stVersion = dsmInitExInVersion,
                         .apiVersionExP = &version,
-                        .clientNodeNameP = (char *)(size_t)node,
+                        .clientNodeNameP = (char *)(size_t)as_node,
                         .clientOwnerNameP = (char *)(size_t)owner,
-                        .clientPasswordP = (char *)(size_t)password,
+                        .clientPasswordP = (char *)(size_t)as_password,
                         .applicationTypeP = "Program",
                         .options = (char *)(size_t)options};
     dsmInitExOut_t out = {.stVersion = dsmInitExOutVersion};
     return dsmInitEx(handle, &in, &out);
+}
+
+dsInt16_t sign_on_with(dsUint32_t *handle, const char *owner, const char *options)
+{
+    return sign_on_as(handle, node, password, owner, options);
 }
 
 dsUint32_t open_session(void)

@@ -22,6 +22,8 @@ void expect(int line, const char *file, const char *what, long wanted, long got)
 #define CHECK(what) expect(__LINE__, __FILE__, #what, 1, (what) ? 1 : 0)
 
 dsInt16_t sign_on_with(dsUint32_t *handle, const char *owner, const char *options);
+dsInt16_t sign_on_as(dsUint32_t *handle, const char *as_node, const char *as_password, const char *owner,
+                     const char *options);
 dsUint32_t open_session(void); /* and register SPACE */
 
 dsmObjName name_of(const char *hl, const char *ll);
@@ -69,6 +71,8 @@ void test_retrieving(void);
 void test_queries(void);
 void test_retention(void);
 void test_states(void);
+void test_buffers(void);
+void test_access(void);
 void test_services(void);
 void test_threads(void);
 void test_lost_store(void);

@@ -4,7 +4,8 @@
  * that does not hold is printed with its line; the exit status is then 1. What the dsm.sys of the test has in its
  * stanzas is in test_program.py.
  *
- *     TSM_NODE=... TSM_PASSWORD=... program            everything
+ *     TSM_NODE=... TSM_PASSWORD=... program            everything; what nodes do for each other only with a second
+ *                                                      one in TSM_OTHER_NODE and TSM_OTHER_PASSWORD
  *     TSM_NODE=... TSM_PASSWORD=... program lost       what happens when the store dies: says "ready" and waits for a
  *                                                      line on stdin, by which time the store is to be dead
  *     TSM_NODE=... TSM_PASSWORD=... program found      what is to be there when it runs again
@@ -27,6 +28,10 @@ static void test_everything(void)
     test_queries();
     test_retention();
     test_states();
+    test_buffers();
+    if (getenv("TSM_OTHER_NODE")) { /* who is alone has nobody to give anything to */
+        test_access();
+    }
     test_services();
     test_threads();
     EXPECT(DSM_RC_OK, dsmCleanUp(DSM_MULTITHREAD));

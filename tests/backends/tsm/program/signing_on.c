@@ -229,7 +229,7 @@ static void test_sign_on_structures(void)
     version.level = 0;
     EXPECT(DSM_RC_OK, dsmInitEx(&handle, &in, &out));
     EXPECT(DSM_RC_OK, dsmTerminate(handle));
-    in.useTsmBuffers = bTrue;
+    in.useTsmBuffers = bTrue; /* and none of them */
     EXPECT(DSM_RC_INVALID_PARM, dsmInitEx(&handle, &in, &out));
     in.useTsmBuffers = bFalse;
     in.apiVersionExP = NULL;

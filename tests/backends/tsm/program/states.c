@@ -117,12 +117,4 @@ void test_states(void)
     handle = open_session();
     EXPECT(DSM_RC_OK, begin_query(handle, "*", "*"));
     EXPECT(DSM_RC_OK, dsmTerminate(handle));
-    dsUint16_t count = 9;
-    qryRespAccessData *rules = &(qryRespAccessData){0};
-    handle = open_session();
-    EXPECT(DSM_RC_ABORT_NO_MATCH, dsmQueryAccess(handle, &rules, &count));
-    EXPECT(0, count);
-    EXPECT(DSM_RC_ABORT_NODE_NOT_AUTHORIZED, dsmSetAccess(handle, atArchive, &name, "OTHER", ""));
-    EXPECT(DSM_RC_ABORT_NO_MATCH, dsmDeleteAccess(handle, 1));
-    EXPECT(DSM_RC_OK, dsmTerminate(handle));
 }

@@ -144,9 +144,9 @@ static void test_silent_server(void)
     EXPECT(DSM_RC_TCPIP_FAILURE, attempt.code);
     /* And it does not wait for ever. */
     strcat(attempt.options, " -commtimeout=1");
-    EXPECT(DSM_RC_TCPIP_FAILURE, sign_on_with(&handle, NULL, attempt.options));
+    EXPECT(DSM_RC_CONN_TIMEDOUT, sign_on_with(&handle, NULL, attempt.options));
     have_signals(true); /* nor does it begin to wait anew with each signal */
-    EXPECT(DSM_RC_TCPIP_FAILURE, sign_on_with(&handle, NULL, attempt.options));
+    EXPECT(DSM_RC_CONN_TIMEDOUT, sign_on_with(&handle, NULL, attempt.options));
     have_signals(false);
     close(listener);
 }

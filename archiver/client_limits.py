@@ -1,0 +1,122 @@
+"""How many clients one machine can be: by its limits of open files, of ports and of threads.
+
+One idea: a client has one connection at a time, through TSM also a thread of its own; so what a run needs can be
+reckoned before anything is touched. The limit of open files is raised as far as the system lets a process, and what is
+still too little is said once, with the number that fits, rather than by thousands of clients that fail to connect.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+from archiver.errors import UsageError
+
+# Of a worker, besides its clients' connections: libraries, pipes, traces, connections that are still being closed.
+DESCRIPTORS_BESIDE = 256
+_PORTS_BESIDE = 1000  # for whatever else connects
+_THREADS_BESIDE = 500
+_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_THREADS_OF_ALL = (Path("/proc/sys/kernel/threads-max"), Path("/proc/sys/kernel/pid_max"))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """The most clients at once, by what limits them; None: nothing does."""
+
+    descriptors_per_worker: int
+    ports_per_endpoint: int | None
+    threads: int | None  # of all workers together, where each client is a thread
+
+    def most(self, workers: int, endpoints: int, *, threads: bool) -> int:
+        """Clients that fit on so many workers, with so many addresses to connect to."""
+        found = [max(0, self.descriptors_per_worker - DESCRIPTORS_BESIDE) * workers]
+        if self.ports_per_endpoint is not None and endpoints:
+            found.append(self.ports_per_endpoint * endpoints)
+        if threads and self.threads is not None:
+            found.append(self.threads)
+        return min(found)
+
+
+def limits_here() -> ClientLimits:
+    """This machine's."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    descriptors = 1 << 20 if hard == resource.RLIM_INFINITY else hard
+    return ClientLimits(descriptors, _ports(), _threads())
+
+
+def make_room(clients: int, workers: int, endpoints: int, *, threads: bool, limits: ClientLimits | None = None) -> None:
+    """See to it that so many clients can be connected at once. To be called before the workers start.
+
+    ``endpoints``: addresses that they connect to; 0: none. ``threads``: each is one. Raises UsageError where they do
+    not fit.
+    """
+    limits = limits or limits_here()
+    each = math.ceil(clients / workers) + DESCRIPTORS_BESIDE
+    if endpoints and each > limits.descriptors_per_worker:
+        fit = max(0, limits.descriptors_per_worker - DESCRIPTORS_BESIDE) * workers
+        raise UsageError(
+            f"{_clients(clients)}: each of {workers} workers needs {each:,} open files, and this system allows "
+            f"{limits.descriptors_per_worker:,}; {_clients(fit)} fit: take more --workers, or raise the limit "
+            f"(ulimit -Hn {each})"
+        )
+    if endpoints and limits.ports_per_endpoint is not None and clients > limits.ports_per_endpoint * endpoints:
+        raise UsageError(
+            f"{_clients(clients)}: this system has {limits.ports_per_endpoint:,} ports to connect from, for each "
+            f"address of the platform, so {_clients(limits.ports_per_endpoint * endpoints)} fit; name more of its "
+            "addresses (--endpoint), or widen net.ipv4.ip_local_port_range"
+        )
+    if threads and limits.threads is not None and clients > limits.threads:
+        raise UsageError(
+            f"{_clients(clients)}: through TSM each is a thread, and this system allows {limits.threads:,} more; raise "
+            "the limit (ulimit -u, or the service's TasksMax), or take fewer"
+        )
+    if endpoints:
+        _allow(each)
+
+
+def _allow(descriptors: int) -> None:
+    """Raise the soft limit, often 1,024, of this process and of those that it starts from now on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < descriptors:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, hard))
+
+
+def _clients(count: int) -> str:
+    return f"{count:,} client{'' if count == 1 else 's'}"
+
+
+def _ports() -> int | None:
+    try:
+        first, last = map(int, _PORTS.read_text().split())
+    except (OSError, ValueError):
+        return None
+    return max(0, last - first + 1 - _PORTS_BESIDE)
+
+
+def _threads() -> int | None:
+    """The least of what the system, the user's limit and the control group allow."""
+    found = [_number(path) for path in (*_THREADS_OF_ALL, _tasks_limit())]
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    found.append(None if soft == resource.RLIM_INFINITY or os.geteuid() == 0 else soft)
+    known = [each for each in found if each is not None]
+    return max(0, min(known) - _THREADS_BESIDE) if known else None
+
+
+def _tasks_limit() -> Path:
+    """Where this process's control group says how many tasks it may have."""
+    try:
+        group = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2]
+    except OSError:
+        group = ""
+    return Path("/sys/fs/cgroup") / group.lstrip("/") / "pids.max"
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # not there, or "max"
+        return None

@@ -1,0 +1,278 @@
+"""What is known of a run before it touches anything, and all that is refused then.
+
+One idea: making a plan asks the platform what it is and the guards whether this may be; after it nothing is refused any
+more for what the user chose.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from archiver.client_limits import make_room
+from archiver.earlier import EarlierObjects
+from archiver.errors import SafetyRefused, UsageError
+from archiver.numbers import LOCKED_RESERVE_SECONDS
+from archiver.replay.infrastructure import refusal
+from archiver.retention import (
+    BUCKET_DEFAULT_SECONDS,
+    Guards,
+    Lock,
+    Retention,
+    RetentionMode,
+    RetentionWish,
+    check,
+)
+from archiver.server_usage import ServerView
+from archiver.sizes import format_duration
+from archiver.watch.choosing import Watched, WatchOptions, watch_sources
+from archiver.watch.source import Source
+from archiver.workers import Cluster, IfLost
+from backends.base import Backend, Capabilities, PlatformProfile
+from scenarios.model import Scenario
+
+LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves something locked
+
+
+class HostedStore(Protocol):
+    """A store that runs on this host: what can be watched, measured and dropped from memory."""
+
+    @property
+    def platform(self) -> str:
+        """The name by which Archiver can start it again."""
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder that holds its data."""
+
+    @property
+    def endpoint(self) -> str:
+        """Its address."""
+
+    def data_files(self) -> Sequence[Path]:
+        """The files that hold objects."""
+
+    def disk_roles(self) -> Mapping[str, str]:
+        """What it keeps on which disk: device -> object, catalogue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What the user knows of the server's devices."""
+
+    disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
+    disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> bytes per second that it sustains
+    link_speed_bytes_per_second: float | None = None  # rated, each direction
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the user chose, besides scenario and platform."""
+
+    retention: RetentionWish
+    guards: Guards
+    verify: str
+    workers: int | None  # None: one per usable core, or half of them where the platform shares this host
+    command_line: list[str]
+    out_dir: Path
+    op_log_dir: Path | None
+    watch: WatchOptions
+    devices: Devices
+    objects_from: EarlierObjects | None = None  # archive nothing, and read these
+    cluster: Cluster | None = None  # who carries it out; None: processes of this machine
+    if_worker_lost: IfLost = "stop"
+
+
+def new_run_id() -> str:
+    """Sortable by time, unique, and fit for a bucket's name."""
+    return time.strftime("%Y%m%dt%H%M%S", time.gmtime()) + "-" + secrets.token_hex(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run, as far as it is known before anything is touched. Making it refuses all that can be refused."""
+
+    scenario: Scenario
+    backend: Backend
+    hosted: HostedStore | None
+    options: RunOptions
+    profile: PlatformProfile
+    retention: Retention
+    run_id: str
+    worker_cores: list[int]
+    sources: list[Source]
+    server: ServerView
+
+    @property
+    def workers(self) -> int:
+        if self.options.cluster is not None:
+            return len(self.options.cluster)
+        return self.options.workers or len(self.worker_cores)
+
+    @property
+    def workers_at_once(self) -> int:
+        """Those that have a core."""
+        cluster = self.options.cluster
+        return (
+            self.workers if cluster is not None and not cluster.is_local else min(self.workers, len(self.worker_cores))
+        )
+
+    @property
+    def pinned_cores(self) -> list[int]:
+        """The cores that workers are kept on; none where they have the machine for themselves, or are not ours."""
+        return self.worker_cores if self.profile.shares_host and self.options.cluster is None else []
+
+
+def make_plan(
+    scenario: Scenario,
+    backend: Backend,
+    hosted: HostedStore | None,
+    options: RunOptions,
+    run_id: str,
+    platforms: int = 1,
+    locked_before_bytes: int = 0,
+) -> Plan:
+    """Ask the platform what it is, and the guards whether this may be. Raises UsageError and PlatformError.
+
+    ``locked_before_bytes`` is what a run that goes on has archived already.
+    """
+    capabilities = backend.capabilities
+    if options.retention.legal_hold and not capabilities.legal_hold:
+        raise UsageError(f"--legal-hold: the {backend.name} backend does not offer it")
+    profile = backend.profile()
+    earlier = options.objects_from
+    retention = earlier.retention if earlier is not None else backend.retention_for(options.retention)
+    if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
+        raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
+    for workload in (workload for phase in scenario.phases for workload in phase.workloads):
+        if workload.infrastructure is not None:
+            refused = refusal(workload.infrastructure, backend, locks=retention.mode is not RetentionMode.NONE)
+            if refused is not None:
+                raise UsageError(f"{scenario.name}: {refused}")
+    check_offered(scenario, backend.name, capabilities, retention)
+    if any(has_operation(scenario, each) for each in LOCKING):  # else nothing is locked
+        locked_bytes = scenario.archived_max()[1] * platforms + locked_before_bytes
+        check_locks(scenario, retention, options.guards, locked_bytes, backend.server_now)
+    cores = _worker_cores(profile.shares_host and options.cluster is None)
+    if options.cluster is None:
+        clients = max((phase.clients for phase in scenario.phases), default=0)
+        workers = options.workers or len(cores)
+        make_room(clients, workers, len(profile.endpoints), threads=profile.protocol == "tsm")
+    watched = Watched(
+        endpoints=(hosted.endpoint,) if hosted is not None else profile.endpoints if profile.protocol == "s3" else (),
+        is_minio=backend.name == "minio",
+        shares_host=profile.shares_host,
+        pid=hosted.pid if hosted is not None else None,
+        platform=hosted.platform if hosted is not None else None,
+        is_one_of_several=platforms > 1,
+    )
+    devices = options.devices
+    roles = hosted.disk_roles() if hosted is not None else {}
+    return Plan(
+        scenario=scenario,
+        backend=backend,
+        hosted=hosted,
+        options=options,
+        profile=profile,
+        retention=retention,
+        run_id=run_id,
+        worker_cores=cores,
+        sources=watch_sources(options.watch, watched),
+        server=ServerView(
+            shares_host=profile.shares_host,
+            client_cores=cores if profile.shares_host and options.cluster is None else (),
+            disk_roles={**roles, **devices.disk_roles},
+            disk_speeds=devices.disk_speeds,
+            link_speed_bytes_per_second=devices.link_speed_bytes_per_second,
+        ),
+    )
+
+
+def check_locks(scenario: Scenario, retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:
+    """Refuse a run of which one object or another would be locked too long, too much or for good; see ``check``."""
+    check(retention, guards, locked_bytes, server_now)
+    if has_lock(scenario, Lock.BUCKET_DEFAULT):
+        _check_rule(scenario, retention, guards)
+    for each in retentions(scenario, retention):
+        check(each, guards, locked_bytes, server_now)
+
+
+def _check_rule(scenario: Scenario, retention: Retention, guards: Guards) -> None:
+    """A bucket's own rule counts in days, and makes its dates where no consent bounds them."""
+    leave_out = "leave lock bucket-default out: --set archive.locks=none,header,separate,header-and-hold"
+    if retention.mode is RetentionMode.COMPLIANCE:
+        raise SafetyRefused(
+            f"{scenario.name}: a bucket's own rule makes dates that --accept-locked-until cannot bound, so it is not "
+            f"used in mode COMPLIANCE; {leave_out}"
+        )
+    if guards.max_retain_seconds < BUCKET_DEFAULT_SECONDS:
+        raise SafetyRefused(
+            f"{scenario.name}: a bucket's own rule counts in days, so what it locks stays for "
+            f"{format_duration(BUCKET_DEFAULT_SECONDS)}, longer than --max-retain "
+            f"{format_duration(guards.max_retain_seconds)}; allow it with --max-retain 25h, or {leave_out}"
+        )
+
+
+def retentions(scenario: Scenario, retention: Retention) -> set[Retention]:
+    """What the objects of a scenario are locked with, one way or another."""
+    workloads = (workload for phase in scenario.phases for workload in phase.workloads)
+    return {retention.locked_by(w.lock, w.retain_for_seconds) for w in workloads if w.archives}
+
+
+def has_lock(scenario: Scenario, lock: Lock) -> bool:
+    return any(lock in workload.locks for phase in scenario.phases for workload in phase.workloads)
+
+
+def has_operation(scenario: Scenario, operation: str) -> bool:
+    return any(operation in workload.does for phase in scenario.phases for workload in phase.workloads)
+
+
+def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, retention: Retention) -> None:
+    """Refuse operations and locks that the backend does not have, or that make no sense without a lock."""
+    offered = [operation.label for operation in capabilities.operations]
+    workloads = [workload for phase in scenario.phases for workload in phase.workloads]
+    for workload in workloads:
+        for operation in sorted(workload.does - {"audit", *offered}):
+            raise UsageError(
+                f"{scenario.name}: the {backend} backend does not offer {operation!r}; it has {', '.join(offered)}"
+            )
+        if workload.mix is None and workload.retain_for_seconds is not None and retention.mode is RetentionMode.CLASS:
+            raise UsageError(f"{scenario.name}: retain_for: a management class decides how long objects are locked")
+        for lock in workload.locks - {None, *capabilities.locks}:
+            raise UsageError(f"{scenario.name}: the {backend} backend does not offer lock {str(lock)!r}")
+    _check_replays(scenario, retention)
+    if retention.mode is RetentionMode.NONE and any(
+        workload.lock is not None or workload.does & {"query", "extend", "refused-delete", "delete"}
+        for workload in workloads
+    ):
+        raise UsageError(f"{scenario.name} measures locks, so --retention-mode none leaves nothing to measure")
+
+
+def _check_replays(scenario: Scenario, retention: Retention) -> None:
+    """Refuse a trace with refused deletions where the run's locks could be over before they are tried."""
+    if retention.retain_for_seconds is None:
+        return
+    for phase in scenario.phases:
+        refusing = phase.replays and any("refused-delete" in workload.does for workload in phase.workloads)
+        if refusing and retention.retain_for_seconds < phase.stop.seconds_max + LOCKED_RESERVE_SECONDS:
+            longest = format_duration(phase.stop.seconds_max + LOCKED_RESERVE_SECONDS)
+            raise UsageError(
+                f"{scenario.name}: the trace has deletions that a lock refused, and locks of "
+                f"{format_duration(retention.retain_for_seconds)} may be over before: --retain-for {longest} at least, "
+                "or leave them out with archiver trace cut --operations"
+            )
+
+
+def _worker_cores(shared_host: bool) -> list[int]:
+    """The cores workers use: all of them, or the upper half where the platform needs the others."""
+    usable = sorted(os.sched_getaffinity(0))
+    return usable[-max(1, len(usable) // 2) :] if shared_host else usable

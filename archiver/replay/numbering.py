@@ -1,0 +1,76 @@
+"""Numbers for keys and sessions, in the order in which they first appear, and arrays that grow along with them.
+
+One idea: what a trace names gets a small number once, and everything that is known of it is a place in an array. A
+key or a session costs some tens of bytes, and a row of the trace none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+_MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # odd, so that nothing falls together
+
+
+class Numbering:
+    """Numbers 64-bit values 0, 1, 2 and so on."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Numbers, Numbers]] = []  # values that rise, and their numbers; no value is in two
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def of(self, values: Numbers) -> Numbers:
+        """The number of each value; new ones are numbered as they appear here."""
+        distinct, first, where = np.unique(values, return_index=True, return_inverse=True)
+        numbers = self._known(distinct)
+        new = np.flatnonzero(numbers < 0)
+        if len(new):
+            numbers[new[np.argsort(first[new])]] = np.arange(self._count, self._count + len(new))
+            self._count += len(new)
+            self._add(distinct[new], numbers[new])
+        found: Numbers = numbers[where]
+        return found
+
+    def _known(self, values: Numbers) -> Numbers:
+        found = np.full(len(values), -1, dtype=np.int64)
+        for run, numbers in self._runs:
+            places = np.minimum(np.searchsorted(run, values), len(run) - 1)
+            hits = run[places] == values
+            found[hits] = numbers[places[hits]]
+        return found
+
+    def _add(self, values: Numbers, numbers: Numbers) -> None:
+        self._runs.append((values, numbers))
+        while len(self._runs) > 1 and len(self._runs[-2][0]) <= 2 * len(self._runs[-1][0]):
+            last, previous = self._runs.pop(), self._runs.pop()
+            values = np.concatenate([previous[0], last[0]])
+            order = np.argsort(values, kind="stable")  # two runs that rise are merged, not sorted anew
+            self._runs.append((values[order], np.concatenate([previous[1], last[1]])[order]))
+
+
+def paired(firsts: Numbers, seconds: Numbers) -> Numbers:
+    """A number for each pair, the same for the same pair; two share one with odds of 2 to the -64."""
+    found: Numbers = _mixed(_mixed(firsts.view(np.uint64)) + seconds.view(np.uint64)).view(np.int64)
+    return found
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Every bit of each number spread over all bits, one to one."""
+    values = (values ^ (values >> np.uint64(30))) * _MIXERS[0]
+    values = (values ^ (values >> np.uint64(27))) * _MIXERS[1]
+    return values ^ (values >> np.uint64(31))
+
+
+def reaching(array: NDArray[Any], count: int) -> NDArray[Any]:
+    """An array of at least ``count`` places, with zeros in those that are new."""
+    if len(array) >= count:
+        return array
+    grown = np.zeros(max(count, 2 * len(array)), dtype=array.dtype)
+    grown[: len(array)] = array
+    return grown

@@ -1,0 +1,79 @@
+"""Whose turn it is at an object that a trace changes.
+
+One idea: operations on one object take turns in the trace's order, where one of the two changes it; so that a platform
+that is slower than the one the trace came from is never asked for what was not written yet. Who waits, waits for
+something earlier in the trace, so nobody waits for himself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+
+class Turn:
+    """One operation's place at the objects it is about."""
+
+    __slots__ = ("_ahead", "_followers", "_places", "_waiter", "ready_ns")
+
+    def __init__(self, places: Sequence[tuple[int, bool]]) -> None:
+        self._places = list(places)  # (object number, it is changed)
+        self._ahead = 0
+        self._followers: list[Turn] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self.ready_ns = 0  # when nobody was ahead any more; 0: nobody ever was
+
+    @property
+    def is_mine(self) -> bool:
+        return not self._ahead
+
+    async def wait(self) -> None:
+        """Until nobody is ahead."""
+        if self._ahead:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def _one_less(self) -> None:
+        self._ahead -= 1
+        if not self._ahead:
+            self.ready_ns = time.monotonic_ns()
+            if self._waiter is not None and not self._waiter.done():
+                self._waiter.set_result(None)
+
+
+class Turns:
+    """Those who are at an object, or wait for it."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, list[Turn]] = {}
+
+    def take(self, *places: tuple[int, bool], turn: Turn | None = None) -> Turn:
+        """A turn at each of these objects, behind all who came before.
+
+        ``turn``: one that nobody has waited for yet becomes a turn at these as well, and never waits for itself.
+        """
+        if turn is None:
+            turn = Turn(places)
+        else:
+            turn._places += places
+        for number, changes in places:
+            there = self._at.setdefault(number, [])
+            for other in there:
+                if other is turn:
+                    continue  # a copy onto itself, or a transaction that writes one object twice
+                if changes or (number, True) in other._places:
+                    other._followers.append(turn)
+                    turn._ahead += 1
+            there.append(turn)
+        return turn
+
+    def done(self, turn: Turn) -> None:
+        """Let the next ones have theirs."""
+        for number, _ in turn._places:
+            there = self._at[number]
+            there.remove(turn)
+            if not there:
+                del self._at[number]
+        for follower in turn._followers:
+            follower._one_less()

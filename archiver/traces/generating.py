@@ -1,0 +1,341 @@
+"""Traces made by the model of an application, where none was captured.
+
+One idea: a trace is drawn block by block from two streams of random numbers, one for when operations come and one for
+what they ask for. An object's size follows from its number, so nothing is kept of the objects there are, and memory
+does not grow with a trace.
+
+When. Every stream is silent for a while, then does a session: operations with short gaps, on average so many; all times
+are exponential. That goes by a clock which runs only in busy times; they, and the quiet times between them, are
+exponential, too, and common to all streams. What is cut by a quiet time is two sessions.
+
+What. Every operation is drawn by its share. Reads meet what lies there before the trace begins (.../stock/...), or
+what the trace itself archived (.../new/...) at least ``SETTLED_SECONDS`` ago: of the first, objects in the order of a
+ranking that the seed gives; of the second, the newest the most often. New versions replace what the trace itself
+archived, all of it alike, and have the size of what they replace; until there is something to replace they are
+archived as objects of their own. What lies there is never changed, so it can be used again.
+
+A trace is the same, byte by byte, for the same model, name, time, capacity and seed (with one version of the libraries
+that compute and write it, on one kind of processor). A longer one begins as a shorter one does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from archiver.errors import UsageError
+from archiver.sizes import format_bytes
+from archiver.traces.format import CODES, SCHEMA, Origin, TraceInfo, TraceWriter, words
+from scenarios.application_model import ApplicationModel
+from scenarios.mix import Sizes
+
+KIND = "model"  # of the trace's origin
+SETTLED_SECONDS = 2.0
+_SETTLED_NS = round(SETTLED_SECONDS * 1e9)
+SECONDS_MAX = 31 * 86_400.0
+_BLOCK_OPERATIONS = 32_768  # on average
+_GOLDEN = (5**0.5 - 1) / 2
+_FOLDER_OBJECTS = 1_000_000
+_ROUNDS = 4
+
+Numbers = NDArray[np.int64]
+Reals = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+def generate(
+    out: Path,
+    model: ApplicationModel,
+    *,
+    name: str,
+    seconds: float,
+    lies_there_bytes: int,
+    seed: int,
+    overwrite: bool = False,
+) -> TraceInfo:
+    """Write the trace of ``seconds`` of an application, which finds at most ``lies_there_bytes`` of objects there.
+
+    ``name``: of the application; keys begin with it, and applications of other names have other traces. A trace has at
+    least one operation. Raises UsageError for what cannot be written, or where not one object lies there.
+    """
+    if not 0 < seconds <= SECONDS_MAX:
+        raise UsageError(f"a trace of {seconds:g} s cannot be made: above 0 s, up to 31 days")
+    asking = _Asking(model, name, lies_there_bytes, _Draws(seed, name, "what"))
+    with TraceWriter(out, 0, [Origin(KIND, name)], overwrite=overwrite) as writer:
+        rows = 0
+        for due_ns, client, session in _arrivals(model, seconds, _Draws(seed, name, "when")):
+            writer.write(asking.batch(due_ns, client, session))
+            rows += len(due_ns)
+        if not rows:
+            zero = np.zeros(1, dtype=np.int64)
+            writer.write(asking.batch(zero + round(seconds / 2 * 1e9), zero, zero))
+        return writer.close()
+
+
+class Stock:
+    """What lies there before a trace begins: as many objects as have room. Sizes come in their shares, to any number.
+
+    An object has the size of its number's place in a deck, whose cards are laid so that the first few of them already
+    are like the whole.
+    """
+
+    def __init__(self, sizes: Sizes, bytes_max: int) -> None:
+        """Raises UsageError where no object has room."""
+        cards = np.sort(np.array(sizes.deck(), dtype=np.int64))
+        places = np.argsort(np.argsort(np.arange(len(cards)) * _GOLDEN % 1.0, kind="stable"), kind="stable")
+        self._deck: Numbers = cards[places]
+        decks, rest = divmod(bytes_max, int(self._deck.sum()))
+        self.objects = decks * len(self._deck) + int(np.searchsorted(np.cumsum(self._deck), rest, side="right"))
+        if self.objects < 1:
+            raise UsageError(
+                f"{format_bytes(bytes_max)} hold no object of the model, whose smallest has"
+                f" {format_bytes(int(self._deck[0]))}; give it more capacity"
+            )
+
+    def sizes_of(self, numbers: Numbers) -> Numbers:
+        """Bytes of objects, those that are archived later included."""
+        found: Numbers = self._deck[numbers % len(self._deck)]
+        return found
+
+
+class _Draws:
+    """Random numbers; of numpy's generators only the raw stream is promised for all versions."""
+
+    def __init__(self, seed: int, *purpose: str) -> None:
+        words = "/".join(purpose).encode()
+        self._bits = np.random.PCG64(np.random.SeedSequence([seed, *words]))
+
+    def raw(self, count: int) -> NDArray[np.uint64]:
+        return self._bits.random_raw(count)
+
+    def uniform(self, *shape: int) -> Reals:
+        """In [0, 1)."""
+        drawn = (self.raw(int(np.prod(shape))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return drawn.reshape(shape)
+
+    def exponential(self, *shape: int) -> Reals:
+        """With mean 1."""
+        drawn: Reals = -np.log1p(-self.uniform(*shape))
+        return drawn
+
+
+class _BusyClock:
+    """Runs in busy times only; knows which of them an instant of it lies in, and what time it is then."""
+
+    def __init__(self, model: ApplicationModel, draws: _Draws) -> None:
+        self._draws = draws
+        self._busy_seconds = model.busy_seconds
+        self._quiet_seconds = model.busy_seconds * (1 / model.busy_share - 1)
+        self._forgotten = 0
+        self._ends: Reals = np.array([np.inf])
+        self._quiet_before: Reals = np.array([0.0])
+        if self._quiet_seconds:
+            begins_quiet = draws.uniform(1)[0] >= model.busy_share
+            self._ends = draws.exponential(1) * self._busy_seconds
+            self._quiet_before = draws.exponential(1) * self._quiet_seconds * begins_quiet
+
+    def reach(self, begin: float, end: float) -> None:
+        """Know the busy times from ``begin`` on until ``end``."""
+        past = int(np.searchsorted(self._ends, begin))
+        if past:
+            self._ends, self._quiet_before = self._ends[past:], self._quiet_before[past:]
+            self._forgotten += past
+        while self._ends[-1] < end:
+            self._add()
+
+    def busy_time(self, instants: Reals) -> Numbers:
+        """The number of the busy time that each lies in."""
+        found: Numbers = np.searchsorted(self._ends, instants) + self._forgotten
+        return found
+
+    def seconds_at(self, instants: Reals) -> Reals:
+        found: Reals = instants + self._quiet_before[np.searchsorted(self._ends, instants)]
+        return found
+
+    def _add(self) -> None:
+        lengths = self._draws.exponential(2)
+        self._ends = np.append(self._ends, self._ends[-1] + lengths[0] * self._busy_seconds)
+        self._quiet_before = np.append(self._quiet_before, self._quiet_before[-1] + lengths[1] * self._quiet_seconds)
+
+
+def _arrivals(model: ApplicationModel, seconds: float, draws: _Draws) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+    """When operations are due (ns, rising), each one's stream, and its session within the stream."""
+    clock = _BusyClock(model, draws)
+    every = np.arange(model.streams)
+    block_seconds = _BLOCK_OPERATIONS * model.busy_share / model.per_second
+    columns = int(1.25 * _BLOCK_OPERATIONS / model.streams) + 8
+    # As if it had always gone on: a stream is in a session, or silent, as likely as it is at any time.
+    in_sessions_seconds = (model.objects_per_session - 1) * model.gap_seconds
+    in_session_share = in_sessions_seconds / (in_sessions_seconds + model.silence_seconds)
+    silent = draws.uniform(model.streams) >= in_session_share
+    upcoming = draws.exponential(model.streams) * np.where(silent, model.silence_seconds, model.gap_seconds)
+    begins = np.ones(model.streams, dtype=np.bool_)  # a session, with what comes next
+    session = np.full(model.streams, -1)
+    busy_time = np.full(model.streams, -1)
+    begin = 0.0
+    clock.reach(0.0, block_seconds)
+    while clock.seconds_at(np.array([begin]))[0] < seconds:
+        end = begin + block_seconds
+        clock.reach(begin, end)
+        due, begun = _drawn_until(end, upcoming, begins, model, columns, draws)
+        within = due < end
+        counts = within.sum(axis=1)
+        upcoming, begins = due[every, counts], begun[every, counts]
+        busy_times = clock.busy_time(np.where(within, due, begin))
+        before = np.concatenate((busy_time[:, None], busy_times[:, :-1]), axis=1)
+        sessions = session[:, None] + np.cumsum((begun | (busy_times != before)) & within, axis=1)
+        has = counts > 0
+        session = np.where(has, sessions[every, counts - 1], session)
+        busy_time = np.where(has, busy_times[every, counts - 1], busy_time)
+        due_ns = np.rint(np.minimum(clock.seconds_at(due[within]), seconds) * 1e9).astype(np.int64)
+        order = np.argsort(due_ns, kind="stable")
+        order = order[: np.searchsorted(due_ns[order], seconds * 1e9)]
+        yield due_ns[order], np.repeat(every, counts)[order], sessions[within][order]
+        begin = end
+        clock.reach(begin, begin)
+
+
+def _drawn_until(
+    end: float, upcoming: Reals, begins: Flags, model: ApplicationModel, columns: int, draws: _Draws
+) -> tuple[Reals, Flags]:
+    """Of each stream (a row) its next operations, until one beyond ``end``: when by the busy clock, and whether it
+    begins a session."""
+    due, begun = [upcoming[:, None]], [begins[:, None]]
+    while due[-1][:, -1].min() < end:
+        fresh = draws.uniform(model.streams, columns) * model.objects_per_session < 1
+        gaps = draws.exponential(model.streams, columns) * np.where(fresh, model.silence_seconds, model.gap_seconds)
+        due.append(due[-1][:, -1:] + np.cumsum(gaps, axis=1))
+        begun.append(fresh)
+    return np.concatenate(due, axis=1), np.concatenate(begun, axis=1)
+
+
+class _Asking:
+    """What operations ask for, block by block in order of time."""
+
+    def __init__(self, model: ApplicationModel, name: str, lies_there_bytes: int, draws: _Draws) -> None:
+        self._model = model
+        self._folder = re.sub(r"[^A-Za-z0-9._-]+", "-", name) or "application"
+        self._stock = Stock(model.sizes, lies_there_bytes)
+        self._draws = draws
+        self._scatter_keys = draws.raw(_ROUNDS)
+        self._codes = np.array([CODES[label] for label, _ in model.operations])
+        self._limits = np.cumsum([share for _, share in model.operations])
+        self._first_ns: int | None = None  # when the trace itself archived for the first time
+        self._archived = 0
+        self._settled = 0
+        self._late_ns: Numbers = np.zeros(0, dtype=np.int64)  # when others were archived, who did not settle yet
+
+    def batch(self, due_ns: Numbers, client: Numbers, session: Numbers) -> pa.RecordBatch:
+        """The rows of these operations."""
+        rows = len(due_ns)
+        kind_draw, recent_draw, object_draw, range_draw = self._draws.uniform(rows, 4).T
+        at = np.minimum(np.searchsorted(self._limits, kind_draw, side="right"), len(self._codes) - 1)
+        codes, number, is_new = self._objects(self._codes[at], due_ns, recent_draw, object_draw)
+        size = self._stock.sizes_of(number)
+        offset = length = pa.nulls(rows, pa.int64())
+        if self._model.range_bytes is not None:
+            whole = codes != CODES["range-retrieve"]
+            begins = (range_draw * -(-size // self._model.range_bytes)).astype(np.int64) * self._model.range_bytes
+            offset = pa.array(begins, pa.int64(), mask=whole)
+            length = pa.array(np.minimum(self._model.range_bytes, size - begins), pa.int64(), mask=whole)
+        columns = {
+            "due_ns": due_ns,
+            "operation": words("operation", codes.astype(np.int8)),
+            "key": self._keys(number, is_new),
+            "size_bytes": size,
+            "offset": offset,
+            "length": length,
+            "client": client,
+            "session": session,
+            "endpoint": np.zeros(rows, dtype=np.int16),
+            "status": np.zeros(rows, dtype=np.int16),
+            "attempts": np.ones(rows, dtype=np.int16),
+        }
+        return pa.record_batch(
+            [
+                pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(rows, field.type)
+                for field in SCHEMA
+            ],
+            schema=SCHEMA,
+        )
+
+    def _objects(
+        self, codes: Numbers, due_ns: Numbers, recent_draw: Reals, object_draw: Reals
+    ) -> tuple[Numbers, Numbers, Flags]:
+        """What they do after all, the number of each one's object, and whether the trace itself archived it."""
+        archives, replaces = codes == CODES["archive"], codes == CODES["new-version"]
+        writes = archives | replaces
+        if self._first_ns is None and writes.any():
+            self._first_ns = int(due_ns[np.argmax(writes)])
+        archives |= replaces & (due_ns < (self._first_ns or 0) + _SETTLED_NS)
+        codes = np.where(archives, CODES["archive"], codes)
+        replaceable = self._replaceable(due_ns, archives)
+        recent = ~writes & (recent_draw < self._model.recent_share) & (replaceable > 0)
+        newest_first = replaceable - 1 - self._ranks(object_draw, np.maximum(replaceable, 1))
+        there = np.full(len(codes), self._stock.objects)
+        number = np.select(
+            [archives, replaces, recent],
+            [self._archived + np.cumsum(archives) - 1, (object_draw * replaceable).astype(np.int64), newest_first],
+            _scattered(self._ranks(object_draw, there), self._stock.objects, self._scatter_keys),
+        )
+        self._remember(due_ns, archives)
+        return codes, number, writes | recent
+
+    def _replaceable(self, due_ns: Numbers, archives: Flags) -> Numbers:
+        """How many objects the trace itself had archived some time before each operation."""
+        archived_ns = np.concatenate((self._late_ns, due_ns[archives]))
+        found: Numbers = np.searchsorted(archived_ns, due_ns - _SETTLED_NS, side="right")
+        return found + self._settled
+
+    def _remember(self, due_ns: Numbers, archives: Flags) -> None:
+        if not len(due_ns):
+            return
+        archived_ns = np.concatenate((self._late_ns, due_ns[archives]))
+        settled = int(np.searchsorted(archived_ns, due_ns[-1] - _SETTLED_NS, side="right"))
+        self._late_ns = archived_ns[settled:]
+        self._settled += settled
+        self._archived += int(archives.sum())
+
+    def _ranks(self, draws: Reals, counts: Numbers) -> Numbers:
+        """Ranks from 0 to below counts, in proportion to 1 / (rank + 1)^exponent; the sum over ranks is taken for the
+        integral, which favours the first rank by a tenth."""
+        power = 1 - self._model.zipf_exponent
+        if abs(power) < 1e-9:
+            at = 0.5 * (2.0 * counts + 1) ** draws
+        else:
+            first = 0.5**power
+            at = (first + draws * ((counts + 0.5) ** power - first)) ** (1 / power)
+        return np.clip((at + 0.5).astype(np.int64), 1, counts) - 1
+
+    def _keys(self, number: Numbers, is_new: Flags) -> pa.Array:
+        kinds: Sequence[str] = (f"{self._folder}/stock/", f"{self._folder}/new/")
+        folder = pa.DictionaryArray.from_arrays(pa.array(is_new.astype(np.int8)), pa.array(kinds)).cast(pa.string())
+        upper, lower = np.divmod(number, _FOLDER_OBJECTS)
+        return pc.binary_join_element_wise(folder, _digits(upper, 4), "/", _digits(lower, 6), "")
+
+
+def _digits(numbers: Numbers, width: int) -> pa.Array:
+    return pc.utf8_lpad(pa.array(numbers).cast(pa.string()), width, "0")
+
+
+def _scattered(ranks: Numbers, count: int, keys: NDArray[np.uint64]) -> Numbers:
+    """Numbers from 0 to below ``count`` for ranks of the same, each for one: a Feistel network over the next power of
+    four, gone through again by what it leads outside."""
+    half = np.uint64(max(1, ((count - 1).bit_length() + 1) // 2))
+    low = (np.uint64(1) << half) - np.uint64(1)
+    numbers = ranks.astype(np.uint64)
+    walking = np.arange(len(numbers))
+    while len(walking):
+        left, right = numbers[walking] >> half, numbers[walking] & low
+        for key in keys:
+            mixed = (right ^ key) * np.uint64(0x9E3779B97F4A7C15)
+            left, right = right, left ^ ((mixed ^ (mixed >> np.uint64(32))) >> np.uint64(7) & low)
+        numbers[walking] = (left << half) | right
+        walking = walking[numbers[walking] >= count]
+    return numbers.astype(np.int64)

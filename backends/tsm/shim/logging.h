@@ -1,0 +1,11 @@
+/* The error log of this machine. */
+#ifndef LOGGING_H
+#define LOGGING_H
+
+#include "options.h"
+
+/* Appends one line with the local time before it. Whole lines of several programs do not mix. Codes: OK,
+ * LOG_NOT_SPECIFIED, LOG_CANT_BE_OPENED, LOG_ERROR_WRITING_TO_LOG. */
+dsInt16_t log_line(const struct options *options, const char *message);
+
+#endif

@@ -1,0 +1,211 @@
+"""The audit bundle: a ZIP of a run's database, of what follows from it, and of a manifest with the hash of each file.
+
+One idea: manifest.json names every other file with its length and SHA-256 in a canonical form, so the SHA-256 of
+manifest.json stands for all of it: that is what is published, and any program can take it again.
+
+Whoever made a bundle may mean harm to whoever reads it. So nothing is written under a name from it, every length is
+bounded before anything is read, and what is read is bounded by that length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import IO
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+import msgspec
+
+from archiver.errors import ResultsError
+
+FORMAT = "archiver-audit-bundle-1"
+MANIFEST = "manifest.json"
+DATABASE = "run.db"
+TRACES = "traces/"
+BEGINS_WITH = b"PK"
+FILES_MAX = 10_000
+BYTES_MAX = 16 << 30  # of all files, unpacked
+DATABASE_BYTES_MAX = 4 << 30
+DOCUMENT_BYTES_MAX = 256 << 20  # of any other file but a trace, which is read piece by piece
+_PIECE_BYTES = 1 << 20
+_NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.+-]*/)*[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_NAME_LENGTH_MAX = 200
+_UNREADABLE = (
+    BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError, OverflowError,
+)  # fmt: skip
+
+
+class FileEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What the manifest says of one file."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """manifest.json: ``files`` by name, rising."""
+
+    format: str
+    run: str
+    files: tuple[FileEntry, ...]
+
+    def text(self) -> bytes:
+        """Its canonical form: keys sorted, no spaces."""
+        return msgspec.json.encode(self, order="sorted")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBundle:
+    """A bundle whose hashes were compared; ``wrong`` names all that is not as the manifest says. Only where that is
+    empty are the other values to be relied on."""
+
+    wrong: tuple[str, ...]
+    sha256: str = ""  # of manifest.json: what is published
+    run: str = ""
+    documents: Mapping[str, bytes] = field(default_factory=dict)  # all files but the database and traces
+    traces: Mapping[str, str] = field(default_factory=dict)  # name -> SHA-256
+
+    @property
+    def files(self) -> int:
+        """How many there are, the manifest left out."""
+        return len(self.documents) + len(self.traces) + 1
+
+
+def sha256_of(content: bytes | Path) -> str:
+    """Of these bytes, or of a file's. Raises OSError."""
+    with _opened(content) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def write_audit_bundle(path: Path, run: str, contents: Mapping[str, bytes | Path]) -> str:
+    """Write the contents by name, never over another file, and return the SHA-256 that stands for them. The same
+    contents give the same bytes. Raises ResultsError."""
+    entries = []
+    for name, content in sorted(contents.items()):
+        length = content.stat().st_size if isinstance(content, Path) else len(content)
+        entries.append(FileEntry(name=name, bytes=length, sha256=sha256_of(content)))
+    manifest = Manifest(format=FORMAT, run=run, files=tuple(entries)).text()
+    try:
+        with path.open("xb") as file, ZipFile(file, "w") as bundle:
+            _add(bundle, MANIFEST, manifest)
+            for name, content in sorted(contents.items()):
+                _add(bundle, name, content)
+    except FileExistsError as there:
+        raise ResultsError(f"{path} is there already; name another file") from there
+    except OSError as failed:
+        raise ResultsError(f"{path}: cannot be written: {failed.strerror}; name another file") from failed
+    return hashlib.sha256(manifest).hexdigest()
+
+
+def read_audit_bundle(path: Path, folder: Path) -> ReadBundle:
+    """Read a bundle and compare it with its manifest; its database is copied into ``folder``, as run.db. What is wrong,
+    the ZIP itself included, is in the answer."""
+    try:
+        with ZipFile(path) as bundle:
+            wrong = list(_misshapen(bundle.infolist()))
+            return ReadBundle(tuple(wrong)) if wrong else _read(bundle, folder)
+    except _UNREADABLE as error:
+        return ReadBundle((f"the ZIP file is damaged: {error}",))
+
+
+def _add(bundle: ZipFile, name: str, content: bytes | Path) -> None:
+    """Without a time, an owner, or anything else that would differ another day. Traces are compressed already."""
+    info = ZipInfo(name)
+    info.compress_type = ZIP_STORED if name.startswith(TRACES) else ZIP_DEFLATED
+    info.create_system = 3
+    info.external_attr = 0o644 << 16
+    with _opened(content) as source:
+        info.file_size = source.seek(0, 2)
+        source.seek(0)
+        with bundle.open(info, "w") as target:
+            shutil.copyfileobj(source, target, _PIECE_BYTES)
+
+
+def _opened(content: bytes | Path) -> IO[bytes]:
+    return content.open("rb") if isinstance(content, Path) else BytesIO(content)
+
+
+def _misshapen(found: list[ZipInfo]) -> Iterator[str]:
+    """Everything for which the ZIP is not even looked into."""
+    if len(found) > FILES_MAX:
+        yield f"{len(found):,} files are more than a bundle may have ({FILES_MAX:,})"
+        return
+    for name, count in Counter(info.filename for info in found).items():
+        if count > 1:
+            yield f"{name!r} is there {count} times"
+        if len(name) > _NAME_LENGTH_MAX or not _NAME.fullmatch(name):
+            yield f"{name[:_NAME_LENGTH_MAX]!r} is no name of a bundle's file"
+    for info in found:
+        if info.file_size > _bytes_max(info.filename):
+            yield f"{info.filename!r}: {info.file_size:,} bytes are more than it may have"
+        if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) or info.flag_bits & 1:
+            yield f"{info.filename!r} is encrypted, or compressed in another way than a bundle's files"
+    if sum(info.file_size for info in found) > BYTES_MAX:
+        yield f"all files together have more bytes than a bundle may ({BYTES_MAX:,})"
+
+
+def _bytes_max(name: str) -> int:
+    if name.startswith(TRACES):
+        return BYTES_MAX
+    return DATABASE_BYTES_MAX if name == DATABASE else DOCUMENT_BYTES_MAX
+
+
+def _read(bundle: ZipFile, folder: Path) -> ReadBundle:
+    names = {info.filename for info in bundle.infolist()}
+    if MANIFEST not in names:
+        return ReadBundle((f"{MANIFEST} is missing",))
+    text = bundle.read(MANIFEST)
+    try:
+        manifest = msgspec.json.decode(text, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return ReadBundle((f"{MANIFEST} was changed: {error}",))
+    if manifest.format != FORMAT:
+        return ReadBundle((f"{MANIFEST}: is of the form {manifest.format[:50]!r}, and not {FORMAT}",))
+    listed = [entry.name for entry in manifest.files]
+    if manifest.text() != text or listed != sorted(set(listed)):
+        return ReadBundle((f"{MANIFEST} was changed: it is not in the form in which it is written",))
+    wrong = [f"{name} is missing" for name in listed if name not in names or name == MANIFEST]
+    wrong += [f"{name} is not in the manifest" for name in sorted(names - set(listed) - {MANIFEST})]
+    documents, traces = {}, {}
+    for entry in manifest.files:
+        if entry.name not in names:
+            continue
+        target: IO[bytes] | nullcontext[None] = nullcontext()
+        if entry.name == DATABASE:
+            target = (folder / DATABASE).open("wb")
+        elif not entry.name.startswith(TRACES):
+            target = BytesIO()
+        with target as copy:
+            if not _is_as_listed(bundle, entry, copy):
+                wrong.append(f"{entry.name} was changed")
+            elif isinstance(copy, BytesIO):
+                documents[entry.name] = copy.getvalue()
+            elif copy is None:
+                traces[entry.name] = entry.sha256
+    if DATABASE not in listed:
+        wrong.append(f"{DATABASE} is missing")
+    return ReadBundle(tuple(wrong), hashlib.sha256(text).hexdigest(), manifest.run, documents, traces)
+
+
+def _is_as_listed(bundle: ZipFile, entry: FileEntry, copy: IO[bytes] | None) -> bool:
+    """Whether a file has the length and the hash of its entry; its bytes go into ``copy``."""
+    digest, length = hashlib.sha256(), 0
+    try:
+        with bundle.open(entry.name) as source:
+            while piece := source.read(_PIECE_BYTES):
+                digest.update(piece)
+                length += len(piece)
+                if copy is not None:
+                    copy.write(piece)
+    except _UNREADABLE:
+        return False
+    return (length, digest.hexdigest()) == (entry.bytes, entry.sha256)

@@ -1,0 +1,155 @@
+"""The documents of an audit bundle beside the results themselves: environment, traces, prices, and the report's text.
+
+One idea: each of them follows from the run's database and from the files that were given for the bundle, so whoever
+receives it makes them again and sees whether they are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import archiver
+from archiver.errors import UsageError
+from results.audits import audits_table
+from results.bundle.audit import TRACES
+from results.database import VERSION, RunDatabase
+from results.mixed.contents import MixedRun, mixed_tables
+from results.model import Replayed, Result
+from results.planning.prices import Demand, PriceList, bill, read_prices
+from results.replay.price import priced
+from results.replay.trials import ReplayRun
+from results.report.documents import report_markdown
+from results.tables import build_tables
+from results.text import render_csv
+from results.watched import Watched
+from results.workers import worker_tables
+
+PRICES = "prices.toml"
+SUPPORT_YEARS = 3  # that a report's price has, too, unless it is told otherwise
+
+_OF_THE_RUN = (
+    "id", "started_at", "ended_at", "verdict", "command_line", "backend", "platform", "settings", "location", "host",
+    "workers", "worker_cores", "shared_host", "order_seed", "sweep_order", "repetitions", "content_seed",
+    "content_kind", "objects_from",
+)  # fmt: skip
+
+
+def environment_document(database: RunDatabase) -> dict[str, Any]:
+    """environment.json: with what was measured, on what, how; and by which Archiver the bundle was made."""
+    run = database.run()
+    return {
+        "bundle_made_by": {"archiver": archiver.__version__, "database_version": VERSION},
+        "run": {name: run[name] for name in _OF_THE_RUN},
+        "scenario": json.loads(run["scenario_json"]),
+    }
+
+
+def traces_document(database: RunDatabase, given: Mapping[str, str]) -> dict[str, Any]:
+    """traces.json: every trace that was replayed, once. ``given``: name in the bundle -> SHA-256 of those that are in
+    it. What a model made has the model as the scenario writes it, with its seed: whoever has both can make it again."""
+    scenario = json.loads(database.run()["scenario_json"])
+    files = {sha256: name for name, sha256 in given.items()}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for result in database.results():
+        if result.replayed is not None:
+            trace = result.replayed
+            entry = found.setdefault(
+                (trace.trace, trace.sha256),
+                {
+                    **_said_of(trace),
+                    "model": _model_of(result, scenario),
+                    "file": files.get(trace.sha256),
+                    "replays": 0,
+                },
+            )
+            entry["replays"] += 1
+    return {"traces": list(found.values())}
+
+
+def replayed_traces(database: RunDatabase) -> frozenset[str]:
+    """SHA-256 of every trace that a result of the run replayed."""
+    return frozenset(result.replayed.sha256 for result in database.results() if result.replayed is not None)
+
+
+def prices_document(path: Path, replay: ReplayRun | None) -> dict[str, Any]:
+    """prices.json: what the parts in a price file cost, and for each application where sets of them were replayed.
+
+    Raises UsageError for a price file without parts.
+    """
+    prices = read_prices(path)
+    if not prices.part:
+        raise UsageError(
+            "--prices: the file has no [[part]], and a run does not know how much a service would keep for how long; "
+            "archiver plan --prices does"
+        )
+    total = bill(PriceList(currency=prices.currency, part=prices.part), Demand(SUPPORT_YEARS))
+    cost = priced(replay, prices, SUPPORT_YEARS).cost if replay is not None and replay.has_sets else None
+    return {
+        "file": PRICES,
+        "support_years": SUPPORT_YEARS,
+        "currency": total.currency,
+        "lines": [asdict(line) for line in total.lines],
+        "total": total.total,
+        "per_unit": {each.unit: each.price.value for each in cost.units} if cost is not None else {},
+    }
+
+
+def report_texts(
+    database: RunDatabase,
+    document: Mapping[str, Any],
+    facts: Mapping[str, str],
+    watched: Watched,
+    mixed: MixedRun | None,
+) -> dict[str, bytes]:
+    """report/report.md and report/tables/*.csv, without the figures: they are drawn from the same tables."""
+    audits = database.audits()
+    tables = [
+        *build_tables(database.results(), watched),
+        *(mixed_tables(mixed) if mixed is not None else ()),
+        *worker_tables(database),
+        *([audits_table(audits)] if audits else ()),
+    ]
+    title = f"# {document['scenario']} on {document['platform']['name']}: run {document['run']}"
+    found = {"report/report.md": report_markdown(title, facts, document["doubts"], tables, {}).encode()}
+    return found | {f"report/tables/{table.name}.csv": render_csv(table).encode() for table in tables}
+
+
+def trace_name(sha256: str) -> str:
+    """By which a trace is in the bundle: what its file was called says nothing that can be confirmed."""
+    return f"{TRACES}{sha256}.parquet"
+
+
+def _said_of(trace: Replayed) -> dict[str, Any]:
+    return {
+        "trace": trace.trace,
+        "origin": trace.origin,
+        "sha256": trace.sha256,
+        "anonymised": trace.anonymised,
+        "operations": trace.operations,
+        "streams": trace.streams,
+        "seconds": trace.trace_seconds,
+        "left_out": dict(trace.left_out),
+    }
+
+
+def _model_of(result: Result, scenario: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The model that made a result's trace, as the scenario writes it; None: its trace is a file."""
+    for phase in _tables(scenario.get("phase")):
+        for replay in _tables(phase.get("replay")):
+            if (phase.get("name"), replay.get("name")) == (result.phase, result.application) and "model" in replay:
+                return {
+                    "parameters": replay["model"],
+                    "seed": phase.get("model_seed", 0),
+                    "seconds": phase.get("seconds"),
+                    "capacity": replay.get("capacity"),
+                    "capacity_scale": phase.get("capacity_scale", 1.0),
+                }
+    return None
+
+
+def _tables(value: Any) -> Sequence[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else ()

@@ -1,0 +1,111 @@
+"""Evidence: one JSON file with everything a conformance run saw, and the hash of each part.
+
+One idea: whoever receives it can check, years later and without us, that nothing in it was changed: the manifest names
+every part with its SHA-256, and the evidence's own hash is of the manifest alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from archiver.errors import ResultsError
+from results.database import RunDatabase
+from results.worm import DISCLAIMER, worm_document
+
+FORMAT = "archiver-bundle-1"
+
+
+def make_evidence(database: RunDatabase) -> dict[str, Any]:
+    """The evidence of a conformance run. Raises ResultsError for a run that checked nothing."""
+    run, checks = database.run(), database.checks()
+    if not checks:
+        raise ResultsError(f"{database.path}: this run made no conformance checks; make one with: archiver worm")
+    parts: dict[str, Any] = {
+        "run": {name: run[name] for name in ("id", "started_at", "ended_at", "command_line", "backend", "host")},
+        "summary": worm_document(run["platform"], run["id"], checks, database.rounds()),
+    }
+    for check in checks:
+        parts[f"checks/{check.name}"] = {"check": asdict(check), "exchanges": database.exchanges(check)}
+    manifest = {name: _hash_of(part) for name, part in parts.items()}
+    return {
+        "format": FORMAT,
+        "disclaimer": DISCLAIMER,
+        "sha256": _hash_of(manifest),
+        "manifest": manifest,
+        "parts": parts,
+    }
+
+
+def evidence_text(evidence: Mapping[str, Any]) -> str:
+    """As it is written."""
+    return json.dumps(evidence, indent=1, ensure_ascii=False) + "\n"
+
+
+def write_evidence(evidence: Mapping[str, Any], path: Path) -> None:
+    """Write it, never over another file. Raises ResultsError."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(evidence_text(evidence))
+    except FileExistsError as there:
+        raise ResultsError(f"{path} is there already; name another file") from there
+    except OSError as failed:
+        raise ResultsError(f"{path}: cannot be written: {failed.strerror}") from failed
+
+
+def verify_evidence(path: Path) -> dict[str, Any]:
+    """The evidence in a file, every hash checked again. Raises ResultsError naming each part that is not as it was."""
+    try:
+        return whole_evidence(path.read_bytes(), str(path))
+    except OSError as failed:
+        raise ResultsError(f"{path}: cannot be read: {failed.strerror}") from failed
+
+
+def whole_evidence(content: bytes, where: str) -> dict[str, Any]:
+    """The evidence in these bytes, every hash checked again. ``where`` they come from is named where something is
+    wrong. Raises ResultsError naming each part that is not as it was."""
+    try:
+        evidence = json.loads(content)
+    except (ValueError, RecursionError) as failed:
+        raise ResultsError(f"{where}: is no readable evidence: {failed}") from failed
+    if not isinstance(evidence, dict) or evidence.get("format") != FORMAT:
+        raise ResultsError(f"{where}: is no evidence of the form {FORMAT}")
+    manifest, parts = evidence.get("manifest"), evidence.get("parts")
+    if not isinstance(manifest, dict) or not isinstance(parts, dict):
+        raise ResultsError(f"{where}: has no manifest or no parts")
+    wrong = [f"{name} was changed" for name in manifest if name in parts and _hash_of(parts[name]) != manifest[name]]
+    wrong += [f"{name} is missing" for name in manifest.keys() - parts.keys()]
+    wrong += [f"{name} is not in the manifest" for name in parts.keys() - manifest.keys()]
+    if _hash_of(manifest) != evidence.get("sha256"):
+        wrong.append("the manifest was changed")
+    if wrong:
+        raise ResultsError(f"{where}: is not what was written: {'; '.join(sorted(wrong))}")
+    return evidence
+
+
+def check_same_platform(platform: Mapping[str, Any], evidence: Mapping[str, Any]) -> None:
+    """Raises ResultsError where conformance evidence is of another platform than the run."""
+    try:
+        checked = evidence["parts"]["summary"]["platform"]
+        measured, seen = ((each["name"], each.get("version")) for each in (platform, checked))
+    except (KeyError, TypeError, AttributeError) as missing:
+        raise ResultsError("the conformance evidence does not say of which platform it is") from missing
+    if measured != seen:
+        raise ResultsError(
+            f"the conformance evidence is of {_named(*seen)}, and the run measured {_named(*measured)}: nothing "
+            "follows from the one for the other"
+        )
+
+
+def _named(name: str, version: str | None) -> str:
+    return f"{name} {version}" if version is not None else f"{name} (version unknown)"
+
+
+def _hash_of(value: Any) -> str:
+    """SHA-256 of the value's JSON with sorted keys and no spaces (as RFC 8785 orders it, for what is in here)."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

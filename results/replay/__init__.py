@@ -1,0 +1,1 @@
+"""What replayed traces come to: responses of application sets, what held, score and price, IOmark's beside them."""

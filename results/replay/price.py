@@ -1,0 +1,56 @@
+"""What one application costs: the priced configuration of a platform over the applications whose traces it replayed.
+
+One idea: the whole amount is divided by the applications of the result, whatever its verdict is; so the verdict stands
+with the price.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from archiver.errors import UsageError
+from results.planning.cost import PlanCost, UnitPrice
+from results.planning.prices import Demand, PriceList, bill
+from results.planning.rate_surface import Range
+from results.planning.tables import bill_table, unit_price_table
+from results.replay.trials import ReplayRun
+from results.table import Table
+
+APPLICATION, APPLICATION_SET = "application", "application set"
+
+
+def priced(run: ReplayRun, prices: PriceList, years: int) -> ReplayRun:
+    """The run with its price: the parts of one platform with support over ``years``.
+
+    Raises UsageError for a price file without parts, and for a run that replayed no application sets.
+    """
+    if not run.has_sets:
+        raise UsageError(
+            f"--prices: run {run.run['id']} replayed one trace and no application sets, so there is no price of an "
+            "application; archiver run application-sets has them"
+        )
+    if not prices.part:
+        raise UsageError(
+            "--prices: the file has no [[part]], and a run does not know how much a service would keep for how long; "
+            "archiver plan --prices does"
+        )
+    total = bill(PriceList(currency=prices.currency, part=prices.part), Demand(years))
+    units = [UnitPrice(APPLICATION, Range(total.total / run.result.application_count))]
+    if run.result.sets:
+        units.append(UnitPrice(APPLICATION_SET, Range(total.total / run.result.sets)))
+    return replace(run, cost=PlanCost(total, years, 1, tuple(units)))
+
+
+def price_tables(run: ReplayRun) -> list[Table]:
+    """The disclosure, and the price of an application; none without prices."""
+    if run.cost is None:
+        return []
+    result = run.result
+    return [
+        bill_table(run.cost),
+        unit_price_table(
+            run.cost,
+            f"The whole amount over the {result.application_count:,} applications of the result. Its verdict:"
+            f" {result.verdict}.",
+        ),
+    ]

@@ -1,0 +1,94 @@
+"""What two IOmark test reports published of block storage, to stand beside what an object store does.
+
+One idea: these are somebody else's numbers, of virtual machines on block storage. They are read from
+``reference/mixed_workload.json`` and never altered, and no ratio to them is formed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+CLONE, MIGRATION = "clone and deploy", "storage migration"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedReport:
+    """One of them; None: not printed."""
+
+    system: str
+    source: str
+    version: str  # of the rules
+    sets: int
+    applications: int  # virtual machines
+    mean_ms: float
+    read_mean_ms: float
+    write_mean_ms: float
+    percent_within_20_ms: float | None
+    clones: int  # in the hour of the test
+    migrations: int
+    score: float
+    currency: str
+    price: float
+    price_per_application: float  # as printed
+    mean_ms_by_application: Mapping[str, float]
+    price_lines: tuple[tuple[str, float, float], ...]  # item, quantity, amount of the line
+
+    @property
+    def name(self) -> str:
+        """Says in every table whose these are, and of what."""
+        return f"published: {self.system}, block storage"
+
+
+@cache
+def published_reports() -> tuple[PublishedReport, ...]:
+    """Of December 2015 and of March 2014."""
+    return tuple(_report(each) for each in _data()["reports"])
+
+
+@cache
+def minimum_per_hour() -> Mapping[str, float]:
+    """How many infrastructure operations there must be, by kind: 6 and 3."""
+    clone, migration = (each["minimum_per_hour"] for each in _data()["infrastructure_operations"])
+    return {CLONE: clone, MIGRATION: migration}
+
+
+def infrastructure_score(clones_per_hour: float, migrations_per_hour: float) -> float:
+    """sqrt((clones - 6)^2 + (migrations - 3)^2). No rule says so: it was inferred from both published scores, which it
+    reproduces."""
+    least = minimum_per_hour()
+    return math.hypot(clones_per_hour - least[CLONE], migrations_per_hour - least[MIGRATION])
+
+
+def _report(data: Mapping[str, Any]) -> PublishedReport:
+    return PublishedReport(
+        system=data["system"],
+        source=data["source"],
+        version=data["version"],
+        sets=data["application_sets"],
+        applications=data["virtual_machines"],
+        mean_ms=data["mean_ms"],
+        read_mean_ms=data["read_mean_ms"],
+        write_mean_ms=data["write_mean_ms"],
+        percent_within_20_ms=data.get("percent_within_20_ms"),
+        clones=data["clone_and_deploy"],
+        migrations=data["storage_migrations"],
+        score=data["hypervisor_score"],
+        currency="USD",
+        price=data["price_usd"],
+        price_per_application=data["usd_per_vm"],
+        mean_ms_by_application=data["mean_ms_by_application"],
+        price_lines=tuple((item, quantity, amount) for item, quantity, amount in data["price_table"]),
+    )
+
+
+@cache
+def _data() -> dict[str, Any]:
+    text = resources.files("results").joinpath("reference", "mixed_workload.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)["iomark_vm"]
+    return data

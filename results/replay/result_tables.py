@@ -1,0 +1,285 @@
+"""What a replay came to, in the layout of an IOmark test report: summary, phases, passing detail, infrastructure.
+
+One idea: every verdict stands with what it may not go without, and published values stand in columns of their own that
+say whose they are, beside ours and in no ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from results.mixed.scale_up import ALL_APPLICATIONS, THE_RUN, criteria_table
+from results.replay.published import (
+    CLONE,
+    MIGRATION,
+    PublishedReport,
+    infrastructure_score,
+    minimum_per_hour,
+    published_reports,
+)
+from results.replay.trials import LIMIT_MS, READS, WRITES, Beside, ReplayRun, Trial, mean_ms
+from results.replay.verdicts import void_reasons
+from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+
+INFERRED = "inferred from the published scores, which it reproduces; no rule says so"
+BELOW_THE_MINIMUM = "fewer than must be, of which a distance says nothing good"
+_Row = tuple[Cell, ...]
+_HOUR_SECONDS = 3600.0
+
+
+def summary_table(run: ReplayRun) -> Table:
+    """The result of the run in a column, and beside it, of application sets, what was published."""
+    trial = run.result
+    reports = published_reports() if run.has_sets else ()
+    rows = [*_what_rows(run, trial, reports), *_response_rows(trial, reports), *_time_rows(trial, reports)]
+    if trial.infrastructure:
+        rows += _infrastructure_rows(trial, reports)
+    if run.cost is not None:
+        rows += _price_rows(run, reports)
+    beside = (
+        " Published: IOmark's reports of virtual machines on block storage, as printed"
+        f" ({'; '.join(report.source for report in reports)}); in no ratio and no score of ours."
+        if reports
+        else ""
+    )
+    several = " Of several phases the result is the slowest at the most sets that held." if len(run.trials) > 1 else ""
+    return Table(
+        name="replay-summary",
+        title="Replay: summary",
+        columns=(
+            Column("", label=True),
+            Column("unit", label=True),
+            Column("this run", words=True),
+            *(Column(report.name, words=True) for report in reports),
+        ),
+        rows=tuple(rows),
+        caption="Response times from when an operation was due, of all applications together. Reads: retrieve,"
+        f" range-retrieve, head, query; writes: archive, copy, new-version; the mean is of all.{several}{beside}",
+    )
+
+
+def phases_table(run: ReplayRun) -> Table:
+    """A row for each phase, as the search went; none for a single one."""
+    rows = [
+        (
+            number(trial.position, 0),
+            _sets(trial),
+            number(trial.application_count, 0),
+            *(number(mean_ms(trial.results, kinds), 2) for kinds in (None, READS, WRITES)),
+            _within(trial),
+            number(trial.nearest.replay_seconds, 1),
+            number(trial.nearest.allowed_seconds, 1),
+            *(number(_per_hour(trial, kind), 1) for kind in (CLONE, MIGRATION)),
+            Cell(trial.verdict),
+        )
+        for trial in run.trials
+    ]
+    return Table(
+        name="replay-phases",
+        title="Replay: every phase",
+        columns=(
+            *label_columns("phase", "sets"),
+            Column("applications"),
+            Column("mean", "ms"),
+            Column("reads", "ms"),
+            Column("writes", "ms"),
+            Column(f"within {_limits_told(run.trials)}", "%"),
+            Column("replay", "s"),
+            Column("allowed", "s"),
+            Column("clones", "/h"),
+            Column("migrations", "/h"),
+            Column("verdict", words=True),
+        ),
+        rows=tuple(rows) if len(run.trials) > 1 else (),
+        caption="Replay and allowed: of the trace that ended latest beside what was allowed for it.",
+    )
+
+
+def passing_table(run: ReplayRun) -> Table:
+    """The verdict on the result, why it is void where it is, and each criterion with its limit."""
+    trial = run.result
+    blank, every = Cell(""), Cell(ALL_APPLICATIONS)
+    rows: list[_Row] = [(Cell("VERDICT"), every, blank, blank, Cell(trial.verdict))]
+    rows += [
+        (Cell("replay in time"), every, blank, blank, Cell(f"VOID: {reason}")) for reason in void_reasons(trial.results)
+    ]
+    judged = criteria_table(trial.criteria, trial.results, "").rows
+    order = list(dict.fromkeys(name.text for _, name, *_ in judged))
+    for application, name, measured, *others in sorted(judged, key=lambda row: order.index(row[1].text)):
+        whose = every if application.text == THE_RUN else application
+        rows.append((name, whose, _with_set(measured, trial), *others))
+    return Table(
+        name="replay-passing",
+        title="Replay: passing detail",
+        columns=(
+            *label_columns("criterion", "application"),
+            Column("measured"),
+            Column("limit"),
+            Column("passed", words=True),
+        ),
+        rows=tuple(rows),
+        caption=f"{_of_which(run)}Of an application in several sets the worst is shown, and in how many it passed. What"
+        " was not measured does not pass.",
+    )
+
+
+def infrastructure_table(run: ReplayRun) -> Table:
+    """A row for each kind of infrastructure operation of each phase."""
+    rows = [
+        (
+            number(trial.position, 0),
+            _sets(trial),
+            Cell(each.kind),
+            number(each.completed, 0),
+            number(each.failed, 0),
+            number(each.seconds, 1),
+            number(each.per_hour, 2, _extrapolated(each)),
+            number(each.minimum_per_hour, 0),
+            number(each.ratio, 2),
+            number(each.mean_seconds, 2),
+            number(each.objects, 0),
+            number(each.bytes / 1e6, 1),
+            Cell("; ".join(each.findings) or "none"),
+        )
+        for trial in run.trials
+        for each in trial.beside()
+    ]
+    return Table(
+        name="replay-infrastructure",
+        title="Replay: infrastructure operations beside the applications",
+        columns=(
+            *label_columns("phase", "sets", "operation"),
+            Column("completed"),
+            Column("failed"),
+            Column("in", "s"),
+            Column("per hour"),
+            Column("minimum"),
+            Column("ratio"),
+            Column("mean", "s"),
+            Column("objects"),
+            Column("MB"),
+            Column("content or protection lost", words=True),
+        ),
+        rows=tuple(rows),
+        caption="Whole operations that were completed. Ratio: of how many there were to how many there must be. Objects"
+        " and MB (10^6 bytes) are of one.",
+    )
+
+
+def score_cell(trial: Trial) -> Cell:
+    """The inferred score of a phase; none where a kind is missing, or there were fewer than must be."""
+    clones, migrations = (_per_hour(trial, kind) for kind in (CLONE, MIGRATION))
+    if clones is None or migrations is None:
+        return Cell(NOT_MEASURED)
+    least = minimum_per_hour()
+    if clones < least[CLONE] or migrations < least[MIGRATION]:
+        return Cell("none", None, (BELOW_THE_MINIMUM,))
+    return number(infrastructure_score(clones, migrations), 2, (INFERRED,))
+
+
+def _what_rows(run: ReplayRun, trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+    rows: list[_Row] = [
+        _row("verdict", "", Cell(trial.verdict), [Cell(NOT_MEASURED) for _ in reports]),
+        _row("applications", "", number(trial.application_count, 0), [number(r.applications, 0) for r in reports]),
+    ]
+    if trial.sets is not None:
+        name = "application sets" if run.has_sets else "sets"
+        rows.insert(1, _row(name, "", number(trial.sets, 0), [number(r.sets, 0) for r in reports]))
+    return rows
+
+
+def _response_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+    results, limit = trial.results, trial.limit_ms
+    within = [report.percent_within_20_ms if limit == LIMIT_MS else None for report in reports]
+    return [
+        _row("mean response", "ms", number(mean_ms(results), 2), [number(r.mean_ms, 2) for r in reports]),
+        _row("mean read", "ms", number(mean_ms(results, READS), 2), [number(r.read_mean_ms, 2) for r in reports]),
+        _row("mean write", "ms", number(mean_ms(results, WRITES), 2), [number(r.write_mean_ms, 2) for r in reports]),
+        _row(f"responses within {limit:g} ms", "%", _within(trial), [number(percent, 1) for percent in within]),
+    ]
+
+
+def _time_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+    nothing = [Cell(NOT_MEASURED) for _ in reports]
+    nearest = trial.nearest
+    return [
+        _row("time of the trace", "s", number(nearest.trace_seconds, 1), nothing),
+        _row("time of its replay", "s", number(nearest.replay_seconds, 1), nothing),
+        _row("allowed for it", "s", number(nearest.allowed_seconds, 1), nothing),
+    ]
+
+
+def _infrastructure_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+    rows = []
+    for each in trial.beside():
+        theirs = {CLONE: [r.clones for r in reports], MIGRATION: [r.migrations for r in reports]}.get(each.kind)
+        cells = [number(count, 0) for count in theirs] if theirs else [Cell(NOT_MEASURED) for _ in reports]
+        rows.append(_row(each.kind, "per hour", number(each.per_hour, 2, _extrapolated(each)), cells))
+        ratio = f"{each.kind} / minimum of {each.minimum_per_hour:g}"
+        rows.append(_row(ratio, "", number(each.ratio, 2), [Cell(NOT_MEASURED) for _ in reports]))
+    rows.append(_row("infrastructure score (inferred)", "", score_cell(trial), [number(r.score, 2) for r in reports]))
+    return rows
+
+
+def _price_rows(run: ReplayRun, reports: Sequence[PublishedReport]) -> list[_Row]:
+    assert run.cost is not None
+    bill = run.cost.bill
+    each = bill.per(run.result.application_count)
+    return [
+        _row("price", bill.currency, number(bill.total, 2), [_priced(r.price, r, bill.currency) for r in reports]),
+        _row(
+            "price per application",
+            bill.currency,
+            number(each, 2),
+            [_priced(r.price_per_application, r, bill.currency) for r in reports],
+        ),
+    ]
+
+
+def _priced(amount: float, report: PublishedReport, currency: str) -> Cell:
+    """In the report's own currency, which is named where it is not that of the row."""
+    if report.currency == currency:
+        return number(amount, 2)
+    return Cell(f"{report.currency} {amount:,.2f}")
+
+
+def _row(name: str, unit: str, ours: Cell, theirs: Sequence[Cell]) -> _Row:
+    return (Cell(name), Cell(unit), ours, *theirs)
+
+
+def _sets(trial: Trial) -> Cell:
+    return number(trial.sets, 0)
+
+
+def _within(trial: Trial) -> Cell:
+    share = trial.responses.share_within(trial.limit_ms)
+    return number(100 * share if share is not None else None, 1)
+
+
+def _limits_told(trials: Sequence[Trial]) -> str:
+    return " or ".join(f"{limit:g} ms" for limit in sorted({trial.limit_ms for trial in trials}))
+
+
+def _per_hour(trial: Trial, kind: str) -> float | None:
+    return next((each.per_hour for each in trial.beside() if each.kind == kind), None)
+
+
+def _extrapolated(each: Beside) -> tuple[str, ...]:
+    if each.seconds >= _HOUR_SECONDS:
+        return ()
+    return (f"{each.completed:,} in {each.seconds:,.0f} s, made an hour's by proportion",)
+
+
+def _with_set(measured: Cell, trial: Trial) -> Cell:
+    """Its set instead of its whole name, which the row has already: fewer notes."""
+    sets = {f"worst: {result.workload}": f"worst in set {result.copy}" for result in trial.results if result.copy}
+    return replace(measured, notes=tuple(sets.get(note, note) for note in measured.notes))
+
+
+def _of_which(run: ReplayRun) -> str:
+    if len(run.trials) == 1:
+        return ""
+    trial = run.result
+    sets = f", {trial.sets:g} set{'' if trial.sets == 1 else 's'}" if trial.sets is not None else ""
+    return f"Of phase {trial.position}{sets}. "

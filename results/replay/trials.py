@@ -1,0 +1,214 @@
+"""A run that replayed traces, phase by phase: so many sets at once, what they did, what went on beside them.
+
+One idea: the result of a run is one phase, the slowest at the most sets that held; all others lead to it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from results.database import RunDatabase
+from results.mixed.tiles import pooled_mean_ms
+from results.model import CriterionResult, Infrastructure, PartResult, Replayed, Result, SearchOutcome
+from results.planning.cost import PlanCost
+from results.replay.responses import NO_RESPONSES, Responses, merged, responses_of
+from results.replay.verdicts import replay_verdict
+
+READS = frozenset(("retrieve", "range-retrieve", "head", "query"))
+WRITES = frozenset(("archive", "copy", "new-version"))
+LIMIT_MS = 20.0  # where the run was asked for no other
+_OF_ALL = re.compile(r"object_ms\.p(?P<percent>\d+)\s*<=?")
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """All infrastructure operations of one kind in one phase."""
+
+    kind: str
+    completed: int
+    failed: int
+    seconds: float
+    per_hour: float
+    minimum_per_hour: float
+    mean_seconds: float | None
+    objects: int
+    bytes: int
+    findings: tuple[str, ...]
+
+    @property
+    def ratio(self) -> float | None:
+        return self.per_hour / self.minimum_per_hour if self.minimum_per_hour else None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One phase that replayed."""
+
+    position: int
+    phase: str
+    sets: float | None  # None: the traces were replayed once, by themselves
+    results: tuple[Result, ...]  # of applications
+    infrastructure: tuple[Infrastructure, ...]
+    criteria: tuple[CriterionResult, ...]
+    by_workload: Mapping[str, Responses]
+
+    @property
+    def applications(self) -> list[str]:
+        """The kinds of them, by name."""
+        return sorted({result.application for result in self.results})
+
+    @property
+    def application_count(self) -> int:
+        """Of all sets."""
+        return len({(result.application, result.copy) for result in self.results})
+
+    @property
+    def verdict(self) -> str:
+        """In words, with all that must stand with it."""
+        return replay_verdict(self.results, self.criteria, self.infrastructure)
+
+    @property
+    def held(self) -> bool:
+        return self.verdict.startswith("pass")
+
+    @property
+    def limit_ms(self) -> float:
+        """Within which the share of all responses is told."""
+        asked = self.asked_of_all
+        return asked[1] if asked is not None else LIMIT_MS
+
+    @property
+    def asked_of_all(self) -> tuple[float, float] | None:
+        """(percent, milliseconds) that so many of all responses may take; None: nothing like that was asked."""
+        for each in self.criteria:
+            found = _OF_ALL.match(each.name)
+            if found and not each.workload:
+                return float(found["percent"]), each.limit
+        return None
+
+    @cached_property
+    def responses(self) -> Responses:
+        """Of all applications together."""
+        return self.responses_of(self.results)
+
+    def responses_of(self, results: Iterable[Result]) -> Responses:
+        return merged(self.by_workload.get(result.workload, NO_RESPONSES) for result in results)
+
+    @property
+    def nearest(self) -> Replayed:
+        """Of all replays the one that ended latest beside what was allowed for it."""
+        return min((_replayed(result) for result in self.results), key=lambda each: each.margin_seconds)
+
+    def of(self, application: str) -> list[Result]:
+        """That application in every set."""
+        return [result for result in self.results if result.application == application]
+
+    def beside(self) -> list[Beside]:
+        """The infrastructure operations by kind; of several instances their sum."""
+        kinds: dict[str, list[Infrastructure]] = {}
+        for each in self.infrastructure:
+            kinds.setdefault(each.kind, []).append(each)
+        return [_together(kind, each) for kind, each in sorted(kinds.items())]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRun:
+    """Of a run what replays have beside others."""
+
+    run: Mapping[str, Any]  # its own row
+    scenario: Mapping[str, Any]
+    trials: tuple[Trial, ...]
+    search: SearchOutcome | None
+    cost: PlanCost | None = None  # where prices were given
+
+    @property
+    def has_sets(self) -> bool:
+        """It replayed sets of applications, not one trace by itself."""
+        return any(len(trial.applications) > 1 for trial in self.trials)
+
+    @property
+    def result(self) -> Trial:
+        """What the run comes to: the slowest phase of the most sets that held in all theirs, else of the fewest."""
+        by_sets: dict[float, list[Trial]] = {}
+        for trial in self.trials:
+            by_sets.setdefault(trial.sets or 0.0, []).append(trial)
+        held = [sets for sets, trials in by_sets.items() if all(trial.held for trial in trials)]
+        chosen = max(held) if held else min(by_sets)
+        if self.search is not None and self.search.largest in by_sets:
+            chosen = float(self.search.largest or 0)
+        return max(by_sets[chosen], key=lambda trial: mean_ms(trial.results) or 0.0)
+
+
+def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayRun | None:
+    """What a run replayed, whose ``results`` these are; None where it replayed nothing."""
+    measured = [result for result in results if not result.is_load]
+    phases: dict[int, list[Result]] = {}
+    for result in measured:
+        if result.replayed is not None:
+            phases.setdefault(result.position, []).append(result)
+    if not phases:
+        return None
+    run, criteria = database.run(), database.criteria()
+    histograms = {(row[0], row[1]): (row[2], row[3]) for row in database.cell_histograms("object_response")}
+
+    def responses(result: Result) -> Responses:
+        found = histograms.get((result.position, result.workload))
+        times = result.object_response_ms
+        return responses_of(*found, times.max) if found is not None and times is not None else NO_RESPONSES
+
+    return ReplayRun(
+        run,
+        json.loads(run["scenario_json"] or "{}"),
+        tuple(
+            Trial(
+                position,
+                own[0].phase,
+                own[0].scale,
+                tuple(own),
+                tuple(each.infrastructure for each in measured if each.position == position and each.infrastructure),
+                tuple(each for each in criteria if each.position == position),
+                {result.workload: responses(result) for result in own},
+            )
+            for position, own in sorted(phases.items())
+        ),
+        database.search(),
+    )
+
+
+def mean_ms(results: Sequence[Result], operations: frozenset[str] | None = None) -> float | None:
+    """The mean response of all objects, or of those of some operations; None where there are none."""
+    if operations is None:
+        return pooled_mean_ms(results)
+    return pooled_mean_ms(part for result in results for part in _parts(result) if part.operation in operations)
+
+
+def _parts(result: Result) -> Sequence[PartResult | Result]:
+    """What did one thing alone has no parts: it is that one."""
+    return result.parts or (result,)
+
+
+def _replayed(result: Result) -> Replayed:
+    assert result.replayed is not None, "trials have what replayed alone"
+    return result.replayed
+
+
+def _together(kind: str, each: Sequence[Infrastructure]) -> Beside:
+    timed = [(one.mean_seconds, one.completed) for one in each if one.mean_seconds is not None and one.completed]
+    completed = sum(count for _, count in timed)
+    return Beside(
+        kind,
+        sum(one.completed for one in each),
+        sum(one.failed for one in each),
+        max(one.seconds for one in each),
+        sum(one.per_hour for one in each),
+        max(one.minimum_per_hour for one in each),
+        sum(seconds * count for seconds, count in timed) / completed if completed else None,
+        max(one.objects for one in each),
+        max(one.bytes for one in each),
+        tuple(dict.fromkeys(finding for one in each for finding in one.findings)),
+    )

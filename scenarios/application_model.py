@@ -1,0 +1,192 @@
+"""The model of an application: how often it asks an object store for what, as a few numbers.
+
+One idea: a model stands where a captured trace is not at hand. It says how an application's operations come (in
+sessions, in bursts), what they are and which objects they meet, and nothing of how long they take: that is what a
+replay measures.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from archiver.errors import ScenarioError
+from scenarios.mix import OperationName, Sizes
+from scenarios.sizes_table import SHARE_MAX, SizesTable, sizes_of
+from scenarios.units import Seconds, SizeBytes, decode
+
+# Those that a model can ask for; they never touch what another operation of the trace still needs as it was.
+MODELLED: tuple[OperationName, ...] = ("archive", "new-version", "retrieve", "range-retrieve", "head", "query")
+STREAMS_MAX = 10_000
+PER_SECOND_MAX = 100_000.0
+OBJECTS_PER_SESSION_MAX = 10_000.0
+SECONDS_MAX = 86_400.0
+ZIPF_EXPONENT_MAX = 5.0
+
+
+class ModelTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What a file writes as ``model = { ... }``."""
+
+    streams: int
+    per_second: float
+    busy_share: float = 1.0
+    busy: Seconds | None = None
+    objects_per_session: float = 1.0
+    gap: Seconds | None = None
+    operations: dict[str, float]
+    sizes: SizesTable | str | int
+    zipf_exponent: float = 0.99
+    recent_share: float = 0.0
+    range: SizeBytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationModel:
+    """How often an application asks for what. Times and rates are means of exponential distributions."""
+
+    streams: int  # clients, each with one operation after another
+    per_second: float  # operations of all of them, quiet times included
+    busy_share: float  # of the time in which operations come at all; 1: always
+    busy_seconds: float  # how long a busy time lasts
+    objects_per_session: float
+    gap_seconds: float  # between the operations of a session; silence is what remains between sessions
+    operations: tuple[tuple[OperationName, float], ...]  # shares sum to 1
+    sizes: Sizes
+    zipf_exponent: float  # the object of rank r is read in proportion to 1 / r^exponent; 0: all alike
+    recent_share: float  # of the reads, that go to what the trace itself archived
+    range_bytes: int | None  # of a range-retrieve
+
+    @property
+    def silence_seconds(self) -> float:
+        """From the last operation of a session to the first of the stream's next one, quiet times left out."""
+        cycle = self.objects_per_session * self.streams * self.busy_share / self.per_second
+        return cycle - (self.objects_per_session - 1) * self.gap_seconds
+
+
+def application_model(table: ModelTable, key: str) -> ApplicationModel:
+    """The model that a table asks for. Raises ScenarioError, with ``key`` in front, for what makes no sense."""
+
+    def refuse_unless(holds: bool, what: str) -> None:
+        if not holds:
+            raise ScenarioError(f"{key}: {what}")
+
+    refuse_unless(1 <= table.streams <= STREAMS_MAX, f"streams: {table.streams}; 1 to {STREAMS_MAX:,}")
+    refuse_unless(
+        0 < table.per_second <= PER_SECOND_MAX,
+        f"per_second: {table.per_second:g} operations; above 0, up to {PER_SECOND_MAX:,.0f}",
+    )
+    refuse_unless(
+        0 < table.busy_share <= 1, f"busy_share: {table.busy_share:g}; above 0, and 1 where it is always busy"
+    )
+    refuse_unless(
+        (table.busy_share == 1) == (table.busy is None),
+        "busy, how long a busy time lasts in the mean, goes with a busy_share below 1",
+    )
+    refuse_unless(table.busy is None or 0 < table.busy <= SECONDS_MAX, "busy lies above 0s and goes up to 1d")
+    refuse_unless(
+        1 <= table.objects_per_session <= OBJECTS_PER_SESSION_MAX,
+        f"objects_per_session: {table.objects_per_session:g}; 1 to {OBJECTS_PER_SESSION_MAX:,.0f} in the mean",
+    )
+    refuse_unless(
+        (table.objects_per_session == 1) == (table.gap is None),
+        "gap, between the operations of a session, goes with objects_per_session above 1",
+    )
+    refuse_unless(table.gap is None or 0 <= table.gap <= SECONDS_MAX, "gap goes up to 1d")
+    refuse_unless(
+        0 <= table.zipf_exponent <= ZIPF_EXPONENT_MAX,
+        f"zipf_exponent: {table.zipf_exponent:g}; 0 (all alike) to {ZIPF_EXPONENT_MAX:g}",
+    )
+    refuse_unless(0 <= table.recent_share <= 1, f"recent_share: {table.recent_share:g}; a share of the reads, 0 to 1")
+    operations = _operations(table, key)
+    does = {name for name, _ in operations}
+    refuse_unless(
+        (table.range is not None) == ("range-retrieve" in does),
+        "range, how much of an object a range-retrieve reads, goes with range-retrieve among the operations",
+    )
+    refuse_unless(table.range is None or table.range >= 1, "range is at least 1 byte")
+    refuse_unless(
+        "archive" in does or ("new-version" not in does and not table.recent_share),
+        "new-version and recent_share need archive among the operations: they meet what the trace itself archived",
+    )
+    try:
+        sizes = sizes_of(table.sizes)
+    except ValueError as error:
+        raise ScenarioError(f"{key}: {error}") from error
+    refuse_unless(sizes.classes[0][0] >= 1, "sizes: an object has at least 1 byte")
+    model = ApplicationModel(
+        table.streams,
+        float(table.per_second),
+        float(table.busy_share),
+        float(table.busy or 0.0),
+        float(table.objects_per_session),
+        float(table.gap or 0.0),
+        operations,
+        sizes,
+        float(table.zipf_exponent),
+        float(table.recent_share),
+        int(table.range) if table.range is not None else None,
+    )
+    refuse_unless(
+        model.silence_seconds > 0,
+        f"{table.streams} streams with gaps of {model.gap_seconds:g}s cannot do {table.per_second:g} operations/s"
+        f" in {table.busy_share:.0%} of the time and be silent between sessions; more streams, or a shorter gap",
+    )
+    return model
+
+
+def model_of(text: str, where: str, application: str) -> tuple[ApplicationModel, float | None, int]:
+    """The model of one application of a scenario's text; seconds of its trace, where the phase says how many; and its
+    capacity in bytes, in full.
+
+    Raises ScenarioError where there is no such application, or where it has no model.
+    """
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(f"{where}: not TOML: {error}") from error
+    names = []
+    for phase in _tables(document.get("phase")):
+        for replay in _tables(phase.get("replay")):
+            if replay.get("name") == application:
+                return _read(replay, phase, f"{where}: application {application!r}")
+            names.append(str(replay.get("name")))
+    there = f"; there is {', '.join(names)}" if names else ", nor any other: no phase of it has [[phase.replay]]"
+    raise ScenarioError(f"{where}: it has no application {application!r}{there}")
+
+
+def _read(replay: dict[str, Any], phase: dict[str, Any], key: str) -> tuple[ApplicationModel, float | None, int]:
+    if "model" not in replay:
+        raise ScenarioError(f"{key}: it has no model; it replays {replay.get('trace')!r}")
+
+    def known(value: Any, wanted: Any) -> Any:
+        try:
+            return msgspec.convert(value, wanted, dec_hook=decode)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise ScenarioError(f"{key}: {error}") from error
+
+    model = application_model(known(replay["model"], ModelTable), f"{key}: model")
+    seconds = float(known(phase["seconds"], Seconds)) if "seconds" in phase else None
+    if "capacity" not in replay:
+        raise ScenarioError(f"{key}: a model needs a capacity, of what lies there")
+    return model, seconds, int(known(replay["capacity"], SizeBytes))
+
+
+def _tables(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _operations(table: ModelTable, key: str) -> tuple[tuple[OperationName, float], ...]:
+    """Their shares, which sum to 1, in the order of MODELLED."""
+    for name, share in table.operations.items():
+        if name not in MODELLED:
+            raise ScenarioError(f"{key}: operations: a model has no {name!r}; it has {', '.join(MODELLED)}")
+        if not 0 <= share <= SHARE_MAX:
+            raise ScenarioError(f"{key}: operations: {name}: a share of {share:g}; 0 to 1e9")
+    total = sum(table.operations.values())
+    if not total > 0:
+        raise ScenarioError(f"{key}: operations: their shares sum to nothing")
+    shares = ((name, table.operations.get(name, 0.0) / total) for name in MODELLED)
+    return tuple((name, share) for name, share in shares if share > 0)

@@ -1,0 +1,57 @@
+"""What <Tab> offers, asked as the shell's own completion script asks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.shell_completion import BashComplete
+
+from archiver.cli import main
+from archiver.cli.run import PLATFORMS
+from scenarios.reader import builtin_names
+
+
+def offered(*words: str) -> list[str]:
+    """For the last word, as far as it is written."""
+    *before, incomplete = words
+    items = BashComplete(main, {}, "archiver", "_ARCHIVER_COMPLETE").get_completions(before, incomplete)
+    return [f"{item.value} ({item.type})" if item.type != "plain" else item.value for item in items]
+
+
+def test_commands_are_offered_and_their_commands() -> None:
+    assert offered("re") == ["replay", "report", "resume"]
+    assert offered("trace", "an") == ["anonymise"]
+    assert "--retain-for" in offered("run", "--retain")
+
+
+def test_scenarios_are_offered_and_files_where_none_has_that_name() -> None:
+    assert offered("run", "") == offered("scenarios", "show", "") == list(builtin_names())
+    assert offered("run", "dr") == ["dr550"]
+    assert offered("run", "./mine") == ["./mine (file)"]
+
+
+def test_platforms_are_offered() -> None:
+    assert offered("run", "dr550", "--platform", "") == list(PLATFORMS)
+    assert offered("platform", "start", "v") == ["versitygw"]
+
+
+@pytest.mark.parametrize(
+    "command", ["report", "resume", "audit", "cleanup", "compare", "bundle make", "run dr550 --objects-from"]
+)
+def test_runs_are_offered_the_newest_first(home: Path, command: str) -> None:
+    assert offered(*command.split(), "2026") == ["2026 (file)"]
+    for name in ("20260101t000000-aaaaaa", "20260202t000000-bbbbbb"):
+        (home / "runs" / name).mkdir(parents=True)
+    assert offered(*command.split(), "") == ["latest", "20260202t000000-bbbbbb", "20260101t000000-aaaaaa"]
+    assert offered(*command.split(), "202601") == ["20260101t000000-aaaaaa"]
+
+
+def test_bash_gets_a_script_and_then_what_it_asks_for() -> None:
+    archiver = Path(sys.executable).with_name("archiver")
+    asked = {**os.environ, "_ARCHIVER_COMPLETE": "bash_complete", "COMP_WORDS": "archiver run dr", "COMP_CWORD": "2"}
+    done = subprocess.run([archiver], env=asked, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["plain,dr550"]

@@ -1,0 +1,221 @@
+"""Compiling for a platform that commits transactions: what was committed together is one batch, and order holds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from archiver.record import Operation
+from archiver.replay import compiling, transactions
+from archiver.replay.compiled import COLUMNS
+from archiver.replay.compiling import CompiledTrace, compile_trace
+from archiver.traces import format as trace_format
+from archiver.traces.format import Origin, TracedOperation, TraceWriter
+
+Compile = Callable[..., CompiledTrace]
+NEW = {"archive": "send", "new-version": "send", "hold": "hold", "release": "release", "delete": "delete"}
+
+
+def written(path: Path, rows: Sequence[TracedOperation], kind: str = "tsm") -> Path:
+    with TraceWriter(path, 0, [Origin(kind, "a.journal")], overwrite=True) as writer:
+        for row in rows:
+            writer.add(row)
+    return path
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Compile:
+    def carry_out(*rows: TracedOperation, kind: str = "tsm", commits: bool = True, speed: float = 1.0) -> CompiledTrace:
+        path = written(tmp_path / "trace.parquet", rows, kind)
+        return compile_trace(path, tmp_path / "compiled", commits=commits, speed=speed)
+
+    return carry_out
+
+
+def op(due_ns: int, operation: str, key: str | None, done_ns: int | None = None, **more: int) -> TracedOperation:
+    """Of the size of its due time, by which a compiled row is known again."""
+    return TracedOperation(due_ns, operation=operation, key=key, done_ns=done_ns, size_bytes=due_ns, **more)
+
+
+# Two sessions whose transactions overlap, as the library records them.
+OVERLAPPING = [
+    op(10, "open", None),
+    op(11, "transaction", None, 50),
+    op(12, "archive", "a", 50),
+    op(13, "archive", "x", 60, client=1),
+    op(14, "archive", "b", 50),
+    op(15, "archive", "y", 60, client=1),
+    op(16, "archive", "c", 50),
+    op(17, "archive", "d", 55),  # by itself
+    op(18, "retrieve", "z", 55, client=2),
+]
+
+
+def test_what_was_committed_together_follows_and_is_due_as_the_first(compiled: Compile) -> None:
+    trace = compiled(*OVERLAPPING)
+    assert trace.due_ns.tolist() == [10, 12, 12, 12, 13, 13, 17, 18]
+    assert trace.size_bytes.tolist() == [0, 12, 14, 16, 13, 15, 17, 18]
+    assert trace.with_previous.tolist() == [False, False, True, True, False, True, False, False]
+    assert trace.stream.tolist() == [0, 0, 0, 0, 1, 1, 0, 2]
+    assert trace.ends_session.tolist() == [False, False, False, False, False, True, True, True]
+    assert trace.batches_max() == {0: 3, 1: 2}
+    assert compiled(*OVERLAPPING, speed=2).due_ns.tolist() == [5, 6, 6, 6, 6, 6, 8, 9]
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 3, 4])
+def test_a_transaction_may_lie_in_several_batches(
+    compiled: Compile, monkeypatch: pytest.MonkeyPatch, batch_rows: int
+) -> None:
+    for module in (trace_format, compiling, transactions):
+        monkeypatch.setattr(module, "ROW_GROUP_ROWS", batch_rows)
+    trace = compiled(*OVERLAPPING)
+    assert trace.size_bytes.tolist() == [0, 12, 14, 16, 13, 15, 17, 18]
+    assert trace.with_previous.tolist() == [False, False, True, True, False, True, False, False]
+
+
+@pytest.mark.parametrize("how", [{"commits": False}, {"kind": "capture"}, {"kind": "aws"}])
+def test_elsewhere_rows_stay_where_they_are(compiled: Compile, how: dict[str, object]) -> None:
+    trace = compiled(*OVERLAPPING, **how)
+    assert trace.due_ns.tolist() == [row.due_ns for row in OVERLAPPING if row.operation != "transaction"]
+    assert not trace.with_previous.any()
+    assert trace.batches_max() == {}
+
+
+def test_operation_logs_tell_transactions_too(compiled: Compile) -> None:
+    assert compiled(*OVERLAPPING, kind="operation-log").with_previous.sum() == 3
+
+
+def test_what_was_aborted_is_left_out(compiled: Compile) -> None:
+    aborted = [op(12, "archive", "a", 50, status=10_003), op(13, "archive", "b", 50, status=10_003)]
+    trace = compiled(*aborted, op(60, "archive", "a", 90), op(61, "archive", "c", 90))
+    assert trace.size_bytes.tolist() == [60, 61]
+    assert trace.with_previous.tolist() == [False, True]
+    assert trace.facts.left_out == (("failed in the trace", 2),)
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ([op(11, "retrieve", "p", 12)], [False, False, False]),
+        ([op(11, "hold", "p", 12)], [False, False, False]),
+        ([op(11, "archive", "p")], [False, False, False]),
+        ([op(11, "archive", "p", 12)], [False, False, False]),
+        ([op(11, "archive", "p", 30, length=5)], [False, False, False]),  # in parts of another size
+        ([op(11, "archive", "p", 30, session=1)], [False, True, False]),
+        ([op(11, "archive", "p", 30)], [False, True, True]),
+        ([op(11, "list", "p", 30)], [False, True]),
+    ],
+)
+def test_only_what_follows_each_other_goes_together(
+    compiled: Compile, between: list[TracedOperation], expected: list[bool]
+) -> None:
+    trace = compiled(op(10, "archive", "a", 30), *between, op(20, "archive", "b", 30))
+    assert trace.with_previous.tolist() == expected
+
+
+def test_holds_of_one_transaction_go_together(compiled: Compile) -> None:
+    rows = [op(due, kind, key, 30) for due, (kind, key) in enumerate(
+        [("hold", "a"), ("hold", "b"), ("release", "a"), ("release", "b")], start=1)]  # fmt: skip
+    assert compiled(*rows).with_previous.tolist() == [False, True, False, True]
+
+
+def test_nothing_passes_what_another_session_asked_of_its_object(compiled: Compile) -> None:
+    trace = compiled(
+        op(1, "archive", "b", 5),
+        op(10, "archive", "a", 40),
+        op(20, "retrieve", "b", 25, client=1),  # still the old one
+        op(30, "archive", "b", 40),  # so this cannot come before it
+        op(31, "archive", "c", 40),
+    )
+    assert trace.size_bytes.tolist() == [1, 10, 31, 1, 30]
+    assert trace.due_ns.tolist() == [1, 10, 10, 20, 30]
+    assert trace.with_previous.tolist() == [False, False, True, False, False]
+    assert [Operation(code).label for code in trace.operation.tolist()] == [
+        "archive", "archive", "archive", "retrieve", "new-version"
+    ]  # fmt: skip
+
+
+def test_an_object_that_is_written_twice_keeps_its_versions_in_order(compiled: Compile) -> None:
+    trace = compiled(op(1, "archive", "a", 9), op(2, "archive", "b", 9), op(3, "archive", "a", 9), op(10, "head", "a"))
+    assert trace.with_previous.tolist() == [False, True, True, False]
+    assert trace.version.tolist() == [1, 1, 2, 2]
+    assert trace.size_bytes.tolist() == [1, 2, 3, 3]
+
+
+# Against plain Python
+
+
+def brought_together(rows: Sequence[TracedOperation]) -> tuple[list[TracedOperation], list[int]]:
+    """The rows that can be replayed as a replay should have them, and the transaction of each."""
+    kept = [row for row in rows if row.status == 0 and (row.operation == "open" or row.key is not None)]
+    place_of = list(range(len(kept)))
+    latest: dict[tuple[int, int], int] = {}
+    for place, row in enumerate(kept):
+        before = latest.get((row.client, row.session))
+        latest[row.client, row.session] = place
+        if before is not None and row.operation in NEW and row.done_ns is not None:
+            other = kept[before]
+            if (NEW.get(other.operation), other.done_ns) == (NEW[row.operation], row.done_ns):
+                place_of[place] = place_of[before]
+    changed = True
+    while changed:
+        changed = False
+        for place, row in enumerate(kept):
+            for earlier in range(place):
+                if kept[earlier].key == row.key is not None and place_of[earlier] > place_of[place]:
+                    place_of[place], changed = place, True
+    order = sorted(range(len(kept)), key=lambda place: (place_of[place], place))
+    return [kept[place]._replace(due_ns=kept[place_of[place]].due_ns) for place in order], [place_of[p] for p in order]
+
+
+_rows = st.fixed_dictionaries(
+    {
+        "due_ns": st.integers(0, 2),  # after the one before
+        "operation": st.sampled_from(
+            ("archive", "archive", "archive", "new-version", "retrieve", "hold", "open", "list")
+        ),
+        "key": st.sampled_from("abcd"),
+        "done_ns": st.sampled_from((None, 500, 500, 600)),
+        "size_bytes": st.integers(1, 9),
+        "client": st.integers(0, 1),
+        "session": st.integers(0, 1),
+        "status": st.sampled_from((0, 0, 0, 0, 10_003)),
+    }
+).map(lambda columns: TracedOperation(**columns))
+
+
+@given(rows=st.lists(_rows, min_size=1, max_size=40), batch_rows=st.sampled_from((3, 1000)))
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_it_is_the_trace_in_another_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[TracedOperation], batch_rows: int
+) -> None:
+    for module in (trace_format, compiling, transactions):
+        monkeypatch.setattr(module, "ROW_GROUP_ROWS", batch_rows)
+    due_ns = 0
+    for place, row in enumerate(rows):
+        due_ns += row.due_ns
+        key = None if row.operation == "open" else row.key
+        rows[place] = row._replace(due_ns=due_ns, key=key)
+    rows.append(TracedOperation(due_ns, operation="archive", key="last", size_bytes=10))
+    expected, places = brought_together([row for row in rows if row.operation != "list"])
+    trace = compile_trace(written(tmp_path / "t.parquet", rows), tmp_path / "out", commits=True)
+    found = {name: getattr(trace, name).tolist() for name in COLUMNS}
+    # In that order it is compiled as any trace is, but for the numbers of objects: they are as they first appeared.
+    other = compile_trace(written(tmp_path / "o.parquet", expected), tmp_path / "other")
+    for name in ("due_ns", "operation", "stream", "ends_session", "size_bytes", "version", "ordered", "unlocked"):
+        assert found[name] == getattr(other, name).tolist(), name
+    assert other.groups.tolist() == trace.groups.tolist()
+    sizes = defaultdict(set)
+    for mine, its in zip(found["object"], other.object.tolist(), strict=True):
+        sizes[its].add(mine)
+    assert all(len(same) == 1 for same in sizes.values())
+    assert found["with_previous"] == [place > 0 and places[place] == places[place - 1] for place in range(len(places))]
+    with_previous = np.flatnonzero(trace.with_previous)
+    assert (trace.due_ns[with_previous] == trace.due_ns[with_previous - 1]).all()
+    assert (trace.stream[with_previous] == trace.stream[with_previous - 1]).all()

@@ -1,0 +1,94 @@
+"""Whose turn it is: what changes an object works alone, in order; reads go side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archiver.replay.turns import Turns
+
+
+def test_reads_go_side_by_side_and_a_change_waits_for_all_of_them() -> None:
+    turns = Turns()
+    first, second = turns.take((1, False)), turns.take((1, False))
+    change = turns.take((1, True))
+    later = turns.take((1, False))
+    assert first.is_mine
+    assert second.is_mine
+    assert not change.is_mine
+    assert not later.is_mine
+    turns.done(second)
+    assert not change.is_mine
+    turns.done(first)
+    assert change.is_mine
+    assert not later.is_mine
+    assert change.ready_ns > 0
+    assert first.ready_ns == 0
+    turns.done(change)
+    assert later.is_mine
+
+
+def test_another_object_waits_for_nobody_and_a_copy_waits_at_both_of_its_objects() -> None:
+    turns = Turns()
+    write, other = turns.take((1, True)), turns.take((2, True))
+    copy = turns.take((3, True), (1, False))
+    read = turns.take((3, False))
+    assert other.is_mine
+    assert not copy.is_mine
+    assert not read.is_mine
+    turns.done(write)
+    assert copy.is_mine
+    assert not read.is_mine
+    turns.done(copy)
+    assert read.is_mine
+
+
+def test_a_copy_onto_itself_waits_for_others_alone() -> None:
+    turns = Turns()
+    read = turns.take((1, False))
+    copy = turns.take((1, True), (1, False))
+    assert not copy.is_mine
+    turns.done(read)
+    assert copy.is_mine
+    turns.done(copy)
+    assert turns.take((1, True)).is_mine
+
+
+async def test_who_waits_is_woken_when_the_last_one_ahead_is_done() -> None:
+    turns = Turns()
+    ahead = [turns.take((1, False)) for _ in range(2)]
+    change = turns.take((1, True))
+    waiting = asyncio.create_task(change.wait())
+    for each in ahead:
+        assert not waiting.done()
+        turns.done(each)
+        await asyncio.sleep(0)
+    await asyncio.wait_for(waiting, 5)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=30), st.randoms(use_true_random=False)
+)
+def test_whatever_is_done_first_everybody_has_a_turn_in_the_end_and_changes_keep_their_order(
+    wanted: list[tuple[int, bool]], chance: Random
+) -> None:
+    turns = Turns()
+    waiting = {place: turns.take(each) for place, each in enumerate(wanted)}
+    done: list[int] = []
+    while waiting:
+        ready = [place for place, turn in waiting.items() if turn.is_mine]
+        assert ready, "somebody waits for himself"
+        for place in ready:
+            number, changes = wanted[place]
+            beside = [wanted[other] for other in ready if other != place and wanted[other][0] == number]
+            assert not beside if changes else all(not changing for _, changing in beside)
+        chosen = chance.choice(ready)
+        turns.done(waiting.pop(chosen))
+        done.append(chosen)
+    for later in range(len(wanted)):
+        for earlier in range(later):
+            if wanted[earlier][0] == wanted[later][0] and (wanted[earlier][1] or wanted[later][1]):
+                assert done.index(earlier) < done.index(later)

@@ -1,0 +1,101 @@
+"""As many clients as a machine can be, and one message where they are more."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archiver.client import RECORDER_ROWS, rows_each
+from archiver.client_limits import DESCRIPTORS_BESIDE, ClientLimits, limits_here, make_room
+from archiver.errors import UsageError
+
+PLENTY = ClientLimits(1 << 20, None, None)
+
+
+@pytest.fixture
+def soft_limit() -> Iterator[int]:
+    """A low one, as a login gives; put back afterwards."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    low = min(512, before[0])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (low, before[1]))
+    yield low
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_the_soft_limit_is_raised_as_far_as_the_clients_need_and_no_further(soft_limit: int) -> None:
+    make_room(10, 1, 1, threads=False)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == soft_limit
+    make_room(2 * soft_limit, 2, 1, threads=False)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == soft_limit + DESCRIPTORS_BESIDE
+    make_room(10, 1, 1, threads=False)  # lowered by nobody
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == soft_limit + DESCRIPTORS_BESIDE
+
+
+@pytest.mark.parametrize(
+    ("clients", "endpoints", "threads", "limits", "words"),
+    [
+        (5000, 1, False, ClientLimits(900, None, None),
+         "5,000 clients: each of 2 workers needs 2,756 open files, and this system allows 900; 1,288 clients fit: take "
+         "more --workers, or raise the limit (ulimit -Hn 2756)"),
+        (5000, 2, False, ClientLimits(1 << 20, 1000, None),
+         "5,000 clients: this system has 1,000 ports to connect from, for each address of the platform, so 2,000 "
+         "clients fit; name more of its addresses (--endpoint), or widen net.ipv4.ip_local_port_range"),
+        (5000, 1, True, ClientLimits(1 << 20, None, 4999),
+         "5,000 clients: through TSM each is a thread, and this system allows 4,999 more; raise the limit (ulimit -u, "
+         "or the service's TasksMax), or take fewer"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told_with_the_number_that_does(
+    clients: int, endpoints: int, threads: bool, limits: ClientLimits, words: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        make_room(clients, 2, endpoints, threads=threads, limits=limits)
+    assert str(refused.value) == words
+    fit = limits.most(2, endpoints, threads=threads)
+    make_room(fit, 2, endpoints, threads=threads, limits=ClientLimits(*([1 << 20] * 3)))
+    with pytest.raises(UsageError):
+        make_room(fit + 2, 2, endpoints, threads=threads, limits=limits)
+
+
+def test_sessions_without_a_wire_need_nothing() -> None:
+    make_room(1 << 30, 1, 0, threads=False, limits=ClientLimits(10, 1, 1))
+
+
+def test_what_this_machine_allows_is_read() -> None:
+    found = limits_here()
+    assert found.descriptors_per_worker >= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert found.ports_per_endpoint is None or 0 <= found.ports_per_endpoint < 65536
+    assert found.most(1, 1, threads=True) <= found.most(1, 1, threads=False) <= PLENTY.most(1, 1, threads=False)
+
+
+def test_ten_thousand_clients_have_less_memory_taken_for_rows_than_a_thousand_by_default() -> None:
+    assert rows_each(1) == rows_each(400) == RECORDER_ROWS
+    assert 10_000 * rows_each(10_000) < 2000 * RECORDER_ROWS
+    assert all(rows_each(clients) >= rows_each(clients + 1) for clients in range(1, 20_000, 97))
+
+
+def test_a_run_of_too_many_clients_is_refused_before_anything_is_touched(home: Path, tmp_path: Path) -> None:
+    """By a real process with a real limit."""
+    limited = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+from archiver.cli import main
+main(sys.argv[1:])
+"""
+
+    done = subprocess.run(
+        [sys.executable, "-c", limited, "run", "dr550", "--platform", "embedded", "--quick", "--workers", "2",
+         "--quiet", "--set", "clients=200", "--set", "object_sizes=8KiB", "--max-locked-bytes", "1TB"],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "archiver: 200 clients: each of 2 workers needs 356 open files, and this system allows 300; 88 clients fit: "
+        "take more --workers, or raise the limit (ulimit -Hn 356)"
+    )
+    assert not (home / "ledger.db").exists() or not list(home.glob("runs/*"))

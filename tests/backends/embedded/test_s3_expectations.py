@@ -1,0 +1,80 @@
+"""What boto3, the AWS CLI and the public suites expect of Amazon S3, one row for each, asked of the embedded store.
+
+One idea: a table says what is done and what comes of it; nothing else is known of the store. docs/s3-conformance.md
+says what the tables leave out and where the store answers otherwise; a row here is Amazon's answer unless its name says
+that something is not offered.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from backends.embedded.process import StoreProcess
+from tests.backends.embedded import (
+    s3_expected_buckets,
+    s3_expected_objects,
+    s3_expected_uploads,
+    s3_expected_versions,
+)
+from tests.backends.embedded.s3_scene import Expectation, Scene, outcome
+
+FAMILIES: dict[str, list[Expectation]] = {
+    "bucket": s3_expected_buckets.BUCKETS,
+    "setting": s3_expected_buckets.SETTINGS,
+    "listing": s3_expected_buckets.LISTINGS,
+    "upload": s3_expected_objects.UPLOADS,
+    "condition": s3_expected_objects.CONDITIONAL,
+    "read": s3_expected_objects.READS,
+    "copy": s3_expected_objects.COPIES,
+    "checksum": s3_expected_objects.CHECKSUMS,
+    "attribute": s3_expected_objects.ATTRIBUTES,
+    "tag": s3_expected_objects.TAGS,
+    "deletion": s3_expected_objects.DELETIONS,
+    "version": s3_expected_versions.VERSIONS,
+    "lock": s3_expected_versions.LOCKS,
+    "multipart": s3_expected_uploads.UPLOADS_IN_PARTS,
+}
+# Where rows say the same of several calls or kinds of checksum, those of one are enough for every day.
+SIBLINGS = (
+    "list_objects: ", "list_object_versions: ", "head_object: ", "copy_object: ", "complete_multipart_upload: ",
+    "CRC32: ", "CRC32C: ", "SHA1: ", "the key 'a", "a bucket called", "delete_", "put_",
+)  # fmt: skip
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def shared() -> dict[str, str]:
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("deed", "expected"),
+    [
+        pytest.param(
+            deed, expected, id=f"{family}: {name}", marks=pytest.mark.long if name.startswith(SIBLINGS) else ()
+        )
+        for family, rows in FAMILIES.items()
+        for name, deed, expected in rows
+    ],
+)
+def test_expectation(
+    s3: Any, store: StoreProcess, until: datetime, shared: dict[str, str],
+    deed: Callable[[Scene], Any], expected: Any,
+) -> None:  # fmt: skip
+    access = {
+        "endpoint_url": store.endpoint, "region_name": "us-east-1",
+        "aws_access_key_id": store.access_key, "aws_secret_access_key": store.secret_key,
+    }  # fmt: skip
+    scene = Scene(s3, access, next(_numbers), until, shared)
+    assert outcome(deed, scene) == expected
+
+
+def test_no_expectation_is_there_twice() -> None:
+    for family, rows in FAMILIES.items():
+        names = [name for name, _, _ in rows]
+        assert len(names) == len(set(names)), family

@@ -1,0 +1,27 @@
+"""Small things that a request says: parameters, numbers, ranges."""
+
+from __future__ import annotations
+
+import pytest
+
+from backends.embedded.s3_errors import S3Error, plain_number
+from backends.embedded.s3_request import byte_range, parse_query
+
+
+def test_a_parameter_that_comes_twice_has_no_meaning() -> None:
+    """Signatures sort them, so that their order can be changed on the way without anybody's knowledge."""
+    with pytest.raises(S3Error, match="the parameter 'versionId' comes twice") as refused:
+        parse_query("versionId=1&x=&versionId=2")
+    assert refused.value.code == "InvalidArgument"
+    assert parse_query("a=1&b=+x%2B&a=1") == {"a": "1", "b": " x+"}
+
+
+@pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", " 1", "٣", "²", "1" * 20, "9" * 5000, "0x1"])
+def test_a_number_is_ascii_digits_and_not_too_many(text: str) -> None:
+    assert plain_number(text) is None
+
+
+def test_a_range_of_thousands_of_digits_is_none() -> None:
+    assert byte_range(f"bytes=0-{'9' * 5000}", 10) == (0, 10, 200)
+    assert byte_range(f"bytes=0-{'9' * 18}", 10) == (0, 10, 206)
+    assert byte_range("bytes=٣-٤", 10) == (0, 10, 200)

@@ -1,0 +1,117 @@
+"""A platform's clock, or this machine's, is set in the middle of a run: what is signed, and how long it locks then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from pathlib import Path
+
+import pytest
+
+from archiver.record import Status
+from archiver.retention import DateMaker, Retention, RetentionMode
+from backends.base import PhaseSetting
+from tests.backends.s3.conftest import Scripted
+from tests.backends.s3.s3_sessions import CONTENT, SIZE, archives, data_plane, record_of_sessions, rows_of
+from tests.servers.scripted import Request, serve
+
+RETAIN_SECONDS = 300.0
+SKEW_SECONDS = 900  # that S3 allows
+_GOVERNANCE = Retention(RetentionMode.GOVERNANCE, RETAIN_SECONDS)
+
+
+class Platform:
+    """Refuses what was signed by another clock than its own, without a word, as it answers HEAD."""
+
+    def __init__(self) -> None:
+        self.set_forward_seconds = 0.0
+        self.locked_until: list[float] = []
+
+    @property
+    def now(self) -> float:
+        return time.time() + self.set_forward_seconds
+
+    def answer(self, request: Request) -> bytes:
+        date = format_datetime(datetime.fromtimestamp(self.now, UTC), usegmt=True)
+        signed = datetime.strptime(request.headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+        status = "200 OK" if abs(signed - self.now) < SKEW_SECONDS else "403 Forbidden"
+        if status == "200 OK":
+            until = request.headers["x-amz-object-lock-retain-until-date"]
+            self.locked_until.append(datetime.fromisoformat(until).timestamp())
+        return f"HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n".encode()
+
+
+@pytest.fixture
+def platform() -> Platform:
+    return Platform()
+
+
+@pytest.fixture
+def url(platform: Platform, scripted: Scripted) -> str:
+    return scripted(then=[serve(platform.answer)]).url
+
+
+@pytest.mark.parametrize("forward_seconds", [-7200.0, 7200.0])
+def test_a_platform_whose_clock_was_set_is_signed_for_by_its_new_clock(
+    platform: Platform, url: str, forward_seconds: float
+) -> None:
+    plane = data_plane(url, retention=_GOVERNANCE)
+    began = time.time()
+    assert [row.status for row in rows_of(record_of_sessions(plane, archives(1)))] == [0] * 3
+    platform.set_forward_seconds = forward_seconds
+    refused, *others = [row for row in rows_of(record_of_sessions(plane, archives(2, 3, 4, 5))) if row.number]
+    assert refused.status == 403  # counted under its own reason, as every refusal
+    assert [row.status for row in others][-2:] == [
+        Status.OK
+    ] * 2  # the second was signed before the answer to the first
+    latest = time.time() + RETAIN_SECONDS
+    ours, theirs = platform.locked_until[0], platform.locked_until[1:]
+    assert began + RETAIN_SECONDS - 1 <= ours <= latest
+    # By its new clock nothing is locked longer than asked for, and by the old one nothing later than was promised.
+    assert all(until <= latest + min(0.0, forward_seconds) for until in theirs)
+
+
+def test_no_date_that_a_platform_tells_locks_longer_than_the_ledger_knows(platform: Platform, url: str) -> None:
+    plane = data_plane(url, retention=_GOVERNANCE)
+    latest = float(int(time.time()) + 310)
+    plane.set_phase(PhaseSetting(CONTENT, {None: DateMaker(_GOVERNANCE, latest)}, "none", (SIZE,)))
+    platform.set_forward_seconds = 20 * 365 * 86400.0
+    record_of_sessions(plane, archives(1, 2, 3, 4))
+    assert platform.locked_until
+    assert max(platform.locked_until) <= latest
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Sat, 99 Foo 2026 99:99:99 GMT"])
+def test_a_refusal_without_a_date_changes_nothing(date: str) -> None:
+    plane = data_plane("http://127.0.0.1:9")
+    before = plane._clock_offset_seconds
+    plane.note_refusal({b"date": date.encode()} if date else {})
+    assert plane._clock_offset_seconds == before
+
+
+_SETS_THE_CLOCK = """
+import time
+real = time.time
+time.time = lambda: real() + forward
+forward = 0.0
+from archiver.clock import now_seconds
+before = now_seconds()
+for forward in (7200.0, -7200.0):
+    assert abs(time.time() - real() - forward) < 1
+    assert abs(now_seconds() - before) < 60, forward
+forward = 0.0
+assert abs(now_seconds() - time.time()) < 1
+from archiver import clock
+clock.follow(clock.began_seconds() + 3600.0)  # as a worker follows its coordinator
+assert abs(now_seconds() - time.time() - 3600.0) < 1
+"""
+
+
+def test_a_process_goes_by_one_clock_whoever_sets_the_machines(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SETS_THE_CLOCK], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr

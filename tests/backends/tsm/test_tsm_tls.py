@@ -1,0 +1,196 @@
+"""TLS of TSM sessions: our library against the embedded store's door, and what neither of them takes for safe."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import trustme
+
+from archiver.record import Operation, Status
+from backends.embedded import process
+from backends.embedded.process import StoreProcess
+from backends.tsm.api import Library, SignOn
+from backends.tsm.codes import Code
+from tests.backends.tsm.test_program import PROTECTED, run, settings, write_options
+from tests.backends.tsm.tsm_sessions import Server, archives, data_plane, record_of_sessions, retrieves, rows_of
+
+Attempt = Callable[..., int]
+
+LONG_AGO = datetime.now(UTC) - timedelta(days=30)
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def bundle(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("authority") / "authority.pem"
+    authority.cert_pem.write_to_path(path)
+    return path
+
+
+def start(folder: Path, certificate: trustme.LeafCert) -> StoreProcess:
+    folder.mkdir(parents=True, exist_ok=True)
+    certificate.cert_chain_pems[0].write_to_path(folder / "server.pem")
+    certificate.private_key_pem.write_to_path(folder / "server.key")
+    return process.start(folder / "store", tls_certificate=folder / "server.pem", tls_key=folder / "server.key")
+
+
+@pytest.fixture(scope="module")
+def secured(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
+    certificate = authority.issue_cert("127.0.0.1", "localhost")
+    with start(tmp_path_factory.mktemp("secured"), certificate) as running:
+        yield running
+
+
+@pytest.mark.long
+def test_every_rule_holds_over_tls(sanitized: Path, tmp_path: Path, authority: trustme.CA, bundle: Path) -> None:
+    with start(tmp_path, authority.issue_cert("127.0.0.1")) as store:
+        environment = settings(tmp_path / "options", store)
+        stanzas = tmp_path / "options" / "dsm.sys"
+        port = f"   TCPPort {store.tsm_port}\n"
+        text = stanzas.read_text()
+        assert text.count(port) > 5
+        stanzas.write_text(text.replace(port, f"{port}   SSL yes\n   SSLCAFILE {bundle}\n"))
+        run([str(sanitized)], {**environment, "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0"})
+
+
+def write_stanza(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, port: int, *lines: str, host: str = "127.0.0.1"
+) -> None:
+    door = [f"TCPServeraddress {host}", f"TCPPort {port}", PROTECTED, "COMMTimeout 10"]
+    for name, value in write_options(folder, {"MAIN": [*door, *lines]}).items():
+        if name.startswith("DSMI_"):
+            monkeypatch.setenv(name, value)
+
+
+def test_objects_travel_whole(
+    shim: Path, secured: StoreProcess, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_stanza(tmp_path, monkeypatch, secured.tsm_port, "SSL yes", f"SSLCAFILE {bundle}")
+    server = Server(secured, shim, tmp_path)
+    backend, _ = server.prepared(server="MAIN", configuration=None)
+    numbers = range(300)
+    plane = data_plane(backend.worker_setting(), reads=tuple(numbers))
+    rows = rows_of(record_of_sessions(plane, archives(*numbers), retrieves(*numbers)))
+    done = [row for row in rows if row.operation in (Operation.ARCHIVE, Operation.RETRIEVE)]
+    assert len(done) == 2 * len(numbers)
+    assert {row.status for row in done} == {Status.OK}  # and so every byte was the one that was sent
+
+
+@contextmanager
+def only_shaking_hands(certificate: trustme.LeafCert) -> Iterator[int]:
+    """The port of a server that has this certificate and nothing to say."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+
+    def serve() -> None:
+        with suppress(OSError):
+            connection, _ = listener.accept()
+            with connection, context.wrap_socket(connection, server_side=True) as secure:
+                secure.recv(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join()
+
+
+@pytest.fixture
+def attempt(shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
+    """Signs on with these lines in the stanza, and tells the code."""
+
+    def sign_on(store: StoreProcess, *lines: str, host: str = "127.0.0.1", port: int | None = None) -> int:
+        write_stanza(tmp_path, monkeypatch, port or store.tsm_port, *lines, host=host)
+        library = Library(str(shim))
+        library.set_up(None)  # what an earlier test of this process told it is not meant here
+        code, handle = SignOn(library, store.node, store.node_password, "").attempt()
+        if handle:
+            library.functions.dsmTerminate(handle)
+        return code
+
+    return sign_on
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_server_is_believed_by_name_and_by_address(
+    attempt: Attempt, secured: StoreProcess, bundle: Path, host: str
+) -> None:
+    assert attempt(secured, "SSL yes", f"SSLCAFILE {bundle}", host=host) == Code.OK
+    assert attempt(secured, "SSL yes", "SSLREQuired yes", f'SSLCAFILE "{bundle}"', host=host) == Code.OK
+
+
+@pytest.mark.parametrize("fault", ["wrong name", "wrong address", "expired", "untrusted"])
+def test_a_certificate_that_does_not_hold_is_refused(
+    attempt: Attempt, secured: StoreProcess, authority: trustme.CA, bundle: Path, fault: str
+) -> None:
+    certificate = {
+        "wrong name": lambda: authority.issue_cert("elsewhere.example", "127.0.0.1"),
+        "wrong address": lambda: authority.issue_cert("127.0.0.2", "localhost"),
+        "expired": lambda: authority.issue_cert(
+            "localhost", "127.0.0.1", not_before=LONG_AGO, not_after=LONG_AGO + timedelta(days=1)
+        ),
+        "untrusted": lambda: trustme.CA().issue_cert("localhost", "127.0.0.1"),
+    }[fault]()
+    host = "localhost" if fault == "wrong name" else "127.0.0.1"
+    with only_shaking_hands(certificate) as port:
+        code = attempt(secured, "SSL yes", f"SSLCAFILE {bundle}", host=host, port=port)
+    assert code == Code.SSL_BAD_CERTIFICATE
+
+
+def test_without_a_file_the_authorities_of_this_system_count(
+    attempt: Attempt, secured: StoreProcess, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert attempt(secured, "SSL yes") == Code.SSL_BAD_CERTIFICATE
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    assert attempt(secured, "SSL yes") == Code.OK
+
+
+def test_a_file_of_authorities_that_is_none_is_named_by_its_code(
+    attempt: Attempt, secured: StoreProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "none.pem").write_text("not a certificate\n")
+    for path in (tmp_path / "none.pem", tmp_path / "missing.pem"):
+        assert attempt(secured, "SSL yes", f"SSLCAFILE {path}") == Code.SSL_KEYFILE_OPEN_FAILED
+
+
+@pytest.mark.parametrize("lines", [("SSLREQuired yes",), ("SSLREQuired yes", "SSL no"), ("SSL perhaps",)])
+def test_a_session_that_must_be_safe_is_never_plain(
+    attempt: Attempt, secured: StoreProcess, lines: tuple[str, ...]
+) -> None:
+    assert attempt(secured, *lines) == Code.INVALID_OPT
+
+
+def test_who_does_not_speak_tls_is_not_heard(
+    attempt: Attempt, secured: StoreProcess, store: StoreProcess, bundle: Path
+) -> None:
+    assert attempt(secured, "SSL no") == Code.TCPIP_FAILURE
+    assert attempt(store, "SSL yes", f"SSLCAFILE {bundle}") == Code.SSL_INIT_FAILED
+    assert attempt(secured, "SSL yes", f"SSLCAFILE {bundle}") == Code.OK
+
+
+def test_old_tls_is_not_spoken(secured: StoreProcess) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = ssl.TLSVersion.TLSv1
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    port = urlsplit(secured.endpoint).port
+    for each in (secured.tsm_port, port):
+        with socket.create_connection(("127.0.0.1", each), timeout=10) as plain, pytest.raises(ssl.SSLError):
+            context.wrap_socket(plain)

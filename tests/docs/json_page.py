@@ -1,0 +1,82 @@
+"""docs/reference/json.md as data: which fields each document has, to compare documents with it.
+
+One idea: a kind that links to another heading says that the field holds such values, so a document is followed from
+table to table; what was met on the way is returned, so that a row that no document has is found, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
+_SECTION = re.compile(r"^#{2,3} ([^\n]+)\n(.*?)(?=^#{2,3} |\Z)", re.MULTILINE | re.DOTALL)
+_ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| .*\|$", re.MULTILINE)
+_LINK = re.compile(r"\[(\w+)\]\(#\w+\)")
+
+Met = set[tuple[str, str]]
+
+
+def tables() -> dict[str, dict[str, str]]:
+    """Field -> kind, by heading; a heading that says that it has another's fields has them as well."""
+    found, more = {}, {}
+    for heading, text in _SECTION.findall(PAGE.read_text()):
+        found[heading] = dict(_ROW.findall(text))
+        more[heading] = re.findall(r"^(?:A|and the fields of) \[(\w+)\]\(#", text, re.MULTILINE)
+    return {
+        heading: {field: kind for each in (*more[heading], heading) for field, kind in found[each].items()}
+        for heading in found
+        if found[heading]
+    }
+
+
+def generated() -> set[str]:
+    """Headings whose tables are made from the code, so that no row of them can be missing there."""
+    marked = re.findall(r"<!-- begin fields .*?-->(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL)
+    return {heading for part in marked for heading in re.findall(r"^### (\w+)", part, re.MULTILINE)}
+
+
+def compare(document: Mapping[str, Any], heading: str) -> Met:
+    """Assert that the page has every field of a document, and that values are of the kinds that it says."""
+    fields = tables()[heading]
+    unknown = set(document) - set(fields)
+    assert not unknown, f"{heading}: the page does not have {sorted(unknown)}"
+    met = {(heading, field) for field in document}
+    for field, value in document.items():
+        for kind, each in _values(f"{heading}.{field}", fields[field], value):
+            met |= compare(each, kind)
+    return met
+
+
+def _values(what: str, kind: str, value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What a value holds that has a table of its own."""
+    linked = _LINK.search(kind)
+    if value is None:
+        assert "null" in kind or kind == "anything", f"{what} is null; the page says {kind}"
+    elif kind.endswith(" by name"):
+        assert isinstance(value, dict), f"{what} is {value!r:.60}; the page says {kind}"
+        for each in value.values():
+            yield from _values(what, kind.removesuffix(" by name"), each)
+    elif kind.startswith("list of "):
+        assert isinstance(value, list | tuple), f"{what} is {value!r:.60}; the page says {kind}"
+        for each in value:
+            yield from _values(what, kind.removeprefix("list of ").removesuffix(" or null"), each)
+    elif linked:
+        assert isinstance(value, dict), f"{what} is {value!r:.60}; the page says {kind}"
+        yield linked[1], value
+    else:
+        assert _is_of_kind(kind, value), f"{what} is {value!r:.60}; the page says {kind}"
+
+
+def _is_of_kind(kind: str, value: Any) -> bool:
+    if "anything" in kind or kind.startswith("pair of "):
+        return True
+    if isinstance(value, bool):
+        return "true or false" in kind
+    if isinstance(value, int):
+        return "number" in kind
+    if isinstance(value, float):
+        return bool(re.search(r"(?<!whole )number", kind))
+    return isinstance(value, str) and "text" in kind

@@ -1,0 +1,88 @@
+"""docs/reference/json.md has every field of documents that need no run; those of runs: tests/test_examples.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from archiver.cli import doctor, main
+from archiver.doctor import Ceiling
+from results.comparison.compare import compare_runs
+from results.comparison.contract import comparison_document
+from results.comparison.gate import judge, parse_condition
+from tests.archiver.traces.made import write_example_files
+from tests.docs.json_page import Met, compare, tables
+from tests.results.conftest import MakeResult
+from tests.results.conftest import make_result as make_result
+from tests.results.test_comparison_workloads import together
+from tests.results.tile_run import TileRun
+
+PRICES = """
+currency = "EUR"
+
+[[part]]
+item = "node"
+quantity = 3
+list_price = 9000
+support_years = 3
+support_price_per_year = 900
+"""
+DR550 = ("--from", "reference:dr550", "--json")
+PLANS = (
+    ("mail", "--users", "30000", "--messages", "30", "--mean-size", "20KiB", "--window", "8h", "--what-if",
+     "--prices", "prices.toml", "--discovery-users", "2", "--discovery-messages", "5"),
+    ("video", "--cameras", "100", "--gigabytes-per-hour", "1", "--film", "1GiB"),
+    ("size", "--objects-per-day", "500000", "--size-histogram", "sizes.csv"),
+    ("retrieve", "--size", "1GiB", "--parallel", "2"),
+)  # fmt: skip
+
+
+def printed(*arguments: str) -> dict[str, object]:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+def all_of(met: Met, *headings: str) -> bool:
+    """Whether every row of these tables was met; which were not is the assertion's message."""
+    missing = {(heading, field) for heading in headings for field in tables()[heading]} - met
+    assert not missing, f"no document has {sorted(missing)}"
+    return True
+
+
+def test_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("prices.toml").write_text(PRICES)
+    Path("sizes.csv").write_text("size,share\n8KiB,70%\n1MiB,30%\n")
+    met = set[tuple[str, str]]().union(*(compare(printed("plan", *plan, *DR550), "A plan") for plan in PLANS))
+    assert all_of(
+        met, "A plan", "Range", "Fits", "Load", "Year", "Trial", "Retrieval", "SizeShare", "Price", "Line", "Basis",
+        "BasisCell",
+    )  # fmt: skip
+
+
+def test_traces(tmp_path: Path) -> None:
+    write_example_files(tmp_path)
+    (trace,) = printed("trace", "info", str(tmp_path / "day.parquet"), "--json")["traces"]  # type: ignore[misc]
+    assert all_of(compare(trace, "Traces"), "Traces", "Kind", "Origin")
+
+
+def test_ceilings(make_result: MakeResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "ceilings", lambda seconds: iter([Ceiling("engine", make_result())]))
+    assert all_of(compare(printed("doctor", "--json"), "This machine"), "This machine", "Limit", "Host")
+
+
+def test_comparisons_of_workloads(make_result: MakeResult) -> None:
+    tiles = TileRun(make_result)
+    runs = [together(tiles, label, rate, 500, 550) for label, rate in (("a", 1000), ("b", 800))]
+    comparison = compare_runs(runs)
+    judgements = judge(comparison, [parse_condition("web.objects_per_second < 0.9")])
+    met = compare(json.loads(json.dumps(comparison_document(comparison, judgements))), "A comparison")
+    assert all_of(met, "ComparedWorkload", "Ratio", "Overall", "Side", "SideRun")
+    assert met >= {("Judgement", field) for field in ("phase", "scale", "workload", "value", "fails")}
+    assert met >= {("Measured", field) for field in ("platform", "objects_per_second", "errors", "repetitions")}

@@ -1,0 +1,111 @@
+"""What the reference pages say follows from the code: commands, tables, keys of scenarios, metrics; and the page on the
+method names tests that there are.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+from typing import get_args
+
+import click
+import msgspec
+import pytest
+
+from archiver.cli.metrics_page import _RunCollector
+from archiver.content import Checksum
+from archiver.retention import Lock
+from docs.generate import PAGES, all_commands, generated
+from scenarios import reader
+from scenarios.reader import read_scenario
+from tests.archiver.cli.test_meter import Run
+from tests.scenarios.test_mixed_workloads_page import rows
+
+ROOT = Path(__file__).parents[2]
+SCENARIOS = (PAGES / "reference" / "scenarios.md").read_text()
+
+
+def section(text: str, heading: str) -> str:
+    """What stands below a heading, up to the next one of its kind."""
+    level = heading.partition(" ")[0]
+    return text.partition(f"\n{heading}\n")[2].partition(f"\n{level} ")[0]
+
+
+@pytest.mark.parametrize("name", ["commands", "json", "database"])
+def test_what_is_made_from_the_code_is_as_the_code_is_now(name: str) -> None:
+    text = (PAGES / "reference" / f"{name}.md").read_text()
+    assert "<!-- begin " in text
+    assert generated(text) == text, f"docs/reference/{name}.md is old; `make docs` writes it anew"
+
+
+def test_every_option_of_every_command_has_a_row() -> None:
+    text = (PAGES / "reference" / "commands.md").read_text()
+    for name, command in all_commands():
+        found = section(text, f"## {name}")
+        options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+        assert all(re.search(rf"^\| `[^`]*{each.opts[0]}\b", found, re.MULTILINE) for each in options), name
+
+
+@pytest.mark.parametrize(
+    ("heading", "schema"), [("run.db", "results/schema.sql"), ("ledger.db", "archiver/ledger.sql")]
+)
+def test_the_page_has_the_tables_and_columns_that_sqlite_makes(heading: str, schema: str) -> None:
+    database = sqlite3.connect(":memory:")
+    database.executescript((ROOT / schema).read_text())
+    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    page = section((PAGES / "reference" / "database.md").read_text(), f"## {heading}")
+    assert re.findall(r"^### (\w+)", page, re.MULTILINE) == tables
+    for table in tables:
+        told = re.findall(r"^\| `(\w+)` \| (\w+)", section(page, f"### {table}"), re.MULTILINE)
+        columns = database.execute(f"PRAGMA table_info({table})").fetchall()
+        assert told == [(name, kind.lower()) for _, name, kind, *_ in columns], table
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("table", "heading"),
+    [(reader._File, "## The file"), (reader._SweepTable, "## [[sweep]]"), (reader._StopTable, "## stop")],
+)
+def test_every_key_of_a_scenario_has_a_row_with_its_default(table: type[msgspec.Struct], heading: str) -> None:
+    documented = rows(section(SCENARIOS, heading))
+    if table is reader._File:
+        assert documented.pop("stop")  # spread over its sweeps before the file is read
+    assert set(documented) == set(table.__struct_fields__)
+    for field in msgspec.structs.fields(table):
+        default = "`false`" if field.default is False else documented[field.name]
+        assert documented[field.name] == ("required" if field.required else default), field.name
+        assert field.required or documented[field.name] != "required", field.name
+
+
+def test_every_word_that_a_sweep_knows_is_there() -> None:
+    for word in (*get_args(reader.SweepOperation), *(each.value for each in (*Lock, *Checksum))):
+        assert f"`{word}`" in section(SCENARIOS, "## [[sweep]]"), word
+
+
+def test_the_example_scenario_can_be_read(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```toml\n(.*?)^```", SCENARIOS, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "statements.toml"
+    path.write_text(example)
+    assert len(read_scenario(str(path)).phases) == 2 * 2 * 2 + 2 * 2
+    assert len(read_scenario(str(path), quick=True).phases) == 2 * 2 + 2
+
+
+def test_the_metrics_of_a_run_are_those_of_the_page() -> None:
+    text = (PAGES / "reference" / "metrics.md").read_text()
+    told = dict(re.findall(r"^\| `(\w+)` \| ([\w, ]+) \|", text, re.MULTILINE))
+    run = Run()
+    run.begin(1)
+    run.second((25, 4))
+    served = {}
+    for family in _RunCollector(run.meter).collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        served[name] = ", ".join(family.samples[0].labels) or "none" if family.samples else told[name]
+    assert told == served
+
+
+def test_every_test_that_the_method_names_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", (PAGES / "method.md").read_text())
+    assert len(named) > 30
+    for file, test in named:
+        assert re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE), f"{file}::{test}"

@@ -1,0 +1,17 @@
+"""Application sets whose every response time is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.results.replay.replayed_sets import MakeResult, ReplayedSets
+
+
+@pytest.fixture
+def sets(make_result: MakeResult, tmp_path: Path) -> Iterator[ReplayedSets]:
+    made = ReplayedSets(make_result, tmp_path)
+    yield made
+    made.close()

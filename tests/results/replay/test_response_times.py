@@ -1,0 +1,49 @@
+"""Merged response times: shares and percentiles as HdrHistogram has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from archiver.histogram import Histogram, part_of
+from results.replay.responses import NO_RESPONSES, Responses, merged, responses_of
+
+
+def of(milliseconds: list[float]) -> Responses:
+    part = part_of(np.array([round(each * 1e6) for each in milliseconds], dtype=np.int64))
+    indices, counts = part.indices.astype("<i8").tobytes(), part.counts.astype("<i8").tobytes()
+    return responses_of(indices, counts, part.max_ns / 1e6)
+
+
+def test_shares_count_what_took_no_longer_over_all_parts() -> None:
+    together = merged([of([1.0, 2.0, 30.0]), of([3.0]), NO_RESPONSES])
+    assert together.count == 4
+    assert [together.share_within(limit) for limit in (0.5, 1.5, 10.0, 29.0, 30.0, 1e6)] == [0, 0.25, 0.75, 0.75, 1, 1]
+    assert together.shares(np.array([1.5, 10.0])).tolist() == [0.25, 0.75]
+
+
+def test_percentiles_are_those_of_the_criterion_to_the_last_digit() -> None:
+    random = np.random.Generator(np.random.PCG64(7))
+    parts = [random.lognormal(1.5, 1.2, 700).tolist() for _ in range(3)]
+    whole = Histogram()
+    for times in parts:
+        whole.add(part_of(np.array([round(each * 1e6) for each in times], dtype=np.int64)))
+    latency, found = whole.latency(), merged(of(times) for times in parts)
+    assert latency is not None
+    assert (found.percentile(70), found.percentile(99)) == (latency.p70, latency.p99)
+    # So a share reaches 70% exactly at the limit that the percentile keeps.
+    within = found.share_within(latency.p70)
+    below = found.share_within(np.nextafter(latency.p70, 0))
+    assert within is not None
+    assert below is not None
+    assert below < 0.7 <= within
+
+
+def test_what_shares_a_limit_s_place_but_may_lie_beyond_it_is_not_within() -> None:
+    assert of([20.0, 20.001, 500.0]).share_within(20.0) == 0.0  # both may be 20.005 as well
+
+
+def test_nothing_has_no_share_and_no_percentile() -> None:
+    assert merged([]) is NO_RESPONSES
+    assert (NO_RESPONSES.share_within(20.0), NO_RESPONSES.percentile(70)) == (None, None)
+    assert of([4.0]).percentile(70) == pytest.approx(4.0)

@@ -1,0 +1,113 @@
+"""The documents of an audit bundle: what they say of traces, models, prices and platforms, and that no secret is in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import archiver
+from archiver.errors import ResultsError, UsageError
+from results.bundle.contents import (
+    environment_document,
+    prices_document,
+    replayed_traces,
+    traces_document,
+)
+from results.bundle.evidence import check_same_platform
+from results.database import VERSION, RunDatabase
+from results.model import Replayed
+from tests.results.conftest import MakeResult
+from tests.results.watched_run import phase_record
+
+MakeRun = Callable[..., RunDatabase]
+MODEL = {"streams": 4, "per_second": 30.0, "operations": {"archive": 1.0}, "sizes": "8KiB"}
+SCENARIO = {
+    "name": "sets",
+    "phase": [
+        {
+            "name": "replay",
+            "model_seed": 7,
+            "capacity_scale": 0.5,
+            "seconds": "60s",
+            "replay": [{"name": "web", "model": MODEL, "capacity": "1GB"}, {"name": "mail", "trace": "mail.parquet"}],
+        }
+    ],
+}
+
+
+def replayed(trace: str, sha256: str, **more: Any) -> Replayed:
+    values: dict[str, Any] = {
+        "trace": trace, "origin": "capture", "sha256": sha256, "anonymised": True, "speed": 1.0, "streams": 2,
+        "operations": 10, "begun": 10, "waited": 0, "left_out": (("list: has no counterpart", 3),),
+        "capacity_bytes": 0, "capacity_scale": 1.0, "trace_seconds": 60.0, "replay_seconds": 60.0,
+        "allowed_seconds": 61.0, "lateness_ms": None, "tolerance_ms": 10.0, "void": "",
+    }  # fmt: skip
+    return Replayed(**{**values, **more})
+
+
+@pytest.fixture
+def run(make_run: MakeRun, make_result: MakeResult) -> RunDatabase:
+    results = [
+        make_result(phase="replay", workload=f"{copy}: {name}", application=name, copy=copy, position=copy,
+                    replayed=replayed(trace, sha256, origin=origin))
+        for copy in (1, 2)
+        for name, trace, sha256, origin in (("web", "web", "aa", "model"), ("mail", "mail.parquet", "bb", "capture"))
+    ]  # fmt: skip
+    phases = [phase_record(copy, results[2 * copy - 2], copy, copy + 1, results=results[2 * copy - 2 : 2 * copy])
+              for copy in (1, 2)]  # fmt: skip
+    return make_run(phases, scenario_json=json.dumps(SCENARIO), command_line=["archiver", "run", "sets.toml"])
+
+
+def test_every_trace_is_named_once_with_the_model_that_makes_it_again(run: RunDatabase) -> None:
+    mail, web = sorted(traces_document(run, {"traces/bb.parquet": "bb"})["traces"], key=lambda each: each["trace"])
+    assert web["model"] == {
+        "parameters": MODEL, "seed": 7, "seconds": "60s", "capacity": "1GB", "capacity_scale": 0.5,
+    }  # fmt: skip
+    assert (web["file"], web["replays"]) == (None, 2)
+    assert mail["model"] is None
+    assert (mail["file"], mail["sha256"], mail["origin"]) == ("traces/bb.parquet", "bb", "capture")
+    assert mail["left_out"] == {"list: has no counterpart": 3}
+    assert replayed_traces(run) == {"aa", "bb"}
+
+
+def test_the_environment_has_the_command_the_scenario_and_who_made_the_bundle(run: RunDatabase) -> None:
+    found = environment_document(run)
+    assert found["bundle_made_by"] == {"archiver": archiver.__version__, "database_version": VERSION}
+    assert found["run"]["command_line"] == ["archiver", "run", "sets.toml"]
+    assert found["scenario"] == SCENARIO
+
+
+def evidence(name: str, version: str | None) -> dict[str, Any]:
+    return {"parts": {"summary": {"platform": {"name": name, "version": version}}}}
+
+
+def test_evidence_of_another_platform_or_version_is_refused_and_both_are_said() -> None:
+    measured = {"name": "minio", "version": "2025-01"}
+    check_same_platform(measured, evidence("minio", "2025-01"))
+    for other, words in (
+        (evidence("minio", "2025-02"), "minio 2025-02, and the run measured minio 2025-01"),
+        (evidence("versitygw", "2025-01"), "versitygw 2025-01, and the run measured minio 2025-01"),
+        (evidence("minio", None), r"minio \(version unknown\), and the run"),
+        ({"parts": {}}, "does not say of which platform"),
+    ):
+        with pytest.raises(ResultsError, match=words):
+            check_same_platform(measured, other)
+
+
+def test_prices_come_to_a_total_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "array.toml"
+    path.write_text(
+        'currency = "EUR"\n[[part]]\nitem = "node"\nquantity = 2\nlist_price = 1000\nsupport_years = 1\n'
+        "support_price_per_year = 100\n"
+    )
+    found = prices_document(path, None)
+    assert (found["currency"], found["support_years"], found["total"]) == ("EUR", 3, 2 * 1000 + 2 * 2 * 100)
+    assert [line["item"] for line in found["lines"]] == ["node", "node: year of support"]
+    assert found["per_unit"] == {}
+    path.write_text('currency = "EUR"\n[cloud]\nper_gb_month = 0.02\n')
+    with pytest.raises(UsageError, match="has no"):
+        prices_document(path, None)

@@ -1,0 +1,119 @@
+"""Infrastructure operations as a scenario asks for them: how large a set is, and how much is archived at most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archiver.errors import ScenarioError
+from archiver.retention import Lock
+from scenarios.infrastructure import INSTANCES_MAX, Infrastructure, InfrastructureTable, infrastructure
+from scenarios.sizes_table import SizesTable
+from scenarios.units import Seconds, SizeBytes
+
+CLONE, MIGRATION = "clone and deploy", "storage migration"
+SIZES = SizesTable(histogram={"1KiB": 3, "8KiB": 1})
+
+
+def made(
+    kind: Any = CLONE, capacity: int = 1_000_000, *, scale: float = 1.0, seconds: float = 60.0, **table: Any
+) -> Any:
+    table = {"sizes": SIZES, "minimum_per_hour": 6.0, **table}
+    asked = InfrastructureTable(kind=kind, capacity=SizeBytes(capacity), **table)
+    return infrastructure(asked, "beside", scale, seconds)
+
+
+@given(
+    capacity=st.integers(1, 10**7),
+    scale=st.floats(0.001, 1.0),
+    kind=st.sampled_from([CLONE, MIGRATION]),
+    instances=st.integers(1, 20),
+    share=st.floats(0.01, 1.0),
+)
+def test_bounds_are_what_instances_really_make(
+    capacity: int, scale: float, kind: Any, instances: int, share: float
+) -> None:
+    what: Infrastructure = made(kind, capacity, scale=scale, instances_max=instances, upgrade_share=share)
+    sizes = [what.size_of(place) for place in range(what.objects)]
+    assert set(sizes) == set(what.object_sizes) <= {1024, 8192}
+    assert sum(sizes) == what.set_bytes >= capacity * scale
+    assert what.objects <= 3 or sum(sizes[:-1]) < capacity * scale
+    parts = [what.places(part) for part in ("held", "locked", "unlocked")]
+    for part in what.parts:
+        objects, size_bytes = what.preparing(part).archived_max
+        assert (objects, size_bytes) == (len(what.places(part)), sum(sizes[place] for place in what.places(part)))
+    if kind == MIGRATION:
+        assert [*parts[0], *parts[1], *parts[2]] == list(range(what.objects))
+        assert max(map(len, parts)) - min(map(len, parts)) <= 2
+        unlocked = [sizes[place] for place in parts[2]]
+        assert what.archived_here_max == (instances * len(unlocked), instances * sum(unlocked))
+        assert what.archived_there_max == (instances * what.objects, instances * sum(sizes))
+        assert (what.numbers_here, what.numbers_there) == (instances * len(unlocked), instances * what.objects)
+    else:
+        assert list(parts[1]) == list(range(what.objects))
+        assert 1 <= what.upgrades <= what.objects
+        upgrades = sizes[: what.upgrades]
+        assert what.archived_max == (instances * len(sizes + upgrades), instances * sum(sizes + upgrades))
+        assert (what.numbers_here, what.numbers_there) == (instances * what.objects, 0)
+
+
+def test_operations_and_locks_follow_from_the_kind() -> None:
+    clone, migration = made(), made(MIGRATION)
+    assert clone.does == {"copy", "retrieve", "new-version", "delete"}
+    assert migration.does == {"archive", "copy", "audit", "delete"}
+    assert (clone.lock, clone.locks) == (Lock.NONE, {Lock.NONE})
+    assert (migration.lock, migration.locks) == (Lock.NONE, {None, Lock.NONE, Lock.HEADER_AND_HOLD})
+    assert (clone.parts, migration.parts) == (("locked",), ("held", "locked"))
+    held, locked = migration.preparing("held"), migration.preparing("locked")
+    assert (held.lock, held.locks, held.does) == (Lock.HEADER_AND_HOLD, {Lock.HEADER_AND_HOLD}, {"archive"})
+    assert (locked.lock, locked.locks) == (None, {None})
+
+
+def test_there_may_be_twice_as_many_as_are_asked_for_and_more_where_they_are_small() -> None:
+    large = made(capacity=15 * 10**9, sizes="1MiB", seconds=3600.0)
+    assert large.instances_max == 12
+    assert made(capacity=15 * 10**9, sizes="1MiB", seconds=10.0).instances_max == 1
+    assert made(capacity=1000).instances_max == INSTANCES_MAX
+    some = made(capacity=15 * 10**9, scale=1e-3, sizes="1MiB", seconds=60.0)
+    assert some.instances_max == 112  # 17 objects each
+    assert made(instances_max=7).instances_max == 7
+
+
+def test_without_a_time_of_its_own_it_lasts_as_long_as_the_traces() -> None:
+    large = made(capacity=15 * 10**9, sizes="1MiB")
+    assert large.instances_max == 1
+    assert (large.lasting(3600.0).seconds, large.lasting(3600.0).instances_max) == (3600.0, 12)
+    bounded = made(instances_max=7).lasting(3600.0)
+    assert (bounded.seconds, bounded.instances_max) == (3600.0, 7)
+    asked = InfrastructureTable(
+        kind="clone and deploy", capacity=SizeBytes(1000), minimum_per_hour=6.0, seconds=Seconds(30)
+    )
+    assert infrastructure(asked, "beside", 1.0, 60.0).lasting(3600.0).seconds == 30.0
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"minimum_per_hour": 0.0}, "minimum_per_hour: 0 is above 0"),
+        ({"minimum_per_hour": float("nan")}, "minimum_per_hour: nan"),
+        ({"upgrade_share": 0.0}, "upgrade_share: 0 is no share"),
+        ({"upgrade_share": 1.5}, "upgrade_share: 1.5 is no share"),
+        ({"clients": 0}, "clients: 0 is not from 1 to 64"),
+        ({"instances_max": 0}, "instances_max: 0 is not from 1 to 1000"),
+        ({"capacity": 0}, "capacity: at least 1 byte"),
+        ({"capacity": 10**13}, "too many for one set"),
+        ({"sizes": "1GiB"}, "from 1 byte to 64MiB"),
+        ({"sizes": "0"}, "beside"),
+        ({"sizes": "many"}, "beside"),
+        ({"sizes": SizesTable()}, "sizes is one size"),
+        ({"seconds": 0.0}, "seconds: above 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(table: dict[str, Any], words: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        made(**table)
+    assert str(refused.value).startswith("beside: ")
+    assert words in str(refused.value)

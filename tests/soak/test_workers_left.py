@@ -1,0 +1,48 @@
+"""What becomes of a worker whose coordinator was killed: it ends, and says nothing to whoever looks at the terminal."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable
+
+import pytest
+
+from archiver.assignment import Assignment, ClientAssignment
+from archiver.processes import worker_main
+from scenarios.model import Phase, StopRule, Workload
+
+SECONDS_MAX = 60.0
+NEVER_ENDS = StopRule(0, 0.0, 1, 1, 10**9, 1e6, 1e6, 10**12, 10**12, 0.0)
+
+
+def assignment(backend: str) -> Assignment:
+    phase = Phase("archive", 1, 1, (Workload("archive", "archive", 200, 5, 1),), NEVER_ENDS)
+    return Assignment("run-1", 7, backend, None, phase, (ClientAssignment(0, 0, (0, 10**9)),), {}, "all")
+
+
+def heard_nothing(has_spoken: Callable[[], bool]) -> None:
+    """The worker has said that it is ready, or what went wrong, and nobody has read it."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not has_spoken():
+        assert time.monotonic() < deadline, "the worker says nothing"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("backend", ["null", "one that is not there"])
+def test_a_worker_that_is_left_alone_ends_without_a_word(capfd: pytest.CaptureFixture[str], backend: str) -> None:
+    ours, theirs = multiprocessing.get_context("spawn").Pipe()
+    worker = multiprocessing.get_context("spawn").Process(target=worker_main, args=(theirs, []))
+    worker.start()
+    theirs.close()
+    try:
+        ours.send(assignment(backend))
+        heard_nothing(ours.poll)
+        ours.close()  # with something in it that was not read, so that the other end is reset
+        worker.join(SECONDS_MAX)
+        assert worker.exitcode == 0
+        assert capfd.readouterr().err == ""
+    finally:
+        worker.kill()
+        worker.join()
+        worker.close()

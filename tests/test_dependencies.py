@@ -1,0 +1,84 @@
+"""What is imported is declared, what is declared is imported, and the lock file names versions that are allowed."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+LOCK = ROOT / "requirements-dev.lock"
+OURS = {"archiver", "backends", "scenarios", "results", "tests", "benchmarks", "docs"}
+CALLED = {"hdrh": "hdrhistogram"}  # packages whose modules have another name
+# What a declared package is made of and hands out: it comes with it, at the version that it needs.
+PART_OF = {
+    "botocore": "boto3", "dask": "distributed", "multidict": "aiohttp", "packaging": "build", "urllib3": "requests",
+    "yarl": "aiohttp",
+}  # fmt: skip
+IMPORT = re.compile(r"^\s*(?:from\s+([A-Za-z_]\w*)[\w.]*\s+import\b|import\s+([A-Za-z_]\w*)[\w., ]*$)", re.MULTILINE)
+# Programs, plug-ins and types, which nobody imports.
+NOT_IMPORTED = {"mypy", "pytest-asyncio", "pytest-xdist", "ruff", "types-requests"}
+
+
+def declared() -> dict[str, dict[str, Requirement]]:
+    """The requirements by name, of the package ("") and of its extras."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    groups = {"": config["options"]["install_requires"], **config["options.extras_require"]}
+    return {
+        group: {canonicalize_name(each.name): each for each in map(Requirement, lines.split("\n")[1:])}
+        for group, lines in groups.items()
+    }
+
+
+def imported(*folders: str) -> Iterator[tuple[str, str]]:
+    """(package, file) of what is imported from elsewhere."""
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    own = (
+        OURS | {path.stem for path in files} | {path.name for folder in folders for path in (ROOT / folder).rglob("*")}
+    )
+    for path in files:
+        for name in {name for found in IMPORT.findall(path.read_text()) for name in found if name}:
+            if name not in own and name not in sys.stdlib_module_names:
+                package = CALLED.get(name, canonicalize_name(name))
+                yield PART_OF.get(package, package), str(path.relative_to(ROOT))
+
+
+def locked() -> dict[str, str]:
+    pins = [line.split("==") for line in LOCK.read_text().splitlines() if not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def test_what_the_package_imports_is_declared_and_the_other_way_round() -> None:
+    groups = declared()
+    used = dict(imported("archiver", "backends", "scenarios", "results"))
+    assert {package: where for package, where in used.items() if package not in {**groups[""], **groups["dask"]}} == {}
+    assert {*groups[""], *groups["dask"]} - set(used) == set()
+
+
+def test_what_tests_benchmarks_and_documents_import_is_declared_and_the_other_way_round() -> None:
+    groups = declared()
+    used = dict(imported("tests", "benchmarks", "docs")) | dict.fromkeys(["setuptools"], "setup.py")
+    known = {name for group in groups.values() for name in group}
+    assert {package: where for package, where in used.items() if package not in known} == {}
+    assert {*groups["test"], *groups["docs"]} - set(used) == NOT_IMPORTED
+
+
+def test_every_requirement_has_a_lower_bound_and_the_lock_file_a_version_that_is_allowed() -> None:
+    pins = locked()
+    for group, requirements in declared().items():
+        for name, requirement in requirements.items():
+            assert [each.operator for each in requirement.specifier] == [">="], f"[{group}] {requirement}"
+            assert name in pins, f"{name} is not in requirements-dev.lock: make lock"
+            assert requirement.specifier.contains(pins[name]), f"{name} {pins[name]}: make lock"
+
+
+def test_the_lock_file_names_versions_and_no_place_that_they_come_from() -> None:
+    lines = [line for line in LOCK.read_text().splitlines() if not line.startswith("#")]
+    assert lines == sorted(lines, key=lambda line: canonicalize_name(line.partition("==")[0]))
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][\w.+!]*", line)] == []

@@ -1,0 +1,427 @@
+"""No secret that Archiver is given is left anywhere.
+
+One idea: commands are carried out with secrets of every kind, given in every way there is, and then all that they
+printed and wrote, and the processes that they started, are searched for them.
+
+The files in which the embedded store and `archiver platform start` keep their own credentials are the exception, and
+nobody but their owner can read them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import secrets
+import signal
+import stat
+import sys
+import textwrap
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socket import create_server
+
+import boto3
+import psutil
+import pytest
+import trustme
+from botocore.config import Config
+
+from backends.embedded import process as embedded
+from backends.tsm import api
+from tests.archiver.traces.made import write_example_files
+from tests.secret_search import Search
+from tests.servers import real
+
+TINY = (
+    "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
+    "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms", "--workers", "1",
+)  # fmt: skip
+HAS_TSM_LIBRARY = Path(api.__file__).with_name(api.FILE_NAME).exists()
+OWN_FILES = {"credentials.json", "nodes.json"}
+SECONDS_MAX = 60.0
+
+
+@pytest.fixture
+def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Search:
+    root = tmp_path / "root"
+    root.mkdir()
+    monkeypatch.setenv("ARCHIVER_HOME", str(root / "home"))
+    return Search(root)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A store that somebody else runs, and what a user is told of it."""
+
+    store: embedded.StoreProcess
+    folder: Path
+    authority: Path
+
+    @property
+    def endpoint(self) -> str:
+        return self.store.endpoint.replace("127.0.0.1", "localhost")
+
+    @property
+    def address(self) -> tuple[str, ...]:
+        return ("--endpoint", self.endpoint, "--ca-bundle", str(self.authority))
+
+    @property
+    def keys(self) -> dict[str, str]:
+        return {"AWS_ACCESS_KEY_ID": self.store.access_key, "AWS_SECRET_ACCESS_KEY": self.store.secret_key}
+
+    def file(self, name: str, content: str | bytes) -> str:
+        path = self.folder / name
+        path.touch(0o600)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return str(path)
+
+
+@pytest.fixture
+def given(tmp_path: Path, search: Search) -> Iterator[Given]:
+    folder = tmp_path / "given"
+    folder.mkdir()
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "authority.pem")
+    certificate = authority.issue_cert("localhost", "127.0.0.1")
+    certificate.cert_chain_pems[0].write_to_path(folder / "server.pem")
+    certificate.private_key_pem.write_to_path(folder / "server.key")
+    search.plant("TLS key", b"".join(certificate.private_key_pem.bytes().splitlines()[1:-1]))
+    with embedded.start(
+        folder / "store", tls_certificate=folder / "server.pem", tls_key=folder / "server.key",
+        credentials=["clerk:without=bypass,retention,hold,delete"],
+    ) as store:  # fmt: skip
+        search.plant("secret key", store.secret_key)
+        search.plant("limited secret key", store.credentials["clerk"].secret_key)
+        assert store.node_password is not None
+        search.plant("TSM password", store.node_password)
+        yield Given(store, folder, folder / "authority.pem")
+
+
+def planted(search: Search, name: str) -> str:
+    """A new secret, with characters that are written otherwise in URLs, JSON and HTML."""
+    search.plant(name, f"{secrets.token_hex(12)}/{secrets.token_hex(12)}+&=")
+    return search.secrets[name].decode()
+
+
+def profile_file(given: Given, name: str, access_key: str, secret_key: str, session_token: str = "") -> dict[str, str]:
+    """An AWS profile, and the variables with which it is used."""
+    text = f"[{name}]\naws_access_key_id = {access_key}\naws_secret_access_key = {secret_key}\n"
+    text += f"aws_session_token = {session_token}\n" if session_token else ""
+    return {"AWS_SHARED_CREDENTIALS_FILE": given.file(f"profile-{name}", text), "AWS_PROFILE": name}
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Refuses every request, quoting it as a server does that tells what it checked the signature of."""
+
+    def do_GET(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        heads = "".join(f"{name.lower()}:{value}\n" for name, value in self.headers.items())
+        token = self.headers.get("x-amz-security-token", "")
+        body = (
+            "<?xml version='1.0'?><Error><Code>SignatureDoesNotMatch</Code><Message>It does not match</Message>"
+            f"<CanonicalRequest>GET\n/\n\n{escape(heads)}</CanonicalRequest><Token-0>{escape(token)}</Token-0></Error>"
+        ).encode()
+        self.send_response(403, "Forbidden")
+        self.send_header("x-amz-request-id", "ECHO")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_PUT = do_POST = do_DELETE = do_HEAD = do_GET
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def echoing_server() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def run_through_s3(search: Search, given: Given) -> None:
+    """What a run leaves, everything it can write switched on."""
+    search.run("run", "dr550", *TINY, *given.address, "--op-log", "log", environment=given.keys)
+    assert list(search.root.glob("log/*.parquet"))
+
+
+def tsm_environment(search: Search, given: Given) -> dict[str, str]:
+    """Option files of the user's own: the store speaks TLS only."""
+    given.file("dsm.opt", "SErvername SECRETS\n")
+    given.file(
+        "dsm.sys",
+        f"SErvername SECRETS\n  COMMMethod TCPip\n  TCPServeraddress localhost\n  TCPPort {given.store.tsm_port}\n"
+        f"  SSL YES\n  SSLCAFILE {given.authority}\n  PASSWORDAccess prompt\n",
+    )
+    return {
+        "DSMI_DIR": str(given.folder), "DSMI_CONFIG": str(given.folder / "dsm.opt"), "DSMI_LOG": str(search.root),
+    }  # fmt: skip
+
+
+def publish(search: Search) -> None:
+    search.run("bundle", "make", "latest", "audit.zip")
+    assert (search.root / "audit.zip").exists()
+
+
+def fail_with_everything_quoted(search: Search, given: Given) -> None:
+    """A store that refuses, quoting what it was sent; keys by a profile, a session token and a token for metrics."""
+    token_file = given.file("metrics.token", planted(search, "metrics token"))
+    secret_key, session_token = planted(search, "profile's secret key"), planted(search, "session token")
+    profile = profile_file(given, "temporary", "ASIAEXAMPLE", secret_key, session_token)
+    with echoing_server() as url:
+        said = search.run(
+            "run", "dr550", *TINY, "--endpoint", url, "--bucket", "theirs", "--metrics-token-file", token_file,
+            "--watch", f"prometheus:{url}/metrics", environment=profile, status=3,
+        )  # fmt: skip
+        assert "SignatureDoesNotMatch" in said
+
+
+def crash(search: Search, given: Given) -> None:
+    """A worker that fails where nobody expected it: its traceback, with the representation of all that it was given."""
+    package = given.folder / "crash"
+    package.mkdir()
+    (package / "sitecustomize.py").write_text(
+        textwrap.dedent("""
+            import archiver.processes, archiver.worker
+
+            def run_phase(assignment, channel):
+                raise RuntimeError(repr(assignment) + str(vars(type(assignment))))
+
+            archiver.worker.run_phase = archiver.processes.run_phase = run_phase
+        """)
+    )
+    environment = {**given.keys, "PYTHONPATH": os.pathsep.join([str(package), *sys.path])}
+    said = search.run("run", "dr550", *TINY, *given.address, environment=environment, status=None)
+    assert "Traceback" in said
+    assert "Assignment(" in said
+
+
+def nothing_was_left(search: Search) -> None:
+    for path in search.root.rglob("*"):
+        if path.name in OWN_FILES or (path.parent.parent.name == "platforms" and path.name == "dsm.sys"):
+            search.own.add(path)
+        if path.parent.name == "platforms" and path.suffix == ".json":
+            search.own.add(path)
+    for path in search.own:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    found = search.found()
+    assert not found, "\n".join(found)
+
+
+def plant_its_own(search: Search, store: Path | None = None) -> None:
+    """The credentials that an embedded store made for itself; in Archiver's home unless another is named."""
+    folder = store or search.root / "home" / "store"
+    for each in json.loads((folder / "credentials.json").read_text())["credentials"]:
+        search.plant(f"{folder.name}'s secret key of {each['name']}", each["secret_key"])
+    for each in json.loads((folder / "nodes.json").read_text())["nodes"]:
+        search.plant(f"{folder.name}'s password of {each['name']}", each["password"])
+        search.plant(f"{folder.name}'s key of {each['name']}", base64.b64decode(each["key"]))
+
+
+def free_port() -> int:
+    with create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def page(url: str) -> bytes | None:
+    """What is served there, refusals included; None while nobody listens."""
+    try:
+        with urllib.request.urlopen(url, timeout=SECONDS_MAX) as answer:
+            content: bytes = answer.read()
+            return content
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.read()
+    except OSError:
+        return None
+
+
+def wait_until(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not true():
+        assert time.monotonic() < deadline, f"no {what} within {SECONDS_MAX:.0f} s"
+        time.sleep(0.05)
+
+
+def test_a_run_its_report_its_bundle_and_a_failing_run_leave_no_secret(search: Search, given: Given) -> None:
+    run_through_s3(search, given)
+    publish(search)
+    fail_with_everything_quoted(search, given)
+    nothing_was_left(search)
+
+
+@pytest.mark.skipif(not HAS_TSM_LIBRARY, reason="our TSM library was not built: no C compiler")
+@pytest.mark.long
+def test_tsm_passwords_are_left_nowhere(search: Search, given: Given) -> None:
+    environment = tsm_environment(search, given)
+    right = given.file("password", f"{given.store.node_password}\n")
+    wrong = given.file("wrong.password", planted(search, "wrong TSM password"))
+    options = ("--tsm-server", "SECRETS", "--tsm-node", given.store.node, "--tsm-password-file", right)
+    tsm = ("--backend", "tsm", "--management-class", "NONE")
+    search.run("run", "dr550", *TINY, *tsm, *options, environment=environment)
+    publish(search)
+    search.run("audit", "latest", *options, "--json", environment=environment, status=None)
+    search.run("cleanup", "latest", *options, environment=environment)
+    said = search.run("run", "dr550", *TINY, *tsm, *options[:-1], wrong, environment=environment, status=3)
+    assert "password" in said
+    search.run("run", "dr550", *TINY, "--backend", "tsm", "--json")
+    search.run("worm", "--check", "TSM-04")
+    plant_its_own(search)
+    nothing_was_left(search)
+
+
+@pytest.mark.long
+def test_a_worker_that_fails_where_nobody_expected_it_tells_no_secret(search: Search, given: Given) -> None:
+    crash(search, given)
+    nothing_was_left(search)
+
+
+@pytest.mark.long
+def test_what_is_done_with_runs_leaves_no_secret(search: Search, given: Given) -> None:
+    address, keys = given.address, given.keys
+    authority = ("--ca-bundle", str(given.authority))
+    clerk = given.store.credentials["clerk"]
+    limited = profile_file(given, "clerk", clerk.access_key, clerk.secret_key)
+    owner = profile_file(given, "owner", given.store.access_key, given.store.secret_key)
+    search.run("run", "dr550", *TINY, *address, "--json", environment=owner)
+    search.run("run", "dr550", *TINY, *address, "--dask", "local:2", environment=keys)
+    runs = sorted(path.name for path in (search.root / "home" / "runs").iterdir())
+    search.run("compare", *runs, "--out", "comparison")
+    search.run("compare", *runs, "--json")
+    search.run("report", "latest", "--format", "json")
+    search.run("report", "latest", "--format", "html")
+    search.run("report", "--index", ".")
+    search.run("audit", "latest", *authority, environment=keys)
+    search.run("ledger", "--json", "--price-per-gb-month", "0.02")
+    search.run("cleanup", "latest", *authority, environment=limited, status=None)
+    search.run("cleanup", "latest", "--bypass-governance", *authority, environment=keys)
+    checks = ("--check", "DEL", "--check", "GOV", "--check", "ING", "--limited-profile", "clerk")
+    both = {**keys, "AWS_SHARED_CREDENTIALS_FILE": limited["AWS_SHARED_CREDENTIALS_FILE"]}
+    search.run("worm", *address, *checks, environment=both, status=None)
+    search.run("bundle", "make", "latest", "evidence.json")
+    search.run("bundle", "verify", "evidence.json", "--json")
+    search.run("report", "latest", "--format", "html")
+    wrong = {**keys, "AWS_SECRET_ACCESS_KEY": planted(search, "wrong secret key")}
+    search.run("run", "dr550", *TINY, *address, environment=wrong, status=3)
+    search.run("run", "dr550", *TINY, "--endpoint", "http://127.0.0.1:1", environment=keys, status=3)
+    search.run("run", "dr550", *TINY, "--endpoint", given.endpoint, environment=keys, status=3)  # no authority
+    search.run("doctor", "--seconds", "200ms", "--json", environment=keys)
+    nothing_was_left(search)
+
+
+@pytest.mark.long
+def test_traces_leave_no_secret(search: Search, given: Given) -> None:
+    write_example_files(search.root)
+    (search.root / "trace.key").unlink()
+    search.plant("key for anonymising", secrets.token_bytes(40))
+    key_file = given.file("trace.key", search.secrets["key for anonymising"])
+    search.run("trace", "anonymise", "public.parquet", "day.parquet", "--key-file", key_file)
+    search.run("replay", "day.parquet", "--speed", "10", "--tolerance", "10s", *given.address, environment=given.keys)
+    port = free_port()
+    capture = search.start(
+        "capture", "--listen", f"127.0.0.1:{port}", "--upstream", given.endpoint, "--ca-bundle", str(given.authority),
+        "captured.parquet",
+    )  # fmt: skip
+    use_presigned_url(search, given, port)
+    capture.send_signal(signal.SIGINT)
+    search.finish(capture)
+    search.run("trace", "head", "captured.parquet")
+    token, signature = planted(search, "token in a log"), planted(search, "signature in a log")
+    target = f"/mails/letter?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Security-Token={token}&X-Amz-Signature={signature}"
+    line = f'127.0.0.1 - - [22/Nov/2026:10:00:00 +0000] "GET {target} HTTP/1.1" 200 8192 "-" "x"\n'
+    log = given.file("access.log", line + line.replace("[22/Nov", "[99/Nov"))
+    search.run("trace", "import", "--kind", "nginx", log, "imported.parquet", status=None)
+    search.run("trace", "import", "--kind", "nginx", "--strict", log, "strict.parquet", status=2)
+    nothing_was_left(search)
+
+
+def use_presigned_url(search: Search, given: Given, port: int) -> None:
+    """A client's requests through the proxy: signed in their heads, and presigned."""
+    with closing(
+        boto3.session.Session().client(
+            "s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1",
+            aws_access_key_id=given.store.access_key, aws_secret_access_key=given.store.secret_key,
+            config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
+        )
+    ) as client:  # fmt: skip
+        wait_until(lambda: page(f"http://127.0.0.1:{port}/") is not None, "proxy")
+        client.create_bucket(Bucket="mails")
+        client.put_object(Bucket="mails", Key="letter", Body=b"x" * 100)
+        url = client.generate_presigned_url("get_object", Params={"Bucket": "mails", "Key": "letter"})
+    (signature,) = re.findall(r"X-Amz-Signature=(\w+)", url)
+    search.plant("signature of a presigned URL", signature)
+    assert page(url) == b"x" * 100
+
+
+@pytest.mark.long
+def test_a_run_that_is_watched_loses_its_store_and_goes_on_leaves_no_secret(search: Search) -> None:
+    port = free_port()
+    run = search.start(
+        "run", "dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
+        "--set", "stop.seconds_min=3s", "--set", "stop.seconds_max=3s", "--metrics-port", str(port),
+        environment={"FORCE_COLOR": "1", "TTY_COMPATIBLE": "1"},
+    )  # fmt: skip
+    wait_until(lambda: b"archiver_phase{" in (page(f"http://127.0.0.1:{port}/metrics") or b""), "phase")
+    search.seen["the page of metrics"] = page(f"http://127.0.0.1:{port}/metrics") or b""
+    plant_its_own(search)
+    (store,) = [child for child in psutil.Process(run.pid).children() if "backends.embedded.server" in child.cmdline()]
+    store.kill()
+    assert "archiver resume" in search.finish(run, status=1)
+    search.run("resume", "latest")
+    publish(search)
+    nothing_was_left(search)
+
+
+@pytest.mark.long
+def test_a_store_that_is_served_and_one_that_was_started_keep_their_secrets(search: Search, given: Given) -> None:
+    certificate = ("--tls-certificate", str(given.folder / "server.pem"), "--tls-key", str(given.folder / "server.key"))
+    serve = search.start("serve", "--port", "0", "--tsm-port", "0", "--node", "OTHER", *certificate)
+    wait_until((search.root / "home" / "store" / "nodes.json").exists, "store")
+    serve.send_signal(signal.SIGINT)
+    search.finish(serve)
+    plant_its_own(search)
+    search.run("platform", "start", "embedded")
+    try:
+        plant_its_own(search, search.root / "home" / "platforms" / "embedded")
+        search.run("platform", "list")
+        printed = search.run("platform", "environment", "embedded")
+        assert "AWS_SECRET_ACCESS_KEY=" in printed  # what it is for
+        search.forget_last()
+    finally:
+        search.run("platform", "stop", "embedded")
+    nothing_was_left(search)
+
+
+@pytest.mark.platforms
+def test_throw_away_credentials_of_platforms_are_left_nowhere(search: Search) -> None:
+    for name in real.NAMES:
+        real.need(name)
+        search.run("run", "dr550", *TINY, "--platform", name)
+        for place, environment in list(search.seen.items()):
+            if "(environment of" in place:
+                for variable in re.findall(rb"(?:MINIO_ROOT_PASSWORD|ROOT_SECRET_ACCESS_KEY)=([^\0]+)", environment):
+                    search.plant(f"secret key of {name}", variable)
+                    del search.seen[place]  # it is how these programs are told
+        assert f"secret key of {name}" in search.secrets
+        publish(search)
+        (search.root / "audit.zip").rename(search.root / f"{name}.zip")
+    nothing_was_left(search)
