@@ -439,11 +439,11 @@ class RunDatabase:
         return int(self._db.execute("SELECT count(*) FROM phase").fetchone()[0]) - len(self._broken())
 
     def _broken(self) -> list[int]:
-        """Positions of phases that do not count as finished: those that gave up, and the one before in which the
-        platform went away already: at its end nothing succeeded any more."""
+        """Positions of phases that do not count as finished: those that gave up, and the one before where the platform
+        went away in it already, so that errors were seen in its last interval."""
         rows = self._db.execute(
             "SELECT position FROM phase WHERE gave_up NOT NULL OR (position + 1 IN (SELECT position FROM phase WHERE "
-            "gave_up NOT NULL) AND 0 = (SELECT sum(objects) FROM interval WHERE interval.position = phase.position "
+            "gave_up NOT NULL) AND 0 < (SELECT sum(errors) FROM interval WHERE interval.position = phase.position "
             "AND interval = (SELECT max(interval) FROM interval WHERE interval.position = phase.position)))"
         )
         return [row["position"] for row in rows]

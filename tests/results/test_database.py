@@ -353,9 +353,13 @@ def test_instants_of_before_stay_before_those_of_after(
     again.close()
 
 
-def test_phases_from_where_the_platform_went_away_are_forgotten(database: RunDatabase, make_result: MakeResult) -> None:
+@pytest.mark.parametrize("objects_of_its_last_interval", [0, 3])  # before it went away
+def test_phases_from_where_the_platform_went_away_are_forgotten(
+    database: RunDatabase, make_result: MakeResult, objects_of_its_last_interval: int
+) -> None:
     good = IntervalRow(4, "archive", "measured", 1, 25, 204_800, 25, 0)
-    failing = IntervalRow(5, "archive", "measured", 0, 0, 0, 9, 9)
+    objects = objects_of_its_last_interval
+    failing = IntervalRow(5, "archive", "measured", 0, objects, objects * 8192, objects + 9, 9)
     for position in (1, 2, 3):
         database.begin_phase(position, BEGAN + position)
     database.add_phase(phase(1, make_result(), intervals=[failing, replace(good, interval=6)]))  # it had recovered

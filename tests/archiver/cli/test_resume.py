@@ -161,7 +161,7 @@ def test_a_run_whose_client_was_killed_goes_on_and_nothing_is_written_twice(home
 
 
 def test_a_run_whose_store_was_killed_goes_on_with_the_phase_in_which_it_was(home: Path) -> None:
-    with in_third_phase(home, *LONG_THIRD, "--set", "archive.stop.seconds_max=3s") as process:
+    with in_third_phase(home, *LONG_THIRD, "--set", "archive.stop.seconds_max=6s") as process:
         (store,) = [
             child for child in psutil.Process(process.pid).children() if "backends.embedded.server" in child.cmdline()
         ]
