@@ -13,8 +13,6 @@
 
 #define BUFFER_SIZE (256u << 10)
 
-struct session;
-
 struct buffer {
     char *bytes; /* NULL: it has never been lent */
     bool is_lent;
@@ -31,10 +29,8 @@ struct buffers {
 bool buffers_begin(struct buffers *buffers, unsigned count);
 void buffers_end(struct buffers *buffers);
 
-/* Lends one, and gives the session to other threads while it waits for one to come back. Codes: OK, NO_MEMORY,
- * BUFF_ARRAY_ERROR when none came back for as long as the session waits for its server, BAD_CALL_SEQUENCE where the
- * session has left its state meanwhile, TCPIP_FAILURE. */
-dsInt16_t buffers_lend(struct session *session, dsUint8_t *handle);
+/* Marks one of those that are not lent, of which there must be one. Codes: OK, NO_MEMORY. */
+dsInt16_t buffers_take(struct buffers *buffers, dsUint8_t *handle);
 
 /* The lent buffer of that handle, where `bytes` is its address; else NULL. */
 struct buffer *buffers_find(struct buffers *buffers, dsUint8_t handle, const char *bytes);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lending.h"
 #include "names.h"
 #include "session.h"
 #include "trace.h"
@@ -278,7 +279,7 @@ static dsInt16_t get_buffer(struct session *session, const getBufferDataIn_t *in
         return get->object_code ? get->object_code : DSM_RC_FINISHED;
     }
     dsUint8_t handle;
-    dsInt16_t code = buffers_lend(session, &handle);
+    dsInt16_t code = lend_buffer(session, &handle);
     if (code) {
         return code;
     }
