@@ -17,7 +17,7 @@ from rich.progress import Progress as RichProgress
 
 from archiver.audit import AuditOptions, AuditRecord, audit_run, subject
 from archiver.cli.completion import run_names
-from archiver.cli.parameters import tsm_options
+from archiver.cli.parameters import credential_options, timeout_options, tsm_options
 from archiver.errors import ResultsError, UsageError
 from archiver.holdings import Holding
 from archiver.home import find_run, ledger_path
@@ -46,9 +46,8 @@ NAMED_MAX = 20  # of each kind of finding; the others are in the JSON document a
     "--clients", type=click.IntRange(1, 256), default=4, show_default=True, help="How many read at the same time."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every finding by name.")
-@click.option("--profile", help="AWS profile with the credentials  [default: AWS_PROFILE or the environment]")
-@click.option("--ca-bundle", help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE or the system's]")
-@click.option("--insecure", is_flag=True, help="Do not verify TLS certificates.")
+@credential_options
+@timeout_options
 @tsm_options
 def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: Any) -> None:
     """Read again what RUN archived, compare every byte and every lock with what was asked for, and name what differs.
@@ -68,6 +67,8 @@ def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: An
         profile=given["profile"],
         ca_bundle=given["ca_bundle"],
         insecure=given["insecure"],
+        connect_timeout_seconds=given["connect_timeout"],
+        read_timeout_seconds=given["read_timeout"],
         session_open="connect",
         keep_sessions_open=True,
     )

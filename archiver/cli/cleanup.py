@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import click
 
 from archiver.cli.completion import run_names
-from archiver.cli.parameters import tsm_options
+from archiver.cli.parameters import credential_options, timeout_options, tsm_options
 from archiver.errors import ArchiverError, UsageError
 from archiver.holdings import Holding, gather, total
 from archiver.home import ledger_path
@@ -31,22 +31,15 @@ _NOTHING_LEFT = "nothing is left on any platform"
 @click.option("--all-expired", is_flag=True, help="Clean up after all runs whose locks have ended.")
 @click.option("--bypass-governance", is_flag=True, help="Remove GOVERNANCE objects before their date.")
 @click.option("--release-holds", is_flag=True, help="Release the legal holds that the run placed.")
-@click.option("--profile", help="AWS profile with the credentials  [default: AWS_PROFILE or the environment]")
-@click.option("--ca-bundle", help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE or the system's]")
-@click.option("--insecure", is_flag=True, help="Do not verify TLS certificates.")
+@credential_options
+@timeout_options
 @tsm_options
 def cleanup(
     run: str | None,
     all_expired: bool,
     bypass_governance: bool,
     release_holds: bool,
-    profile: str | None,
-    ca_bundle: str | None,
-    insecure: bool,
-    tsm_library: str | None,
-    tsm_server: str | None,
-    tsm_node: str | None,
-    tsm_password_file: Path | None,
+    **given: Any,
 ) -> None:
     """Remove the objects of RUN that are no longer locked, and the bucket or file space where the run made it.
 
@@ -68,8 +61,20 @@ def cleanup(
     if all_expired and bypass_governance:
         raise UsageError("--bypass-governance removes what has not expired; name the run, instead of --all-expired")
     options = PlatformOptions(
-        S3Options(endpoints=(), profile=profile, ca_bundle=ca_bundle, insecure=insecure),
-        TsmOptions(library=tsm_library, server=tsm_server, node=tsm_node, password_file=tsm_password_file),
+        S3Options(
+            endpoints=(),
+            profile=given["profile"],
+            ca_bundle=given["ca_bundle"],
+            insecure=given["insecure"],
+            connect_timeout_seconds=given["connect_timeout"],
+            read_timeout_seconds=given["read_timeout"],
+        ),
+        TsmOptions(
+            library=given["tsm_library"],
+            server=given["tsm_server"],
+            node=given["tsm_node"],
+            password_file=given["tsm_password_file"],
+        ),
     )
     ledger, now = Ledger(ledger_path()), time.time()
     outcomes = []

@@ -27,25 +27,48 @@ class _Parsed(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-def tsm_options(command: _Command) -> _Command:
-    """The options that say how a TSM server is reached."""
-    for option in (
-        click.option(
-            "--tsm-password-file",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="TSM: file with the node's password, readable by its owner only.",
-        ),
-        click.option("--tsm-node", metavar="NAME", help="TSM: node to sign on as  [default: the option files']"),
-        click.option(
-            "--tsm-server", metavar="HOST:PORT|STANZA", help="TSM: a running server  [default: DSMI_CONFIG's, if set]"
-        ),
-        click.option("--tsm-library", metavar="PATH", help="TSM: client library, for example IBM's  [default: ours]"),
-    ):
-        command = option(command)
-    return command
-
-
 SIZE = _Parsed("size", parse_size)
 LINK_SPEED = _Parsed("speed", parse_link_speed)
 DURATION = _Parsed("duration", parse_duration)
 INSTANT = _Parsed("date", lambda text: parse_instant(text).timestamp())
+
+
+def _all_of(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """One decorator for several options, which are listed in this order."""
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+# Who asks an S3 platform, and whom it has to be.
+credential_options = _all_of(
+    click.option("--profile", help="AWS profile with the credentials  [default: AWS_PROFILE or the environment]"),
+    click.option("--ca-bundle", help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE or the system's]"),
+    click.option("--insecure", is_flag=True, help="Do not verify TLS certificates."),
+)
+
+# How long an S3 platform may take.
+timeout_options = _all_of(
+    click.option("--connect-timeout", type=DURATION, default="5s", show_default=True, help="For connecting and TLS."),
+    click.option(
+        "--read-timeout", type=DURATION, default="30s", show_default=True, help="For each 64 KiB of an exchange."
+    ),
+)
+
+# How a TSM server is reached.
+tsm_options = _all_of(
+    click.option("--tsm-library", metavar="PATH", help="TSM: client library, for example IBM's  [default: ours]"),
+    click.option(
+        "--tsm-server", metavar="HOST:PORT|STANZA", help="TSM: a running server  [default: DSMI_CONFIG's, if set]"
+    ),
+    click.option("--tsm-node", metavar="NAME", help="TSM: node to sign on as  [default: the option files']"),
+    click.option(
+        "--tsm-password-file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="TSM: file with the node's password, readable by its owner only.",
+    ),
+)

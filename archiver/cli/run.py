@@ -22,7 +22,15 @@ from archiver.cli.completion import run_names, scenario_or_file
 from archiver.cli.dry_run import plan_lines, step_lines
 from archiver.cli.metrics_page import metrics_page
 from archiver.cli.output import print_left_behind, print_run, run_json
-from archiver.cli.parameters import DURATION, INSTANT, LINK_SPEED, SIZE, tsm_options
+from archiver.cli.parameters import (
+    DURATION,
+    INSTANT,
+    LINK_SPEED,
+    SIZE,
+    credential_options,
+    timeout_options,
+    tsm_options,
+)
 from archiver.cli.progress import Progress
 from archiver.earlier import EarlierObjects, find_earlier
 from archiver.errors import ResultsError, UsageError
@@ -102,11 +110,8 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 @click.option("--endpoint", "endpoints", multiple=True, metavar="URL", help="A running platform; repeat for several.")
 @click.option("--bucket", help="Use this bucket  [default: one of the run's own, with Object Lock]")
 @click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
-@click.option("--profile", help="AWS profile with the credentials  [default: AWS_PROFILE or the environment]")
-@click.option("--ca-bundle", help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE or the system's]")
-@click.option("--insecure", is_flag=True, help="Do not verify TLS certificates.")
-@click.option("--connect-timeout", type=DURATION, default="5s", show_default=True, help="For connecting and TLS.")
-@click.option("--read-timeout", type=DURATION, default="30s", show_default=True, help="For each 64 KiB of an exchange.")
+@credential_options
+@timeout_options
 @click.option(
     "--retries",
     type=click.IntRange(0, 10),

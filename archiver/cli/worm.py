@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from archiver.cli.parameters import credential_options
 from archiver.errors import UsageError
 from archiver.home import ledger_path, runs_dir
 from archiver.ledger import Ledger
@@ -48,10 +49,8 @@ _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, 
 )
 @click.option("--endpoint", metavar="URL", help="A running platform.")
 @click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
-@click.option("--profile", help="AWS profile with the credentials  [default: AWS_PROFILE or the environment]")
+@credential_options
 @click.option("--limited-profile", help="AWS profile that may not bypass, nor set retention or holds, nor delete.")
-@click.option("--ca-bundle", help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE or the system's]")
-@click.option("--insecure", is_flag=True, help="Do not verify TLS certificates.")
 @click.option(
     "--compliance",
     is_flag=True,

@@ -76,7 +76,7 @@ class Control:
             signature_version="s3v4",
             retries={"total_max_attempts": _max_attempts()},
             connect_timeout=connect_timeout_seconds,
-            read_timeout=max(read_timeout_seconds, 30.0),
+            read_timeout=max(read_timeout_seconds, 30.0),  # listings and batch deletions take longer than objects do
         )
         try:
             self._client: Any = boto3.session.Session().client(

@@ -14,6 +14,7 @@ import pytest
 from backends.embedded import process as embedded
 from backends.tsm import api
 from tests.archiver.cli.test_run import TINY, archiver, keys_of, left_in, s3
+from tests.servers.fault_proxy import FaultProxy, asks_for, nothing_of, silence
 
 
 @pytest.fixture
@@ -62,6 +63,19 @@ def test_an_audit_names_what_is_wrong_and_is_kept_with_the_run(home: Path, store
     assert unreachable.returncode == 3
     assert unreachable.stderr.startswith(f"archiver: {store.endpoint}: could not be reached")
     assert unreachable.stderr.count("\n") == 1
+
+
+def test_an_audit_waits_for_a_silent_platform_as_long_as_it_is_told_to(store: embedded.StoreProcess) -> None:
+    keys = keys_of(store)
+    with FaultProxy(int(store.endpoint.rpartition(":")[2])) as proxy:
+        assert archiver("run", "dr550", *TINY, "--endpoint", proxy.url, **keys).returncode == 0
+        is_retrieve = asks_for("GET")
+        proxy.asks = lambda message: silence(nothing_of) if is_retrieve(message) else None
+        done = archiver("audit", "latest", "--sample", "1", "--read-timeout", "700ms", "--json", **keys)
+    assert done.returncode == 1, done.stderr
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert finding["kind"] == "could not be read"
+    assert finding["words"] == "read timeout: nothing arrived for 0.7 s (--read-timeout)"
 
 
 def test_what_cannot_be_audited_is_one_message(home: Path) -> None:
