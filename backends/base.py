@@ -43,7 +43,7 @@ class PlatformProfile:
     backend: str
     endpoints: tuple[str, ...]
     version: str | None
-    tls: bool
+    tls: bool | None  # None: nobody tells
     shares_host: bool  # an endpoint is an address of this machine
     durability: str  # what an acknowledgement means, or unknown
     server_clock_offset_seconds: float | None  # server minus client

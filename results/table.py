@@ -11,6 +11,7 @@ from archiver.sizes import format_size
 from results.matrix import CellKey, MatrixCell
 
 NOT_MEASURED = "–"
+TLS_WORDS = {True: "yes", False: "no", None: "unknown"}  # what a platform's profile says of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from results.replay.contents import REPORT_TABLES, replay_document
 from results.replay.trials import replay_run
 from results.replay.verdicts import run_verdict
 from results.requests import request_counts
+from results.table import TLS_WORDS
 from results.tables import SERVER_RESOURCES, build_tables
 from results.text import render_text
 from results.watched import watched
@@ -106,6 +107,7 @@ def facts(database: RunDatabase) -> dict[str, str]:
         "platform": f"{platform['name']} through {run['backend']}"
         + (f", {', '.join(platform['endpoints'])}" if platform["endpoints"] else ""),
         "durability": platform["durability"],
+        "TLS": TLS_WORDS[platform["tls"]],
         "watched": ", ".join(settings["watched"]) or "nothing: the platform is not on this machine",
         "server clock": "unknown" if offset is None else f"{offset:+.1f} s against this machine",
         "lock": lock,

@@ -215,6 +215,17 @@ class ApiSession:
         self._library.check("dsmQuerySessOptions", self._functions.dsmQuerySessOptions(self.handle, byref(found)))
         return found
 
+    def is_encrypted(self) -> bool | None:
+        """Whether what the session sends is encrypted on its way; None where the library does not tell, as the API has
+        no call for it and only ours has one of its own."""
+        name = "archiverQueryEncryption"
+        ask = getattr(self._functions, name, None)
+        if ask is None:
+            return None
+        found = abi.dsmBool_t()
+        self._library.check(name, ask(self.handle, byref(found)))
+        return bool(found.value)
+
     def management_classes(self) -> dict[str, ManagementClass]:
         """The classes of the active policy set, by name."""
         query = abi.qryMCData(abi.qryMCDataVersion, b"", abi.bTrue)

@@ -129,6 +129,7 @@ class TsmBackend:
             found = session.information()
             offset = self._set_clock(found)
             in_force = session.options()
+            is_encrypted = session.is_encrypted()
             self._classes = session.management_classes()
             if self.options.space is not None:
                 self._space_is_there = session.has_space(self.options.space)
@@ -142,7 +143,7 @@ class TsmBackend:
             backend=self.name,
             endpoints=(self._endpoint,),
             version=f"{found.serverVer}.{found.serverRel}.{found.serverLev}.{found.serverSubLev}",
-            tls=False,
+            tls=is_encrypted,
             shares_host=_is_this_host(in_force.serverAddress.decode()),
             durability=self.options.durability,
             server_clock_offset_seconds=offset,

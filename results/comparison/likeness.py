@@ -40,6 +40,11 @@ def _platform(name: str) -> Callable[[Row], Any]:
     return lambda row: row["platform"].get(name)
 
 
+def _tls(row: Row) -> bool | str:
+    is_encrypted: bool | None = row["platform"].get("tls")
+    return UNKNOWN if is_encrypted is None else is_encrypted
+
+
 def _host(name: str) -> Callable[[Row], Any]:
     return lambda row: row["host"].get(name)
 
@@ -102,7 +107,7 @@ RULES = (
     Rule("durability", _platform("durability"), "mark", "an acknowledgement from memory is cheaper than one from disk"),
     Rule("limit of objects per transaction", _setting("objects_per_transaction_max"), "mark",
          "the cost of a commit is shared by more objects"),
-    Rule("TLS", _platform("tls"), "mark", "encryption is work"),
+    Rule("TLS", _tls, "mark", "encryption is work"),
     Rule("number of endpoints", lambda row: len(row["platform"].get("endpoints", ())), "mark",
          "the load is spread otherwise"),
     Rule("number of retries", lambda row: row["platform"].get("details", {}).get("retries", 0), "mark",

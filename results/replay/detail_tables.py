@@ -15,7 +15,7 @@ from results.replay.published import published_reports
 from results.replay.responses import Responses
 from results.replay.trials import READS, WRITES, ReplayRun, Trial, mean_ms
 from results.replay.verdicts import capacity_sentence
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.table import NOT_MEASURED, TLS_WORDS, Cell, Column, Table, label_columns, number
 
 _UNKNOWN = "unknown"
 _SETS = (
@@ -81,7 +81,7 @@ def configuration_table(run: ReplayRun) -> Table:
         "Configuration and connectivity",
         {
             "endpoints": ", ".join(platform.get("endpoints", ())) or "none: in this process",
-            "TLS": "yes" if platform.get("tls") else "no",
+            "TLS": TLS_WORDS[platform.get("tls")],
             "session": f"{settings.get('session_kind', _UNKNOWN)}, opening asks"
             f" {settings.get('session_open', _UNKNOWN)}",
             "durability": platform.get("durability") or _UNKNOWN,

@@ -101,6 +101,10 @@ def test_other_surroundings_are_marked(change: dict[str, Any], mark: str) -> Non
     assert likeness(row(), row(**OTHER, **change), LABELS) == Likeness((mark,))
 
 
+def test_what_nobody_knows_of_either_is_marked() -> None:
+    assert likeness(row(platform__tls=None), row(**OTHER, platform__tls=None), LABELS) == Likeness(("TLS unknown",))
+
+
 def test_protocols_have_words_of_their_own_and_are_marked() -> None:
     tsm = row(
         platform__protocol="tsm", settings__retention_mode="CLASS", settings__checksum="crc32",

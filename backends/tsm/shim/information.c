@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "dates.h"
+#include "include/archiver_tsm_more.h"
 #include "names.h"
 #include "session.h"
 
@@ -122,5 +123,19 @@ dsInt16_t dsmQuerySessOptions(dsUint32_t dsmHandle, optStruct *optstructP)
     }
     options_tell(&session->options, optstructP);
     strcpy(optstructP->nodeName, session->node);
+    return session_leave(session, DSM_RC_OK);
+}
+
+dsInt16_t archiverQueryEncryption(dsUint32_t dsmHandle, dsBool_t *isEncryptedP)
+{
+    struct session *session;
+    dsInt16_t code = session_enter(dsmHandle, IN_ANY, &session);
+    if (code) {
+        return code;
+    }
+    if (!isEncryptedP) {
+        return session_leave(session, DSM_RC_INVALID_PARM);
+    }
+    *isEncryptedP = session->wire.tls ? bTrue : bFalse;
     return session_leave(session, DSM_RC_OK);
 }

@@ -15,6 +15,7 @@ from backends.embedded import process
 from backends.tsm import api, structures
 from backends.tsm.api import Library, SignOn, TsmError
 from backends.tsm.codes import Code
+from tests.backends.tsm.compiling import SHARED, Compiler
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,12 @@ def test_our_library_has_every_function_and_is_as_new_as_its_header(shim: Path) 
     assert (library.exports, library.missing) == (len(structures.PROTOTYPES), [])
     assert library.exports == 47
     assert library.version() == api.API_VERSION
+
+
+def test_of_another_makers_library_nobody_knows_whether_it_encrypts(compiler: Compiler, server: Server) -> None:
+    theirs = compiler.compile("other.so", (*SHARED, "-DarchiverQueryEncryption=something_of_their_own"))
+    backend = Server(server.store, theirs, server.configuration).backend()
+    assert backend.profile().tls is None
 
 
 def test_a_library_that_was_not_built_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,24 @@ def test_objects_travel_whole(
     assert {row.status for row in done} == {Status.OK}  # and so every byte was the one that was sent
 
 
+@pytest.mark.parametrize("is_secure", [True, False])
+def test_a_run_knows_whether_its_objects_could_be_read_on_the_way(
+    shim: Path,
+    secured: StoreProcess,
+    bundle: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_secure: bool,
+) -> None:
+    with process.start(tmp_path / "plain") as plain:
+        store = secured if is_secure else plain
+        answer = "yes" if is_secure else "no"
+        write_stanza(tmp_path, monkeypatch, store.tsm_port, f"SSL {answer}", f"SSLCAFILE {bundle}")
+        backend = Server(store, shim, tmp_path).backend(server="MAIN", configuration=None)
+        assert backend.profile().tls is is_secure
+
+
 @contextmanager
 def only_shaking_hands(certificate: trustme.LeafCert) -> Iterator[int]:
     """The port of a server that has this certificate and nothing to say."""

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <archiver_tsm_more.h>
+
 #include "calls.h"
 
 static void test_handles(void)
@@ -62,7 +64,12 @@ static void test_session_info(void)
     EXPECT(0, strcmp(options.serverName, "MAIN"));
     EXPECT(0, strcmp(options.serverAddress, "127.0.0.1"));
     EXPECT(DSM_RC_INVALID_PARM, dsmQuerySessOptions(handle, NULL));
+    dsBool_t is_encrypted;
+    EXPECT(DSM_RC_INVALID_PARM, archiverQueryEncryption(handle, NULL));
+    EXPECT(DSM_RC_OK, archiverQueryEncryption(handle, &is_encrypted));
+    CHECK(is_encrypted == bTrue || is_encrypted == bFalse);
     EXPECT(DSM_RC_OK, dsmTerminate(handle));
+    EXPECT(DSM_RC_INVALID_DS_HANDLE, archiverQueryEncryption(handle, &is_encrypted));
 }
 
 void test_sessions(void)
