@@ -22,8 +22,8 @@ from scenarios.model import Phase, StopRule, Workload
 from tests.servers.stand_in_store import stand_in_store
 
 SECONDS = 1.5
-TRIES = 5  # on a busy machine the client or the host may limit now and then, and it is said
-SLOW_LINK = 20e6
+TRIES = 5  # on a busy machine the client, the host or others may limit now and then, and it is said
+SLOW_LINK = 10e6
 
 
 def measure(endpoint: str, pid: int, object_bytes: int, clients: int, link_speed: float | None) -> Result:
@@ -79,10 +79,11 @@ def test_the_verdict_names_what_is_known_to_limit(
     with stand_in_store(**weakness) as (endpoint, pid):
         for _ in range(TRIES):
             result = measure(endpoint, pid, object_bytes, clients, link_speed)
-            if result.limited_by not in ("client", "host cpu"):
+            is_spoilt = result.limited_by in ("client", "host cpu") or "stolen" in (result.confidence or "")
+            if not is_spoilt and (result.limited_by is not None or limit is None):
                 break
-        else:
-            pytest.skip(f"this machine is too busy: it limited {TRIES} times of {TRIES}")
+        if is_spoilt:
+            pytest.skip(f"this machine is too busy: {result.limited_by}, {result.confidence}")
     assert result.errors == 0
     assert result.objects > 0
     assert result.limited_by == limit, result.utilisations

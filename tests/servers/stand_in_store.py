@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import cast
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+CATCH_UP_SECONDS = 0.1  # of a link that was not asked because this process had no core
 _REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\n\r\n"
 
 
@@ -65,9 +66,10 @@ class _Connection(asyncio.Protocol):
         if not weakness.bytes_per_second:
             return
         now = time.monotonic()
-        weakness.link_free_at = max(now, weakness.link_free_at) + count / weakness.bytes_per_second
+        free_at = max(now - CATCH_UP_SECONDS, weakness.link_free_at) + count / weakness.bytes_per_second
+        weakness.link_free_at = free_at
         self._transport.pause_reading()
-        asyncio.get_running_loop().call_later(weakness.link_free_at - now, self._resume)
+        asyncio.get_running_loop().call_later(max(0.0, free_at - now), self._resume)
 
     def _resume(self) -> None:
         if not self._transport.is_closing():

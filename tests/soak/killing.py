@@ -345,8 +345,8 @@ class Kills:
         assert not lost, f"{path}: finished phases {sorted(lost)} are gone"
         for position, before in self.kept.get(path, {}).items():
             assert rows[position] == before, f"{path}: phase {position} is not what it was when it had finished"
-        # A phase that gave up, or saw the platform go, is measured again: it may change.
-        again = {position for (position,) in ask(path, _MEASURED_AGAIN)}
+        # A phase that gave up, or saw the platform go, is measured again; one in which nothing failed never is.
+        again = {position for (position,) in ask(path, _SOMETHING_FAILED)}
         self.kept[path] = {position: of_phase for position, of_phase in rows.items() if position not in again}
 
     def _look_at_ledger(self) -> None:
@@ -418,12 +418,7 @@ class _Promise:
                 assert self.earliest <= each.until <= self.latest, f"not between the ledger's dates: {each}, {self}"
 
 
-# What `archiver resume` forgets and measures again.
-_MEASURED_AGAIN = (
-    "SELECT position FROM phase WHERE gave_up NOT NULL OR (position + 1 IN (SELECT position FROM phase WHERE "
-    "gave_up NOT NULL) AND 0 = (SELECT sum(objects) FROM interval WHERE interval.position = phase.position "
-    "AND interval = (SELECT max(interval) FROM interval WHERE interval.position = phase.position)))"
-)
+_SOMETHING_FAILED = "SELECT position FROM phase WHERE gave_up NOT NULL UNION SELECT position FROM error"
 
 
 def phases_in(path: Path) -> dict[int, Any]:
