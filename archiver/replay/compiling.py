@@ -4,8 +4,9 @@ One idea: what a trace asks for follows from all of its rows (which objects must
 what is deleted later), so it is read through once before anything runs.
 
 Rows go through a file while they are compiled: from the first to the last, to learn what each writes and sees; where
-the trace deletes, from the last to the first; and twice more, to number objects and lanes. Memory holds what is known
-of every key (some 100 bytes) and session (50 bytes), and of rows only those in hand.
+the trace deletes, from the last to the first; and twice more, to number objects and lanes. What is known of every key
+(64 bytes) and session (40 bytes) lies in files, too. Memory holds the numbers of keys and sessions (some 50 bytes for
+each while they are sorted), and of rows only those in hand.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from archiver.errors import UsageError
 from archiver.op_log import KIND as OPERATION_LOG
 from archiver.record import Operation
 from archiver.replay.compiled import COLUMNS, ColumnFile, CompiledTrace, discard_facts, write_array, write_facts
+from archiver.replay.growing import GrowingArrays
 from archiver.replay.history import PREPARED, ROW, WRITTEN, History, Records
 from archiver.replay.lanes import SILENCE_SECONDS, Groups, Sessions
 from archiver.replay.numbering import Numbers
@@ -66,7 +68,8 @@ def compile_trace(
         with ExitStack() as stack:
             rows_file = stack.enter_context(_scratch(folder / "rows.partial"))
             lanes_file = stack.enter_context(_scratch(folder / "lanes.partial"))
-            _Compilation(trace, folder, speed, commits, rows_file, lanes_file).carry_out(lies_there_bytes)
+            arrays = stack.enter_context(GrowingArrays(folder))
+            _Compilation(trace, folder, speed, commits, rows_file, lanes_file, arrays).carry_out(lies_there_bytes)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from error
     return CompiledTrace.open(folder)
@@ -84,7 +87,14 @@ class _Compilation:
     """One trace on its way into a folder."""
 
     def __init__(
-        self, trace: Trace, folder: Path, speed: float, commits: bool, rows_file: BinaryIO, lanes_file: BinaryIO
+        self,
+        trace: Trace,
+        folder: Path,
+        speed: float,
+        commits: bool,
+        rows_file: BinaryIO,
+        lanes_file: BinaryIO,
+        arrays: GrowingArrays,
     ) -> None:
         assert speed > 0, "time does not go backwards"
         self._trace = trace
@@ -95,8 +105,8 @@ class _Compilation:
         self._latest = (0, 0, False)  # of the latest row: transaction, length, unlocked
         self._rows_file = rows_file
         self._lanes_file = lanes_file
-        self._history = History()
-        self._sessions = Sessions(SILENCE_SECONDS * 1e9 * speed)
+        self._history = History(arrays)
+        self._sessions = Sessions(SILENCE_SECONDS * 1e9 * speed, arrays)
         self._left_out: Counter[str] = Counter()
         self._operations: Counter[int] = Counter()
         self._replaced: Counter[int] = Counter()

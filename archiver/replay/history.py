@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from archiver.content import VERSIONS_MAX
 from archiver.record import Operation
-from archiver.replay.numbering import Numbers, reaching
+from archiver.replay.growing import GrowingArrays
+from archiver.replay.numbering import Numbers
 
 Flags = NDArray[np.bool_]
 Records = NDArray[np.void]
@@ -130,19 +131,29 @@ def _told(rows: Records) -> Numbers:
 class History:
     """Follows the keys of a trace through its rows, a batch at a time."""
 
-    def __init__(self) -> None:
-        self._told = np.zeros(0, dtype=np.int64)  # of sizes not known: the largest that rows tell, plus 1
-        self._keys = np.zeros(0, dtype=_KEY)
+    def __init__(self, arrays: GrowingArrays) -> None:
+        self._known_bytes = arrays.of(np.int64)
+        self._known_keys = arrays.of(_KEY)
         self.count = 0  # of keys
         self.left_out: Counter[str] = Counter()
         self.has_deletes = False
         self.deletes_left_out = 0  # by looking back
         self._written_bytes_max = 0
 
+    @property
+    def _keys(self) -> Records:
+        return self._known_keys.values
+
+    @property
+    def _told(self) -> Numbers:
+        """Of sizes not known: the largest that rows tell, plus 1."""
+        return self._known_bytes.values
+
     def follow(self, rows: Records, count: int) -> Records:
         """The rows that can be replayed, with what each writes or sees. Keys are below ``count``."""
         self.count = count
-        self._keys, self._told = reaching(self._keys, count), reaching(self._told, 2 * count)
+        self._known_keys.reach(count)
+        self._known_bytes.reach(2 * count)
         rows, uses = self._possible(rows)
         if not len(uses.keys):
             return rows

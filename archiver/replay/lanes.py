@@ -12,23 +12,24 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from archiver.replay.numbering import Numbers, reaching
+from archiver.replay.growing import GrowingArrays
+from archiver.replay.numbering import Numbers
 
 # A server ends a connection that is idle for some seconds (nginx after 75, Apache after 5, many balancers in between),
 # so what a client asks for after a longer silence is asked for on a new one.
 SILENCE_SECONDS = 5
 _PLACE_BITS = 20
+_SESSION = np.dtype([("part", np.int64), ("ns", np.int64)])  # its latest part, plus 1, and when that was used last
+_PART = np.dtype([("first_row", np.int64), ("last_row", np.int64), ("client", np.int32)], align=True)
 
 
 class Sessions:
     """The sessions of a trace; one that is silent for long is continued by another."""
 
-    def __init__(self, silence_ns: float) -> None:
+    def __init__(self, silence_ns: float, arrays: GrowingArrays) -> None:
         self._silence_ns = silence_ns
-        self._latest = np.zeros(0, dtype=np.int64)  # of each session as the trace has it, its latest part, plus 1
-        self._latest_ns = np.zeros(0, dtype=np.int64)
-        self._clients = np.zeros(0, dtype=np.int32)  # of each part
-        self._first_rows, self._last_rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        self._known = arrays.of(_SESSION)
+        self._parts = arrays.of(_PART)
         self._rows = self._count = 0
 
     def add(self, due_ns: Numbers, clients: Numbers, sessions: Numbers, opens: NDArray[np.bool_]) -> Numbers:
@@ -38,14 +39,15 @@ class Sessions:
         if not count:
             return np.zeros(0, dtype=np.int64)
         reached = int(sessions.max()) + 1
-        self._latest, self._latest_ns = reaching(self._latest, reached), reaching(self._latest_ns, reached)
+        self._known.reach(reached)
+        latest, latest_ns = self._known.values["part"], self._known.values["ns"]
         together = np.sort(sessions << _PLACE_BITS | np.arange(count))
         place, of = together & ((1 << _PLACE_BITS) - 1), together >> _PLACE_BITS
         due = due_ns[place]
         begins = np.ones(count, dtype=bool)
         begins[1:] = of[1:] != of[:-1]
-        before_ns = np.where(begins, self._latest_ns[of], np.append(0, due[:-1]))
-        new = (due - before_ns > self._silence_ns) | opens[place] | (begins & (self._latest[of] == 0))
+        before_ns = np.where(begins, latest_ns[of], np.append(0, due[:-1]))
+        new = (due - before_ns > self._silence_ns) | opens[place] | (begins & (latest[of] == 0))
         parts = np.zeros(count, dtype=np.int64)
         numbers = np.empty(count, dtype=np.int64)  # of new ones, in the order of their first rows
         is_new = np.zeros(count, dtype=bool)
@@ -53,25 +55,24 @@ class Sessions:
         numbers[is_new] = np.arange(self._count, self._count + int(new.sum()))
         latest_new = np.maximum.accumulate(np.where(new, np.arange(count), -1))
         first_of = np.maximum.accumulate(np.where(begins, np.arange(count), 0))
-        parts[place] = np.where(latest_new >= first_of, numbers[place[latest_new]], self._latest[of] - 1)
-        self._latest[of], self._latest_ns[of] = (
-            parts[place] + 1,
-            due,
-        )  # of places that are written twice the last counts
+        parts[place] = np.where(latest_new >= first_of, numbers[place[latest_new]], latest[of] - 1)
+        latest[of], latest_ns[of] = parts[place] + 1, due  # of places that are written twice the last counts
         self._extend(is_new, clients)
-        self._last_rows[parts] = np.arange(self._rows, self._rows + count)
+        self._parts.values["last_row"][parts] = np.arange(self._rows, self._rows + count)
         self._rows += count
         return parts
 
     @property
     def last_rows(self) -> Numbers:
         """Of each part the last row."""
-        return self._last_rows[: self._count]
+        found: Numbers = self._parts.values["last_row"][: self._count]
+        return found
 
     def streams(self) -> NDArray[np.int32]:
         """Of each part the number of its lane; lanes are numbered as they first appear."""
-        clients = self._clients[: self._count].astype(np.int64)
-        lanes = _lanes(clients, self._first_rows[: self._count], self.last_rows)
+        parts = self._parts.values[: self._count]
+        clients = parts["client"].astype(np.int64)
+        lanes = _lanes(clients, parts["first_row"], parts["last_row"])
         _, firsts, where = np.unique(clients << 32 | lanes, return_index=True, return_inverse=True)
         numbers = np.empty(len(firsts), dtype=np.int32)
         numbers[np.argsort(firsts)] = np.arange(len(firsts), dtype=np.int32)
@@ -80,11 +81,9 @@ class Sessions:
 
     def _extend(self, is_new: NDArray[np.bool_], clients: Numbers) -> None:
         first, self._count = self._count, self._count + int(is_new.sum())
-        self._clients = reaching(self._clients, self._count)
-        self._first_rows = reaching(self._first_rows, self._count)
-        self._last_rows = reaching(self._last_rows, self._count)
-        self._clients[first : self._count] = clients[is_new]
-        self._first_rows[first : self._count] = self._rows + np.flatnonzero(is_new)
+        self._parts.reach(self._count)
+        parts = self._parts.values[first : self._count]
+        parts["client"], parts["first_row"] = clients[is_new], self._rows + np.flatnonzero(is_new)
 
 
 def _lanes(clients: Numbers, first_rows: Numbers, last_rows: Numbers) -> Numbers:

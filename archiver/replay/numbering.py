@@ -1,12 +1,10 @@
-"""Numbers for keys and sessions, in the order in which they first appear, and arrays that grow along with them.
+"""Numbers for keys and sessions, in the order in which they first appear.
 
 One idea: what a trace names gets a small number once, and everything that is known of it is a place in an array. A
 key or a session costs some tens of bytes, and a row of the trace none.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,12 +63,3 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     values = (values ^ (values >> np.uint64(30))) * _MIXERS[0]
     values = (values ^ (values >> np.uint64(27))) * _MIXERS[1]
     return values ^ (values >> np.uint64(31))
-
-
-def reaching(array: NDArray[Any], count: int) -> NDArray[Any]:
-    """An array of at least ``count`` places, with zeros in those that are new."""
-    if len(array) >= count:
-        return array
-    grown = np.zeros(max(count, 2 * len(array)), dtype=array.dtype)
-    grown[: len(array)] = array
-    return grown

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -327,6 +330,32 @@ def test_a_folder_without_a_compiled_trace_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):
         compile_trace(write(tmp_path / "t.parquet", [row("archive")]), tmp_path / "file")
+
+
+def test_a_disk_that_is_too_small_for_what_is_known_of_keys_is_named(
+    compiled: Compile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(file: int, first: int, size_bytes: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", is_full)
+    with pytest.raises(UsageError, match="compiled: cannot be written: No space left on device"):
+        compiled(row("archive"))
+
+
+def test_what_is_known_of_keys_and_sessions_lies_in_files(tmp_path: Path) -> None:
+    rows = (2 * trace_format.ROW_GROUP_ROWS, 6 * trace_format.ROW_GROUP_ROWS)
+    peaks_bytes = []
+    for count in rows:
+        each_its_own = (row("archive", f"k/{i}", due_ns=i, session=i) for i in range(count))
+        path = write(tmp_path / f"{count}.parquet", each_its_own)
+        tracemalloc.start()
+        try:
+            compile_trace(path, tmp_path / str(count))
+            peaks_bytes.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert (peaks_bytes[1] - peaks_bytes[0]) / (rows[1] - rows[0]) < 100  # of a key with its session; else 180
 
 
 # Time, sessions, lanes, groups
