@@ -17,7 +17,7 @@ from rich.progress import Progress as RichProgress
 
 from archiver.audit import AuditOptions, AuditRecord, audit_run, subject
 from archiver.cli.completion import run_names
-from archiver.cli.parameters import credential_options, timeout_options, tsm_options
+from archiver.cli.parameters import credential_options, s3_reach, timeout_options, tsm_options, tsm_reach
 from archiver.errors import ResultsError, UsageError
 from archiver.holdings import Holding
 from archiver.home import find_run, ledger_path
@@ -62,29 +62,15 @@ def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: An
 
     Exit status: 0 all is as it ought to be; 1 something is not, and is named; 3 the platform could not be reached.
     """
-    s3 = S3Options(
-        endpoints=(),
-        profile=given["profile"],
-        ca_bundle=given["ca_bundle"],
-        insecure=given["insecure"],
-        connect_timeout_seconds=given["connect_timeout"],
-        read_timeout_seconds=given["read_timeout"],
-        session_open="connect",
-        keep_sessions_open=True,
-    )
-    tsm = TsmOptions(
-        library=given["tsm_library"],
-        server=given["tsm_server"],
-        node=given["tsm_node"],
-        password_file=given["tsm_password_file"],
-    )
+    s3 = S3Options(endpoints=(), **s3_reach(given), session_open="connect", keep_sessions_open=True)
+    options = PlatformOptions(s3, TsmOptions(**tsm_reach(given)))
     with closing(Ledger(ledger_path())) as ledger:
         if run == "latest":
             run = ledger.latest_run() or run
         holding = subject(ledger, run)
         if is_under_way(run):
             raise UsageError(f"{run}: is under way; let it end, or stop it, before what it archived is audited")
-        record = _read(holding, ledger, PlatformOptions(s3, tsm), AuditOptions(clients, sample, _changes(run)))
+        record = _read(holding, ledger, options, AuditOptions(clients, sample, _changes(run)))
     recorded = _record(record)
     if as_json:
         click.echo(json_text(record.document()), nl=False)

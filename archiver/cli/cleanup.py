@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from archiver.cli.completion import run_names
-from archiver.cli.parameters import credential_options, timeout_options, tsm_options
+from archiver.cli.parameters import credential_options, s3_reach, timeout_options, tsm_options, tsm_reach
 from archiver.errors import ArchiverError, UsageError
 from archiver.holdings import Holding, gather, total
 from archiver.home import ledger_path
@@ -60,22 +60,7 @@ def cleanup(
         raise UsageError("name a run (its id, or `latest`), or give --all-expired: one of the two")
     if all_expired and bypass_governance:
         raise UsageError("--bypass-governance removes what has not expired; name the run, instead of --all-expired")
-    options = PlatformOptions(
-        S3Options(
-            endpoints=(),
-            profile=given["profile"],
-            ca_bundle=given["ca_bundle"],
-            insecure=given["insecure"],
-            connect_timeout_seconds=given["connect_timeout"],
-            read_timeout_seconds=given["read_timeout"],
-        ),
-        TsmOptions(
-            library=given["tsm_library"],
-            server=given["tsm_server"],
-            node=given["tsm_node"],
-            password_file=given["tsm_password_file"],
-        ),
-    )
+    options = PlatformOptions(S3Options(endpoints=(), **s3_reach(given)), TsmOptions(**tsm_reach(given)))
     ledger, now = Ledger(ledger_path()), time.time()
     outcomes = []
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,6 +59,18 @@ timeout_options = _all_of(
     ),
 )
 
+
+def s3_reach(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was chosen with the options above, by the names of S3Options."""
+    return {
+        "profile": given["profile"],
+        "ca_bundle": given["ca_bundle"],
+        "insecure": given["insecure"],
+        "connect_timeout_seconds": given["connect_timeout"],
+        "read_timeout_seconds": given["read_timeout"],
+    }
+
+
 # How a TSM server is reached.
 tsm_options = _all_of(
     click.option("--tsm-library", metavar="PATH", help="TSM: client library, for example IBM's  [default: ours]"),
@@ -72,3 +84,13 @@ tsm_options = _all_of(
         help="TSM: file with the node's password, readable by its owner only.",
     ),
 )
+
+
+def tsm_reach(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was chosen with them, by the names of TsmOptions."""
+    return {
+        "library": given["tsm_library"],
+        "server": given["tsm_server"],
+        "node": given["tsm_node"],
+        "password_file": given["tsm_password_file"],
+    }
