@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -73,6 +74,16 @@ def test_the_wheel_holds_code_and_data_and_nothing_else(installed: Path) -> None
     )
     for name in (*data, "archiver/py.typed"):
         assert (installed / name).exists(), name
+
+
+def test_the_sdist_holds_all_that_is_needed_to_build_and_to_test(tree: Path, installed: Path) -> None:
+    (sdist,) = (installed.parent / "dist").glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        there = {name.partition("/")[2] for name in archive.getnames()}
+    checked_in = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    of_hosting = {name for name in checked_in if name.startswith((".ci/", ".github/")) or name == ".gitignore"}
+    made_by_building = {name for name in checked_in if ".egg-info/" in name}
+    assert checked_in - of_hosting - made_by_building - there == set()
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

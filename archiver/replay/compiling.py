@@ -292,9 +292,6 @@ class _Compilation:
         return "; ".join(f"{reason} ({count:,})" for reason, count in sorted(self._left_out.items())) or "it is empty"
 
 
-_NUMBERED = {"object": "key", "content": "content", "source": "source"}
-
-
 def _origin(info: TraceInfo) -> str:
     """Where a trace came from and what was done to it, in words."""
     return "; ".join([", ".join(f"{kind} {name}".strip() for kind, name in info.origins), *info.changes])

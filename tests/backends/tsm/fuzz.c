@@ -4,9 +4,7 @@
  * the client on, then sends what the input says and closes. The client goes through every kind of answer that it waits
  * for. The sanitizers that this is built with see what the checks have missed.
  *
- *     fuzz FOLDER COUNT SEED      COUNT inputs, made of true answers by changing them; option files go to FOLDER
- *
- * With a compiler that has libFuzzer: -fsanitize=fuzzer -DWITH_LIBFUZZER.
+ * Its own inputs are true answers that were changed.
  */
 #include <netinet/in.h>
 #include <pthread.h>
@@ -20,10 +18,10 @@
 
 #include <archiver_tsm.h>
 
+#include "fuzz_driver.h"
 #include "protocol.h"
 #include "sha256.h"
 
-#define INPUT_MAX 4096
 #define NODE "FUZZ"
 #define PASSWORD "SECRET"
 
@@ -34,7 +32,6 @@ enum operation { INFORM, FIND, QUERY_ARCHIVED, QUERY_FILE_SPACES, RETRIEVE, RETR
 static int listener;
 static const uint8_t *input;
 static size_t input_size;
-static uint64_t random_state;
 
 static void put(uint8_t **at, uint64_t value, unsigned bytes)
 {
@@ -330,7 +327,6 @@ static void use_session(dsUint32_t handle, enum operation operation)
     query(handle, QUERY_FILE_SPACES);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2) {
@@ -360,7 +356,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-static void listen_and_write_options(const char *folder)
+static void begin(const char *folder)
 {
     char path[2048];
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -381,14 +377,6 @@ static void listen_and_write_options(const char *folder)
 }
 
 /* Inputs of our own */
-
-static uint32_t roll(uint32_t sides)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state >> 33) % sides;
-}
 
 static void put_archive(uint8_t **at)
 {
@@ -556,48 +544,3 @@ static size_t make_input(uint8_t bytes[INPUT_MAX])
     }
     return size;
 }
-
-#ifndef WITH_LIBFUZZER
-int main(int count, char **arguments)
-{
-    if (count != 4) {
-        return 2;
-    }
-    listen_and_write_options(arguments[1]);
-    random_state = 0x9E3779B97F4A7C15u ^ strtoull(arguments[3], NULL, 10);
-    for (long left = strtol(arguments[2], NULL, 10); left > 0; left--) {
-        uint8_t bytes[INPUT_MAX];
-        size_t size = make_input(bytes);
-        uint8_t *exact = malloc(size); /* so that one byte too many is seen here as well */
-        memcpy(exact, bytes, size);
-        LLVMFuzzerTestOneInput(exact, size);
-        free(exact);
-    }
-    return 0;
-}
-#else
-size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size, size_t room);
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed);
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed)
-{
-    random_state = 0x9E3779B97F4A7C15u ^ seed;
-    if (size > 2 && roll(8)) {
-        return LLVMFuzzerMutate(bytes, size, room);
-    }
-    uint8_t made[INPUT_MAX];
-    size = make_input(made);
-    size = size < room ? size : room;
-    memcpy(bytes, made, size);
-    return size;
-}
-
-int LLVMFuzzerInitialize(int *count, char ***arguments);
-int LLVMFuzzerInitialize(int *count, char ***arguments)
-{
-    (void)count;
-    (void)arguments;
-    const char *folder = getenv("FUZZ_FOLDER");
-    listen_and_write_options(folder ? folder : "/tmp");
-    return 0;
-}
-#endif

@@ -3,9 +3,7 @@
  * One idea: these functions need no server, so each input goes through one of them a hundred times as fast as through a
  * session. Whatever they accept has to fit, and to come out the same again.
  *
- *     texts FOLDER COUNT SEED     COUNT inputs, made of true texts by changing them; files go to FOLDER
- *
- * With a compiler that has libFuzzer: -fsanitize=fuzzer -DWITH_LIBFUZZER.
+ * Its own inputs are true texts that were changed.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,13 +20,13 @@
 #include "patterns.h"
 #include "protocol.h"
 
-#define INPUT_MAX 4096
+#include "../../backends/tsm/fuzz_driver.h"
+
 #define EXPECT(condition) expect(condition, #condition, __LINE__)
 
 enum target { OPTION_FILE, SYSTEM_FILE, OPTION_STRING, PASSWORD_FILE, RULES, PATTERN, NAMES, DATES, TARGETS };
 
 static char folder[1024];
-static uint64_t random_state;
 
 static void expect(bool condition, const char *words, int line)
 {
@@ -152,7 +150,6 @@ static void try_dates(const char *text, size_t size)
     instant_of(&date, offset, &again_ms);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1) {
@@ -187,14 +184,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 /* Inputs of our own */
-
-static uint32_t roll(uint32_t sides)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state >> 33) % sides;
-}
 
 static const char *const SEEDS[TARGETS] = {
     [OPTION_FILE] = "* a comment\nSErvername ONE\nCOMPRESSIon yes\nCOMMTimeout 30\nINCLExcl \"/a file\"\n QUIET\n",
@@ -254,52 +243,10 @@ static size_t make_input(uint8_t bytes[INPUT_MAX])
     return size;
 }
 
-static void use_folder(const char *path)
+static void begin(const char *path)
 {
     snprintf(folder, sizeof folder, "%s", path);
     unsetenv("DSMI_CONFIG");
     unsetenv("DSMI_LOG");
     setenv("DSMI_DIR", folder, 1);
 }
-
-#ifndef WITH_LIBFUZZER
-int main(int count, char **arguments)
-{
-    if (count != 4) {
-        return 2;
-    }
-    use_folder(arguments[1]);
-    random_state = 0x9E3779B97F4A7C15u ^ strtoull(arguments[3], NULL, 10);
-    for (long left = strtol(arguments[2], NULL, 10); left > 0; left--) {
-        uint8_t bytes[INPUT_MAX];
-        size_t size = make_input(bytes);
-        LLVMFuzzerTestOneInput(bytes, size);
-    }
-    return 0;
-}
-#else
-size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size, size_t room);
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed);
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed)
-{
-    random_state = 0x9E3779B97F4A7C15u ^ seed;
-    if (size > 2 && roll(8)) {
-        return LLVMFuzzerMutate(bytes, size, room);
-    }
-    uint8_t made[INPUT_MAX];
-    size = make_input(made);
-    size = size < room ? size : room;
-    memcpy(bytes, made, size);
-    return size;
-}
-
-int LLVMFuzzerInitialize(int *count, char ***arguments);
-int LLVMFuzzerInitialize(int *count, char ***arguments)
-{
-    (void)count;
-    (void)arguments;
-    const char *path = getenv("FUZZ_FOLDER");
-    use_folder(path ? path : "/tmp");
-    return 0;
-}
-#endif
