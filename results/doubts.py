@@ -155,16 +155,18 @@ def _from_memory(results: Sequence[Result]) -> list[str]:
             continue  # of a cell of a moment nobody knows which of the bytes between two samples were its own
         if r.server.disk_write_bytes is not None:
             archived, written = sums.get(r.object_bytes, (0, 0))
-            sums[r.object_bytes] = (archived + r.bytes, written + r.server.disk_write_bytes)
+            # A short cell may have written all of what came between the samples around it, not only its share of time.
+            written_max = round(r.server.disk_write_bytes / r.server.overlap)
+            sums[r.object_bytes] = (archived + r.bytes, written + written_max)
     short = {size: pair for size, pair in sums.items() if pair[1] < WRITTEN_SHARE_MIN * pair[0]}
     if not short:
         return []
     acknowledged, written = (sum(pair[place] for pair in short.values()) for place in (0, 1))
     return [
         f"acknowledged from memory: of {format_bytes(acknowledged)} archived in objects of "
-        f"{', '.join(map(format_size, sorted(short)))}, the device had written {format_bytes(written)} when their "
-        "phases ended; a power failure would take the rest, and the rates do not compare with those of a platform that "
-        "syncs"
+        f"{', '.join(map(format_size, sorted(short)))}, the device had written {format_bytes(written)} at most when "
+        "their phases ended; a power failure would take the rest, and the rates do not compare with those of a "
+        "platform that syncs"
     ]
 
 

@@ -172,6 +172,14 @@ def test_what_the_device_had_not_written_was_acknowledged_from_memory(
         assert "of 1.0 MB archived in objects of 8KiB, the device had written 900.0 kB" in found[0]
 
 
+@pytest.mark.parametrize(("written", "doubted"), [(539_000, True), (540_000, False)])
+def test_a_short_cell_may_have_written_all_that_came_between_two_samples(
+    doubts_of: Doubts, make_result: MakeResult, written: int, doubted: bool
+) -> None:
+    server = ServerUsage(None, None, None, None, 0, written, None, overlap=0.6)
+    assert bool(doubts_of(make_result(bytes=1_000_000, server=server))) is doubted
+
+
 def test_the_gravest_doubt_comes_first(doubts_of: Doubts, make_result: MakeResult) -> None:
     found = doubts_of(
         make_result(
