@@ -31,6 +31,7 @@ from archiver.histogram import Histogram
 from archiver.merging import ArchivedRange, Merge, ReplayMerge, Window
 from archiver.mixed.shares import RETRIEVES, WorkerShare, deal, mixed_result, part_result
 from archiver.numbers import LockedTimes, ObjectNumbers
+from archiver.probing import Tried
 from archiver.replay.instances import InfrastructureReport
 from archiver.replay.shares import beside_result, deal_replays, replay_result
 from archiver.retention import DATE_TOLERANCE_SECONDS, DateMaker, Retention
@@ -38,7 +39,7 @@ from archiver.sampler import ResourceSampler
 from archiver.server_usage import ServerView, server_usage
 from archiver.steadiness import unsteady_because
 from archiver.workers import OnReport, Workers
-from results.database import HistogramRow, IntervalRow, PartRow, WorkerRow
+from results.database import HistogramRow, IntervalRow, PartRow, ProbeRow, WorkerRow
 from results.model import ClientUsage, CriterionResult, FirstError, PartResult, Result, ServerUsage
 from scenarios.mix import WRITES_CONTENT
 from scenarios.model import Phase, Workload
@@ -98,6 +99,33 @@ class PhaseOutcome:
     criteria: list[CriterionResult] = field(default_factory=list)
     workers: list[WorkerRow] = field(default_factory=list)
     incomplete: str | None = None  # why it was not carried out as it was meant to be
+    prepared_ns: int = 0  # CLOCK_MONOTONIC, before its probe objects were archived
+    probes: list[ProbeRow] = field(default_factory=list)
+
+    def take_probes(self, probes: Sequence[Tried]) -> None:
+        """Add the probe objects to what the phase archived; they are in none of its results."""
+        for tried in probes:
+            self.archived += tried.archived
+            if tried.archived:  # else its errors are the outcome's own
+                self.archives_unknown += tried.unlisted
+            self.probes.append(
+                ProbeRow(
+                    tried.probe.lock.value if tried.probe.lock is not None else None,
+                    tried.probe.object_bytes,
+                    tried.tries,
+                    sum(each.objects for each in tried.archived),
+                )
+            )
+
+    @property
+    def prepared_at(self) -> float:
+        """Epoch seconds before which the phase archived nothing."""
+        return self.started_at - (self.start_ns - self.prepared_ns) / 1e9
+
+    @property
+    def archived_seconds(self) -> float:
+        """Between ``prepared_at`` and the phase's end."""
+        return self.seconds + (self.start_ns - self.prepared_ns) / 1e9
 
     @property
     def changed(self) -> list[tuple[str, int, int, int]]:
@@ -233,6 +261,43 @@ class Coordinator:
             outcome.results.append(result)
             outcome.histograms += [_histogram_row(workload.name, name, h) for name, h in _histograms(tally)]
         return outcome
+
+    def refused(self, phase: Phase, tried: Tried, started_at: float, start_ns: int) -> PhaseOutcome:
+        """The outcome of a phase whose probe the platform did not archive: no client started.
+
+        A workload of a sweep has a result without objects, whose errors are those of the probe.
+        """
+        end_ns = time.monotonic_ns()
+        window = Window(start_ns, end_ns, None, None, settled=False)
+        workload = phase.workloads[tried.probe.workload]
+        merge = Merge(phase)
+        merge.take(IntervalReport({}, [], tried.errors))
+        errors = merge.first_errors()
+        results = []
+        if workload.mix is None and workload.replay is None and workload.infrastructure is None:
+            tally = Tally(attempts=tried.tries, errors=sum(error.count for error in errors))
+            client = client_usage((), window, 0)
+            outside = {"warm-up": 0, "drain": 0, "errors": 0}
+            result = self._result(phase, workload, tally, outside, (), window, None, client)
+            results.append(replace(result, first_errors=tuple(errors)))
+        return PhaseOutcome(
+            phase=phase,
+            started_at=started_at,
+            seconds=(end_ns - start_ns) / 1e9,
+            results=results,
+            intervals=[],
+            histograms=[],
+            archived=[],
+            changes=[],
+            errors=errors,
+            archives_unknown=tried.unlisted,
+            gave_up=f"the platform archived no probe object in {tried.tries} tries",
+            start_ns=start_ns,
+            end_ns=end_ns,
+            measured_from_ns=start_ns,
+            measured_to_ns=end_ns,
+            prepared_ns=start_ns,
+        )
 
     def _assign(
         self, phase: Phase, numbers: ObjectNumbers, dates: Mapping[float | None, DateMaker], server_now: float

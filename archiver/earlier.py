@@ -14,15 +14,13 @@ import numpy as np
 
 from archiver.assignment import Assignment, ClientAssignment
 from archiver.errors import PlatformError, UsageError
-from archiver.in_process import carry_out
+from archiver.in_process import ONE_SESSION, carry_out
 from archiver.ledger import Ledger, Placement
 from archiver.numbers import Kept, ObjectNumbers
 from archiver.retention import Retention, RetentionMode
 from archiver.sizes import format_size
 from backends.base import Backend, Location
-from scenarios.model import Phase, Scenario, StopRule, Workload
-
-_ONE_SESSION = StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, 60.0, 1, 1, 0.0, everything=True)
+from scenarios.model import Phase, Scenario, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ def check_first(earlier: EarlierObjects, backend: Backend) -> None:
     chosen = numbers.sample(size, 1, 0)
     if not len(chosen):
         raise UsageError(f"--objects-from {earlier.run}: all that it archived of {format_size(size)} it has deleted")
-    phase = Phase("first object", 0, 1, (Workload("retrieve", "retrieve", size, 1, 1),), _ONE_SESSION)
+    phase = Phase("first object", 0, 1, (Workload("retrieve", "retrieve", size, 1, 1),), ONE_SESSION)
     client = ClientAssignment(0, 0, np.array(chosen, dtype=np.int64))
     counted, _ = carry_out(
         Assignment(

@@ -28,6 +28,7 @@ from archiver.ledger import Ledger, Placement
 from archiver.numbers import ObjectNumbers
 from archiver.offered_rates import OfferedRates
 from archiver.preflight import HostedStore, Plan, RunOptions, check_locks, has_lock, make_plan, new_run_id
+from archiver.probing import Prober, probed_max
 from archiver.processes import WorkerProcesses
 from archiver.record import Operation
 from archiver.replay.library import TraceLibrary
@@ -45,33 +46,38 @@ from scenarios.reader import phases_at
 SPACE_RESERVE_BYTES = 1 << 30
 
 
-def execute(
-    scenario: Scenario,
-    platforms: Sequence[tuple[Backend, HostedStore | None]],
-    options: RunOptions,
-    ledger: Ledger,
-    observer: Observer,
-    traces: TraceLibrary,
-) -> list[RunOutcome]:
-    """Carry out a scenario on one platform, or on several in turn, cell by cell, so that whatever changes with time
-    meets all of them alike; each has a run of its own. ``traces`` has read the scenario's.
+def make_plans(
+    scenario: Scenario, platforms: Sequence[tuple[Backend, HostedStore | None]], options: RunOptions
+) -> tuple[list[Plan], list[str]]:
+    """The plan of a scenario on each platform, and warnings.
 
-    Raises UsageError and PlatformError before anything is measured; afterwards what went wrong is in the outcomes, and
-    what finished is in the databases. A platform that fails ends its own run only.
+    Everything that can be refused beforehand is refused here: ``archiver run`` and its ``--dry-run`` share this one
+    function. It asks the platforms and changes nothing on them. Raises UsageError and PlatformError.
     """
-    comparison = new_run_id() if len(platforms) > 1 else None
+    if scenario.search is not None and len(platforms) > 1:
+        raise UsageError(
+            f"{scenario.name}: each platform has an edge of its own, so a search takes one platform at a time"
+        )
     plans = [
         make_plan(scenario, backend, hosted, options, new_run_id(), len(platforms)) for backend, hosted in platforms
     ]
-    check_space([plan.hosted for plan in plans if plan.hosted is not None], scenario.archived_max()[1])
-    for warning in OfferedRates().check(scenario.phases, min(plan.workers_at_once for plan in plans)):
-        observer.warned(warning)
+    for plan in plans:
+        _check_existing_place(plan)
+    check_space([plan.hosted for plan in plans if plan.hosted is not None], max(p.archived_max[1] for p in plans))
+    return plans, OfferedRates().check(scenario.phases, min(plan.workers_at_once for plan in plans))
+
+
+def execute(plans: Sequence[Plan], ledger: Ledger, observer: Observer, traces: TraceLibrary) -> list[RunOutcome]:
+    """Carry out the plans of one scenario. Several platforms take turns, cell by cell, so that whatever changes with
+    time meets all of them alike; each has a run of its own. ``traces`` has read the scenario's.
+
+    Raises UsageError and PlatformError before anything is measured. After that, failures are in the outcomes, and what
+    finished is in the databases. A platform that fails ends its own run only.
+    """
+    comparison = new_run_id() if len(plans) > 1 else None
+    scenario = plans[0].scenario
     phases: Callable[[Sequence[Run]], Generator[Phase, None, None]] = partial(planned, scenario.phases)
     if scenario.search is not None:
-        if len(plans) > 1:
-            raise UsageError(
-                f"{scenario.name}: each platform has an edge of its own, so a search takes one platform at a time"
-            )
         phases = partial(searched, scenario, traces)
     return carry_through([partial(_begin, plan, comparison, ledger, observer) for plan in plans], phases)
 
@@ -118,7 +124,8 @@ def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> G
 
 def _too_much(run: Run, phases: Sequence[Phase], rates: OfferedRates) -> str | None:
     """Why the run may not archive what these phases would, or cannot offer what they ask for; None: it may, and can."""
-    size_bytes = archived_max(phases, run.numbers.counts())[1]
+    endpoints = run.prober.endpoints if run.prober is not None else 0
+    size_bytes = archived_max(phases, run.numbers.counts())[1] + probed_max(phases, endpoints)[1]
     try:
         check_space([run.plan.hosted] if run.plan.hosted is not None else [], size_bytes)
         guards, now = run.plan.options.guards, run.plan.backend.server_now
@@ -158,6 +165,28 @@ def carry_through(
     return [run.outcome for run in runs]
 
 
+def _check_existing_place(plan: Plan) -> None:
+    """Refuse a bucket of the user's that this run may not use; one of the run's own does not exist yet."""
+    backend, earlier = plan.backend, plan.options.objects_from
+    if earlier is not None or not backend.capabilities.stores_content:
+        return
+    location = backend.locate(run_plan(plan))
+    if location.bucket_created:
+        return
+    if has_lock(plan.scenario, Lock.BUCKET_DEFAULT):
+        raise UsageError(
+            f"--bucket {location.bucket}: this scenario sets a bucket's own rule, which only a bucket of the run's own "
+            "may get; leave --bucket out, or the lock: --set archive.locks=none,header,separate"
+        )
+    backend.check_place(run_plan(plan))
+
+
+def run_plan(plan: Plan) -> RunPlan:
+    """What a backend must know of a run: above all whether something is archived without a lock."""
+    unlocked = any(has_lock(plan.scenario, lock) for lock in (Lock.NONE, Lock.SEPARATE))
+    return RunPlan(plan.run_id, plan.retention, archives_unlocked=unlocked)
+
+
 def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observer) -> Run:
     """Prepare the platform, and everything that records what is done to it."""
     backend, earlier = plan.backend, plan.options.objects_from
@@ -165,14 +194,7 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
         pin(plan.hosted, plan.worker_cores)
     if earlier is not None:
         return _begin_on_objects_of(earlier, plan, ledger, observer)
-    unlocked = any(has_lock(plan.scenario, lock) for lock in (Lock.NONE, Lock.SEPARATE))
-    location = backend.locate(RunPlan(plan.run_id, plan.retention, archives_unlocked=unlocked))
-    given = backend.capabilities.stores_content and not location.bucket_created
-    if given and has_lock(plan.scenario, Lock.BUCKET_DEFAULT):
-        raise UsageError(
-            f"--bucket {location.bucket}: this scenario sets a bucket's own rule, which only a bucket of the run's own "
-            "may get; leave --bucket out, or the lock: --set archive.locks=none,header,separate"
-        )
+    location = backend.locate(run_plan(plan))
     content_seed = secrets.randbits(62)
     database = RunDatabase.create(
         plan.options.out_dir / plan.run_id / FILE_NAME, _record(plan, location, content_seed, comparison)
@@ -183,6 +205,7 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
             # In the ledger before it is made, so that no bucket is ever left without a record.
             ledger.close_placement(ledger.open_placement(place), 0, 0)
         backend.prepare()
+        backend.check_place(run_plan(plan))
         second = _second_place(plan, place, ledger)
     except BaseException:
         database.finish(time.time(), "fail")
@@ -198,7 +221,8 @@ def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace |
         return None
     assert isinstance(plan.backend, HasSecondPlace)  # else it was refused
     backend = plan.backend.beside()
-    location = backend.locate(RunPlan(plan.run_id, plan.retention, archives_unlocked=True))
+    takes_unlocked = RunPlan(plan.run_id, plan.retention, archives_unlocked=True)
+    location = backend.locate(takes_unlocked)
     # Its objects have the content of others, which no audit by numbers could know.
     there = replace(
         place,
@@ -210,6 +234,7 @@ def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace |
     )
     ledger.close_placement(ledger.open_placement(there), 0, 0)
     backend.prepare()
+    backend.check_place(takes_unlocked)
     return SecondPlace(there, backend.worker_setting())
 
 
@@ -277,12 +302,14 @@ def open_run(
         second_setting=second.worker_setting if second is not None else None,
         server=plan.server,
     )
+    prober = None
+    if stores_content and earlier is None:
+        prober = Prober(plan.run_id, place.content_seed, backend.name, setting.backend_setting, len(profile.endpoints))
     sampler = ResourceSampler(plan.sources)
     workers = _workers(plan)
     return Run(
         plan, ledger, place, database, sampler, workers, Coordinator(setting, workers, sampler),
-        numbers, observer, RunOutcome(plan.run_id, database.path), locks_read=set() if stores_content else None,
-        second=second,
+        numbers, observer, RunOutcome(plan.run_id, database.path), prober=prober, second=second,
     )  # fmt: skip
 
 

@@ -8,7 +8,12 @@ from __future__ import annotations
 import time
 
 from archiver.assignment import Assignment, IntervalReport, PhaseReport
+from archiver.record import ErrorKind
 from archiver.worker import run_phase
+from scenarios.model import StopRule
+
+# Each client handles the objects that it was assigned, then the phase ends.
+ONE_SESSION = StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, 60.0, 1, 1, 0.0, everything=True)
 
 
 class Alone:
@@ -17,7 +22,7 @@ class Alone:
     def __init__(self) -> None:
         self.sessions = 0
         self.objects = 0
-        self.problems: list[str] = []
+        self.errors: list[ErrorKind] = []
 
     def wait_for_start(self) -> int:
         return time.monotonic_ns()
@@ -25,7 +30,12 @@ class Alone:
     def report(self, report: IntervalReport) -> None:
         self.sessions += sum(tally.sessions for tally in report.tallies.values())
         self.objects += sum(tally.objects for tally in report.tallies.values())
-        self.problems += [f"{error.reason}: {error.message}" for error in report.errors]
+        self.errors += report.errors
+
+    @property
+    def problems(self) -> list[str]:
+        """The failures in words."""
+        return [f"{error.reason}: {error.message}" for error in self.errors]
 
     def should_stop(self) -> bool:
         return False

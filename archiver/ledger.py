@@ -148,6 +148,21 @@ class Ledger:
             (until, legal_hold, run),
         )
 
+    def observe(self, row_ids: Sequence[int], mode: str | None, until: float | None, *, on_hold: bool) -> None:
+        """Record a lock that the platform reports for an object of these rows, if it is stronger than what they say.
+
+        ``mode`` as the platform names it, ``until`` in epoch seconds; None where it reports none.
+        """
+        with self._transaction():
+            for row_id in row_ids:
+                self._write(
+                    "UPDATE placement SET latest_retain_until = max(coalesce(latest_retain_until, ?1), "
+                    "coalesce(?1, latest_retain_until)), legal_hold = max(legal_hold, ?2), "
+                    "retention_mode = CASE WHEN ?3 = 'COMPLIANCE' OR (?3 IS NOT NULL AND retention_mode = 'none') "
+                    "THEN ?3 ELSE retention_mode END WHERE id = ?4",
+                    (until, on_hold, mode, row_id),
+                )
+
     def latest_run(self) -> str | None:
         """The last run that still has something out there."""
         rows = self._read("SELECT run FROM placement WHERE removed_at IS NULL ORDER BY id DESC LIMIT 1")

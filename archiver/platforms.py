@@ -7,6 +7,7 @@ somebody else's, and is only ever spoken to.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -73,9 +74,11 @@ class EmbeddedStore:
 
 @contextmanager
 def open_backend(
-    backend: str, platform: str | None, options: PlatformOptions
+    backend: str, platform: str | None, options: PlatformOptions, *, keeps_nothing: bool = False
 ) -> Iterator[tuple[Backend, HostedStore | None]]:
     """The backend to run on, and the store behind it where Archiver started one; stopped when the block ends.
+
+    ``keeps_nothing``: a platform that has no folder yet gets one that is removed with it.
 
     Without ``platform`` and without an endpoint or server the protocol's own variables decide (AWS's, DSMI_CONFIG),
     then the embedded store.
@@ -85,10 +88,10 @@ def open_backend(
             "--platform starts a platform; --endpoint and --tsm-server name one that runs already; choose one of them"
         )
     if backend in ("s3", "minio"):
-        with _open_s3(backend, platform, options) as opened:
+        with _open_s3(backend, platform, options, keeps_nothing) as opened:
             yield opened
     elif backend == "tsm":
-        with _open_tsm(platform, options) as opened:
+        with _open_tsm(platform, options, keeps_nothing) as opened:
             yield opened
     else:
         if platform is not None or options.s3.endpoints:
@@ -98,7 +101,7 @@ def open_backend(
 
 @contextmanager
 def _open_s3(
-    backend: str, platform: str | None, options: PlatformOptions
+    backend: str, platform: str | None, options: PlatformOptions, keeps_nothing: bool
 ) -> Iterator[tuple[Backend, HostedStore | None]]:
     endpoints = options.s3.endpoints
     if platform is None and not endpoints:
@@ -112,21 +115,39 @@ def _open_s3(
     if backend == "minio" and platform != "minio":
         raise UsageError(f"--backend minio --platform {platform}: {platform} is not MinIO; leave out --backend minio")
     if platform in servers.KINDS:
-        with servers.running(platform, registry.folder_of(platform)) as server:
+        with (
+            _folder(registry.folder_of(platform), keeps_nothing) as folder,
+            servers.running(platform, folder) as server,
+        ):
             access = Credentials(server.access.access_key, server.access.secret_key, None)
             hosted = _hosted(options.s3, server.endpoint, access, platform, servers.KINDS[platform].durability)
             yield MinioBackend(hosted) if platform == "minio" else S3Backend(hosted), server
         return
-    with embedded.start(
-        store_dir(),
-        catalogue_dir=options.catalogue_dir,
-        credentials=options.credentials,
-        management_classes=options.management_classes,
-        nodes=options.nodes,
-    ) as store:
+    with (
+        _folder(store_dir(), keeps_nothing) as folder,
+        embedded.start(
+            folder,
+            catalogue_dir=None if folder != store_dir() else options.catalogue_dir,
+            credentials=options.credentials,
+            management_classes=options.management_classes,
+            nodes=options.nodes,
+        ) as store,
+    ):
         access = Credentials(store.access_key, store.secret_key, None)
         hosted = _hosted(options.s3, store.endpoint, access, "embedded", EMBEDDED_DURABILITY)
         yield S3Backend(hosted), EmbeddedStore(store)
+
+
+@contextmanager
+def _folder(usual: Path, keeps_nothing: bool) -> Iterator[Path]:
+    """The folder of a platform that Archiver starts; a temporary one on the same disk if nothing is to be kept and the
+    usual one does not exist."""
+    if not keeps_nothing or usual.exists():
+        yield usual
+        return
+    existing = next(each for each in usual.parents if each.exists())
+    with tempfile.TemporaryDirectory(prefix=".archiver-plan-", dir=existing) as folder:
+        yield Path(folder)
 
 
 def _hosted(options: S3Options, endpoint: str, access: Credentials, platform: str, durability: str) -> S3Options:
@@ -142,7 +163,9 @@ def _hosted(options: S3Options, endpoint: str, access: Credentials, platform: st
 
 
 @contextmanager
-def _open_tsm(platform: str | None, given: PlatformOptions) -> Iterator[tuple[Backend, HostedStore | None]]:
+def _open_tsm(
+    platform: str | None, given: PlatformOptions, keeps_nothing: bool
+) -> Iterator[tuple[Backend, HostedStore | None]]:
     options = given.tsm
     if platform in servers.KINDS:
         raise UsageError(f"--platform {platform}: speaks S3 only; leave out --backend tsm")
@@ -155,7 +178,8 @@ def _open_tsm(platform: str | None, given: PlatformOptions) -> Iterator[tuple[Ba
             yield TsmBackend(replace(options, configuration=configuration)), None
         return
     with (
-        embedded.start(store_dir(), catalogue_dir=given.catalogue_dir) as store,
+        _folder(store_dir(), keeps_nothing) as folder,
+        embedded.start(folder, catalogue_dir=None if folder != store_dir() else given.catalogue_dir) as store,
         private_configuration(store.tsm_host, store.tsm_port) as configuration,
     ):
         hosted = replace(

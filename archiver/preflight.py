@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Protocol
 
 from archiver.client_limits import make_room
+from archiver.clock import now_seconds
 from archiver.earlier import EarlierObjects
 from archiver.errors import SafetyRefused, UsageError
 from archiver.numbers import LOCKED_RESERVE_SECONDS
+from archiver.probing import probed_max
 from archiver.replay.infrastructure import refusal
 from archiver.retention import (
     BUCKET_DEFAULT_SECONDS,
@@ -27,6 +29,7 @@ from archiver.retention import (
     RetentionMode,
     RetentionWish,
     check,
+    check_clock,
 )
 from archiver.server_usage import ServerView
 from archiver.sizes import format_duration
@@ -90,6 +93,7 @@ class RunOptions:
     objects_from: EarlierObjects | None = None  # archive nothing, and read these
     cluster: Cluster | None = None  # who carries it out; None: processes of this machine
     if_worker_lost: IfLost = "stop"
+    accepts_server_clock: bool = False  # dates may follow a platform's clock that is far from this machine's
 
 
 def new_run_id() -> str:
@@ -107,10 +111,18 @@ class Plan:
     options: RunOptions
     profile: PlatformProfile
     retention: Retention
+    probes_max: tuple[int, int]  # (objects, bytes) archived at most before phases, to read their locks back
     run_id: str
     worker_cores: list[int]
     sources: list[Source]
     server: ServerView
+
+    @property
+    def archived_max(self) -> tuple[int, int]:
+        """Upper bound of (objects, bytes) that the run archives, probe objects included; of a search, its first
+        step."""
+        objects, size_bytes = self.scenario.archived_max()
+        return objects + self.probes_max[0], size_bytes + self.probes_max[1]
 
     @property
     def workers(self) -> int:
@@ -159,8 +171,11 @@ def make_plan(
             if refused is not None:
                 raise UsageError(f"{scenario.name}: {refused}")
     check_offered(scenario, backend.name, capabilities, retention)
+    probes = probed_max(scenario.phases, len(profile.endpoints)) if capabilities.stores_content else (0, 0)
     if any(has_operation(scenario, each) for each in LOCKING):  # else nothing is locked
-        locked_bytes = scenario.archived_max()[1] * platforms + locked_before_bytes
+        accepted = options.accepts_server_clock
+        check_clock(profile.server_clock_offset_seconds, now_seconds(), accepted=accepted)
+        locked_bytes = (scenario.archived_max()[1] + probes[1]) * platforms + locked_before_bytes
         check_locks(scenario, retention, options.guards, locked_bytes, backend.server_now)
     cores = _worker_cores(profile.shares_host and options.cluster is None)
     if options.cluster is None:
@@ -184,6 +199,7 @@ def make_plan(
         options=options,
         profile=profile,
         retention=retention,
+        probes_max=probes,
         run_id=run_id,
         worker_cores=cores,
         sources=watch_sources(options.watch, watched),

@@ -15,7 +15,7 @@ from typing import Any
 
 from archiver.earlier import check_first
 from archiver.errors import PlatformError, UsageError
-from archiver.execution import carry_through, check_space, open_run, pin, placement, planned, settings
+from archiver.execution import carry_through, check_space, open_run, pin, placement, planned, run_plan, settings
 from archiver.ledger import Ledger, Placement
 from archiver.merging import ArchivedRange
 from archiver.numbers import LockedTimes, ObjectNumbers
@@ -117,25 +117,24 @@ def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
     return left
 
 
-def resume(
-    broken: BrokenRun,
-    scenario: Scenario,
-    platform: tuple[Backend, HostedStore | None],
-    options: RunOptions,
-    ledger: Ledger,
-    observer: Observer,
-) -> RunOutcome:
-    """Carry out what is left of ``scenario``, all of whose phases are given.
-
-    Raises UsageError and PlatformError before anything is touched; afterwards what went wrong is in the outcome.
-    """
+def plan_rest(
+    broken: BrokenRun, scenario: Scenario, platform: tuple[Backend, HostedStore | None], options: RunOptions
+) -> Plan:
+    """The plan of what is left of ``scenario``, all of whose phases are given. Raises UsageError and PlatformError."""
     phases = remaining(broken, scenario)
     left = sum(each.bytes if each.bytes is not None else each.bytes_max for each in broken.placements)
     rest = replace(scenario, phases=phases)
     plan = make_plan(rest, *platform, options, broken.id, locked_before_bytes=left)
     _refuse_another(broken, plan)
-    check_space([plan.hosted] if plan.hosted is not None else [], rest.archived_max()[1])
-    (outcome,) = carry_through([partial(_go_on, broken, scenario, plan, ledger, observer)], partial(planned, phases))
+    check_space([plan.hosted] if plan.hosted is not None else [], plan.archived_max[1])
+    return plan
+
+
+def resume(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, observer: Observer) -> RunOutcome:
+    """Carry out what is left. Raises UsageError and PlatformError before anything is touched."""
+    (outcome,) = carry_through(
+        [partial(_go_on, broken, scenario, plan, ledger, observer)], partial(planned, plan.scenario.phases)
+    )
     return outcome
 
 
@@ -172,8 +171,10 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
         backend.attach(location, plan.retention)
         if earlier is not None:
             check_first(earlier, backend)
-        elif has_lock(scenario, Lock.BUCKET_DEFAULT):
-            backend.set_default_lock(None)
+        else:
+            if has_lock(scenario, Lock.BUCKET_DEFAULT):
+                backend.set_default_lock(None)  # that of the phase that broke off
+            backend.check_place(run_plan(plan))
     except PlatformError as error:
         place = f"in {location.bucket} on {broken.row['platform']['name']}"
         raise PlatformError(f"{broken.id} cannot go on where it began, {place}: {error}") from error
@@ -207,7 +208,7 @@ def _know_again(run: Run, scenario: Scenario) -> None:
         if times is not None:
             archived = [ArchivedRange(*each) for each in run.database.archived_by(phase.position)]
             changed = run.database.changes(phase.position)
-            run.take_in(phase, times.started_at, times.seconds, archived, changed)
+            run.take_in(phase, times.prepared_at, times.archived_seconds, archived, changed)
 
 
 def _leave_alone(run: Run, phase: Phase, server_now: float) -> None:

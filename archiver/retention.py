@@ -19,6 +19,8 @@ BUCKET_DEFAULT_SECONDS = 86_400.0  # a bucket's rule counts in days
 # of its sets.
 PHASE_SECONDS_MAX = 7200.0
 DATE_TOLERANCE_SECONDS = 2.0  # dates and the server's clock are known in whole seconds
+WITHOUT_END = 253_402_300_799.0  # 9999-12-31T23:59:59Z, which stands for a lock without an end
+CLOCK_OFFSET_SECONDS_MAX = 900.0  # between the platform's clock and this machine's, without the user's consent
 
 
 class RetentionMode(StrEnum):
@@ -171,6 +173,22 @@ def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: f
                 f"{format_instant(latest)} or, as it goes on, somewhat later; say until when you accept that: "
                 f"--accept-locked-until {format_instant(latest + PHASE_SECONDS_MAX)}"
             )
+
+
+def check_clock(offset_seconds: float | None, client_now: float, *, accepted: bool) -> None:
+    """Refuse a platform whose clock is far from this machine's: dates follow it, so it decides how long locks last.
+
+    ``offset_seconds``: platform minus client, None where it is unknown; ``client_now`` in epoch seconds; ``accepted``:
+    the user consented to dates by the platform's clock. Raises SafetyRefused naming both clocks.
+    """
+    if accepted or offset_seconds is None or abs(offset_seconds) <= CLOCK_OFFSET_SECONDS_MAX:
+        return
+    raise SafetyRefused(
+        f"the platform's clock says {format_instant(client_now + offset_seconds)}, this machine's "
+        f"{format_instant(client_now)}: they are {format_duration(abs(offset_seconds))} apart, more than "
+        f"{format_duration(CLOCK_OFFSET_SECONDS_MAX)}, and retain-until dates follow the platform's clock; set the "
+        "clock that is wrong, or consent to dates by the platform's clock: --accept-server-clock"
+    )
 
 
 def _check_class(retention: Retention, guards: Guards, seconds: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from archiver.merging import ArchivedRange
 from archiver.mixed.shares import RETRIEVES
 from archiver.numbers import Kept, ObjectNumbers
 from archiver.preflight import Plan
+from archiver.probing import TRIES_MAX, Probe, Prober, Tried, probes_of
 from archiver.retention import (
     DATE_TOLERANCE_SECONDS,
     DateMaker,
@@ -104,7 +105,7 @@ class Run:
     numbers: ObjectNumbers
     observer: Observer
     outcome: RunOutcome
-    locks_read: set[str] | None  # of which variants one has been read back; None: none can be
+    prober: Prober | None  # None: the platform stores nothing that could be read back
     archived_bytes: int = 0
     second: SecondPlace | None = None
     bucket_has_rule: bool = False
@@ -136,8 +137,6 @@ class Run:
                 for finding in result.infrastructure.findings
             ]
             self.observer.phase_finished(outcome)
-            if outcome.archived:
-                self._read_lock(outcome)
             if outcome.gave_up is not None:
                 first = f": {outcome.errors[0].reason}: {outcome.errors[0].message}" if outcome.errors else ""
                 raise RunFailed(f"{phase.label}: {outcome.gave_up}{first}; the run ends here")
@@ -201,10 +200,18 @@ class Run:
             return watch.broken() is None
 
         before = deepcopy(self.numbers) if phase.measures_ceiling else None
-        outcome = self.coordinator.run_phase(phase, self.numbers, dates, report, self._fill(), server_now)
+        self.sampler.take()
+        prepared_ns, prepared_at = time.monotonic_ns(), now_seconds()
+        probes = self._probe(phase, dates, promises)
+        if probes and not probes[-1].archived:
+            outcome = self.coordinator.refused(phase, probes[-1], prepared_at, prepared_ns)
+        else:
+            outcome = self.coordinator.run_phase(phase, self.numbers, dates, report, self._fill(), server_now)
+        outcome.prepared_ns = prepared_ns
+        outcome.take_probes(probes)
         if reads and hosted is not None:
             self._judge_temperature(outcome)
-        self.take_in(phase, outcome.started_at, outcome.seconds, outcome.archived, outcome.changed)
+        self.take_in(phase, outcome.prepared_at, outcome.archived_seconds, outcome.archived, outcome.changed)
         if outcome.incomplete is None:  # else nobody counted all of it: the rows stay open, which means list the prefix
             self._keep_promises(promises, outcome)
         if there is not None and outcome.incomplete is None:
@@ -243,6 +250,7 @@ class Run:
         first_number = self.numbers.next
         for retention, workloads in by_retention.items():
             bounds = [_written_here(phase, phase.workloads[index]) for index in workloads]
+            bounds += [self._probed_max(each) for each in probes_of(phase) if each.workload in workloads]
             placement = replace(
                 self.place,
                 phase=phase.label,
@@ -257,6 +265,10 @@ class Run:
             first_number += placement.objects_max
             promises.append(_Promise(self.ledger.open_placement(placement), retention, frozenset(workloads)))
         return promises
+
+    def _probed_max(self, probe: Probe) -> tuple[int, int]:
+        objects = TRIES_MAX * self.prober.endpoints if self.prober is not None else 0
+        return objects, objects * probe.object_bytes
 
     def _promise_there(self, phase: Phase) -> int | None:
         """Likewise of what a migration copies to the second place; None where there is nothing of the kind."""
@@ -307,7 +319,7 @@ class Run:
         retention = self.retention(workload)
         if retention.mode is RetentionMode.CLASS or workload.lock is Lock.BUCKET_DEFAULT:
             return None
-        return self.dates_between(retention, outcome.started_at, outcome.seconds)[1]
+        return self.dates_between(retention, outcome.prepared_at, outcome.archived_seconds)[1]
 
     def take_in(
         self,
@@ -375,21 +387,60 @@ class Run:
         store_bytes = None if files is None else sum(_size(path) for path in files)
         return Fill(store_bytes, self.archived_bytes)
 
-    def _read_lock(self, outcome: PhaseOutcome) -> None:
-        """Read the first lock of each variant back: a run over locks that are not there, or not those asked for, is
-        worth nothing."""
-        for each in outcome.archived:
-            workload = outcome.phase.workloads[each.workload]
-            if self.locks_read is None or workload.variant in self.locks_read or not workload.locks_alike:
-                continue
-            self.locks_read.add(workload.variant)
-            retention = self.retention(workload)
-            earliest, latest = self.dates_between(retention, outcome.started_at, outcome.seconds)
-            problem = self.plan.backend.lock_problem(each.first, retention, earliest, latest)
-            if self.plan.retention.locks:
-                self.database.set_lock_verified(problem or "verified")
-            if problem is not None:
-                raise RunFailed(f"{outcome.phase.label}: the platform did not keep the lock: {problem}")
+    def _probe(
+        self, phase: Phase, dates: Mapping[float | None, DateMaker], promises: Sequence[_Promise]
+    ) -> list[Tried]:
+        """Archive one object in each way that the phase archives, per endpoint, and read its lock back.
+
+        Stops at the first probe that the platform does not archive. Raises RunFailed if a lock is longer or stronger
+        than agreed, or missing; the ledger then has what was found.
+        """
+        done: list[Tried] = []
+        for probe in probes_of(phase) if self.prober is not None else ():
+            assert self.prober is not None
+            began_at = now_seconds()
+            tried = self.prober.archive(phase, probe, self.numbers, dates)
+            done.append(tried)
+            if not tried.archived:
+                break
+            if tried.errors:
+                first = tried.errors[0]
+                self.observer.warned(f"{phase.label}: a probe object was refused: {first.reason}: {first.message}")
+            self._check_locks(phase, tried, began_at, done, promises)
+        return done
+
+    def _check_locks(
+        self, phase: Phase, tried: Tried, began_at: float, done: Sequence[Tried], promises: Sequence[_Promise]
+    ) -> None:
+        """Read the locks of a probe's objects. Raises RunFailed where one is not as agreed."""
+        retention = self.plan.retention.locked_by(tried.probe.lock, tried.probe.retain_for_seconds)
+        earliest, latest = self.dates_between(retention, began_at, now_seconds() - began_at)
+        for each in tried.archived:
+            for number in range(each.first, each.last + 1):
+                found = self.plan.backend.read_lock(number, retention, earliest, latest)
+                if found.problem is None:
+                    continue
+                for promise in promises:
+                    if tried.probe.workload in promise.workloads:
+                        self.ledger.observe([promise.row], found.mode, found.until, on_hold=found.on_hold)
+                    self._close_with_probes(promise, done)
+                if self.plan.retention.locks:
+                    self.database.set_lock_verified(found.problem)
+                raise RunFailed(f"{phase.label}: the platform did not keep the lock: {found.problem}")
+        if self.plan.retention.locks:
+            self.database.set_lock_verified("verified")
+
+    def _close_with_probes(self, promise: _Promise, done: Sequence[Tried]) -> None:
+        """The ledger's row of a phase that archived nothing but probes."""
+        mine = [tried for tried in done if tried.probe.workload in promise.workloads]
+        archived = [each for tried in mine for each in tried.archived]
+        self.ledger.close_placement(
+            promise.row,
+            sum(each.objects for each in archived) + sum(tried.unlisted for tried in mine),
+            sum(each.object_bytes * each.objects for each in archived)
+            + sum(tried.unlisted * tried.probe.object_bytes for tried in mine),
+            [NumberRange(each.object_bytes, each.first, each.last) for each in archived],
+        )
 
     def _judge_temperature(self, outcome: PhaseOutcome) -> None:
         """Say whether what was retrieved came from a disk, by what its device read meanwhile."""
@@ -428,6 +479,8 @@ class Run:
                 criteria=outcome.criteria,
                 parts=outcome.parts,
                 workers=outcome.workers,
+                prepared_ns=outcome.prepared_ns,
+                probes=outcome.probes,
             )
         )
         self._store_samples()

@@ -87,12 +87,15 @@ def format_bytes(count: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """``5m``, ``90s``, ``1h 30m`` for people."""
+    """``5m``, ``90s``, ``1h 30m``, ``25h``, ``30d``, ``5y`` for people; a year has 365 days."""
     whole = round(seconds)
     if whole < 120:
         return f"{whole}s"
-    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    years, days = divmod(whole // 86_400, 365) if whole >= 2 * 86_400 else (0, 0)
+    hours, minutes, rest = whole // 3600 - (years * 365 + days) * 24, whole // 60 % 60, whole % 60
     parts = [
+        f"{years}y" if years else "",
+        f"{days}d" if days else "",
         f"{hours}h" if hours else "",
         f"{minutes}m" if minutes else "",
         f"{rest}s" if rest else "",

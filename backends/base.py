@@ -126,6 +126,16 @@ class Location:
     prefix: str
 
 
+@dataclass(frozen=True, slots=True)
+class LockReading:
+    """The lock that a platform reports for one object, and how it differs from the lock that was agreed."""
+
+    mode: str | None  # GOVERNANCE, COMPLIANCE, CLASS; None: no mode is reported
+    until: float | None  # retain-until date, epoch seconds; None: no date is reported
+    on_hold: bool
+    problem: str | None  # None: it is as agreed
+
+
 @dataclass(slots=True)
 class RemovalReport:
     """What cleanup removed and what it had to leave."""
@@ -191,12 +201,19 @@ class Backend(Protocol):
         """Where the run's objects will be; touches nothing, so that the ledger can know it first."""
 
     def prepare(self) -> None:
-        """Make that place and verify its lock. Raises PlatformError."""
+        """Make that place. Raises PlatformError."""
 
     def attach(self, location: Location, retention: Retention) -> None:
         """Go on in a place that an earlier run made, instead of ``locate`` and ``prepare``.
 
-        Raises PlatformError where it is not there, or does not lock although ``retention`` does.
+        Raises PlatformError if the place does not exist.
+        """
+
+    def check_place(self, plan: RunPlan) -> None:
+        """Read how the place locks what is put there, each time anew, before anything is archived in it.
+
+        Raises SafetyRefused if the place itself would lock objects otherwise than ``plan`` says, PlatformError if it
+        cannot lock although the plan does.
         """
 
     def set_default_lock(self, retention: Retention | None) -> None:
@@ -209,13 +226,11 @@ class Backend(Protocol):
     def server_now(self) -> float:
         """The platform's clock in epoch seconds, as far as it can be known."""
 
-    def lock_problem(
-        self, number: int, retention: Retention, earliest: float | None, latest: float | None
-    ) -> str | None:
-        """What is wrong with the lock the platform reports for object ``number``, archived with ``retention``; None:
-        nothing.
+    def read_lock(self, number: int, retention: Retention, earliest: float | None, latest: float | None) -> LockReading:
+        """Read the lock of object ``number`` from the platform and compare it with ``retention``.
 
-        Its date is to lie between the two (epoch seconds); None where no date was asked for.
+        Its date must lie between ``earliest`` and ``latest`` (epoch seconds; None: no date was agreed).
+        Raises PlatformError if the platform does not answer.
         """
 
     def object_name(self, number: int) -> str:

@@ -16,6 +16,7 @@ from backends.base import (
     Batch,
     Capabilities,
     Location,
+    LockReading,
     PhaseSetting,
     PlatformProfile,
     RemovalReport,
@@ -84,6 +85,9 @@ class NullBackend:
     def attach(self, location: Location, retention: Retention) -> None:
         pass
 
+    def check_place(self, plan: RunPlan) -> None:
+        pass
+
     def set_default_lock(self, retention: Retention | None) -> None:
         pass
 
@@ -91,10 +95,8 @@ class NullBackend:
     def server_now(self) -> float:
         return now_seconds()
 
-    def lock_problem(
-        self, number: int, retention: Retention, earliest: float | None, latest: float | None
-    ) -> str | None:
-        return None
+    def read_lock(self, number: int, retention: Retention, earliest: float | None, latest: float | None) -> LockReading:
+        return LockReading(None, None, False, None)
 
     def object_name(self, number: int) -> str:
         return str(number)

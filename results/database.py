@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from archiver.errors import ResultsError
 from results.contract import check_from_document, result_document, result_from_document
 from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome, SearchStep
 from results.resources import SampleRow, Timeline
 
-VERSION = 6
+VERSION = 7
 FILE_NAME = "run.db"
 LOCK_NAME = "lock"  # beside it, held by whoever writes it
 CLOCK_ANEW_NS = (
@@ -143,6 +143,17 @@ class PhaseRecord:
     criteria: Sequence[CriterionResult] = ()
     parts: Sequence[PartRow] = ()
     workers: Sequence[WorkerRow] = ()
+    prepared_ns: int = 0  # before its probe objects were archived
+    probes: Sequence[ProbeRow] = ()
+
+
+class ProbeRow(NamedTuple):
+    """Probe objects of one way of locking: archived before the clients of a phase began."""
+
+    lock: str | None
+    object_bytes: int
+    tries: int
+    archived: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +168,17 @@ class PhaseTimes:
     end_ns: int
     measured_from_ns: int
     measured_to_ns: int
+    prepared_ns: int
+
+    @property
+    def prepared_at(self) -> float:
+        """Epoch seconds before which the phase archived nothing."""
+        return self.started_at - (self.start_ns - self.prepared_ns) / 1e9
+
+    @property
+    def archived_seconds(self) -> float:
+        """Between ``prepared_at`` and the phase's end."""
+        return self.seconds + (self.start_ns - self.prepared_ns) / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +194,7 @@ _JSON_COLUMNS = ("command_line", "platform", "settings", "host", "worker_cores",
 _OF_PHASES = (  # tables
     "criterion", "worker", "part", "error", "object_change", "object_range", "histogram", "interval", "result",
 )  # fmt: skip
-_INSTANTS = ("start_ns", "end_ns", "measured_from_ns", "measured_to_ns")
+_INSTANTS = ("start_ns", "end_ns", "measured_from_ns", "measured_to_ns", "prepared_ns")
 
 
 class RunDatabase:
@@ -269,7 +291,7 @@ class RunDatabase:
         at = phase.position
         with self._transaction():
             self._db.execute(
-                "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     at,
                     phase.name,
@@ -283,6 +305,7 @@ class RunDatabase:
                     phase.measured_from_ns,
                     phase.measured_to_ns,
                     phase.gave_up,
+                    phase.prepared_ns or phase.start_ns,
                 ),
             )
             self._db.executemany(
@@ -302,6 +325,7 @@ class RunDatabase:
             self._insert("error", 7, [(at, *_values(row)) for row in phase.errors])
             self._insert("part", 8, [(at, *_values(row)) for row in phase.parts])
             self._insert("worker", 13, [(at, *_values(row)) for row in phase.workers])
+            self._insert("probe", 5, [(at, *row) for row in phase.probes])
             self._insert("criterion", 2, [(at, json.dumps(asdict(each))) for each in phase.criteria])
 
     def criteria(self) -> list[CriterionResult]:
@@ -484,8 +508,8 @@ class RunDatabase:
     def phases(self) -> list[PhaseTimes]:
         """When each phase ran, in order."""
         rows = self._db.execute(
-            "SELECT position, label, started_at, seconds, start_ns, end_ns, measured_from_ns, measured_to_ns "
-            "FROM phase ORDER BY position"
+            "SELECT position, label, started_at, seconds, start_ns, end_ns, measured_from_ns, measured_to_ns, "
+            "prepared_ns FROM phase ORDER BY position"
         )
         return [PhaseTimes(*row) for row in rows]
 
@@ -525,7 +549,8 @@ class RunDatabase:
         rows = self._db.execute(
             "SELECT operation, json_extract(document, '$.lock') AS lock, sum(attempts), sum(interval.sessions) "
             "FROM interval JOIN result USING (position, workload) GROUP BY operation, lock "
-            "UNION ALL SELECT operation, NULL, sum(attempts), 0 FROM part GROUP BY operation ORDER BY operation"
+            "UNION ALL SELECT operation, NULL, sum(attempts), 0 FROM part GROUP BY operation "
+            "UNION ALL SELECT 'archive', lock, sum(tries), sum(archived) FROM probe GROUP BY lock ORDER BY operation"
         )
         return [tuple(row) for row in rows]
 

@@ -80,7 +80,7 @@ def request_counts(database: RunDatabase, timelines: Mapping[str, Timeline]) -> 
     # To the source's last word, as some count a request only after it was answered; but what a phase asked that was
     # cut short is in nobody's numbers.
     whole = len(phases) >= database.run()["phases_planned"]
-    counted = timeline.counted("requests", phases[0].start_ns, timeline.end_ns if whole else phases[-1].end_ns)
+    counted = timeline.counted("requests", phases[0].prepared_ns, timeline.end_ns if whole else phases[-1].end_ns)
     ours = _Ours(database)
     sent = ours.sent()
     # What is archived in parts is one object to us, and no PutObject to the server.
@@ -123,7 +123,9 @@ def _counting(timelines: Mapping[str, Timeline], phases: list[PhaseTimes]) -> Ti
         return None
     for timeline in timelines.values():
         # A sum of all kinds of requests, under no name, compares with nothing.
-        if timeline.reaches(phases[0].start_ns, phases[-1].end_ns) and any(timeline.last("requests", timeline.end_ns)):
+        if timeline.reaches(phases[0].prepared_ns, phases[-1].end_ns) and any(
+            timeline.last("requests", timeline.end_ns)
+        ):
             return timeline
     return None
 

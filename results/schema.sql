@@ -2,7 +2,7 @@
 -- Versions (PRAGMA user_version): 1 first form; 2 samples by source, measured times of phases, comparisons;
 --   3 conformance checks by round; 4 runs that go on after they broke off, and that read objects of another;
 --   5 workloads that run together: response times by interval, data sets, criteria, searches;
---   6 what each worker did, on whichever host.
+--   6 what each worker did, on whichever host; 7 probe objects.
 -- Times are epoch seconds (REAL) where a column says so; intervals count interval_ns from a phase's start.
 -- Secrets never enter this file.
 
@@ -61,7 +61,17 @@ CREATE TABLE phase (
     end_ns          INTEGER NOT NULL,
     measured_from_ns INTEGER NOT NULL,       -- between these the rates were measured
     measured_to_ns  INTEGER NOT NULL,
-    gave_up         TEXT                     -- why it ended early; NULL: it did not
+    gave_up         TEXT,                    -- why it ended early; NULL: it did not
+    prepared_ns     INTEGER NOT NULL         -- on the run's clock: before its probe objects were archived
+);
+
+-- Objects archived before a phase's clients began, so that their locks could be read back. They are in no rate.
+CREATE TABLE probe (
+    position        INTEGER NOT NULL REFERENCES phase,
+    lock            TEXT,                    -- how they came by their lock; NULL: as the run says
+    object_bytes    INTEGER NOT NULL,
+    tries           INTEGER NOT NULL,        -- requests, those that failed included
+    archived        INTEGER NOT NULL         -- one per endpoint
 );
 
 CREATE TABLE result (

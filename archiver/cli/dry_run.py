@@ -1,14 +1,16 @@
-"""What ``archiver run --dry-run`` says of a scenario's phases.
+"""A plan in words: the phases that ``--dry-run`` prints, and what every run announces before it touches anything.
 
-One idea: whoever reads it should know what will happen, when, and how much will be archived, without the file.
+One idea: the reader knows what will happen, when, how much will be archived and until when it stays locked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from archiver.preflight import Plan, has_lock, has_operation, retentions
 from archiver.replay.library import TraceLibrary
-from archiver.sizes import format_bytes, format_duration
+from archiver.retention import BUCKET_DEFAULT_SECONDS, CLOCK_OFFSET_SECONDS_MAX, Lock, RetentionMode, latest_date
+from archiver.sizes import format_bytes, format_duration, format_instant
 from scenarios.mix import Arrivals
 from scenarios.model import Phase, Scenario, Workload, archived_max
 from scenarios.reader import phases_at
@@ -34,6 +36,52 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
             f"{search.repeat} trials at the edge; the first step has {phases}"
         )
     yield from _mixed_lines(scenario)
+
+
+def announcement(plan: Plan, traces: TraceLibrary | None = None, platforms: int = 1) -> list[str]:
+    """What a run leaves on each platform, and until when that is locked. ``traces``: for the steps of a search."""
+    scenario, earlier = plan.scenario, plan.options.objects_from
+    if earlier is not None:
+        return [f"archives and locks nothing; reads {earlier.objects:,} objects that {earlier.run} archived"]
+    lines: list[str] = []
+    objects, size_bytes = scenario.archived_max()
+    if scenario.search is not None and traces is not None:
+        lines += step_lines(scenario, traces)
+    else:
+        each = f" on each of {platforms} platforms" if platforms > 1 else ""
+        lines.append(f"archives at most {objects:,} objects, {format_bytes(size_bytes)}{each}")
+    if plan.probes_max[0]:
+        probes, probed_bytes = plan.probes_max
+        lines.append(
+            f"and before the phases at most {probes:,} probe objects, {format_bytes(probed_bytes)}, whose locks are "
+            "read back first"
+        )
+    return [*lines, *_lock_lines(plan)]
+
+
+def _lock_lines(plan: Plan) -> Iterator[str]:
+    """How the objects of a run are locked, and until when at most by the platform's clock."""
+    scenario, retention, guards, now = plan.scenario, plan.retention, plan.options.guards, plan.backend.server_now
+    kinds = retentions(scenario, retention)
+    dates = [date for kind in kinds if (date := latest_date(kind, guards, now)) is not None]
+    if dates:
+        which = "them" if len(dates) == len(kinds) else "some of them"
+        how = f"in mode {retention.mode.value}"
+        if retention.mode is RetentionMode.CLASS:
+            how = f"by management class {retention.management_class}"
+        yield f"locks {which} {how}; a phase that starts now locks nothing beyond {format_instant(max(dates))}"
+    offset = plan.profile.server_clock_offset_seconds or 0.0
+    if dates and abs(offset) > CLOCK_OFFSET_SECONDS_MAX:
+        direction = "ahead of" if offset > 0 else "behind"
+        yield f"dates follow the platform's clock, which is {format_duration(abs(offset))} {direction} this machine's"
+    if has_lock(scenario, Lock.BUCKET_DEFAULT):
+        yield f"what the bucket's own rule locks stays for {format_duration(BUCKET_DEFAULT_SECONDS)}"
+    if kinds and all(kind.legal_hold for kind in kinds):
+        yield "places a legal hold on every object; cleanup --release-holds removes it"
+    elif any(kind.legal_hold for kind in kinds) or has_operation(scenario, "hold"):
+        yield "places a legal hold on some objects; cleanup --release-holds removes it"
+    if not any(kind.locks for kind in kinds):
+        yield "locks nothing"
 
 
 def step_lines(scenario: Scenario, traces: TraceLibrary) -> Iterator[str]:

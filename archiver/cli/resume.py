@@ -10,13 +10,14 @@ from typing import Any
 import click
 
 from archiver.cli.completion import run_names
+from archiver.cli.dry_run import announcement
 from archiver.cli.progress import Progress
-from archiver.cli.run import conclude, dask_cluster, earlier_objects, left_behind, platform_options, run, run_options
+from archiver.cli.run import conclude, dask_cluster, earlier_objects, platform_options, run, run_options
 from archiver.errors import UsageError
 from archiver.home import find_run, ledger_path
 from archiver.ledger import Ledger
 from archiver.platforms import PlatformOptions, open_backend
-from archiver.resumption import BrokenRun, look_at, remaining
+from archiver.resumption import BrokenRun, look_at, plan_rest, remaining
 from archiver.resumption import resume as go_on
 from results.database import RunDatabase
 from scenarios.model import Scenario
@@ -64,13 +65,14 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: 
             _tell(broken, scenario)
         platform = row["platform"]["name"] if row["settings"]["platform_started"] else None
         opened = stack.enter_context(open_backend(row["backend"], platform, _platform(given, row)))
-        if not quiet and rest.archived_max()[0]:
-            for line in left_behind(rest, opened[0].capabilities.retention_modes, options):
-                click.echo(line, err=True)
         if given["dask"] is not None:
             options = replace(options, cluster=stack.enter_context(dask_cluster(given, options, rest)))
+        plan = plan_rest(broken, scenario, opened, options)
+        if not quiet and rest.archived_max()[0]:
+            for line in announcement(plan):
+                click.echo(line, err=True)
         progress = stack.enter_context(Progress(rest, 1, enabled=not quiet))
-        outcome = go_on(broken, scenario, opened, options, ledger, progress)
+        outcome = go_on(broken, scenario, plan, ledger, progress)
     conclude([outcome], as_json=as_json, say=not quiet)
 
 

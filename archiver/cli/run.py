@@ -19,7 +19,7 @@ import backends
 from archiver.cli.compare import comparison_of
 from archiver.cli.compare import show as show_comparison
 from archiver.cli.completion import run_names, scenario_or_file
-from archiver.cli.dry_run import plan_lines, step_lines
+from archiver.cli.dry_run import announcement, plan_lines
 from archiver.cli.metrics_page import metrics_page
 from archiver.cli.output import print_left_behind, print_run, run_json
 from archiver.cli.parameters import (
@@ -36,26 +36,18 @@ from archiver.cli.parameters import (
 from archiver.cli.progress import Progress
 from archiver.earlier import EarlierObjects, find_earlier
 from archiver.errors import ResultsError, UsageError
-from archiver.execution import execute
+from archiver.execution import execute, make_plans
 from archiver.holdings import Holding
 from archiver.home import archiver_home, find_run, ledger_path, runs_dir
 from archiver.ledger import Ledger
 from archiver.platforms import PLATFORMS, PlatformOptions, open_backend
-from archiver.preflight import Devices, RunOptions, check_locks, check_offered, has_lock, has_operation, retentions
+from archiver.preflight import Devices, RunOptions
 from archiver.removal import reaching
 from archiver.replay.library import TraceLibrary
 from archiver.resumption import carried_out_whole
-from archiver.retention import (
-    BUCKET_DEFAULT_SECONDS,
-    Guards,
-    Lock,
-    Retention,
-    RetentionMode,
-    RetentionWish,
-    latest_date,
-)
+from archiver.retention import Guards, RetentionMode, RetentionWish
 from archiver.run import RunOutcome
-from archiver.sizes import format_bytes, format_duration, format_instant, parse_size
+from archiver.sizes import parse_size
 from archiver.watch.choosing import KINDS, WatchOptions
 from archiver.workers import Cluster
 from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
@@ -100,7 +92,7 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
     shell_complete=run_names,
     help="Archive nothing: carry out only the sweeps that retrieve, on what this run archived and left there.",
 )
-@click.option("--dry-run", is_flag=True, help="Print phases, objects, bytes and dates; touch nothing.")
+@click.option("--dry-run", is_flag=True, help="Make the same plan, print it, and stop; a platform is only asked.")
 @click.option("--backend", default="s3", show_default=True, help="s3, minio, tsm, null, or an installed one.")
 @click.option(
     "--platform",
@@ -134,6 +126,11 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 @click.option("--max-retain", type=DURATION, default="1h", show_default=True, help="Refuse to lock longer.")
 @click.option("--max-locked-bytes", type=SIZE, default="40GB", show_default=True, help="Refuse to lock more.")
 @click.option("--accept-locked-until", type=INSTANT, help="Consent that COMPLIANCE objects stay until this date.")
+@click.option(
+    "--accept-server-clock",
+    is_flag=True,
+    help="Consent to dates by a platform's clock that is more than 15 minutes from this machine's.",
+)
 @click.option("--checksum", type=click.Choice(CHECKSUMS), default="crc32c", show_default=True, help="Sent with PUT.")
 @click.option("--payload-signing", is_flag=True, help="Sign the SHA-256 of every body.")
 @click.option(
@@ -278,42 +275,43 @@ def _measure(given: dict[str, Any], scenario: Scenario, traces: TraceLibrary) ->
         raise UsageError("--platform: the same one twice; repetitions are --repeat")
     if given["catalogue_dir"] and (given["endpoints"] or given["tsm_server"] or not {None, "embedded"} & set(chosen)):
         raise UsageError(_NO_CATALOGUE)
-    modes = backends.load(given["backend"]).capabilities.retention_modes
     if any(phase.replays for phase in scenario.phases) and not _given(("session_open",)):
         given["session_open"] = "connect"  # the trace says what is asked, and nothing else is
     options = replace(run_options(given, ["archiver", *sys.argv[1:]]), objects_from=earlier)
-    if given["dry_run"]:
-        if earlier is None:
-            retention = _expected_retention(options, modes)
-            check_offered(scenario, given["backend"], backends.load(given["backend"]).capabilities, retention)
-            locked_bytes = scenario.archived_max()[1] * platforms
-            check_locks(scenario, retention, options.guards, locked_bytes, time.time())
-        for line in plan_lines(scenario):
-            click.echo(line)
-        for line in left_behind(scenario, modes, options, traces, platforms):
-            click.echo(line)
-        sys.exit(0)
     if given["op_log"] is not None:
-        _make_folder(given["op_log"])
-    say = not given["quiet"]
-    if say:
-        for line in left_behind(scenario, modes, options, traces, platforms):
-            click.echo(line, err=True)
+        _check_folder(given["op_log"])
+    dry, say = given["dry_run"], not given["quiet"]
     given_platform = platform_options(given)
     if earlier is not None and not _given(("platforms", "endpoints")):
         given_platform = reaching(Holding((earlier.place,)), given_platform)
-    progress = Progress(scenario, platforms, enabled=say)
+    progress = Progress(scenario, platforms, enabled=say and not dry)
     with ExitStack() as stack:
         if given["metrics_port"] is not None:  # before anything is touched: the port may be taken
             stack.enter_context(metrics_page(progress.meter, given["metrics_port"]))
-        opened = [stack.enter_context(open_backend(given["backend"], each, given_platform)) for each in chosen]
+        opened = [
+            stack.enter_context(open_backend(given["backend"], each, given_platform, keeps_nothing=dry))
+            for each in chosen
+        ]
         if given["catalogue_dir"] and not any(hosted and hosted.platform == "embedded" for _, hosted in opened):
             raise UsageError(_NO_CATALOGUE)
         if given["dask"] is not None:
             options = replace(options, cluster=stack.enter_context(dask_cluster(given, options, scenario)))
+        plans, warnings = make_plans(scenario, opened, options)
+        announced = announcement(plans[0], traces, platforms)
+        if dry:
+            for line in (*plan_lines(scenario), *announced, *(f"warning: {each}" for each in warnings)):
+                click.echo(line)
+            sys.exit(0)
+        if say:
+            for line in announced:
+                click.echo(line, err=True)
+        if given["op_log"] is not None:
+            given["op_log"].mkdir(parents=True, exist_ok=True)
         stack.enter_context(progress)
+        for warning in warnings:
+            progress.warned(warning)
         ledger = stack.enter_context(closing(Ledger(ledger_path())))
-        return execute(scenario, opened, options, ledger, progress, traces)
+        return execute(plans, ledger, progress, traces)
 
 
 @contextmanager
@@ -407,6 +405,7 @@ def run_options(given: dict[str, Any], command_line: list[str]) -> RunOptions:
         verify=given["verify"],
         workers=given["workers"],
         if_worker_lost=given["if_worker_lost"],
+        accepts_server_clock=given["accept_server_clock"],
         command_line=command_line,
         op_log_dir=given["op_log"],
         out_dir=given["out"] if given["out"] is not None else runs_dir(),
@@ -482,7 +481,7 @@ _RETENTION = ("retention_mode", "retain_for", "retain_until", "accept_locked_unt
 # What is chosen of objects that are archived.
 _OF_ARCHIVING = (
     *_RETENTION, "legal_hold", "bucket", "filespace", "management_class", "objects_per_transaction", "max_retain",
-    "max_locked_bytes",
+    "max_locked_bytes", "accept_server_clock",
 )  # fmt: skip
 
 
@@ -517,60 +516,8 @@ def _given(names: Sequence[str]) -> list[str]:
     return [options[name] for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
 
-def _expected_retention(options: RunOptions, modes: Sequence[str]) -> Retention:
-    """What objects will be locked with, as far as it is known before the platform was asked; ``modes`` are those that
-    its backend offers, the default first."""
-    default = RetentionMode(modes[0]) if modes else RetentionMode.NONE
-    if default is RetentionMode.CLASS:  # how long that is, only the platform can say; the guards let no more pass
-        return Retention(default, options.guards.max_retain_seconds)
-    return options.retention.resolved(default)
-
-
-def left_behind(
-    scenario: Scenario,
-    modes: Sequence[str],
-    options: RunOptions,
-    traces: TraceLibrary | None = None,
-    platforms: int = 1,
-) -> Iterator[str]:
-    """What this run would leave on each platform, and until when it would be locked. ``traces``: for the steps of a
-    search."""
-    earlier, guards = options.objects_from, options.guards
-    if earlier is not None:
-        yield f"archives and locks nothing; reads {earlier.objects:,} objects that {earlier.run} archived"
-        return
-    retention = _expected_retention(options, modes)
-    objects, size_bytes = scenario.archived_max()
-    each = f" on each of {platforms} platforms" if platforms > 1 else ""
-    if scenario.search is not None and traces is not None:
-        yield from step_lines(scenario, traces)
-    else:
-        yield f"archives at most {objects:,} objects, {format_bytes(size_bytes)}{each}"
-    kinds = retentions(scenario, retention)
-    dates = [date for kind in kinds if (date := latest_date(kind, guards, time.time())) is not None]
-    if retention.mode is RetentionMode.CLASS:
-        longest = format_duration(guards.max_retain_seconds)
-        yield f"locks them as long as the management class says, unless that is longer than --max-retain {longest}"
-    elif dates:
-        which = "them" if len(dates) == len(kinds) else "some of them"
-        yield (
-            f"locks {which} in mode {retention.mode.value}; a phase that starts now locks nothing beyond "
-            f"{format_instant(max(dates))}"
-        )
-    if has_lock(scenario, Lock.BUCKET_DEFAULT):
-        yield f"what the bucket's own rule locks stays for {format_duration(BUCKET_DEFAULT_SECONDS)}"
-    if kinds and all(kind.legal_hold for kind in kinds):
-        yield "places a legal hold on every object; cleanup --release-holds removes it"
-    elif any(kind.legal_hold for kind in kinds) or has_operation(scenario, "hold"):
-        yield "places a legal hold on some objects; cleanup --release-holds removes it"
-    if not any(kind.locks for kind in kinds):
-        yield "locks nothing"
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / ".writable").touch()
-        (folder / ".writable").unlink()
-    except OSError as error:
-        raise UsageError(f"--op-log {folder}: cannot be written: {error}") from error
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder for the operation log that cannot be made or written; nothing is made yet."""
+    existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK) or existing.is_relative_to("/proc"):
+        raise UsageError(f"--op-log {folder}: cannot be written: {existing} is no folder that this user may write to")

@@ -21,6 +21,7 @@ from backends.base import (
     CloserLook,
     ExpectedLock,
     Location,
+    LockReading,
     PlatformProfile,
     RemovalReport,
     RunPlan,
@@ -103,7 +104,6 @@ class S3Backend:
         )
         self._clock_offset_seconds = 0.0
         self._retention = Retention()
-        self._archives_unlocked = False
         self._location: Location | None = None
         self._source: Location | None = None  # the run's first place, where this is its second
 
@@ -151,7 +151,7 @@ class S3Backend:
     def locate(self, plan: RunPlan) -> Location:
         """The run's bucket and prefix; touches nothing. A second place is another bucket, or, in a bucket that the
         user named, another prefix."""
-        self._retention, self._archives_unlocked = plan.retention, plan.archives_unlocked
+        self._retention = plan.retention
         second = SECOND_PLACE if self._source is not None else ""
         bucket = self.options.bucket or f"archiver-{plan.run_id.lower()}{second}"
         created = self.options.bucket is None
@@ -165,28 +165,41 @@ class S3Backend:
         return second
 
     def prepare(self) -> None:
-        """Make (or check) the bucket and verify that its lock is on, where the run locks. Raises PlatformError."""
+        """Make the bucket if the run makes its own. Raises PlatformError."""
         location = self._located()
         if location.bucket_created:
             self._control.create_bucket(location.bucket)
-        lock = self._control.lock_of_bucket(location.bucket)
-        if lock.default_retention is not None and (self._archives_unlocked or not self._retention.locks):
-            raise SafetyRefused(
-                f"{location.endpoint}: bucket {location.bucket} locks whatever is put there by itself "
-                f"({lock.default_retention}), which no guard of this run limits; name a bucket without default "
-                "retention, or let the run lock all its objects itself"
-            )
-        if not lock.enabled and self._retention.locks:
-            raise PlatformError(
-                f"{location.endpoint}: bucket {location.bucket} has no Object Lock, so nothing in it would be "
-                "protected; name a bucket made with Object Lock, leave --bucket out, or run with --retention-mode none"
-            )
 
     def attach(self, location: Location, retention: Retention) -> None:
-        """Go on in a bucket that is there. Raises PlatformError."""
+        """Go on in a bucket that exists. Raises PlatformError."""
         self._retention, self._location = retention, location
         if not self._control.lock_of_bucket(location.bucket).enabled and retention.locks:
             raise PlatformError(f"{location.endpoint}: bucket {location.bucket} has no Object Lock any more")
+
+    def check_place(self, plan: RunPlan) -> None:
+        """Read the bucket's Object Lock and its default rule. Raises SafetyRefused and PlatformError."""
+        self.check_rule(self._located().bucket, plan)
+
+    def check_rule(self, bucket: str, plan: RunPlan) -> None:
+        """Refuse a bucket whose default rule would lock objects of ``plan``: those archived without a mode and a date
+        of their own, with or without a legal hold.
+
+        Raises SafetyRefused, and PlatformError for a bucket without Object Lock if the plan locks.
+        """
+        endpoint = self._endpoints[0]
+        lock = self._control.lock_of_bucket(bucket)
+        takes_the_rule = plan.archives_unlocked or plan.retention.mode is RetentionMode.NONE
+        if lock.default_retention is not None and takes_the_rule:
+            raise SafetyRefused(
+                f"{endpoint}: bucket {bucket} locks whatever is put there by itself ({lock.default_retention}), which "
+                "no guard of this run limits; name a bucket without default retention, or let the run lock all its "
+                "objects itself (--retention-mode GOVERNANCE)"
+            )
+        if not lock.enabled and plan.retention.locks:
+            raise PlatformError(
+                f"{endpoint}: bucket {bucket} has no Object Lock, so nothing in it would be protected; name a bucket "
+                "made with Object Lock, leave --bucket out, or run with --retention-mode none"
+            )
 
     def set_default_lock(self, retention: Retention | None) -> None:
         """The bucket's own rule, in days, rounded up; read back."""
@@ -202,15 +215,18 @@ class S3Backend:
                 f"but reports {found or 'none'}"
             )
 
-    def lock_problem(
-        self, number: int, retention: Retention, earliest: float | None, latest: float | None
-    ) -> str | None:
-        """What is wrong with the lock of archived object ``number``, as the platform reports it; None: nothing."""
+    def read_lock(self, number: int, retention: Retention, earliest: float | None, latest: float | None) -> LockReading:
+        """Read the lock of archived object ``number`` with a HEAD request. Raises PlatformError."""
         location = self._located()
         key = f"{location.prefix}{number:012d}"
-        problem = lock_problem(self._control.lock_of(location.bucket, key), retention, earliest, latest)
+        found = self._control.lock_of(location.bucket, key)
+        problem = lock_problem(found, retention, earliest, latest)
+        words = problem.words if problem is not None else None
+        if found.on_hold and not retention.legal_hold:
+            words = words or "it is under a legal hold that nobody requested"
         asked = f"with mode {retention.mode.value}" if retention.locks else "without a lock"
-        return f"{location.bucket}/{key} was archived {asked}, but {problem.words}" if problem else None
+        whole = f"{location.bucket}/{key} was archived {asked}, but {words}" if words is not None else None
+        return LockReading(found.mode, found.until, found.on_hold, whole)
 
     def _located(self) -> Location:
         assert self._location is not None, "locate() comes first"

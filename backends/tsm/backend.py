@@ -17,13 +17,14 @@ from archiver.clock import now_seconds
 from archiver.content import Content
 from archiver.errors import PlatformError, SafetyRefused, UsageError
 from archiver.record import Operation
-from archiver.retention import Retention, RetentionMode, RetentionWish
+from archiver.retention import WITHOUT_END, Retention, RetentionMode, RetentionWish
 from backends.addresses import is_own_address
 from backends.base import (
     Capabilities,
     CloserLook,
     ExpectedLock,
     Location,
+    LockReading,
     PlatformProfile,
     RemovalReport,
     RunPlan,
@@ -51,6 +52,7 @@ from backends.tsm.transfer import Transfer
 
 SPACE_LENGTH_MAX = 1024
 _ZONE_SECONDS = 900  # every time zone's distance from UTC is a multiple of this
+_ZONES_FROM, _ZONES_TO = -12 * 3600, 14 * 3600  # the time zones that exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,9 @@ class TsmBackend:
             )
         self._location, self._retention, self._space_is_there = location, retention, True
 
+    def check_place(self, plan: RunPlan) -> None:
+        """Nothing to check: an object's management class is chosen when it is archived."""
+
     def set_default_lock(self, retention: Retention | None) -> None:
         """Raises UsageError: an object's class is chosen when it is archived, and no file space has a rule."""
         raise UsageError(
@@ -234,21 +239,21 @@ class TsmBackend:
         )
 
     @interruptible
-    def lock_problem(
-        self, number: int, retention: Retention, earliest: float | None, latest: float | None
-    ) -> str | None:
-        """What is wrong with the lock of object ``number``, just archived, as the server reports it; None: nothing."""
+    def read_lock(self, number: int, retention: Retention, earliest: float | None, latest: float | None) -> LockReading:
+        """Query object ``number``, just archived, and compare its class, dates and hold. Raises PlatformError."""
         name = self.object_name(number)
         with self._session(f"read the lock of {name}") as session:
             found = self._objects(session, number)
         if not found:
-            return f"{name} was archived, but the server does not have it"
+            return LockReading(None, None, False, f"{name} was archived, but the server does not have it")
         one = min(found, key=archived_at)
         problem = self._lock_rule().problem(one, retention, earliest, latest)
         words = problem.words if problem else None
         if one.held and not retention.legal_hold:
-            words = words or "it is under a hold that nobody asked for"
-        return f"{name} was archived under a class, but {words}" if words else None
+            words = words or "it is under a hold that nobody requested"
+        until = one.expires - self._zone_seconds if one.expires is not None else WITHOUT_END
+        whole = f"{name} was archived under a class, but {words}" if words else None
+        return LockReading(RetentionMode.CLASS.value, until, one.held, whole)
 
     def object_name(self, number: int) -> str:
         """File space, high-level and low-level name."""
@@ -331,7 +336,9 @@ class TsmBackend:
         """Take the server's clock and time zone from its local time; server minus client, in seconds."""
         now = now_seconds()
         local = (seconds_of(found.serverDate) or 0) + 0.5  # whole seconds: on average half a second old
-        self._zone_seconds = round((local - now) / _ZONE_SECONDS) * _ZONE_SECONDS
+        zone = round((local - now) / _ZONE_SECONDS) * _ZONE_SECONDS
+        # Beyond the time zones that exist, it is the server's clock that is far from ours.
+        self._zone_seconds = zone if _ZONES_FROM <= zone <= _ZONES_TO else 0
         self._clock_offset_seconds = local - self._zone_seconds - now
         return self._clock_offset_seconds
 

@@ -178,7 +178,7 @@ def test_a_lock_that_is_as_its_class_says_is_no_problem(server: Server) -> None:
     backend, _ = server.prepared("run-lock")
     before = backend.server_now
     archived(backend, 1)
-    assert backend.lock_problem(1, server.retention(backend), before + 298, before + 400) is None
+    assert backend.read_lock(1, server.retention(backend), before + 298, before + 400).problem is None
 
 
 @pytest.mark.parametrize(("earliest", "latest", "words"), [(400, 500, "already, not at"), (-100, 200, "later than")])
@@ -186,7 +186,7 @@ def test_a_lock_of_another_length_is_told(server: Server, earliest: float, lates
     backend, _ = server.prepared(f"run-length-{earliest}")
     now = backend.server_now
     archived(backend, 1)
-    assert words in str(backend.lock_problem(1, server.retention(backend), now + earliest, now + latest))
+    assert words in str(backend.read_lock(1, server.retention(backend), now + earliest, now + latest).problem)
 
 
 def test_where_only_days_are_known_a_class_may_end_within_its_last_day(server: Server) -> None:
@@ -194,8 +194,10 @@ def test_where_only_days_are_known_a_class_may_end_within_its_last_day(server: S
     now = backend.server_now
     archived(backend, 1)
     asked = server.retention(backend)
-    assert backend.lock_problem(1, asked, now + DAY_SECONDS, now + DAY_SECONDS + 10) is None  # five minutes, as a day
-    assert backend.lock_problem(1, asked, now + 2 * DAY_SECONDS, now + 3 * DAY_SECONDS) is not None
+    assert (
+        backend.read_lock(1, asked, now + DAY_SECONDS, now + DAY_SECONDS + 10).problem is None
+    )  # five minutes, as a day
+    assert backend.read_lock(1, asked, now + 2 * DAY_SECONDS, now + 3 * DAY_SECONDS).problem is not None
 
 
 def test_an_object_of_another_class_is_told(server: Server) -> None:
@@ -204,7 +206,7 @@ def test_an_object_of_another_class_is_told(server: Server) -> None:
     other = server.backend()
     other.profile()
     other.locate(RunPlan("run-class", Retention(RetentionMode.CLASS, 300.0, management_class="STANDARD")))
-    problem = other.lock_problem(1, server.retention(other), None, None)
+    problem = other.read_lock(1, server.retention(other), None, None).problem
     assert problem is not None
     assert problem.startswith(f"{location.bucket}/run-class/000000/000000000001 was archived")
     assert "its class is LONG, not STANDARD" in problem
@@ -212,14 +214,14 @@ def test_an_object_of_another_class_is_told(server: Server) -> None:
 
 def test_an_object_that_is_not_there_is_told(server: Server) -> None:
     backend, _ = server.prepared("run-missing")
-    assert "the server does not have it" in str(backend.lock_problem(1, server.retention(backend), None, None))
+    assert "the server does not have it" in str(backend.read_lock(1, server.retention(backend), None, None).problem)
 
 
 def test_a_hold_that_nobody_asked_for_is_told(server: Server) -> None:
     backend, location = server.prepared("run-held-lock")
     archived(backend, 1)
     hold_all(server, location)
-    assert "under a hold" in str(backend.lock_problem(1, server.retention(backend), None, None))
+    assert "under a hold" in str(backend.read_lock(1, server.retention(backend), None, None).problem)
 
 
 def hold_all(server: Server, location: Location) -> None:
@@ -276,9 +278,9 @@ def test_a_run_goes_on_where_an_earlier_one_was(server: Server) -> None:
     backend.profile()
     backend.attach(location, server.retention(backend))
     assert backend.worker_setting() == earlier.worker_setting()
-    assert backend.lock_problem(2, server.retention(backend), None, None) is None
+    assert backend.read_lock(2, server.retention(backend), None, None).problem is None
     archived(backend, 3)
-    assert earlier.lock_problem(3, server.retention(backend), None, None) is None
+    assert earlier.read_lock(3, server.retention(backend), None, None).problem is None
 
 
 @pytest.mark.parametrize(

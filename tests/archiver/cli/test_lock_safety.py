@@ -1,0 +1,295 @@
+"""No object is locked longer, or stronger, than was agreed: what a run does on buckets and platforms that would."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.ledger import Ledger, Placement
+from backends.embedded import process as embedded
+from tests.archiver.cli.test_resume import SIX_PHASES, begun, wait_until
+from tests.archiver.cli.test_run import TINY, archiver, hear_ctrl_c, keys_of, left_in, s3
+
+KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+TEN_YEARS = timedelta(days=3650)
+LOCK_ENABLED = b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
+    with embedded.start(tmp_path / "store") as running:
+        yield running
+
+
+def make_bucket(store: embedded.StoreProcess, mode: str | None = None) -> None:
+    s3(store).create_bucket(Bucket="records", ObjectLockEnabledForBucket=True)
+    if mode is not None:
+        set_rule(store, mode)
+
+
+def set_rule(store: embedded.StoreProcess, mode: str) -> None:
+    s3(store).put_object_lock_configuration(
+        Bucket="records",
+        ObjectLockConfiguration={
+            "ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": {"Mode": mode, "Years": 10}}
+        },
+    )  # fmt: skip
+
+
+def versions(store: embedded.StoreProcess) -> list[str]:
+    pages = s3(store).get_paginator("list_object_versions").paginate(Bucket="records")
+    return [each["Key"] for page in pages for each in page.get("Versions", [])]
+
+
+@pytest.mark.parametrize("hold", [(), ("--legal-hold",)])
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_default_rule_is_refused_where_objects_carry_no_date(
+    home: Path, store: embedded.StoreProcess, hold: tuple[str, ...], dry: tuple[str, ...]
+) -> None:
+    make_bucket(store, "COMPLIANCE")
+    done = archiver(
+        "run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "records", "--retention-mode", "none", *hold,
+        *dry, **keys_of(store),
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "bucket records locks whatever is put there by itself (COMPLIANCE, 10 years)" in done.stderr
+    assert versions(store) == []
+    assert not (home / "ledger.db").exists(), "nothing was touched, so nothing is on record"
+
+
+def test_a_default_rule_does_not_matter_where_every_object_carries_its_date(
+    home: Path, store: embedded.StoreProcess
+) -> None:
+    make_bucket(store, "GOVERNANCE")
+    done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "records", **keys_of(store))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_rule_set_after_the_interruption_is_refused_on_resume(home: Path, store: embedded.StoreProcess) -> None:
+    make_bucket(store)
+    options = ("--endpoint", store.endpoint, "--bucket", "records", "--retention-mode", "none")
+    slow = ("--set", "archive.stop.seconds_max=2s", "--set", "archive.stop.precision=0.0")
+    phases = [each for each in SIX_PHASES if each not in ("--retain-for", "20s")]
+    with subprocess.Popen(
+        [sys.executable, "-m", "archiver", *phases, *slow, *options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
+        env={**os.environ, **keys_of(store)},
+    ) as process:  # fmt: skip
+        wait_until(lambda: process.poll() is not None or begun(home / "runs") >= 2, "second phase")
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    assert process.returncode == 130
+    set_rule(store, "COMPLIANCE")
+    before = len(versions(store))
+
+    done = archiver("resume", "latest", **keys_of(store))
+    assert done.returncode == 2, done.stderr
+    assert "locks whatever is put there by itself (COMPLIANCE, 10 years)" in done.stderr
+    assert len(versions(store)) == before, "the run that was refused archived something"
+
+
+class Pretender(BaseHTTPRequestHandler):
+    """An S3 platform that keeps nothing, whose clock and whose locks are what a test says."""
+
+    protocol_version = "HTTP/1.1"
+    clock_ahead = timedelta()
+    lock: Callable[[dict[str, str]], dict[str, str]] = staticmethod(lambda asked: asked)  # of each object
+    refuses_buckets = False
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return format_datetime(datetime.now(UTC) + type(self).clock_ahead, usegmt=True)
+
+    def do_GET(self) -> None:
+        buckets = b"<ListAllMyBucketsResult><Buckets></Buckets></ListAllMyBucketsResult>"
+        self._answer(200, {}, LOCK_ENABLED if "object-lock" in self.path else buckets)
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        if self.path.count("/") < 2 or self.path.endswith("/"):
+            self._answer(503 if self.refuses_buckets else 200, {})
+            return
+        names = ("mode", "retain-until-date", "legal-hold")
+        asked = {name: self.headers[f"x-amz-object-lock-{name}"] for name in names}
+        self.server.archived[self.path] = {name: text for name, text in asked.items() if text}  # type: ignore[attr-defined]
+        self._answer(200, {})
+
+    def do_HEAD(self) -> None:
+        asked = self.server.archived.get(self.path, {})  # type: ignore[attr-defined]
+        locks = type(self).lock(dict(asked)) if self.path.count("/") > 2 else {}
+        self._answer(200, {f"x-amz-object-lock-{name}": text for name, text in locks.items()})
+
+    def _answer(self, status: int, headers: dict[str, str], body: bytes = b"") -> None:
+        self.send_response(status)
+        for name, text in headers.items():
+            self.send_header(name, text)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def pretending(**behaviour: Any) -> Iterator[tuple[str, dict[str, dict[str, str]]]]:
+    """Its endpoint, and the lock headers of every object that was archived there, by path."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Platform", (Pretender,), behaviour)) as server:
+        server.archived = {}  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", server.archived  # type: ignore[attr-defined]
+        finally:
+            server.shutdown()
+
+
+def ten_years_later(asked: dict[str, str]) -> dict[str, str]:
+    date = datetime.fromisoformat(asked["retain-until-date"]) + TEN_YEARS
+    return {**asked, "retain-until-date": date.strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+WRONG: dict[str, tuple[Callable[[dict[str, str]], dict[str, str]], str]] = {
+    "longer": (ten_years_later, "later than the"),
+    "stronger": (lambda asked: {**asked, "mode": "COMPLIANCE"}, "its mode is COMPLIANCE, not GOVERNANCE"),
+    "held": (lambda asked: {**asked, "legal-hold": "ON"}, "under a legal hold that nobody requested"),
+    "missing": (lambda asked: {}, "the platform reports no mode, not GOVERNANCE"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_lock_ends_the_run_after_one_object(home: Path, name: str) -> None:
+    lock, words = WRONG[name]
+    with pretending(lock=staticmethod(lock)) as (endpoint, archived):
+        done = archiver("run", "dr550", *TINY, "--endpoint", endpoint, "--json", **KEYS)
+    assert done.returncode == 1, done.stderr
+    assert "did not keep the lock" in done.stderr
+    assert words in done.stderr
+    assert len(archived) == 1, "clients started although the first lock was wrong"
+    document = json.loads(done.stdout)
+    assert document["doubts"][0].startswith("the lock did not hold")
+    (row,) = [row for row in left_in(home) if row["phase"] != "prepare"]
+    assert row["objects"] == 1
+    if name == "longer":
+        assert datetime.fromtimestamp(row["latest_retain_until"], UTC) > datetime.now(UTC) + TEN_YEARS - timedelta(1)
+    assert row["retention_mode"] == ("COMPLIANCE" if name == "stronger" else "GOVERNANCE")
+    assert bool(row["legal_hold"]) == (name == "held")
+
+
+def test_each_endpoint_is_probed(home: Path) -> None:
+    with pretending() as (honest, _), pretending(lock=staticmethod(ten_years_later)) as (other, archived):
+        done = archiver("run", "dr550", *TINY, "--endpoint", honest, "--endpoint", other, **KEYS)
+    # Locks are read back through the first endpoint, which has not heard of what went to the second.
+    assert done.returncode == 1
+    assert "did not keep the lock" in done.stderr
+    assert len(archived) == 1
+
+
+def test_a_platform_that_archives_no_probe_starts_no_client(home: Path, store: embedded.StoreProcess) -> None:
+    make_bucket(store)
+    with embedded.start(home / "weak", credentials=["weak:without=retention"]) as weak:
+        s3(weak).create_bucket(Bucket="records", ObjectLockEnabledForBucket=True)
+        done = archiver(
+            "run", "dr550", *TINY, "--endpoint", weak.endpoint, "--bucket", "records", "--json",
+            **keys_of(weak, "weak"),
+        )  # fmt: skip
+        assert versions(weak) == []
+    assert done.returncode == 1
+    (result,) = json.loads(done.stdout)["results"]
+    assert (result["objects"], result["attempts"], result["errors"]) == (0, 3, 3)
+    assert "the platform archived no probe object in 3 tries: 403 AccessDenied" in done.stderr
+
+
+def test_a_clock_far_ahead_is_refused_before_anything_is_archived(home: Path) -> None:
+    with pretending(clock_ahead=TEN_YEARS) as (endpoint, archived):
+        done = archiver("run", "dr550", *TINY, "--endpoint", endpoint, **KEYS)
+        assert done.returncode == 2, done.stderr
+        year = datetime.now(UTC).year
+        assert f"the platform's clock says {(datetime.now(UTC) + TEN_YEARS).year}-" in done.stderr
+        assert f"this machine's {year}-" in done.stderr
+        assert "--accept-server-clock" in done.stderr
+        assert not archived
+        assert not (home / "ledger.db").exists()
+
+
+def test_an_accepted_clock_is_in_announcement_and_ledger(home: Path) -> None:
+    far = (datetime.now(UTC) + TEN_YEARS).year
+    with pretending(clock_ahead=TEN_YEARS) as (endpoint, archived):
+        done = archiver("run", "dr550", *TINY, "--endpoint", endpoint, "--accept-server-clock", **KEYS)
+    assert f"locks nothing beyond {far}-" in done.stderr
+    assert "dates follow the platform's clock, which is 10y ahead of this machine's" in done.stderr
+    assert archived
+    dates = [row["latest_retain_until"] for row in left_in(home) if row["objects"]]
+    assert dates
+    assert all(datetime.fromtimestamp(date, UTC).year == far for date in dates)
+
+
+@pytest.mark.parametrize("minutes", [-14, 14])
+def test_a_clock_within_a_quarter_of_an_hour_needs_no_consent(home: Path, minutes: int) -> None:
+    with pretending(clock_ahead=timedelta(minutes=minutes)) as (endpoint, _):
+        done = archiver("run", "dr550", *TINY, "--endpoint", endpoint, "--dry-run", **KEYS)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_bucket_of_a_run_is_on_record_before_it_is_made(home: Path) -> None:
+    with pretending(refuses_buckets=True) as (endpoint, _):
+        done = archiver("run", "dr550", *TINY, "--endpoint", endpoint, **KEYS)
+    assert done.returncode == 3
+    (row,) = left_in(home)
+    assert (row["phase"], row["objects"]) == ("prepare", 0)
+
+
+REFUSED_ALIKE = {
+    "address": (["--endpoint", "localhost:9000"], 2),
+    "hold on tsm": (["--backend", "tsm", "--legal-hold"], 2),
+    "class": (["--backend", "tsm", "--management-class", "NOSUCH"], 2),
+    "event class": (["--backend", "tsm", "--management-class", "EVENT"], 2),
+    "node": (["--backend", "tsm", "--tsm-server", "127.0.0.1:1"], 2),
+    "password": (
+        ["--backend", "tsm", "--tsm-server", "127.0.0.1:1", "--tsm-node", "N", "--tsm-password-file", "no"], 2
+    ),
+    "stanza": (["--backend", "tsm", "--tsm-server", "NOSUCH"], 3),
+    "nobody there": (["--endpoint", "http://127.0.0.1:1"], 3),
+    "five years": (["--retain-for", "5y"], 2),
+    "beyond the client": (["--backend", "null", "--workers", "1", "--set", "clients=1000000"], 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED_ALIKE)
+def test_a_dry_run_refuses_what_the_run_refuses_with_the_same_words(home: Path, name: str) -> None:
+    options, status = REFUSED_ALIKE[name]
+    run, dry = (archiver("run", "dr550", *TINY, *options, *each, **KEYS) for each in ((), ("--dry-run",)))
+    assert (run.returncode, dry.returncode) == (status, status), (run.stderr, dry.stderr)
+    assert run.stderr == dry.stderr
+    assert "locks nothing beyond" not in run.stderr, "it was announced before it was checked"
+
+
+def test_durations_are_told_as_people_say_them(home: Path) -> None:
+    done = archiver("run", "dr550", *TINY, "--retain-for", "5y", "--max-retain", "30d", "--dry-run")
+    assert "objects would be locked for 5y, longer than --max-retain 30d" in done.stderr
+
+
+def test_a_stronger_lock_that_was_seen_replaces_what_the_ledger_said(tmp_path: Path) -> None:
+    with closing(Ledger(tmp_path / "ledger.db")) as ledger:
+        place = Placement(
+            "r", "p", "s3", None, "http://h", "us-east-1", "b", True, "r/", "none", None, True, 1, 8
+        )  # fmt: skip
+        row = ledger.open_placement(place)
+        ledger.observe([row], "COMPLIANCE", 2e9, on_hold=True)
+        ledger.close_placement(row, 1, 8)
+        (found,) = ledger.placements("r")
+        assert (found.retention_mode, found.latest_retain_until, found.legal_hold) == ("COMPLIANCE", 2e9, True)
+        ledger.observe([row], "GOVERNANCE", 1e9, on_hold=False)
+        (found,) = ledger.placements("r")
+        assert (found.retention_mode, found.latest_retain_until, found.legal_hold) == ("COMPLIANCE", 2e9, True)
