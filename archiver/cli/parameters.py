@@ -51,6 +51,12 @@ credential_options = _all_of(
     click.option("--insecure", is_flag=True, help="Do not verify TLS certificates."),
 )
 
+server_clock_option = click.option(
+    "--accept-server-clock",
+    is_flag=True,
+    help="Consent to dates by a platform's clock that is more than 15 minutes from this machine's.",
+)
+
 # How long an S3 platform may take.
 timeout_options = _all_of(
     click.option("--connect-timeout", type=DURATION, default="5s", show_default=True, help="For connecting and TLS."),

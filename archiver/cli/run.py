@@ -29,6 +29,7 @@ from archiver.cli.parameters import (
     SIZE,
     credential_options,
     s3_reach,
+    server_clock_option,
     timeout_options,
     tsm_options,
     tsm_reach,
@@ -126,11 +127,7 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 @click.option("--max-retain", type=DURATION, default="1h", show_default=True, help="Refuse to lock longer.")
 @click.option("--max-locked-bytes", type=SIZE, default="40GB", show_default=True, help="Refuse to lock more.")
 @click.option("--accept-locked-until", type=INSTANT, help="Consent that COMPLIANCE objects stay until this date.")
-@click.option(
-    "--accept-server-clock",
-    is_flag=True,
-    help="Consent to dates by a platform's clock that is more than 15 minutes from this machine's.",
-)
+@server_clock_option
 @click.option("--checksum", type=click.Choice(CHECKSUMS), default="crc32c", show_default=True, help="Sent with PUT.")
 @click.option("--payload-signing", is_flag=True, help="Sign the SHA-256 of every body.")
 @click.option(

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from archiver.cli.parameters import credential_options
+from archiver.cli.parameters import credential_options, server_clock_option
 from archiver.errors import UsageError
 from archiver.home import ledger_path, runs_dir
 from archiver.ledger import Ledger
@@ -57,6 +57,7 @@ _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, 
     help=f"Also lock some objects in COMPLIANCE mode, for {format_duration(COMPLIANCE_SECONDS)} at most, which nobody "
     "can undo; without asking on platforms that Archiver starts.",
 )
+@server_clock_option
 @click.option(
     "--check", "ids", multiple=True, metavar="ID", help="Only this check, or family (DEL); repeat for several."
 )
@@ -98,6 +99,7 @@ def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> Wor
     worm_options = WormOptions(
         ids=ids,
         compliance=given["compliance"],
+        accepts_server_clock=given["accept_server_clock"],
         out_dir=given["out"] if given["out"] is not None else runs_dir(),
         command_line=["archiver", *sys.argv[1:]],
     )

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from archiver import machine
+from archiver.clock import now_seconds
 from archiver.errors import PlatformError
 from archiver.ledger import Ledger, Placement
 from archiver.preflight import HostedStore, new_run_id
+from archiver.retention import Retention, RetentionMode, check_clock
 from archiver.worm import checks, rounds
 from archiver.worm.case import COMPLIANCE_SECONDS, FARTHEST_SECONDS, LOCKING_FAR, WAIT_SECONDS_MAX
 from archiver.worm.exchange import Exchange, S3Door
@@ -31,7 +33,7 @@ from archiver.worm.suite import CheckResult, Round, Suite
 from archiver.worm.tsm_calls import Call
 from archiver.worm.tsm_conduct import conduct_tsm
 from archiver.worm.verdict import Inconclusive
-from backends.base import Location, PlatformProfile, RemovalReport
+from backends.base import Location, PlatformProfile, RemovalReport, RunPlan
 from backends.embedded.process import StoreProcess
 from backends.s3 import S3Backend
 from results.database import FILE_NAME, RunDatabase, RunRecord
@@ -51,6 +53,7 @@ class WormOptions:
     compliance: bool  # may lock for seconds in COMPLIANCE mode
     out_dir: Path
     command_line: list[str]
+    accepts_server_clock: bool = False  # dates may follow a platform's clock that is far from this machine's
 
 
 @dataclass(slots=True)
@@ -81,7 +84,7 @@ class _Buckets:
             bucket_created=True,
             prefix="",
             retention_mode="GOVERNANCE" if lock else "none",
-            latest_retain_until=time.time() + lock_seconds_max if lock else None,
+            latest_retain_until=self.backend.server_now + lock_seconds_max if lock else None,
             legal_hold=lock,
             objects_max=20_000,
             bytes_max=1 << 30,
@@ -161,6 +164,7 @@ def conduct(
     """
     checks.load()
     profile = backend.profile()
+    check_clock(profile.server_clock_offset_seconds, now_seconds(), accepted=options.accepts_server_clock)
     access = backend.access
     run_id = new_run_id()
     database = RunDatabase.create(options.out_dir / run_id / FILE_NAME, _record(run_id, backend, profile, options))
@@ -183,6 +187,9 @@ def conduct(
                     bucket = buckets.make(door, True, locked_seconds_max(options.ids))
                 except Inconclusive as refused:
                     raise PlatformError(f"{access.endpoint}: no bucket with Object Lock: {refused}") from refused
+                # A rule that new buckets get from the platform itself would lock what the checks leave unlocked.
+                nothing = Retention(RetentionMode.NONE, None, None)
+                backend.check_rule(bucket, RunPlan(run_id, nothing, archives_unlocked=True))
                 suite = Suite(
                     door,
                     bucket,

@@ -108,6 +108,7 @@ class Pretender(BaseHTTPRequestHandler):
     clock_ahead = timedelta()
     lock: Callable[[dict[str, str]], dict[str, str]] = staticmethod(lambda asked: asked)  # of each object
     refuses_buckets = False
+    configuration = LOCK_ENABLED
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -117,7 +118,7 @@ class Pretender(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         buckets = b"<ListAllMyBucketsResult><Buckets></Buckets></ListAllMyBucketsResult>"
-        self._answer(200, {}, LOCK_ENABLED if "object-lock" in self.path else buckets)
+        self._answer(200, {}, self.configuration if "object-lock" in self.path else buckets)
 
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
@@ -293,3 +294,21 @@ def test_a_stronger_lock_that_was_seen_replaces_what_the_ledger_said(tmp_path: P
         ledger.observe([row], "GOVERNANCE", 1e9, on_hold=False)
         (found,) = ledger.placements("r")
         assert (found.retention_mode, found.latest_retain_until, found.legal_hold) == ("COMPLIANCE", 2e9, True)
+
+
+def test_conformance_checks_refuse_a_clock_far_ahead_before_they_make_a_bucket(home: Path) -> None:
+    with pretending(clock_ahead=TEN_YEARS) as (endpoint, archived):
+        done = archiver("worm", "--endpoint", endpoint, "--check", "DEL-02", **KEYS)
+    assert done.returncode == 2, done.stderr
+    assert "--accept-server-clock" in done.stderr
+    assert not archived
+    assert not left_in(home)
+
+
+def test_conformance_checks_refuse_new_buckets_that_lock_by_themselves(home: Path) -> None:
+    rule = b"<Rule><DefaultRetention><Mode>COMPLIANCE</Mode><Years>10</Years></DefaultRetention></Rule>"
+    with pretending(configuration=LOCK_ENABLED.replace(b"</ObjectLockC", rule + b"</ObjectLockC")) as (endpoint, kept):
+        done = archiver("worm", "--endpoint", endpoint, "--check", "DEL-02", **KEYS)
+    assert done.returncode == 2, done.stderr
+    assert "locks whatever is put there by itself (COMPLIANCE, 10 years)" in done.stderr
+    assert not kept
