@@ -311,15 +311,17 @@ class Run:
                 sum(each.objects for each in mine) + copies + unknown,
                 sum(each.object_bytes * each.objects for each in mine) + copied_bytes + unknown * largest,
                 [NumberRange(each.object_bytes, each.first, each.last) for each in mine],
-                self._latest_sent(phase.workloads[min(promise.workloads)], outcome),
+                self._latest_made(phase.workloads[min(promise.workloads)], outcome),
             )
 
-    def _latest_sent(self, workload: Workload, outcome: PhaseOutcome) -> float | None:
-        """The latest date that a phase asked for; None where the platform makes the dates."""
+    def _latest_made(self, workload: Workload, outcome: PhaseOutcome) -> float | None:
+        """The latest date that a lock of a phase that has ended can have; None: that which was promised."""
         retention = self.retention(workload)
-        if retention.mode is RetentionMode.CLASS or workload.lock is Lock.BUCKET_DEFAULT:
-            return None
-        return self.dates_between(retention, outcome.prepared_at, outcome.archived_seconds)[1]
+        if retention.mode is not RetentionMode.CLASS and workload.lock is not Lock.BUCKET_DEFAULT:
+            return self.dates_between(retention, outcome.prepared_at, outcome.archived_seconds)[1]
+        # The platform dates an object when it stores it. One whose answer never came may be stored later still.
+        latest = None if outcome.unknown_objects() else self.dates_between(retention, now_seconds())[1]
+        return None if latest is None else latest + retention.late_seconds
 
     def take_in(
         self,
