@@ -249,6 +249,7 @@ def audit_run(
     unseen = _unseen_locks(reading.bad, backend)
     bad = {number: status for number, status in reading.bad.items() if not unseen or status != Status.UNLOCKED}
     findings, explained = _findings(bad, reading, population, locks, backend)
+    _record_longer(bad, population, ledger, backend)
     objects = reading.good + len(reading.bad)
     is_sample = count < population.objects
     broken = sum(1 for finding in findings if finding.kind is not Kind.EXPIRED)
@@ -270,6 +271,16 @@ def audit_run(
         locks_compared=unseen is None,
         broken_off=reading.broken_off,
     )
+
+
+def _record_longer(bad: Mapping[int, int], population: Population, ledger: Ledger, backend: Backend) -> None:
+    """Tell the ledger of locks that are longer or stronger than agreed; of many objects the first are asked."""
+    longer = [number for number, status in bad.items() if status == Status.LONGER]
+    for number in longer[:CLOSER_LOOKS_MAX]:
+        row = population.range_of(number).placement
+        found = backend.read_lock(number, Retention(RetentionMode(row.retention_mode)), None, None)
+        if row.id is not None:
+            ledger.observe([row.id], found.mode, found.until, on_hold=found.on_hold)
 
 
 def _ranges(holding: Holding, ledger: Ledger, backend: Backend) -> tuple[list[ObjectRange], list[PassedOver]]:

@@ -70,27 +70,27 @@ class Holding:
     @property
     def modes(self) -> tuple[str, ...]:
         """The retention modes of its objects."""
-        return tuple(dict.fromkeys(each.retention_mode for each in self._filled() or self.placements))
+        return tuple(dict.fromkeys(each.mode for each in self._filled() or self.placements))
 
     @property
     def locked_until(self) -> float | None:
         """The latest date, in epoch seconds; None where nothing has one."""
-        return max((p.latest_retain_until for p in self._filled() if p.latest_retain_until is not None), default=None)
+        return max((p.locked_until for p in self._filled() if p.locked_until is not None), default=None)
 
     @property
     def legal_hold(self) -> bool:
-        """Objects of it are under a legal hold that Archiver placed."""
-        return any(each.legal_hold for each in self._filled())
+        """Objects of it are under a legal hold that the run placed, or that was seen on its first objects."""
+        return any(each.is_held for each in self._filled())
 
     def state(self, now: float) -> State:
         """What the locks allow at ``now`` (epoch seconds)."""
-        locked = [each for each in self._filled() if each.legal_hold or _dated_after(each, now)]
+        locked = [each for each in self._filled() if each.is_held or _dated_after(each, now)]
         if not locked:
             return State.EXPIRED
         counted = [each for each in locked if each.objects is not None]
         if not counted:
             return State.UNKNOWN
-        return State.HELD if any(each.legal_hold for each in counted) else State.LOCKED
+        return State.HELD if any(each.is_held for each in counted) else State.LOCKED
 
     def may_be_locked(self, now: float) -> bool:
         """True while not all of what was put there can have been removed."""
@@ -102,14 +102,14 @@ class Holding:
 
     def can_be_bypassed(self) -> bool:
         """There is GOVERNANCE among its locks."""
-        return any(each.retention_mode == RetentionMode.GOVERNANCE.value for each in self.placements)
+        return any(each.mode == RetentionMode.GOVERNANCE.value for each in self.placements)
 
     def gb_months(self, now: float) -> float | None:
         """GB-months from ``now`` until the locks end, each phase's bytes by its latest date; None: under a hold."""
         if self.legal_hold:
             return None
         return sum(
-            _bytes(each) / GB_BYTES * max(0.0, (each.latest_retain_until or 0.0) - now) / MONTH_SECONDS
+            _bytes(each) / GB_BYTES * max(0.0, (each.locked_until or 0.0) - now) / MONTH_SECONDS
             for each in self._filled()
         )
 
@@ -158,4 +158,4 @@ def _bytes(placement: Placement) -> int:
 
 
 def _dated_after(placement: Placement, now: float) -> bool:
-    return placement.latest_retain_until is not None and placement.latest_retain_until > now
+    return placement.locked_until is not None and placement.locked_until > now

@@ -17,7 +17,7 @@ from typing import Any
 
 from archiver.errors import ResultsError, RunFailed
 
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,26 @@ class Placement:
     first_number: int = 0  # objects have numbers from here on, fewer than ``objects_max`` of them
     earliest_retain_until: float | None = None  # no object's lock ends before; None: no date
     written_at: float = field(default=0.0, compare=False)  # epoch seconds
+    # The strongest lock that the platform reported for one of its objects, where that is not the agreed one.
+    seen_mode: str | None = None
+    seen_until: float | None = None
+    seen_hold: bool = False
+
+    @property
+    def mode(self) -> str:
+        """The strongest retention mode among its locks, agreed or seen."""
+        weaker_first = ("none", "GOVERNANCE", "CLASS", "COMPLIANCE")
+        return max(self.retention_mode, self.seen_mode or "none", key=weaker_first.index)
+
+    @property
+    def locked_until(self) -> float | None:
+        """The latest date among its locks, agreed or seen, in epoch seconds; None: no date."""
+        return max((each for each in (self.latest_retain_until, self.seen_until) if each is not None), default=None)
+
+    @property
+    def is_held(self) -> bool:
+        """A legal hold was placed, or was seen."""
+        return self.legal_hold or self.seen_hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +103,9 @@ class Ledger:
             self._db.execute("PRAGMA synchronous = FULL")
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if version < _VERSION:
-                changes = _FROM_VERSION_1 if version == 1 else ""
+                changes = "".join(
+                    _CHANGES[from_version] for from_version in range(max(version, 1), _VERSION) if version
+                )
                 tables = files("archiver").joinpath("ledger.sql").read_text()
                 self._db.executescript(
                     f"BEGIN IMMEDIATE; {changes}\n{tables}\nPRAGMA user_version = {_VERSION}; COMMIT"
@@ -135,7 +157,7 @@ class Ledger:
         rows = self._read(
             "SELECT * FROM placement WHERE removed_at IS NULL AND (run = ?1 OR ?1 IS NULL) ORDER BY id", (run,)
         )
-        flags = ("bucket_created", "legal_hold")
+        flags = ("bucket_created", "legal_hold", "seen_hold")
         names = [each.name for each in fields(Placement)]
         return [_placement({name: bool(row[name]) if name in flags else row[name] for name in names}) for row in rows]
 
@@ -148,19 +170,19 @@ class Ledger:
             (until, legal_hold, run),
         )
 
-    def observe(self, row_ids: Sequence[int], mode: str | None, until: float | None, *, on_hold: bool) -> None:
-        """Record a lock that the platform reports for an object of these rows, if it is stronger than what they say.
+    def observe(self, row_ids: Sequence[int], mode: str | None, until: float | None, *, on_hold: bool = False) -> None:
+        """Record a lock that the platform reports for an object of these rows, beside the one that was agreed.
 
-        ``mode`` as the platform names it, ``until`` in epoch seconds; None where it reports none.
+        ``mode`` as the platform names it, ``until`` in epoch seconds; None where it reports none. Of several
+        observations the strongest is kept.
         """
         with self._transaction():
             for row_id in row_ids:
                 self._write(
-                    "UPDATE placement SET latest_retain_until = max(coalesce(latest_retain_until, ?1), "
-                    "coalesce(?1, latest_retain_until)), legal_hold = max(legal_hold, ?2), "
-                    "retention_mode = CASE WHEN ?3 = 'COMPLIANCE' OR (?3 IS NOT NULL AND retention_mode = 'none') "
-                    "THEN ?3 ELSE retention_mode END WHERE id = ?4",
-                    (until, on_hold, mode, row_id),
+                    "UPDATE placement SET seen_until = max(coalesce(seen_until, ?1), coalesce(?1, seen_until)), "
+                    "seen_mode = CASE WHEN seen_mode = 'COMPLIANCE' THEN seen_mode ELSE coalesce(?2, seen_mode) END, "
+                    "seen_hold = max(seen_hold, ?3) WHERE id = ?4",
+                    (until, mode, on_hold, row_id),
                 )
 
     def latest_run(self) -> str | None:
@@ -240,11 +262,19 @@ class Ledger:
             ) from error
 
 
-_FROM_VERSION_1 = """
+# What makes a ledger of one version one of the next.
+_CHANGES = {
+    1: """
 ALTER TABLE placement ADD COLUMN content_seed INTEGER;
 ALTER TABLE placement ADD COLUMN first_number INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE placement ADD COLUMN earliest_retain_until REAL;
-"""
+""",
+    2: """
+ALTER TABLE placement ADD COLUMN seen_mode TEXT;
+ALTER TABLE placement ADD COLUMN seen_until REAL;
+ALTER TABLE placement ADD COLUMN seen_hold INTEGER NOT NULL DEFAULT 0;
+""",
+}
 
 
 def _placement(values: dict[str, Any]) -> Placement:

@@ -1,6 +1,7 @@
 -- The ledger: what this tester has put where, and until when it cannot be deleted. One file over all runs, so that
 -- losing a run's folder never loses the record of what is locked.
--- Versions (PRAGMA user_version): 1 first form; 2 the numbers of objects, the seed of their content, the earliest date.
+-- Versions (PRAGMA user_version): 1 first form; 2 the numbers of objects, the seed of their content, the earliest date;
+--   3 locks that were seen on the platform.
 
 CREATE TABLE IF NOT EXISTS placement (
     id                INTEGER PRIMARY KEY,
@@ -24,7 +25,10 @@ CREATE TABLE IF NOT EXISTS placement (
     removed_at        REAL,              -- epoch seconds; NULL: still there as far as we know
     content_seed      INTEGER,           -- content is made again from this; NULL: objects have no numbers
     first_number      INTEGER NOT NULL DEFAULT 0, -- names are numbers from here on, fewer than objects_max of them
-    earliest_retain_until REAL           -- epoch seconds: no object's lock ends before; NULL: no date
+    earliest_retain_until REAL,          -- epoch seconds: no object's lock ends before; NULL: no date
+    seen_mode         TEXT,              -- strongest mode that the platform reported beyond the above; NULL: none
+    seen_until        REAL,              -- epoch seconds: latest date that it reported; NULL: none
+    seen_hold         INTEGER NOT NULL DEFAULT 0 -- 1: it reported a legal hold
 );
 CREATE INDEX IF NOT EXISTS placement_run ON placement (run);
 

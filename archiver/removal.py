@@ -96,6 +96,8 @@ def _remove_on(
                     continue
                 if not report.objects_left:
                     ledger.mark_rows_removed(waiting[0].rows)
+                elif report.locked_until is not None and report.locked_until > (waiting[0].locked_until or 0.0):
+                    ledger.observe(waiting[0].rows, None, report.locked_until)
                 yield Outcome(waiting.pop(0), report)
     except ArchiverError as failure:
         for each in waiting:

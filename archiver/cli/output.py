@@ -173,9 +173,9 @@ def print_left_behind(run_id: str) -> None:
     objects = sum(p.objects if p.objects is not None else p.objects_max for p in placements)
     size_bytes = sum(p.bytes if p.bytes is not None else p.bytes_max for p in placements)
     open_rows = any(p.objects is None for p in placements)
-    dates = [p.latest_retain_until for p in placements if p.latest_retain_until is not None]
+    dates = [p.locked_until for p in placements if p.locked_until is not None]
     locked = f", none locked beyond {format_instant(max(dates))}" if dates else ", not locked by date"
-    held = ", under legal hold" if any(p.legal_hold for p in placements) else ""
+    held = ", under legal hold" if any(p.is_held for p in placements) else ""
     bound = "at most " if open_rows else ""
     click.echo(
         f"left on the platform: {bound}{objects:,} objects, {format_bytes(size_bytes)} in "

@@ -99,10 +99,10 @@ def test_what_was_removed_is_listed_no_more_but_still_known(path: Path) -> None:
 def test_a_newer_ledger_is_refused_and_left_alone(path: Path) -> None:
     ledger = Ledger(path)
     ledger.open_placement(PLACEMENT)
-    ledger._db.execute("PRAGMA user_version = 3")
+    ledger._db.execute("PRAGMA user_version = 4")
     ledger.close()
     before = path.read_bytes()
-    with pytest.raises(ResultsError, match=r"newer Archiver \(ledger version 3\); upgrade") as refused:
+    with pytest.raises(ResultsError, match=r"newer Archiver \(ledger version 4\); upgrade") as refused:
         Ledger(path)
     assert str(path) in str(refused.value)
     assert path.read_bytes() == before
@@ -156,6 +156,7 @@ def test_a_ledger_of_version_1_is_brought_up_to_date_with_all_it_knows(path: Pat
     (row,) = placements(path)
     assert (row.run, row.objects, row.bytes, row.written_at) == ("run-1", 5, 40960, 1_700_000_000.0)
     assert (row.content_seed, row.first_number, row.earliest_retain_until) == (None, 0, None)
+    assert (row.seen_mode, row.seen_until, row.seen_hold) == (None, None, False)
 
 
 def read_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from archiver.holdings import gather
 from archiver.ledger import Ledger, Placement
 from backends.embedded import process as embedded
 from tests.archiver.cli.test_resume import SIX_PHASES, begun, wait_until
@@ -182,10 +183,14 @@ def test_a_wrong_lock_ends_the_run_after_one_object(home: Path, name: str) -> No
     assert document["doubts"][0].startswith("the lock did not hold")
     (row,) = [row for row in left_in(home) if row["phase"] != "prepare"]
     assert row["objects"] == 1
-    if name == "longer":
-        assert datetime.fromtimestamp(row["latest_retain_until"], UTC) > datetime.now(UTC) + TEN_YEARS - timedelta(1)
-    assert row["retention_mode"] == ("COMPLIANCE" if name == "stronger" else "GOVERNANCE")
-    assert bool(row["legal_hold"]) == (name == "held")
+    with closing(Ledger(home / "ledger.db")) as ledger:
+        (holding,) = gather(ledger.placements(row["run"]))
+    until = holding.locked_until
+    assert until is not None
+    far = datetime.fromtimestamp(until, UTC) > datetime.now(UTC) + TEN_YEARS - timedelta(1)
+    assert far == (name == "longer"), "the ledger does not say what the platform said"
+    assert ("COMPLIANCE" in holding.modes) == (name == "stronger")
+    assert holding.legal_hold == (name == "held")
 
 
 def test_each_endpoint_is_probed(home: Path) -> None:
@@ -281,19 +286,18 @@ def test_durations_are_told_as_people_say_them(home: Path) -> None:
     assert "objects would be locked for 5y, longer than --max-retain 30d" in done.stderr
 
 
-def test_a_stronger_lock_that_was_seen_replaces_what_the_ledger_said(tmp_path: Path) -> None:
+def test_the_ledger_keeps_the_strongest_lock_seen_beside_the_agreed_one(tmp_path: Path) -> None:
     with closing(Ledger(tmp_path / "ledger.db")) as ledger:
         place = Placement(
-            "r", "p", "s3", None, "http://h", "us-east-1", "b", True, "r/", "none", None, True, 1, 8
+            "r", "p", "s3", None, "http://h", "us-east-1", "b", True, "r/", "none", None, False, 1, 8
         )  # fmt: skip
         row = ledger.open_placement(place)
         ledger.observe([row], "COMPLIANCE", 2e9, on_hold=True)
         ledger.close_placement(row, 1, 8)
+        ledger.observe([row], "GOVERNANCE", 1e9)
         (found,) = ledger.placements("r")
-        assert (found.retention_mode, found.latest_retain_until, found.legal_hold) == ("COMPLIANCE", 2e9, True)
-        ledger.observe([row], "GOVERNANCE", 1e9, on_hold=False)
-        (found,) = ledger.placements("r")
-        assert (found.retention_mode, found.latest_retain_until, found.legal_hold) == ("COMPLIANCE", 2e9, True)
+    assert (found.mode, found.locked_until, found.is_held) == ("COMPLIANCE", 2e9, True)
+    assert (found.retention_mode, found.latest_retain_until, found.legal_hold) == ("none", None, False), "agreed"
 
 
 def test_conformance_checks_refuse_a_clock_far_ahead_before_they_make_a_bucket(home: Path) -> None:
@@ -312,3 +316,42 @@ def test_conformance_checks_refuse_new_buckets_that_lock_by_themselves(home: Pat
     assert done.returncode == 2, done.stderr
     assert "locks whatever is put there by itself (COMPLIANCE, 10 years)" in done.stderr
     assert not kept
+
+
+def test_a_later_date_that_cleanup_meets_is_written_to_the_ledger(home: Path, store: embedded.StoreProcess) -> None:
+    make_bucket(store)
+    done = archiver(
+        "run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "records", "--retain-for", "2s", "--json",
+        **keys_of(store),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    later = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
+    s3(store).put_object_retention(
+        Bucket="records", Key=versions(store)[-1], Retention={"Mode": "GOVERNANCE", "RetainUntilDate": later}
+    )
+    run = json.loads(done.stdout)["run"]
+    left = archiver("cleanup", run, **keys_of(store))
+    assert left.returncode == 1
+    with closing(Ledger(home / "ledger.db")) as ledger:
+        (holding,) = gather(ledger.placements(run))
+    assert holding.locked_until == later.timestamp()
+
+
+def test_a_later_date_that_an_audit_finds_is_written_to_the_ledger(home: Path, store: embedded.StoreProcess) -> None:
+    make_bucket(store)
+    done = archiver(
+        "run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "records", "--json", **keys_of(store)
+    )
+    assert done.returncode == 0, done.stderr
+    later = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
+    s3(store).put_object_retention(
+        Bucket="records", Key=versions(store)[0], Retention={"Mode": "GOVERNANCE", "RetainUntilDate": later}
+    )
+    run = json.loads(done.stdout)["run"]
+    for _ in range(2):  # the agreed date stays, so a second audit finds the same
+        audited = archiver("audit", run, **keys_of(store))
+        assert audited.returncode == 1
+        assert "longer locked" in audited.stdout
+    with closing(Ledger(home / "ledger.db")) as ledger:
+        (holding,) = gather(ledger.placements(run))
+    assert holding.locked_until == later.timestamp()
