@@ -83,8 +83,10 @@ class Prober:
         )  # fmt: skip
         alone = Phase(phase.name, phase.position, phase.repetition, (workload,), ONE_SESSION)
         tried = Tried(probe)
-        while not tried.archived and tried.tries < TRIES_MAX * self.endpoints:
-            first, end = numbers.fresh(self.endpoints)
+        # Taken whether or not they are used: the numbers that the ledger bounds for a phase belong to no other.
+        numbered = numbers.fresh(TRIES_MAX * self.endpoints)
+        for first in range(*numbered, self.endpoints):
+            end = first + self.endpoints
             clients = tuple(
                 ClientAssignment(client, 0, (number, number + 1)) for client, number in enumerate(range(first, end))
             )
@@ -97,6 +99,6 @@ class Prober:
             tried.errors += [replace(error, workload=probe.workload) for error in counted.errors]
             if counted.objects == self.endpoints:
                 tried.archived = [ArchivedRange(probe.object_bytes, first, end - 1, "", probe.workload)]
-            else:
-                tried.unlisted += counted.objects + sum(error.outcomes_unknown for error in counted.errors)
+                break
+            tried.unlisted += counted.objects + sum(error.outcomes_unknown for error in counted.errors)
         return tried
