@@ -199,7 +199,7 @@ def test_a_mix_makes_no_error_of_its_own(email: Done) -> None:
 
 def test_its_check_reads_every_object_that_is_there_and_no_other(email: Done) -> None:
     archived = ask(
-        database_in(email.home), "SELECT first, last, data FROM object_range WHERE data IN ('mail', 'log', 'web')"
+        database_in(email.home), "SELECT first, last, data FROM object_range WHERE data IN ('mail', 'log', 'web', '')"
     )
     data_of = {f"{number:012d}": data for first, last, data in archived for number in range(first, last + 1)}
     visible = [each["Key"].rpartition("/")[2] for each in email.versions if each["IsLatest"]]
