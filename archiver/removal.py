@@ -132,6 +132,7 @@ def _another_platform(holding: Holding, what: str) -> PlatformError:
 def reaching(holding: Holding, options: PlatformOptions) -> PlatformOptions:
     """The user's options for the platform where a holding is."""
     first = holding.first
+    options = replace(options, recorded_in=f"the record of run {first.run}")
     if first.platform is not None:
         return options
     if first.backend == "tsm":

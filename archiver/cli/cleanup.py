@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from archiver.cli.completion import run_names
-from archiver.cli.parameters import credential_options, s3_reach, timeout_options, tsm_options, tsm_reach
+from archiver.cli.parameters import credential_options, s3_reach, say_first, timeout_options, tsm_options, tsm_reach
 from archiver.errors import ArchiverError, UsageError
 from archiver.holdings import Holding, gather, total
 from archiver.home import ledger_path
@@ -60,7 +60,7 @@ def cleanup(
         raise UsageError("name a run (its id, or `latest`), or give --all-expired: one of the two")
     if all_expired and bypass_governance:
         raise UsageError("--bypass-governance removes what has not expired; name the run, instead of --all-expired")
-    options = PlatformOptions(S3Options(endpoints=(), **s3_reach(given)), TsmOptions(**tsm_reach(given)))
+    options = PlatformOptions(S3Options(endpoints=(), **s3_reach(given)), TsmOptions(**tsm_reach(given)), say=say_first)
     ledger, now = Ledger(ledger_path()), time.time()
     outcomes = []
     try:

@@ -60,6 +60,11 @@ timeout_options = _all_of(
 )
 
 
+def say_first(words: str) -> None:
+    """Tell which platform is meant: the first line that a command prints, on standard error."""
+    click.echo(words, err=True)
+
+
 def s3_reach(given: Mapping[str, Any]) -> dict[str, Any]:
     """What was chosen with the options above, by the names of S3Options."""
     return {

@@ -60,10 +60,11 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: 
         options = replace(run_options(given, row["command_line"]), workers=row["workers"])
         if row["objects_from"] is not None:
             options = replace(options, objects_from=earlier_objects(ledger, row["objects_from"]["run"], scenario))
+        platform = row["platform"]["name"] if row["settings"]["platform_started"] else None
+        given["quiet"] = quiet
+        opened = stack.enter_context(open_backend(row["backend"], platform, _platform(given, row)))
         if not quiet:
             _tell(broken, scenario)
-        platform = row["platform"]["name"] if row["settings"]["platform_started"] else None
-        opened = stack.enter_context(open_backend(row["backend"], platform, _platform(given, row)))
         if not quiet and rest.archived_max()[0]:
             for line in left_behind(rest, opened[0].capabilities.retention_modes, options):
                 click.echo(line, err=True)
@@ -95,7 +96,7 @@ def _dask(name: str, recorded: str | None, now: str | None) -> str | None:
 
 def _platform(given: dict[str, Any], row: dict[str, Any]) -> PlatformOptions:
     """The platform that the run began on, whatever the environment names now."""
-    options = platform_options(given)
+    options = replace(platform_options(given), recorded_in=f"the record of run {row['id']}")
     if row["settings"]["platform_started"] or row["platform"]["protocol"] != "s3":
         return options
     endpoints = tuple(row["platform"]["endpoints"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time
@@ -29,6 +28,7 @@ from archiver.cli.parameters import (
     SIZE,
     credential_options,
     s3_reach,
+    say_first,
     timeout_options,
     tsm_options,
     tsm_reach,
@@ -40,7 +40,7 @@ from archiver.execution import execute
 from archiver.holdings import Holding
 from archiver.home import archiver_home, find_run, ledger_path, runs_dir
 from archiver.ledger import Ledger
-from archiver.platforms import PLATFORMS, PlatformOptions, open_backend
+from archiver.platforms import PLATFORMS, PlatformOptions, choose_s3, open_backend
 from archiver.preflight import Devices, RunOptions, check_locks, check_offered, has_lock, has_operation, retentions
 from archiver.removal import reaching
 from archiver.replay.library import TraceLibrary
@@ -61,6 +61,7 @@ from archiver.workers import Cluster
 from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
 from backends.minio import read_token
 from backends.s3 import S3Options
+from backends.s3.aws_settings import aws_settings
 from backends.tsm import TsmOptions
 from results.database import RunDatabase
 from scenarios.model import Scenario
@@ -282,7 +283,13 @@ def _measure(given: dict[str, Any], scenario: Scenario, traces: TraceLibrary) ->
     if any(phase.replays for phase in scenario.phases) and not _given(("session_open",)):
         given["session_open"] = "connect"  # the trace says what is asked, and nothing else is
     options = replace(run_options(given, ["archiver", *sys.argv[1:]]), objects_from=earlier)
+    given_platform = platform_options(given)
+    if earlier is not None and not _given(("platforms", "endpoints")):
+        given_platform = reaching(Holding((earlier.place,)), given_platform)
     if given["dry_run"]:
+        if given["backend"] in ("s3", "minio"):
+            for each in chosen:
+                given_platform.say(choose_s3(given["backend"], each, given_platform)[2])
         if earlier is None:
             retention = _expected_retention(options, modes)
             check_offered(scenario, given["backend"], backends.load(given["backend"]).capabilities, retention)
@@ -296,17 +303,14 @@ def _measure(given: dict[str, Any], scenario: Scenario, traces: TraceLibrary) ->
     if given["op_log"] is not None:
         _make_folder(given["op_log"])
     say = not given["quiet"]
-    if say:
-        for line in left_behind(scenario, modes, options, traces, platforms):
-            click.echo(line, err=True)
-    given_platform = platform_options(given)
-    if earlier is not None and not _given(("platforms", "endpoints")):
-        given_platform = reaching(Holding((earlier.place,)), given_platform)
     progress = Progress(scenario, platforms, enabled=say)
     with ExitStack() as stack:
         if given["metrics_port"] is not None:  # before anything is touched: the port may be taken
             stack.enter_context(metrics_page(progress.meter, given["metrics_port"]))
         opened = [stack.enter_context(open_backend(given["backend"], each, given_platform)) for each in chosen]
+        if say:
+            for line in left_behind(scenario, modes, options, traces, platforms):
+                click.echo(line, err=True)
         if given["catalogue_dir"] and not any(hosted and hosted.platform == "embedded" for _, hosted in opened):
             raise UsageError(_NO_CATALOGUE)
         if given["dask"] is not None:
@@ -414,7 +418,7 @@ def run_options(given: dict[str, Any], command_line: list[str]) -> RunOptions:
             sources=given["sources"],
             metric_names=given["metric_names"],
             metrics_token=_metrics_token(given),
-            ca_bundle=given["ca_bundle"] or os.environ.get("AWS_CA_BUNDLE"),
+            ca_bundle=_metrics_ca_bundle(given),
             insecure=given["insecure"],
         ),
         devices=Devices(
@@ -423,6 +427,14 @@ def run_options(given: dict[str, Any], command_line: list[str]) -> RunOptions:
             link_speed_bytes_per_second=given["link_speed"],
         ),
     )
+
+
+def _metrics_ca_bundle(given: dict[str, Any]) -> str | None:
+    """The authorities of the platform, which those who watch it trust, too."""
+    if given["ca_bundle"] is not None or given["backend"] not in ("s3", "minio") or given["platforms"]:
+        bundle: str | None = given["ca_bundle"]
+        return bundle
+    return aws_settings(given["profile"]).ca_bundle
 
 
 def _metrics_token(given: dict[str, Any]) -> str | None:
@@ -466,7 +478,12 @@ def platform_options(given: dict[str, Any]) -> PlatformOptions:
         ),
         metrics_token=_metrics_token(given),
         catalogue_dir=given["catalogue_dir"],
+        say=_say_nothing if given["quiet"] else say_first,
     )
+
+
+def _say_nothing(words: str) -> None:
+    """For --quiet."""
 
 
 # Options that one protocol alone understands: what would be ignored is refused.

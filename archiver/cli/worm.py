@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from archiver.cli.parameters import credential_options
+from archiver.cli.parameters import credential_options, say_first
 from archiver.errors import UsageError
 from archiver.home import ledger_path, runs_dir
 from archiver.ledger import Ledger
@@ -27,7 +27,8 @@ from archiver.worm.limited import BYPASS, DELETE, HOLD, RETENTION, lacking_all, 
 from archiver.worm.restart import restart_of
 from archiver.worm.suite import CheckResult, Round
 from backends.s3 import S3Backend, S3Options
-from backends.s3.control import Credentials, find_credentials
+from backends.s3.control import Credentials
+from backends.s3.credentials import FoundCredentials
 from backends.tsm import TsmOptions
 from results.contract import json_text
 from results.database import RunDatabase
@@ -107,6 +108,7 @@ def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> Wor
         credentials=tuple(_OF_EMBEDDED.values()),
         management_classes=tsm_conduct.CLASSES,
         nodes=(tsm_conduct.OTHER_NODE,),
+        say=say_first,
     )
     with open_backend("s3", platform, platform_options) as (backend, hosted), closing(Ledger(ledger_path())) as ledger:
         assert isinstance(backend, S3Backend)
@@ -120,7 +122,7 @@ def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedDoors:
     no account is made without asking."""
     own: Mapping[str, Credentials] | None = None
     if profile is not None:
-        own = lacking_all(find_credentials(profile)[0])
+        own = lacking_all(FoundCredentials(profile).current())
     elif isinstance(hosted, EmbeddedStore):
         store = hosted.process.credentials
         names = {right: text.partition(":")[0] for right, text in _OF_EMBEDDED.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -25,8 +24,10 @@ from backends.base import (
     RemovalReport,
     RunPlan,
 )
+from backends.s3.aws_settings import AwsSettings, aws_settings
 from backends.s3.closer_look import AskedObject, look_closer
-from backends.s3.control import Control, Credentials, find_credentials
+from backends.s3.control import Control, Credentials, CredentialSource
+from backends.s3.credentials import FoundCredentials
 from backends.s3.data_plane import S3DataPlane
 from backends.s3.endpoints import expand, is_this_host, tls_context
 from backends.s3.reported_lock import lock_problem
@@ -41,6 +42,7 @@ class S3Options:
     """What a user chooses of an S3 platform. Credentials given here (the embedded store's) beat the environment's."""
 
     endpoints: tuple[str, ...]
+    endpoint_origin: str = "--endpoint"  # what named the endpoints, for people
     bucket: str | None = None
     region: str | None = None
     profile: str | None = None
@@ -86,17 +88,16 @@ class S3Backend:
         if options.session_open not in SESSION_OPEN_KINDS:
             raise UsageError(f"--session-open {options.session_open}: choose one of {', '.join(SESSION_OPEN_KINDS)}")
         self.options = options
-        self._endpoints = tuple(url for given in options.endpoints for url in expand(given))
-        found, region = (options.credentials, None) if options.credentials else find_credentials(options.profile)
-        assert found is not None
-        self._credentials = found
-        self._region = options.region or region or "us-east-1"
-        self._ca_bundle = options.ca_bundle or os.environ.get("AWS_CA_BUNDLE")
+        self._endpoints = tuple(url for given in options.endpoints for url in expand(given, options.endpoint_origin))
+        settings = AwsSettings() if options.credentials else aws_settings(options.profile)
+        self._credentials: CredentialSource = options.credentials or FoundCredentials(options.profile)
+        self._region = options.region or settings.region or "us-east-1"
+        self._ca_bundle = options.ca_bundle or settings.ca_bundle
         tls_context(self._ca_bundle, options.insecure)  # a bundle that cannot be read is refused here, by name
         self._control = Control(
             self._endpoints[0],
             self._region,
-            found,
+            self._credentials,
             verify=False if options.insecure else (self._ca_bundle or True),
             connect_timeout_seconds=options.connect_timeout_seconds,
             read_timeout_seconds=options.read_timeout_seconds,
@@ -141,7 +142,7 @@ class S3Backend:
         """How this platform is reached, for who speaks to it in words of his own."""
         endpoint = self._endpoints[0]
         tls = tls_context(self._ca_bundle, self.options.insecure) if endpoint.startswith("https") else None
-        return S3Access(endpoint, self._region, self._credentials, tls)
+        return S3Access(endpoint, self._region, self._credentials.current(), tls)
 
     @property
     def server_now(self) -> float:
@@ -252,13 +253,13 @@ class S3Backend:
 
     def setting_for(self, bucket: str, prefix: str, retention: Retention) -> WorkerSetting:
         """The data plane's setting for a bucket that is known to be there."""
-        options = self.options
+        options, credentials = self.options, self._credentials.current()
         return WorkerSetting(
             endpoints=self._endpoints,
             region=self._region,
-            access_key=self._credentials.access_key,
-            secret_key=self._credentials.secret_key,
-            session_token=self._credentials.session_token,
+            access_key=credentials.access_key,
+            secret_key=credentials.secret_key,
+            session_token=credentials.session_token,
             bucket=bucket,
             prefix=prefix,
             ca_bundle=self._ca_bundle,

@@ -14,19 +14,20 @@ from backends.s3.connection import Endpoint
 _RANGE = re.compile(r"\{(\d+)\.\.\.(\d+)\}")
 
 
-def expand(url: str) -> list[str]:
-    """``http://host{1...4}:9000`` as four URLs; any other URL as itself. Raises UsageError for what is no URL."""
+def expand(url: str, origin: str = "--endpoint") -> list[str]:
+    """``http://host{1...4}:9000`` as four URLs; any other URL as itself. Raises UsageError, naming the ``origin``, for
+    what is no URL."""
     if "@" in url:
-        raise UsageError("--endpoint: credentials do not belong in an endpoint; use AWS_ACCESS_KEY_ID or a profile")
+        raise UsageError(f"{origin}: credentials do not belong in an endpoint; use AWS_ACCESS_KEY_ID or a profile")
     match = _RANGE.search(url)
     if match is not None:
         first, last = int(match[1]), int(match[2])
         if last < first or last - first > 1000:
-            raise UsageError(f"--endpoint {url}: the range {match[0]} must rise and span at most 1000 hosts")
+            raise UsageError(f"{origin} {url}: the range {match[0]} must rise and span at most 1000 hosts")
         return [
             expanded
             for number in range(first, last + 1)
-            for expanded in expand(url[: match.start()] + str(number) + url[match.end() :])
+            for expanded in expand(url[: match.start()] + str(number) + url[match.end() :], origin)
         ]
     try:
         parts = urlsplit(url)
@@ -34,9 +35,9 @@ def expand(url: str) -> list[str]:
     except ValueError:  # a port beyond 65535, an unclosed bracket
         good = False
     if not good:
-        raise UsageError(f"--endpoint {url}: not an endpoint; write it like http://127.0.0.1:9000")
+        raise UsageError(f"{origin} {url}: not an endpoint; write it like http://127.0.0.1:9000")
     if parts.path.strip("/") or parts.query:
-        raise UsageError(f"--endpoint {url}: an endpoint has no path; name the bucket with --bucket")
+        raise UsageError(f"{origin} {url}: an endpoint has no path; name the bucket with --bucket")
     return [url.rstrip("/")]
 
 
