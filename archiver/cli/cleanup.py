@@ -10,7 +10,15 @@ from typing import Any
 import click
 
 from archiver.cli.completion import run_names
-from archiver.cli.parameters import credential_options, s3_reach, say_first, timeout_options, tsm_options, tsm_reach
+from archiver.cli.parameters import (
+    credential_options,
+    route_options,
+    s3_reach,
+    say_first,
+    timeout_options,
+    tsm_options,
+    tsm_reach,
+)
 from archiver.errors import ArchiverError, UsageError
 from archiver.holdings import Holding, gather, total
 from archiver.home import ledger_path
@@ -32,6 +40,7 @@ _NOTHING_LEFT = "nothing is left on any platform"
 @click.option("--bypass-governance", is_flag=True, help="Remove GOVERNANCE objects before their date.")
 @click.option("--release-holds", is_flag=True, help="Release the legal holds that the run placed.")
 @credential_options
+@route_options
 @timeout_options
 @tsm_options
 def cleanup(

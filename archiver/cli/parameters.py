@@ -51,6 +51,11 @@ credential_options = _all_of(
     click.option("--insecure", is_flag=True, help="Do not verify TLS certificates."),
 )
 
+# By which way it is reached.
+route_options = _all_of(
+    click.option("--direct", is_flag=True, help="Ignore the proxies that the environment names."),
+)
+
 # How long an S3 platform may take.
 timeout_options = _all_of(
     click.option("--connect-timeout", type=DURATION, default="5s", show_default=True, help="For connecting and TLS."),
@@ -71,6 +76,7 @@ def s3_reach(given: Mapping[str, Any]) -> dict[str, Any]:
         "profile": given["profile"],
         "ca_bundle": given["ca_bundle"],
         "insecure": given["insecure"],
+        "direct": given["direct"],
         "connect_timeout_seconds": given["connect_timeout"],
         "read_timeout_seconds": given["read_timeout"],
     }

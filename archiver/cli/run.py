@@ -27,6 +27,7 @@ from archiver.cli.parameters import (
     LINK_SPEED,
     SIZE,
     credential_options,
+    route_options,
     s3_reach,
     say_first,
     timeout_options,
@@ -114,6 +115,7 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 @click.option("--bucket", help="Use this bucket  [default: one of the run's own, with Object Lock]")
 @click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
 @credential_options
+@route_options
 @timeout_options
 @click.option(
     "--retries",
@@ -420,6 +422,7 @@ def run_options(given: dict[str, Any], command_line: list[str]) -> RunOptions:
             metrics_token=_metrics_token(given),
             ca_bundle=_metrics_ca_bundle(given),
             insecure=given["insecure"],
+            direct=given["direct"],
         ),
         devices=Devices(
             disk_roles=_by_device("--disk-role", given["disk_roles"], str),
@@ -488,8 +491,8 @@ def _say_nothing(words: str) -> None:
 
 # Options that one protocol alone understands: what would be ignored is refused.
 _S3_ONLY = (
-    "endpoints", "bucket", "region", "profile", "ca_bundle", "insecure", "connect_timeout", "read_timeout", "retries",
-    "checksum", "payload_signing", "session_open", "keep_sessions_open",
+    "endpoints", "bucket", "region", "profile", "ca_bundle", "insecure", "direct", "connect_timeout", "read_timeout",
+    "retries", "checksum", "payload_signing", "session_open", "keep_sessions_open",
 )  # fmt: skip
 _TSM_ONLY = (
     "tsm_library", "tsm_server", "tsm_node", "tsm_password_file", "management_class", "filespace",

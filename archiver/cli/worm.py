@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from archiver.cli.parameters import credential_options, say_first
+from archiver.cli.parameters import credential_options, route_options, say_first
 from archiver.errors import UsageError
 from archiver.home import ledger_path, runs_dir
 from archiver.ledger import Ledger
@@ -51,6 +51,7 @@ _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, 
 @click.option("--endpoint", metavar="URL", help="A running platform.")
 @click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
 @credential_options
+@route_options
 @click.option("--limited-profile", help="AWS profile that may not bypass, nor set retention or holds, nor delete.")
 @click.option(
     "--compliance",
@@ -95,6 +96,7 @@ def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> Wor
         profile=given["profile"],
         ca_bundle=given["ca_bundle"],
         insecure=given["insecure"],
+        direct=given["direct"],
     )
     worm_options = WormOptions(
         ids=ids,

@@ -24,6 +24,7 @@ from backends.base import (
     RemovalReport,
     RunPlan,
 )
+from backends.proxies import refuse_proxy
 from backends.s3.aws_settings import AwsSettings, aws_settings
 from backends.s3.closer_look import AskedObject, look_closer
 from backends.s3.control import Control, Credentials, CredentialSource
@@ -49,6 +50,7 @@ class S3Options:
     credentials: Credentials | None = None
     ca_bundle: str | None = None
     insecure: bool = False
+    direct: bool = False  # ignore the proxies that the environment names, instead of refusing to be measured with one
     checksum: str = "crc32c"
     payload_signing: bool = False
     session_open: str = "head-bucket"
@@ -89,6 +91,9 @@ class S3Backend:
             raise UsageError(f"--session-open {options.session_open}: choose one of {', '.join(SESSION_OPEN_KINDS)}")
         self.options = options
         self._endpoints = tuple(url for given in options.endpoints for url in expand(given, options.endpoint_origin))
+        if not options.direct:
+            for endpoint in self._endpoints:
+                refuse_proxy(endpoint)
         settings = AwsSettings() if options.credentials else aws_settings(options.profile)
         self._credentials: CredentialSource = options.credentials or FoundCredentials(options.profile)
         self._region = options.region or settings.region or "us-east-1"

@@ -87,6 +87,7 @@ class Control:
         config = Config(
             s3={"addressing_style": "path"},
             signature_version="s3v4",
+            proxies={},  # none: the data plane uses none either
             retries={"total_max_attempts": _max_attempts()},
             connect_timeout=connect_timeout_seconds,
             read_timeout=max(read_timeout_seconds, 30.0),  # listings and batch deletions take longer than objects do
