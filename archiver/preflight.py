@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from archiver.client_limits import make_room
+from archiver.clock import now_seconds
 from archiver.earlier import EarlierObjects
 from archiver.errors import SafetyRefused, UsageError
 from archiver.numbers import LOCKED_RESERVE_SECONDS
@@ -29,11 +30,11 @@ from archiver.retention import (
     check,
 )
 from archiver.server_usage import ServerView
-from archiver.sizes import format_duration
+from archiver.sizes import format_duration, format_instant
 from archiver.watch.choosing import Watched, WatchOptions, watch_sources
 from archiver.watch.source import Source
 from archiver.workers import Cluster, IfLost
-from backends.base import Backend, Capabilities, PlatformProfile
+from backends.base import Backend, Capabilities, HasCredentials, PlatformProfile
 from scenarios.model import Scenario
 
 LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves something locked
@@ -159,6 +160,7 @@ def make_plan(
             if refused is not None:
                 raise UsageError(f"{scenario.name}: {refused}")
     check_offered(scenario, backend.name, capabilities, retention)
+    check_credentials(scenario, backend, platforms)
     if any(has_operation(scenario, each) for each in LOCKING):  # else nothing is locked
         locked_bytes = scenario.archived_max()[1] * platforms + locked_before_bytes
         check_locks(scenario, retention, options.guards, locked_bytes, backend.server_now)
@@ -195,6 +197,20 @@ def make_plan(
             link_speed_bytes_per_second=devices.link_speed_bytes_per_second,
         ),
     )
+
+
+def check_credentials(scenario: Scenario, backend: Backend, platforms: int = 1) -> None:
+    """Refuse a run that temporary credentials may not outlast, where there can be no new ones. Raises UsageError."""
+    end_at = backend.credentials_end_at if isinstance(backend, HasCredentials) else None
+    if end_at is None:
+        return
+    planned = now_seconds() + platforms * sum(phase.seconds_max for phase in scenario.phases)
+    if end_at < planned:
+        raise UsageError(
+            f"{scenario.name}: the credentials end at {format_instant(end_at)} and cannot be refreshed, but the run "
+            f"may last until {format_instant(planned)}; get new ones, use a profile that can be refreshed, or measure "
+            "less"
+        )
 
 
 def check_locks(scenario: Scenario, retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:

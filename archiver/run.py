@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from archiver import caches
 from archiver.assignment import IntervalReport
@@ -37,6 +37,7 @@ from archiver.retention import (
 from archiver.sampler import ResourceSampler
 from archiver.server_usage import read_bytes, usage_throughout
 from archiver.workers import Workers
+from backends.base import Backend, HasCredentials
 from results.database import PhaseRecord, RunDatabase
 from results.model import CriterionResult, SearchOutcome, ServerUsage
 from scenarios.model import Phase, Workload
@@ -84,10 +85,10 @@ class _Promise(NamedTuple):
 
 
 class SecondPlace(NamedTuple):
-    """Where migrations copy to: what its records in the ledger have in common, and how a worker reaches it."""
+    """Where migrations copy to: what its records in the ledger have in common, and the backend that reaches it."""
 
     placement: Placement
-    worker_setting: Any
+    backend: Backend
 
 
 @dataclass(slots=True)
@@ -201,6 +202,7 @@ class Run:
             return watch.broken() is None
 
         before = deepcopy(self.numbers) if phase.measures_ceiling else None
+        self._refresh_credentials(phase)
         outcome = self.coordinator.run_phase(phase, self.numbers, dates, report, self._fill(), server_now)
         if reads and hosted is not None:
             self._judge_temperature(outcome)
@@ -216,6 +218,14 @@ class Run:
             add_ceilings(outcome, before, dates, setting, self.workers, server_cores, server_now)
         outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken(), outcome.whole)
         return outcome
+
+    def _refresh_credentials(self, phase: Phase) -> None:
+        """Give the workers credentials that last through this phase, as far as there can be new ones."""
+        backend = self.plan.backend
+        if isinstance(backend, HasCredentials):
+            backend.refresh_credentials(phase.seconds_max)
+            second = self.second.backend.worker_setting() if self.second is not None else None
+            self.coordinator.reach(backend.worker_setting(), second)
 
     def _dates(self, phase: Phase) -> dict[float | None, DateMaker]:
         """Who makes the dates of a phase, by its workloads' own times of retention."""

@@ -255,6 +255,19 @@ class HasSecondPlace(Protocol):
         plane COPY takes its sources from the first place."""
 
 
+@runtime_checkable
+class HasCredentials(Protocol):
+    """A backend whose credentials may be temporary."""
+
+    @property
+    def credentials_end_at(self) -> float | None:
+        """When they end for good, in epoch seconds; None: they can be refreshed, or their end is not known."""
+
+    def refresh_credentials(self, seconds: float) -> None:
+        """Get new ones where these end within so many seconds and there can be new ones; ``worker_setting`` has them
+        from then on. Raises PlatformError."""
+
+
 class DataPlane(Protocol):
     """What a worker needs of a backend: sessions, after the phase's setting is known."""
 

@@ -150,6 +150,15 @@ class S3Backend:
         return S3Access(endpoint, self._region, self._credentials.current(), tls)
 
     @property
+    def credentials_end_at(self) -> float | None:
+        """When the credentials end for good, in epoch seconds; None: they can be refreshed, or that is not known."""
+        return self._credentials.end_at
+
+    def refresh_credentials(self, seconds: float) -> None:
+        """Get new credentials where these end within so many seconds. Raises PlatformError."""
+        self._credentials.refresh(seconds)
+
+    @property
     def server_now(self) -> float:
         """The platform's clock, in epoch seconds, as far as its Date header tells."""
         return now_seconds() + self._clock_offset_seconds

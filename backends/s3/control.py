@@ -46,12 +46,27 @@ class Credentials:
         """Itself: these are refreshed by nothing."""
         return self
 
+    def refresh(self, seconds: float) -> None:
+        """Do nothing."""
+
+    @property
+    def end_at(self) -> None:
+        """Not known."""
+        return None
+
 
 class CredentialSource(Protocol):
     """What says which credentials to use now: Credentials, or those that are refreshed from time to time."""
 
     def current(self) -> Credentials:
         """Raises PlatformError where they had to be refreshed and could not be."""
+
+    def refresh(self, seconds: float) -> None:
+        """Get new ones where these end within so many seconds and there can be new ones. Raises PlatformError."""
+
+    @property
+    def end_at(self) -> float | None:
+        """When they end for good, in epoch seconds; None: they can be refreshed, or their end is not known."""
 
 
 class BucketLock(NamedTuple):
@@ -464,6 +479,7 @@ def _quoted(error: botocore.exceptions.ClientError) -> str:
 _REMEDY: dict[str, str] = {
     "InvalidAccessKeyId": "the access key is unknown there; check AWS_ACCESS_KEY_ID or --profile",
     "SignatureDoesNotMatch": "the secret key is wrong; check AWS_SECRET_ACCESS_KEY or --profile",
+    "ExpiredToken": "the temporary credentials have ended; get new ones, or use a profile that can be refreshed",
     "RequestTimeTooSkewed": "this machine's clock differs too much from the server's; set it right",
     "NoSuchBucket": "the bucket does not exist; check --bucket, or leave it out for a bucket of the run's own",
     "AccessDenied": "the credential may not do this; docs/measuring-your-own-platform.md has the rights it needs",

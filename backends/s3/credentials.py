@@ -16,17 +16,24 @@ import botocore.session
 from archiver.errors import PlatformError, UsageError
 from backends.s3.control import Credentials
 
-# What a file or an option has to say otherwise; everything else was answered, or not answered, by a service or a file
-# that belongs to one.
+# What a file or an option has to say otherwise.
 _WRONG_SETTINGS = (
     botocore.exceptions.ProfileNotFound,
     botocore.exceptions.ConfigNotFound,
     botocore.exceptions.ConfigParseError,
     botocore.exceptions.PartialCredentialsError,
     botocore.exceptions.InvalidConfigError,
-    botocore.exceptions.InfiniteLoopConfigError,
     botocore.exceptions.UnknownCredentialError,
     botocore.exceptions.MissingDependencyException,
+)
+# What services, files and programs come to that give out credentials.
+_NOT_TO_BE_HAD = (
+    botocore.exceptions.BotoCoreError,
+    botocore.exceptions.ClientError,
+    OSError,  # a file with a token that cannot be read
+    RuntimeError,  # what was refreshed had expired
+    ValueError,  # no JSON
+    KeyError,  # a field is missing
 )
 
 
@@ -49,18 +56,18 @@ class FoundCredentials:
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
 
     def refresh(self, seconds: float) -> None:
-        """Get new credentials where those of now end within so many seconds. Raises PlatformError."""
-        ends_at = self._ends_at()
-        if ends_at is not None and self._can_be_refreshed() and self._found.refresh_needed(refresh_in=seconds):
+        """Get new ones where these end within so many seconds and there can be new ones. Raises PlatformError."""
+        is_temporary = self._expiry() is not None
+        if is_temporary and self._can_be_refreshed() and self._found.refresh_needed(refresh_in=seconds):
             found = self._load()  # by a new session, whose caches are empty
             with self._translated():
                 found.get_frozen_credentials()
             self._found = found
 
     @property
-    def ends_at(self) -> float | None:
+    def end_at(self) -> float | None:
         """When they end for good, in epoch seconds; None: they can be refreshed, or their end is not known."""
-        return None if self._can_be_refreshed() else self._ends_at()
+        return None if self._can_be_refreshed() else self._expiry()
 
     def _load(self) -> Any:
         with self._translated():
@@ -71,7 +78,7 @@ class FoundCredentials:
             )
         return found
 
-    def _ends_at(self) -> float | None:
+    def _expiry(self) -> float | None:
         # botocore tells in no other way when credentials end.
         expiry: datetime | None = getattr(self._found, "_expiry_time", None)
         return expiry.timestamp() if expiry is not None else None
@@ -99,18 +106,8 @@ class FoundCredentials:
             yield
         except _WRONG_SETTINGS as error:
             raise UsageError(f"no S3 credentials: {error}; check --profile or AWS_PROFILE") from error
-        except botocore.exceptions.SSOError as error:  # an expired or missing token
-            raise PlatformError(f"no S3 credentials ({whose}): {error}; sign in again with: aws sso login") from error
-        except (
-            botocore.exceptions.BotoCoreError,
-            botocore.exceptions.ClientError,  # of the service that gives out roles
-            OSError,  # a file with a token that cannot be read
-            RuntimeError,  # what was refreshed had expired
-            ValueError,  # a file or an answer that is no JSON
-            KeyError,  # or that lacks a field
-        ) as error:
-            words = str(error) if not isinstance(error, KeyError) else f"{error} is missing in what was answered"
-            raise PlatformError(
-                f"no S3 credentials ({whose}): {words}; the service or file that gives them out has to be mended, or "
-                "name other credentials"
-            ) from error
+        except _NOT_TO_BE_HAD as error:
+            is_sign_in = isinstance(error, botocore.exceptions.SSOError | botocore.exceptions.TokenRetrievalError)
+            remedy = "sign in again: aws sso login" if is_sign_in else "correct the profile, or name another"
+            words = " ".join(str(error).split())  # a program's may have several lines
+            raise PlatformError(f"no S3 credentials ({whose}): {words}; {remedy}") from error
