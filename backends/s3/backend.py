@@ -30,7 +30,7 @@ from backends.s3.closer_look import AskedObject, look_closer
 from backends.s3.control import Control, Credentials, CredentialSource
 from backends.s3.credentials import FoundCredentials
 from backends.s3.data_plane import S3DataPlane
-from backends.s3.endpoints import expand, is_this_host, tls_context
+from backends.s3.endpoints import expand, find_addresses, is_this_host, tls_context
 from backends.s3.reported_lock import lock_problem
 from backends.s3.setting import WorkerSetting
 
@@ -108,6 +108,7 @@ class S3Backend:
             read_timeout_seconds=options.read_timeout_seconds,
         )
         self._clock_offset_seconds = 0.0
+        self._addresses: dict[str, tuple[str, ...]] = {}  # of endpoints, that took connections
         self._retention = Retention()
         self._archives_unlocked = False
         self._location: Location | None = None
@@ -117,19 +118,23 @@ class S3Backend:
         """Ask the platform for its name and clock. Raises PlatformError where it cannot be reached."""
         server, offset = self._control.server_header_and_clock()
         self._clock_offset_seconds = offset or 0.0
+        found = find_addresses(self._endpoints, self.options.connect_timeout_seconds)
+        self._addresses = {url: each.answering for url, each in found.items()}
         return PlatformProfile(
             name=self.options.platform_name or server or "unknown",
             backend=self.name,
             endpoints=self._endpoints,
             version=server or None,
             tls=self._endpoints[0].startswith("https"),
-            shares_host=any(is_this_host(url) for url in self._endpoints),
+            shares_host=any(is_this_host(each.answering) for each in found.values()),
             durability=self.options.durability,
             server_clock_offset_seconds=offset,
             details={
                 "region": self._region,
                 "retries": self.options.retries,
                 "certificates_verified": not self.options.insecure,
+                "addresses": self._addresses,
+                "silent_addresses": {url: each.silent for url, each in found.items() if each.silent},
             },
             session_kind="kept" if self.options.keep_sessions_open else "opened",
             session_open=self.options.session_open,
@@ -287,6 +292,7 @@ class S3Backend:
             read_timeout_seconds=options.read_timeout_seconds,
             retries=options.retries,
             clock_offset_seconds=self._clock_offset_seconds,
+            addresses=self._addresses,
         )
 
     @classmethod

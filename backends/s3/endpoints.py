@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from archiver.errors import PlatformError, UsageError
 from backends.addresses import is_own_address
 from backends.s3.connection import Endpoint
 
+PROBES_AT_ONCE = 32  # endpoints whose addresses are tried at the same time
 _RANGE = re.compile(r"\{(\d+)\.\.\.(\d+)\}")
 
 
@@ -54,22 +58,74 @@ def tls_context(ca_bundle: str | None, insecure: bool) -> ssl.SSLContext:
         raise UsageError(f"--ca-bundle {ca_bundle}: cannot be read as PEM certificates: {error}") from error
 
 
-def is_this_host(url: str) -> bool:
-    """True where the endpoint is an address of this machine. Raises PlatformError for an unknown host."""
-    return is_own_address(resolve(url, None).address)
+class Addresses(NamedTuple):
+    """The addresses of an endpoint's name, by whether they took a connection."""
+
+    answering: tuple[str, ...]
+    silent: tuple[str, ...] = ()
 
 
-def resolve(url: str, tls: ssl.SSLContext | None) -> Endpoint:
-    """Look the host up once, so that no session pays for it. Raises PlatformError for an unknown host."""
-    parts = urlsplit(url)
-    assert parts.hostname is not None
-    secure = parts.scheme == "https"
-    port = parts.port or (443 if secure else 80)
+def is_this_host(addresses: Iterable[str]) -> bool:
+    """True where one of an endpoint's addresses is this machine's."""
+    return any(map(is_own_address, addresses))
+
+
+def find_addresses(urls: Sequence[str], timeout_seconds: float) -> dict[str, Addresses]:
+    """Look up each endpoint's name, and find out which of its addresses take connections where it has several.
+
+    IPv6 addresses are tried where no IPv4 address answers: names like localhost have both, and often only IPv4 is
+    served. Where none answers, all of the first kind count as answering: whoever uses them then hears why. Raises
+    PlatformError for an unknown host.
+    """
+    with ThreadPoolExecutor(PROBES_AT_ONCE) as probes:
+        return dict(zip(urls, probes.map(lambda url: _find(url, timeout_seconds), urls), strict=True))
+
+
+def _find(url: str, timeout_seconds: float) -> Addresses:
+    kinds, port = _look_up(url), _port(url)
+    if len(kinds) == 1 and len(kinds[0]) == 1:
+        return Addresses(kinds[0])
+    silent: list[str] = []
+    for kind in kinds:
+        with ThreadPoolExecutor(len(kind)) as probes:
+            taken = list(probes.map(lambda address: _answers(address, port, timeout_seconds), kind))
+        silent += [address for address, answers in zip(kind, taken, strict=True) if not answers]
+        if any(taken):
+            answering = [address for address, answers in zip(kind, taken, strict=True) if answers]
+            return Addresses(tuple(answering), tuple(silent))
+    return Addresses(kinds[0])
+
+
+def _answers(address: str, port: int, timeout_seconds: float) -> bool:
     try:
-        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+        with socket.create_connection((address, port), timeout_seconds):
+            return True
+    except OSError:
+        return False
+
+
+def _look_up(url: str) -> list[tuple[str, ...]]:
+    """The addresses of an endpoint's name: IPv4, then IPv6, each kind where there is one, in the resolver's order."""
+    host = urlsplit(url).hostname
+    try:
+        found = socket.getaddrinfo(host, _port(url), type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:  # the second: a label that is empty or too long
         raise PlatformError(f"{url}: the host name is unknown ({error}); check --endpoint") from error
-    # Sessions connect to one address, without falling back to others; IPv4 is the one that is served where a name like
-    # localhost has both.
-    first = min(found, key=lambda entry: entry[0] != socket.AF_INET)
-    return Endpoint(url, parts.hostname, str(first[4][0]), port, tls if secure else None)
+    kinds = ([entry for entry in found if (entry[0] == socket.AF_INET) is wanted] for wanted in (True, False))
+    return [tuple(dict.fromkeys(str(entry[4][0]) for entry in kind)) for kind in kinds if kind]
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def resolve(url: str, tls: ssl.SSLContext | None, addresses: Sequence[str] = ()) -> list[Endpoint]:
+    """Where sessions connect: one endpoint for each of the addresses. Without them the name is looked up, once, so that
+    no session pays for it. Raises PlatformError for an unknown host."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    return [
+        Endpoint(url, parts.hostname, address, _port(url), tls if parts.scheme == "https" else None)
+        for address in addresses or _look_up(url)[0]
+    ]

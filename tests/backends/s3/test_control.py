@@ -79,6 +79,7 @@ def client_error(code: str, message: str, request_id: str | None = "R-1") -> bot
     [
         ("InvalidAccessKeyId", "No such key.", "check AWS_ACCESS_KEY_ID or --profile"),
         ("SignatureDoesNotMatch", "Bad signature.", "check AWS_SECRET_ACCESS_KEY or --profile"),
+        ("ExpiredToken", "The token has expired.", "get new ones, or use a profile that can be refreshed"),
         ("RequestTimeTooSkewed", "Too skewed.", "clock differs too much from the server's; set it right"),
         ("NoSuchBucket", "No such bucket.", "check --bucket, or leave it out"),
         ("AccessDenied", "Access Denied", "docs/measuring-your-own-platform.md has the rights it needs"),
