@@ -142,4 +142,6 @@ def reaching(holding: Holding, options: PlatformOptions) -> PlatformOptions:
         names_node = options.tsm.password_file is not None or parse_server(server) is not None
         tsm = replace(options.tsm, server=server, node=options.tsm.node or (node if names_node else None))
         return replace(options, tsm=tsm)
-    return replace(options, s3=replace(options.s3, endpoints=(first.endpoint,), region=first.region))
+    return replace(
+        options, s3=replace(options.s3, endpoints=(first.endpoint,), region=first.region, bucket=first.bucket)
+    )

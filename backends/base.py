@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+ADDRESSING_STYLES = ("auto", "path", "virtual")  # of S3 buckets
 SESSION_OPEN_KINDS = ("connect", "head-bucket", "lock-config")
 CHECKSUMS = tuple(checksum.value for checksum in Checksum)
 

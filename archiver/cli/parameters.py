@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from archiver.sizes import parse_duration, parse_instant, parse_link_speed, parse_size
+from backends.base import ADDRESSING_STYLES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -53,6 +54,13 @@ credential_options = _all_of(
 
 # By which way it is reached.
 route_options = _all_of(
+    click.option(
+        "--addressing",
+        type=click.Choice(ADDRESSING_STYLES),
+        default="auto",
+        show_default=True,
+        help="Where requests name the bucket: path, or virtual: in the host; auto: as the AWS settings say, else path.",
+    ),
     click.option("--direct", is_flag=True, help="Ignore the proxies that the environment names."),
 )
 
@@ -76,6 +84,7 @@ def s3_reach(given: Mapping[str, Any]) -> dict[str, Any]:
         "profile": given["profile"],
         "ca_bundle": given["ca_bundle"],
         "insecure": given["insecure"],
+        "addressing": given["addressing"],
         "direct": given["direct"],
         "connect_timeout_seconds": given["connect_timeout"],
         "read_timeout_seconds": given["read_timeout"],

@@ -491,8 +491,8 @@ def _say_nothing(words: str) -> None:
 
 # Options that one protocol alone understands: what would be ignored is refused.
 _S3_ONLY = (
-    "endpoints", "bucket", "region", "profile", "ca_bundle", "insecure", "direct", "connect_timeout", "read_timeout",
-    "retries", "checksum", "payload_signing", "session_open", "keep_sessions_open",
+    "endpoints", "bucket", "region", "profile", "ca_bundle", "insecure", "addressing", "direct", "connect_timeout",
+    "read_timeout", "retries", "checksum", "payload_signing", "session_open", "keep_sessions_open",
 )  # fmt: skip
 _TSM_ONLY = (
     "tsm_library", "tsm_server", "tsm_node", "tsm_password_file", "management_class", "filespace",

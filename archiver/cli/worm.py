@@ -96,6 +96,7 @@ def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> Wor
         profile=given["profile"],
         ca_bundle=given["ca_bundle"],
         insecure=given["insecure"],
+        addressing=given["addressing"],
         direct=given["direct"],
     )
     worm_options = WormOptions(

@@ -164,7 +164,9 @@ def conduct(
     access = backend.access
     run_id = new_run_id()
     database = RunDatabase.create(options.out_dir / run_id / FILE_NAME, _record(run_id, backend, profile, options))
-    door = S3Door(access.endpoint, access.region, access.credentials, [], tls=access.tls)
+    door = S3Door(
+        access.endpoint, access.region, access.credentials, [], tls=access.tls, virtual_hosted=access.virtual_hosted
+    )
     buckets = _Buckets(run_id, backend, hosted, ledger)
     results: list[CheckResult] = []
     rounds_done: list[RoundRecord] = []

@@ -16,6 +16,7 @@ import botocore.session
 from botocore.configprovider import ConfiguredEndpointProvider
 
 from archiver.errors import UsageError
+from backends.base import ADDRESSING_STYLES
 
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
@@ -42,13 +43,19 @@ def aws_settings(profile: str | None) -> AwsSettings:
         scoped: Mapping[str, Any] = session.get_scoped_config()
         endpoint, origin = _endpoint(session, scoped)
         s3 = scoped.get("s3", {})
+        addressing = s3.get("addressing_style", "auto") if isinstance(s3, dict) else "auto"
+        if addressing not in ADDRESSING_STYLES:
+            raise UsageError(
+                f"the AWS settings cannot be used: addressing_style = {addressing} of profile "
+                f"{session.profile or 'default'}: choose one of {', '.join(ADDRESSING_STYLES)}"
+            )
         return AwsSettings(
             profile=session.profile,
             endpoint=endpoint,
             endpoint_origin=origin,
             region=session.get_config_variable("region") or os.environ.get("AWS_REGION"),
             ca_bundle=session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE"),
-            addressing=s3.get("addressing_style", "auto") if isinstance(s3, dict) else "auto",
+            addressing=addressing,
         )
     except botocore.exceptions.BotoCoreError as error:
         raise UsageError(f"the AWS settings cannot be used: {error}; check --profile or AWS_PROFILE") from error

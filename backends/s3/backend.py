@@ -50,6 +50,7 @@ class S3Options:
     credentials: Credentials | None = None
     ca_bundle: str | None = None
     insecure: bool = False
+    addressing: str = "auto"  # path, virtual, auto: as the AWS settings say, else as botocore decides
     direct: bool = False  # ignore the proxies that the environment names, instead of refusing to be measured with one
     checksum: str = "crc32c"
     payload_signing: bool = False
@@ -64,12 +65,14 @@ class S3Options:
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """An endpoint, the region to sign for, the credential, and the TLS settings of an https endpoint."""
+    """An endpoint, the region to sign for, the credential, the TLS settings of an https endpoint, and whether buckets
+    are named in the host."""
 
     endpoint: str
     region: str
     credentials: Credentials
     tls: ssl.SSLContext | None
+    virtual_hosted: bool
 
 
 class S3Backend:
@@ -106,6 +109,7 @@ class S3Backend:
             verify=False if options.insecure else (self._ca_bundle or True),
             connect_timeout_seconds=options.connect_timeout_seconds,
             read_timeout_seconds=options.read_timeout_seconds,
+            addressing=settings.addressing if options.addressing == "auto" else options.addressing,
         )
         self._clock_offset_seconds = 0.0
         self._addresses: dict[str, tuple[str, ...]] = {}  # of endpoints, that took connections
@@ -116,9 +120,18 @@ class S3Backend:
 
     def profile(self) -> PlatformProfile:
         """Ask the platform for its name and clock. Raises PlatformError where it cannot be reached."""
+        bucket = self.options.bucket or "archiver"  # a name like those of the buckets that runs make
+        virtual_hosted = self._control.is_virtual_hosted(bucket)
+        if self.options.addressing == "virtual" and not virtual_hosted:
+            raise UsageError(
+                f"--addressing virtual: bucket {bucket} cannot be named in the host of {self._endpoints[0]}; that "
+                "takes a host name, not an address, and a bucket without dots where there is TLS"
+            )
         server, offset = self._control.server_header_and_clock()
         self._clock_offset_seconds = offset or 0.0
-        found = find_addresses(self._endpoints, self.options.connect_timeout_seconds)
+        found = find_addresses(
+            self._endpoints, self.options.connect_timeout_seconds, bucket if virtual_hosted else None
+        )
         self._addresses = {url: each.answering for url, each in found.items()}
         return PlatformProfile(
             name=self.options.platform_name or server or "unknown",
@@ -133,6 +146,7 @@ class S3Backend:
                 "region": self._region,
                 "retries": self.options.retries,
                 "certificates_verified": not self.options.insecure,
+                "addressing": "virtual" if virtual_hosted else "path",
                 "addresses": self._addresses,
                 "silent_addresses": {url: each.silent for url, each in found.items() if each.silent},
             },
@@ -152,7 +166,8 @@ class S3Backend:
         """How this platform is reached, for who speaks to it in words of his own."""
         endpoint = self._endpoints[0]
         tls = tls_context(self._ca_bundle, self.options.insecure) if endpoint.startswith("https") else None
-        return S3Access(endpoint, self._region, self._credentials.current(), tls)
+        virtual_hosted = self._control.is_virtual_hosted(self.options.bucket or "archiver")
+        return S3Access(endpoint, self._region, self._credentials.current(), tls, virtual_hosted)
 
     @property
     def credentials_end_at(self) -> float | None:
@@ -292,6 +307,7 @@ class S3Backend:
             read_timeout_seconds=options.read_timeout_seconds,
             retries=options.retries,
             clock_offset_seconds=self._clock_offset_seconds,
+            virtual_hosted=self._control.is_virtual_hosted(bucket),
             addresses=self._addresses,
         )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 import boto3
 import botocore.credentials
@@ -97,10 +98,12 @@ class Control:
         verify: bool | str,
         connect_timeout_seconds: float,
         read_timeout_seconds: float,
+        addressing: str = "path",
     ) -> None:
+        """``addressing``: path, virtual, or auto, as botocore understands them."""
         self.endpoint = endpoint
         config = Config(
-            s3={"addressing_style": "path"},
+            s3={"addressing_style": addressing},
             signature_version="s3v4",
             proxies={},  # none: the data plane uses none either
             retries={"total_max_attempts": _max_attempts()},
@@ -115,6 +118,12 @@ class Control:
             raise UsageError(f"--endpoint {endpoint}: {error}") from error
         self._client.meta.events.register("before-call.s3", _stay_at_the_endpoint)
         self._region = region
+
+    def is_virtual_hosted(self, bucket: str) -> bool:
+        """True where requests for this bucket name it in the host, not in the path, as botocore decides."""
+        with self._translated(f"address bucket {bucket}"):
+            url = self._client.generate_presigned_url("head_bucket", Params={"Bucket": bucket})
+        return bool(urlsplit(url).hostname != urlsplit(self.endpoint).hostname)
 
     def server_header_and_clock(self) -> tuple[str, float | None]:
         """The Server header, and the server's clock minus ours in seconds (None where it sends no Date).

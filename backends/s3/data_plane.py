@@ -49,7 +49,8 @@ class S3DataPlane:
         self.setting = setting
         self._signer = Signer(setting.access_key, setting.secret_key, setting.region, setting.session_token)
         tls = tls_context(setting.ca_bundle, setting.insecure)
-        endpoints = [resolve(url, tls, setting.addresses.get(url, ())) for url in setting.endpoints]
+        bucket = setting.bucket if setting.virtual_hosted else None
+        endpoints = [resolve(url, tls, setting.addresses.get(url, ()), bucket) for url in setting.endpoints]
         self._requests = [EndpointRequests(each, setting, self._signer) for of_url in endpoints for each in of_url]
         self._indices: list[list[int]] = []  # into these, by endpoint and then by its addresses
         for of_url in endpoints:
@@ -286,6 +287,7 @@ class S3DataPlane:
             verify=False if setting.insecure else (setting.ca_bundle or True),
             connect_timeout_seconds=setting.connect_timeout_seconds,
             read_timeout_seconds=setting.read_timeout_seconds,
+            addressing="virtual" if setting.virtual_hosted else "path",
         )
         first, last = (f"{setting.prefix}{number:012d}" for number in (max(0, numbers.min() - 1), numbers.max()))
         keys = {f"{setting.prefix}{number:012d}": number for number in numbers.tolist()}

@@ -70,19 +70,20 @@ def is_this_host(addresses: Iterable[str]) -> bool:
     return any(map(is_own_address, addresses))
 
 
-def find_addresses(urls: Sequence[str], timeout_seconds: float) -> dict[str, Addresses]:
-    """Look up each endpoint's name, and find out which of its addresses take connections where it has several.
+def find_addresses(urls: Sequence[str], timeout_seconds: float, bucket: str | None = None) -> dict[str, Addresses]:
+    """Look up each endpoint's name, or that of a ``bucket`` there that is named in the host, and find out which of its
+    addresses take connections where it has several.
 
     IPv6 addresses are tried where no IPv4 address answers: names like localhost have both, and often only IPv4 is
     served. Where none answers, all of the first kind count as answering: whoever uses them then hears why. Raises
     PlatformError for an unknown host.
     """
     with ThreadPoolExecutor(PROBES_AT_ONCE) as probes:
-        return dict(zip(urls, probes.map(lambda url: _find(url, timeout_seconds), urls), strict=True))
+        return dict(zip(urls, probes.map(lambda url: _find(url, timeout_seconds, bucket), urls), strict=True))
 
 
-def _find(url: str, timeout_seconds: float) -> Addresses:
-    kinds, port = _look_up(url), _port(url)
+def _find(url: str, timeout_seconds: float, bucket: str | None) -> Addresses:
+    kinds, port = _look_up(url, bucket), _port(url)
     if len(kinds) == 1 and len(kinds[0]) == 1:
         return Addresses(kinds[0])
     silent: list[str] = []
@@ -104,15 +105,26 @@ def _answers(address: str, port: int, timeout_seconds: float) -> bool:
         return False
 
 
-def _look_up(url: str) -> list[tuple[str, ...]]:
+def _look_up(url: str, bucket: str | None) -> list[tuple[str, ...]]:
     """The addresses of an endpoint's name: IPv4, then IPv6, each kind where there is one, in the resolver's order."""
-    host = urlsplit(url).hostname
+    host = _host(url, bucket)
     try:
         found = socket.getaddrinfo(host, _port(url), type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:  # the second: a label that is empty or too long
+        if bucket is not None:
+            raise PlatformError(
+                f"{url}: the host name {host} of a bucket is unknown ({error}); have every name under it resolved, or "
+                "name buckets in the path: --addressing path"
+            ) from error
         raise PlatformError(f"{url}: the host name is unknown ({error}); check --endpoint") from error
     kinds = ([entry for entry in found if (entry[0] == socket.AF_INET) is wanted] for wanted in (True, False))
     return [tuple(dict.fromkeys(str(entry[4][0]) for entry in kind)) for kind in kinds if kind]
+
+
+def _host(url: str, bucket: str | None) -> str:
+    host = urlsplit(url).hostname
+    assert host is not None
+    return host if bucket is None else f"{bucket}.{host}"
 
 
 def _port(url: str) -> int:
@@ -120,12 +132,13 @@ def _port(url: str) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def resolve(url: str, tls: ssl.SSLContext | None, addresses: Sequence[str] = ()) -> list[Endpoint]:
+def resolve(
+    url: str, tls: ssl.SSLContext | None, addresses: Sequence[str] = (), bucket: str | None = None
+) -> list[Endpoint]:
     """Where sessions connect: one endpoint for each of the addresses. Without them the name is looked up, once, so that
-    no session pays for it. Raises PlatformError for an unknown host."""
-    parts = urlsplit(url)
-    assert parts.hostname is not None
+    no session pays for it; ``bucket``: one that is named in the host. Raises PlatformError for an unknown host."""
+    own_tls = tls if urlsplit(url).scheme == "https" else None
     return [
-        Endpoint(url, parts.hostname, address, _port(url), tls if parts.scheme == "https" else None)
-        for address in addresses or _look_up(url)[0]
+        Endpoint(url, _host(url, bucket), address, _port(url), own_tls)
+        for address in addresses or _look_up(url, bucket)[0]
     ]

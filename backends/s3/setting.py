@@ -29,6 +29,7 @@ class WorkerSetting:
     connect_timeout_seconds: float
     read_timeout_seconds: float
     clock_offset_seconds: float  # server minus client
+    virtual_hosted: bool = False  # the bucket is named in the host, not in the path
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of endpoints; without: looked up
     retries: int = 0  # of a request answered with 429, 500, 502, 503 or 504
     source_bucket: str | None = None  # from which COPY copies; None: its own
