@@ -200,17 +200,25 @@ def make_plan(
 
 
 def check_credentials(scenario: Scenario, backend: Backend, platforms: int = 1) -> None:
-    """Refuse a run that temporary credentials may not outlast, where there can be no new ones. Raises UsageError."""
-    end_at = backend.credentials_end_at if isinstance(backend, HasCredentials) else None
-    if end_at is None:
+    """Refuse a run that temporary credentials may not outlast: the whole of it where there can be no new ones, else
+    its longest phase, because workers get new ones between phases. Raises UsageError and PlatformError."""
+    if not isinstance(backend, HasCredentials):
         return
-    planned = now_seconds() + platforms * sum(phase.seconds_max for phase in scenario.phases)
-    if end_at < planned:
+    longest = max((phase.seconds_max for phase in scenario.phases), default=0.0)
+    term, now = backend.refresh_credentials(longest), now_seconds()
+    planned = now + platforms * sum(phase.seconds_max for phase in scenario.phases)
+    if term.ends_at is None or term.ends_at >= (now + longest if term.is_renewable else planned):
+        return
+    ends = f"{scenario.name}: the credentials end at {format_instant(term.ends_at)}"
+    if term.is_renewable:
         raise UsageError(
-            f"{scenario.name}: the credentials end at {format_instant(end_at)} and cannot be refreshed, but the run "
-            f"may last until {format_instant(planned)}; get new ones, use a profile that can be refreshed, or measure "
-            "less"
+            f"{ends}, but a phase may last {format_duration(longest)}, and workers get new ones only between phases; "
+            "have them last longer (duration_seconds of the profile), or measure shorter phases"
         )
+    raise UsageError(
+        f"{ends} and cannot be refreshed, but the run may last until {format_instant(planned)}; get new ones, use a "
+        "profile that can be refreshed, or measure less"
+    )
 
 
 def check_locks(scenario: Scenario, retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from archiver.content import Checksum, Content
 from archiver.record import Operation, Recorder
@@ -256,15 +256,18 @@ class HasSecondPlace(Protocol):
         plane COPY takes its sources from the first place."""
 
 
+class CredentialsTerm(NamedTuple):
+    """How long credentials last."""
+
+    ends_at: float | None = None  # epoch seconds; None: not known, or never
+    is_renewable: bool = False  # others come after them
+
+
 @runtime_checkable
 class HasCredentials(Protocol):
     """A backend whose credentials may be temporary."""
 
-    @property
-    def credentials_end_at(self) -> float | None:
-        """When they end for good, in epoch seconds; None: they can be refreshed, or their end is not known."""
-
-    def refresh_credentials(self, seconds: float) -> None:
+    def refresh_credentials(self, seconds: float) -> CredentialsTerm:
         """Get new ones where these end within so many seconds and there can be new ones; ``worker_setting`` has them
         from then on. Raises PlatformError."""
 

@@ -18,6 +18,7 @@ from backends.base import (
     SESSION_OPEN_KINDS,
     Capabilities,
     CloserLook,
+    CredentialsTerm,
     ExpectedLock,
     Location,
     PlatformProfile,
@@ -169,14 +170,9 @@ class S3Backend:
         virtual_hosted = self._control.is_virtual_hosted(self.options.bucket or "archiver")
         return S3Access(endpoint, self._region, self._credentials.current(), tls, virtual_hosted)
 
-    @property
-    def credentials_end_at(self) -> float | None:
-        """When the credentials end for good, in epoch seconds; None: they can be refreshed, or that is not known."""
-        return self._credentials.end_at
-
-    def refresh_credentials(self, seconds: float) -> None:
+    def refresh_credentials(self, seconds: float) -> CredentialsTerm:
         """Get new credentials where these end within so many seconds. Raises PlatformError."""
-        self._credentials.refresh(seconds)
+        return self._credentials.refresh(seconds)
 
     @property
     def server_now(self) -> float:

@@ -23,7 +23,7 @@ from botocore.config import Config
 
 from archiver.clock import now_seconds
 from archiver.errors import PlatformError, UsageError
-from backends.base import Location, RemovalReport
+from backends.base import CredentialsTerm, Location, RemovalReport
 from backends.s3.reported_lock import ReportedLock
 
 _HOLD_OFF = {"Status": "OFF"}
@@ -47,13 +47,9 @@ class Credentials:
         """Itself: these are refreshed by nothing."""
         return self
 
-    def refresh(self, seconds: float) -> None:
-        """Do nothing."""
-
-    @property
-    def end_at(self) -> None:
-        """Not known."""
-        return None
+    def refresh(self, seconds: float) -> CredentialsTerm:
+        """There are no others."""
+        return CredentialsTerm()
 
 
 class CredentialSource(Protocol):
@@ -62,12 +58,8 @@ class CredentialSource(Protocol):
     def current(self) -> Credentials:
         """Raises PlatformError where they had to be refreshed and could not be."""
 
-    def refresh(self, seconds: float) -> None:
+    def refresh(self, seconds: float) -> CredentialsTerm:
         """Get new ones where these end within so many seconds and there can be new ones. Raises PlatformError."""
-
-    @property
-    def end_at(self) -> float | None:
-        """When they end for good, in epoch seconds; None: they can be refreshed, or their end is not known."""
 
 
 class BucketLock(NamedTuple):

@@ -14,6 +14,7 @@ import botocore.exceptions
 import botocore.session
 
 from archiver.errors import PlatformError, UsageError
+from backends.base import CredentialsTerm
 from backends.s3.control import Credentials
 
 # What a file or an option has to say otherwise.
@@ -55,19 +56,17 @@ class FoundCredentials:
             frozen = self._found.get_frozen_credentials()
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
 
-    def refresh(self, seconds: float) -> None:
+    def refresh(self, seconds: float) -> CredentialsTerm:
         """Get new ones where these end within so many seconds and there can be new ones. Raises PlatformError."""
-        is_temporary = self._expiry() is not None
-        if is_temporary and self._can_be_refreshed() and self._found.refresh_needed(refresh_in=seconds):
+        if self._expiry() is None:
+            return CredentialsTerm()
+        is_renewable = self._can_be_refreshed()
+        if is_renewable and self._found.refresh_needed(refresh_in=seconds):
             found = self._load()  # by a new session, whose caches are empty
             with self._translated():
                 found.get_frozen_credentials()
             self._found = found
-
-    @property
-    def end_at(self) -> float | None:
-        """When they end for good, in epoch seconds; None: they can be refreshed, or their end is not known."""
-        return None if self._can_be_refreshed() else self._expiry()
+        return CredentialsTerm(self._expiry(), is_renewable)
 
     def _load(self) -> Any:
         with self._translated():

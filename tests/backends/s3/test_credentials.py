@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,11 +20,15 @@ from archiver import execution
 from archiver.assignment import Assignment
 from archiver.cli.run import run as run_command
 from archiver.errors import PlatformError, UsageError
+from archiver.preflight import check_credentials
 from archiver.processes import WorkerProcesses
 from archiver.workers import Carried, OnReport, Start
+from backends.base import CredentialsTerm
 from backends.embedded import process as embedded
+from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from backends.s3.credentials import FoundCredentials
+from scenarios.reader import read_scenario
 from tests.archiver.cli.test_run import TINY, archiver
 
 Answer = Callable[[int], tuple[int, str]]
@@ -191,9 +196,8 @@ def test_credentials_about_to_end_are_refreshed(
     # The first ones end soon; botocore refreshes what ends within ten minutes.
     asked = token_service(lambda n: issued(action, n, minutes=5 if n == 1 else 60))
     found = FoundCredentials(profile)
-    assert found.end_at is None
     assert found.current() == Credentials("ASIAEXAMPLE2", "secret-2", "token-2")
-    found.refresh(30 * 60)
+    assert found.refresh(30 * 60).is_renewable
     assert found.current().access_key == "ASIAEXAMPLE2"
     found.refresh(2 * 3600)  # longer than these last
     assert found.current().access_key == "ASIAEXAMPLE3"
@@ -212,11 +216,10 @@ def test_credentials_of_the_environment_end_when_they_say(monkeypatch: pytest.Mo
     end = later(hours=1)
     for name, value in (("ACCESS_KEY_ID", "K"), ("SECRET_ACCESS_KEY", "S"), ("SESSION_TOKEN", "T")):
         monkeypatch.setenv(f"AWS_{name}", value)
-    assert FoundCredentials(None).end_at is None
+    assert FoundCredentials(None).refresh(1e6) == CredentialsTerm()
     monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", end)
     found = FoundCredentials(None)
-    assert found.end_at == datetime.fromisoformat(end).timestamp()
-    found.refresh(1e6)
+    assert found.refresh(1e6) == CredentialsTerm(datetime.fromisoformat(end).timestamp(), is_renewable=False)
     assert found.current() == Credentials("K", "S", "T")
     monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", later(hours=-1))
     with pytest.raises(PlatformError, match="expired"):
@@ -228,7 +231,7 @@ def test_roles_that_ask_for_a_code_cannot_be_refreshed(
     token_service: Callable[[Answer], list[int]], profile: str
 ) -> None:
     token_service(lambda n: issued("AssumeRole", n, minutes=60))
-    code = f"from backends.s3.credentials import FoundCredentials; print(FoundCredentials({profile!r}).end_at > 0)"
+    code = f"from backends.s3.credentials import FoundCredentials; print(FoundCredentials({profile!r}).refresh(0))"
     # Without a terminal the code is read from standard input.
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -239,7 +242,7 @@ def test_roles_that_ask_for_a_code_cannot_be_refreshed(
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    assert "True" in done.stdout, done.stderr
+    assert "is_renewable=False" in done.stdout, done.stderr
 
 
 def test_run_that_its_credentials_do_not_outlast_is_refused_with_the_time(home: Path) -> None:
@@ -256,6 +259,19 @@ def test_run_that_its_credentials_do_not_outlast_is_refused_with_the_time(home: 
         assert f"the credentials end at {end} and cannot be refreshed, but the run may last until" in too_long.stderr
         assert not (home / "runs").exists()
         assert archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, **keys).returncode == 0
+
+
+def test_phase_that_refreshed_credentials_do_not_outlast_is_refused(
+    config: Path, token_service: Callable[[Answer], list[int]]
+) -> None:
+    token_service(lambda n: issued("AssumeRole", n, minutes=20))
+    backend = S3Backend(S3Options(("http://127.0.0.1:1",), profile="role"))
+    scenario = read_scenario("dr550", quick=True, order="paper", order_seed=1, repetitions=1)
+    check_credentials(scenario, backend)
+    stop = replace(scenario.phases[0].stop, seconds_max=3600.0)
+    long = replace(scenario, phases=(replace(scenario.phases[0], stop=stop),))
+    with pytest.raises(UsageError, match=r"the credentials end at .*, but a phase may last 1h.*duration_seconds"):
+        check_credentials(long, backend)
 
 
 def test_workers_get_refreshed_credentials_at_each_phase(
