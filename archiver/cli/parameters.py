@@ -47,8 +47,11 @@ def _all_of(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _C
 
 # Who asks an S3 platform, and whom it has to be.
 credential_options = _all_of(
-    click.option("--profile", help="AWS profile with the credentials  [default: AWS_PROFILE or the environment]"),
-    click.option("--ca-bundle", help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE or the system's]"),
+    click.option("--profile", help="AWS profile: credentials, endpoint, region  [default: AWS_PROFILE]"),
+    click.option(
+        "--ca-bundle",
+        help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE, the profile's or the system's]",
+    ),
     click.option("--insecure", is_flag=True, help="Do not verify TLS certificates."),
 )
 

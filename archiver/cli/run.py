@@ -231,8 +231,8 @@ def run(**given: Any) -> None:  # fmt: skip
     """Carry out SCENARIO on a platform and print what was measured.
 
     SCENARIO is a built-in name (see `archiver scenarios list`) or a TOML file. Without --platform, --endpoint or
-    --tsm-server the embedded store is started, measured and stopped. Several --platform are measured in turn, cell by
-    cell, and compared; with --repeat 3 or more there are verdicts.
+    --tsm-server, and where AWS's settings name no endpoint, the embedded store is started, measured and stopped.
+    Several --platform are measured in turn, cell by cell, and compared; with --repeat 3 or more there are verdicts.
 
     \b
     Example:
