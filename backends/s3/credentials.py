@@ -93,7 +93,7 @@ class FoundCredentials:
         while name not in seen:
             seen.add(name)
             settings = profiles.get(name, {})
-            if "mfa_serial" in settings:
+            if "mfa_serial" in settings and "role_arn" in settings:
                 return False
             name = settings.get("source_profile", name)
         return True

@@ -126,6 +126,16 @@ source_profile = keys
 mfa_serial = arn:aws:iam::000000000001:mfa/me
 region = us-east-1
 
+[profile keys-with-code]
+aws_access_key_id = AKIDEXAMPLE
+aws_secret_access_key = hidden-secret
+mfa_serial = arn:aws:iam::000000000001:mfa/me
+
+[profile role-of-keys-with-code]
+role_arn = arn:aws:iam::000000000001:role/archive
+source_profile = keys-with-code
+region = us-east-1
+
 [profile behind-code]
 role_arn = arn:aws:iam::000000000001:role/archive
 source_profile = code
@@ -243,6 +253,28 @@ def test_roles_that_ask_for_a_code_cannot_be_refreshed(
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert "is_renewable=False" in done.stdout, done.stderr
+
+
+def test_role_of_keys_whose_profile_names_a_device_can_be_refreshed(
+    token_service: Callable[[Answer], list[int]],
+) -> None:
+    token_service(lambda n: issued("AssumeRole", n, minutes=60))
+    assert FoundCredentials("role-of-keys-with-code").refresh(0).is_renewable  # no code is asked for
+
+
+@pytest.mark.parametrize("command", [("audit", "latest"), ("worm", "--check", "DEL-02")])
+def test_audits_and_checks_begin_with_credentials_that_last(config: Path, command: tuple[str, ...]) -> None:
+    with embedded.start(config / "store") as store:
+        keys = {"AWS_ACCESS_KEY_ID": store.access_key, "AWS_SECRET_ACCESS_KEY": store.secret_key}
+        ran = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, **keys)
+        assert ran.returncode == 0, ran.stderr
+        made = {"Version": 1, "AccessKeyId": store.access_key, "SecretAccessKey": store.secret_key}
+        (config / "keys.json").write_text(json.dumps({**made, "Expiration": later(minutes=30)}))
+        program(config, f"cd {config}; echo asked >> asked; cat keys.json")
+        done = archiver(*command, AWS_PROFILE="process", AWS_ENDPOINT_URL=store.endpoint)
+        assert done.returncode == 0, done.stderr
+        # botocore alone would be content with 30 minutes
+        assert len((config / "asked").read_text().split()) > 1
 
 
 def test_run_that_its_credentials_do_not_outlast_is_refused_with_the_time(home: Path) -> None:
