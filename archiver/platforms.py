@@ -134,10 +134,10 @@ def choose_s3(backend: str, platform: str | None, options: PlatformOptions) -> t
     Reads variables and files, and touches nothing. Raises UsageError; also where an AWS profile is named that has no
     endpoint, because it is meant for another store than one that Archiver starts.
     """
-    s3, why = options.s3, f"by {options.recorded_in or '--platform'}"
+    s3, why = options.s3, f"as {options.recorded_in or '--platform'} says"
     if platform is None:
         s3, why = _with_endpoint(options)
-    if s3.endpoints:
+    if platform is None and s3.endpoints:
         for url in s3.endpoints:
             expand(url, s3.endpoint_origin)
         words = f"endpoint{'s' if len(s3.endpoints) > 1 else ''} {', '.join(s3.endpoints)} from {s3.endpoint_origin}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -434,10 +435,10 @@ def run_options(given: dict[str, Any], command_line: list[str]) -> RunOptions:
 
 def _metrics_ca_bundle(given: dict[str, Any]) -> str | None:
     """The authorities of the platform, which those who watch it trust, too."""
-    if given["ca_bundle"] is not None or given["backend"] not in ("s3", "minio") or given["platforms"]:
-        bundle: str | None = given["ca_bundle"]
-        return bundle
-    return aws_settings(given["profile"]).ca_bundle
+    bundle: str | None = given["ca_bundle"] or os.environ.get("AWS_CA_BUNDLE")
+    if bundle is None and given["backend"] in ("s3", "minio") and not given["platforms"]:
+        bundle = aws_settings(given["profile"]).ca_bundle
+    return bundle
 
 
 def _metrics_token(given: dict[str, Any]) -> str | None:

@@ -74,7 +74,7 @@ def test_profile_without_an_endpoint_is_refused(home: Path, profiles: dict[str, 
             "platform embedded, started here since no endpoint is named; the AWS credentials in the environment are "
             "not used",
         ),
-        (("--platform", "embedded"), {"AWS_PROFILE": "bare"}, "platform embedded, started here by --platform"),
+        (("--platform", "embedded"), {"AWS_PROFILE": "bare"}, "platform embedded, started here as --platform says"),
         (("--endpoint", "http://store:1"), {}, "endpoint http://store:1 from --endpoint"),
         ((), {"AWS_ENDPOINT_URL_S3": "http://store:2"}, "endpoint http://store:2 from AWS_ENDPOINT_URL_S3"),
     ],
