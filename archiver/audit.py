@@ -29,13 +29,14 @@ from archiver.ledger import Ledger, NumberRange, Placement
 from archiver.record import TSM_ERROR, ErrorKind, Status
 from archiver.retention import Lock, Retention, RetentionMode
 from archiver.workers import Workers
-from backends.base import Backend, CloserLook, ExpectedLock, Location, VersionedBackend
+from backends.base import Backend, CloserLook, ExpectedLock, HasCredentials, Location, VersionedBackend
 from results.statistics import bad_objects_max
 from scenarios.model import Phase, StopRule, Workload
 
 OBJECTS_PER_SESSION = 100
 CLOSER_LOOKS_MAX = 100  # of each kind of finding
 CONFIDENCES = (0.95, 0.99)
+LASTING_SECONDS = 3600.0  # for which credentials should last when reading begins: how long that takes is not known
 AWAY_SECONDS = 2.0  # so long a platform that went away may take to come back
 _EVERYTHING = StopRule(0, 0.0, 1, 1, 0, 0.0, 0.0, 0, 0, 0.0, everything=True)
 _NO_MATCH = TSM_ERROR + 2  # DSM_RC_ABORT_NO_MATCH
@@ -457,6 +458,8 @@ class _Reading:
         assert placement.content_seed is not None
         parts = [each for each in self._population.ranges if each.object_bytes == object_bytes]
         processes = min(len(self._workers), clients)
+        if isinstance(self._backend, HasCredentials):
+            self._backend.refresh_credentials(LASTING_SECONDS)
         assignments = [
             Assignment(
                 run_id=placement.run,

@@ -72,6 +72,7 @@ def answered_at_once(
             session_token="null" if s3.session_token is not None else None,
             bucket="null",
             prefix="null/",
+            virtual_hosted=False,
         )
         words = [
             RESPONDER,

@@ -166,6 +166,10 @@ class Coordinator:
     def setting(self) -> RunSetting:
         return self._setting
 
+    def reach(self, backend_setting: Any, second_setting: Any) -> None:
+        """Have the workers reach the platform, and the second place where there is one, by these settings."""
+        self._setting = replace(self._setting, backend_setting=backend_setting, second_setting=second_setting)
+
     def run_phase(
         self,
         phase: Phase,

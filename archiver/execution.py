@@ -235,7 +235,7 @@ def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace |
     ledger.close_placement(ledger.open_placement(there), 0, 0)
     backend.prepare()
     backend.check_place(takes_unlocked)
-    return SecondPlace(there, backend.worker_setting())
+    return SecondPlace(there, backend)
 
 
 def _begin_on_objects_of(earlier: EarlierObjects, plan: Plan, ledger: Ledger, observer: Observer) -> Run:
@@ -299,12 +299,12 @@ def open_run(
         objects_per_transaction_max=profile.objects_per_transaction_max,
         has_markers=Operation.DELETE_MARKER in backend.capabilities.operations,
         op_log_dir=_op_log_dir(plan),
-        second_setting=second.worker_setting if second is not None else None,
+        second_setting=second.backend.worker_setting() if second is not None else None,
         server=plan.server,
     )
     prober = None
     if stores_content and earlier is None:
-        prober = Prober(plan.run_id, place.content_seed, backend.name, setting.backend_setting, len(profile.endpoints))
+        prober = Prober(plan.run_id, place.content_seed, backend.name, len(profile.endpoints))
     sampler = ResourceSampler(plan.sources)
     workers = _workers(plan)
     return Run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +24,9 @@ from backends.embedded import policy
 from backends.embedded import process as embedded
 from backends.minio import MinioBackend
 from backends.s3 import S3Backend, S3Options
+from backends.s3.aws_settings import aws_settings
 from backends.s3.control import Credentials
+from backends.s3.endpoints import expand
 from backends.tsm import TsmBackend, TsmOptions
 from backends.tsm.configuration import parse_server, private_configuration
 
@@ -44,6 +46,8 @@ class PlatformOptions:
     credentials: tuple[str, ...] = ()
     management_classes: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    recorded_in: str | None = None  # the record that names the platform, for people; None: the user does
+    say: Callable[[str], None] = lambda words: None  # told which S3 platform is meant, and what named it
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,8 @@ def open_backend(
 
     ``keeps_nothing``: a platform that has no folder yet gets one that is removed with it.
 
-    Without ``platform`` and without an endpoint or server the protocol's own variables decide (AWS's, DSMI_CONFIG),
-    then the embedded store.
+    Without ``platform`` and without an endpoint or server the protocol's own variables and files decide (AWS's,
+    DSMI_CONFIG), then the embedded store; but where an AWS profile is named that has no endpoint, UsageError is raised.
     """
     if platform is not None and (options.s3.endpoints or options.tsm.server):
         raise UsageError(
@@ -103,17 +107,11 @@ def open_backend(
 def _open_s3(
     backend: str, platform: str | None, options: PlatformOptions, keeps_nothing: bool
 ) -> Iterator[tuple[Backend, HostedStore | None]]:
-    endpoints = options.s3.endpoints
-    if platform is None and not endpoints:
-        from_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        endpoints = (from_environment,) if from_environment else ()
-    if endpoints:
-        given = replace(options.s3, endpoints=endpoints)
+    platform, given, words = choose_s3(backend, platform, options)
+    options.say(words)
+    if platform is None:
         yield MinioBackend(given, options.metrics_token) if backend == "minio" else S3Backend(given), None
         return
-    platform = platform or ("minio" if backend == "minio" else "embedded")
-    if backend == "minio" and platform != "minio":
-        raise UsageError(f"--backend minio --platform {platform}: {platform} is not MinIO; leave out --backend minio")
     if platform in servers.KINDS:
         with (
             _folder(registry.folder_of(platform), keeps_nothing) as folder,
@@ -148,6 +146,46 @@ def _folder(usual: Path, keeps_nothing: bool) -> Iterator[Path]:
     existing = next(each for each in usual.parents if each.exists())
     with tempfile.TemporaryDirectory(prefix=".archiver-plan-", dir=existing) as folder:
         yield Path(folder)
+
+
+def choose_s3(backend: str, platform: str | None, options: PlatformOptions) -> tuple[str | None, S3Options, str]:
+    """Return the platform to start (None: one that runs already), the S3 options for it, and words that say which
+    platform is meant and what named it.
+
+    Reads variables and files, and touches nothing. Raises UsageError; also where an AWS profile is named that has no
+    endpoint, because it is meant for another store than one that Archiver starts.
+    """
+    s3, why = options.s3, f"as {options.recorded_in or '--platform'} says"
+    if platform is None:
+        s3, why = _with_endpoint(options)
+    if platform is None and s3.endpoints:
+        for url in s3.endpoints:
+            expand(url, s3.endpoint_origin)
+        words = f"endpoint{'s' if len(s3.endpoints) > 1 else ''} {', '.join(s3.endpoints)} from {s3.endpoint_origin}"
+        return None, s3, words
+    platform = platform or ("minio" if backend == "minio" else "embedded")
+    if backend == "minio" and platform != "minio":
+        raise UsageError(f"--backend minio --platform {platform}: {platform} is not MinIO; leave out --backend minio")
+    return platform, s3, f"platform {platform}, started here {why}"
+
+
+def _with_endpoint(options: PlatformOptions) -> tuple[S3Options, str]:
+    """The S3 options with the endpoint that is meant; where there is none, why a platform is started instead."""
+    s3 = options.s3
+    if s3.endpoints:
+        return replace(s3, endpoint_origin=options.recorded_in or s3.endpoint_origin), ""
+    settings = aws_settings(s3.profile)
+    if settings.endpoint is not None:
+        return replace(s3, endpoints=(settings.endpoint,), endpoint_origin=settings.endpoint_origin), ""
+    if settings.profile is not None:
+        raise UsageError(
+            f"AWS profile {settings.profile} is named, but no S3 endpoint: give one with --endpoint (Amazon's is "
+            "https://s3.REGION.amazonaws.com), or as endpoint_url of the profile; or measure a store of Archiver's "
+            "own with --platform embedded"
+        )
+    if "AWS_ACCESS_KEY_ID" in os.environ:
+        return s3, "since no endpoint is named; the AWS credentials in the environment are not used"
+    return s3, "since no endpoint is named"
 
 
 def _hosted(options: S3Options, endpoint: str, access: Credentials, platform: str, durability: str) -> S3Options:

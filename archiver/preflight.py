@@ -32,11 +32,11 @@ from archiver.retention import (
     check_clock,
 )
 from archiver.server_usage import ServerView
-from archiver.sizes import format_duration
+from archiver.sizes import format_duration, format_instant
 from archiver.watch.choosing import Watched, WatchOptions, watch_sources
 from archiver.watch.source import Source
 from archiver.workers import Cluster, IfLost
-from backends.base import Backend, Capabilities, PlatformProfile
+from backends.base import Backend, Capabilities, HasCredentials, PlatformProfile
 from scenarios.model import Scenario
 
 LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves something locked
@@ -171,6 +171,7 @@ def make_plan(
             if refused is not None:
                 raise UsageError(f"{scenario.name}: {refused}")
     check_offered(scenario, backend.name, capabilities, retention)
+    check_credentials(scenario, backend, platforms)
     probes = probed_max(scenario.phases, len(profile.endpoints)) if capabilities.stores_content else (0, 0)
     if any(has_operation(scenario, each) for each in LOCKING):  # else nothing is locked
         accepted = options.accepts_server_clock
@@ -210,6 +211,28 @@ def make_plan(
             disk_speeds=devices.disk_speeds,
             link_speed_bytes_per_second=devices.link_speed_bytes_per_second,
         ),
+    )
+
+
+def check_credentials(scenario: Scenario, backend: Backend, platforms: int = 1) -> None:
+    """Refuse a run that temporary credentials may not outlast: the whole of it where there can be no new ones, else
+    its longest phase, because workers get new ones between phases. Raises UsageError and PlatformError."""
+    if not isinstance(backend, HasCredentials):
+        return
+    longest = max((phase.seconds_max for phase in scenario.phases), default=0.0)
+    term, now = backend.refresh_credentials(longest), now_seconds()
+    planned = now + platforms * sum(phase.seconds_max for phase in scenario.phases)
+    if term.ends_at is None or term.ends_at >= (now + longest if term.is_renewable else planned):
+        return
+    ends = f"{scenario.name}: the credentials end at {format_instant(term.ends_at)}"
+    if term.is_renewable:
+        raise UsageError(
+            f"{ends}, but a phase may last {format_duration(longest)}, and workers get new ones only between phases; "
+            "have them last longer (duration_seconds of the profile), or measure shorter phases"
+        )
+    raise UsageError(
+        f"{ends} and cannot be refreshed, but the run may last until {format_instant(planned)}; get new ones, use a "
+        "profile that can be refreshed, or measure less"
     )
 
 

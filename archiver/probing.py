@@ -69,13 +69,20 @@ class Prober:
     run_id: str
     content_seed: int
     backend: str
-    backend_setting: Any
     endpoints: int
 
     def archive(
-        self, phase: Phase, probe: Probe, numbers: ObjectNumbers, dates: Mapping[float | None, DateMaker]
+        self,
+        phase: Phase,
+        probe: Probe,
+        numbers: ObjectNumbers,
+        dates: Mapping[float | None, DateMaker],
+        backend_setting: Any,
     ) -> Tried:
-        """Archive one object per endpoint, all at once, and again with other numbers if one was refused."""
+        """Archive one object per endpoint, all at once, and again with other numbers if one was refused.
+
+        ``backend_setting`` is what the workers of this phase get, with its credentials.
+        """
         like = phase.workloads[probe.workload]
         workload = Workload(
             like.name, "archive", probe.object_bytes, 1, self.endpoints, probe.lock, like.checksum,
@@ -91,9 +98,7 @@ class Prober:
                 ClientAssignment(client, 0, (number, number + 1)) for client, number in enumerate(range(first, end))
             )
             counted, _ = carry_out(
-                Assignment(
-                    self.run_id, self.content_seed, self.backend, self.backend_setting, alone, clients, dates, "none"
-                )
+                Assignment(self.run_id, self.content_seed, self.backend, backend_setting, alone, clients, dates, "none")
             )
             tried.tries += self.endpoints
             tried.errors += [replace(error, workload=probe.workload) for error in counted.errors]

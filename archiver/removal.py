@@ -134,6 +134,7 @@ def _another_platform(holding: Holding, what: str) -> PlatformError:
 def reaching(holding: Holding, options: PlatformOptions) -> PlatformOptions:
     """The user's options for the platform where a holding is."""
     first = holding.first
+    options = replace(options, recorded_in=f"the record of run {first.run}")
     if first.platform is not None:
         return options
     if first.backend == "tsm":
@@ -143,4 +144,6 @@ def reaching(holding: Holding, options: PlatformOptions) -> PlatformOptions:
         names_node = options.tsm.password_file is not None or parse_server(server) is not None
         tsm = replace(options.tsm, server=server, node=options.tsm.node or (node if names_node else None))
         return replace(options, tsm=tsm)
-    return replace(options, s3=replace(options.s3, endpoints=(first.endpoint,), region=first.region))
+    return replace(
+        options, s3=replace(options.s3, endpoints=(first.endpoint,), region=first.region, bucket=first.bucket)
+    )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from archiver import caches
 from archiver.assignment import IntervalReport
@@ -38,6 +38,7 @@ from archiver.retention import (
 from archiver.sampler import ResourceSampler
 from archiver.server_usage import read_bytes, usage_throughout
 from archiver.workers import Workers
+from backends.base import Backend, HasCredentials
 from results.database import PhaseRecord, RunDatabase
 from results.model import CriterionResult, SearchOutcome, ServerUsage
 from scenarios.model import Phase, Workload
@@ -85,10 +86,10 @@ class _Promise(NamedTuple):
 
 
 class SecondPlace(NamedTuple):
-    """Where migrations copy to: what its records in the ledger have in common, and how a worker reaches it."""
+    """Where migrations copy to: what its records in the ledger have in common, and the backend that reaches it."""
 
     placement: Placement
-    worker_setting: Any
+    backend: Backend
 
 
 @dataclass(slots=True)
@@ -200,6 +201,7 @@ class Run:
             return watch.broken() is None
 
         before = deepcopy(self.numbers) if phase.measures_ceiling else None
+        self._refresh_credentials(phase)
         self.sampler.take()
         prepared_ns, prepared_at = time.monotonic_ns(), now_seconds()
         probes = self._probe(phase, dates, promises)
@@ -223,6 +225,14 @@ class Run:
             add_ceilings(outcome, before, dates, setting, self.workers, server_cores, server_now)
         outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken(), outcome.whole)
         return outcome
+
+    def _refresh_credentials(self, phase: Phase) -> None:
+        """Give the workers credentials that last through this phase, as far as there can be new ones."""
+        backend = self.plan.backend
+        if isinstance(backend, HasCredentials):
+            backend.refresh_credentials(phase.seconds_max)
+            second = self.second.backend.worker_setting() if self.second is not None else None
+            self.coordinator.reach(backend.worker_setting(), second)
 
     def _dates(self, phase: Phase) -> dict[float | None, DateMaker]:
         """Who makes the dates of a phase, by its workloads' own times of retention."""
@@ -401,7 +411,8 @@ class Run:
         for probe in probes_of(phase) if self.prober is not None else ():
             assert self.prober is not None
             began_at = now_seconds()
-            tried = self.prober.archive(phase, probe, self.numbers, dates)
+            setting = self.coordinator.setting.backend_setting
+            tried = self.prober.archive(phase, probe, self.numbers, dates, setting)
             done.append(tried)
             if not tried.archived:
                 break

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from archiver.content import Checksum, Content
 from archiver.record import Operation, Recorder
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+ADDRESSING_STYLES = ("auto", "path", "virtual")  # of S3 buckets
 SESSION_OPEN_KINDS = ("connect", "head-bucket", "lock-config")
 CHECKSUMS = tuple(checksum.value for checksum in Checksum)
 
@@ -269,6 +270,22 @@ class HasSecondPlace(Protocol):
     def beside(self) -> Backend:
         """The same platform for that place, after ``locate``. It is located and prepared like any other; of its data
         plane COPY takes its sources from the first place."""
+
+
+class CredentialsTerm(NamedTuple):
+    """How long credentials last."""
+
+    ends_at: float | None = None  # epoch seconds; None: not known, or never
+    is_renewable: bool = False  # others come after them
+
+
+@runtime_checkable
+class HasCredentials(Protocol):
+    """A backend whose credentials may be temporary."""
+
+    def refresh_credentials(self, seconds: float) -> CredentialsTerm:
+        """Get new ones where these end within so many seconds and there can be new ones; ``worker_setting`` has them
+        from then on. Raises PlatformError."""
 
 
 class DataPlane(Protocol):

@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from ipaddress import ip_address
 from threading import Thread
 from urllib.parse import urlsplit
 
@@ -21,6 +20,7 @@ import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 from archiver.errors import UsageError
+from backends.proxies import is_loopback_host
 from backends.s3.endpoints import tls_context
 
 WAIT_SECONDS = 2.0  # to connect, and between two pieces of an answer
@@ -50,14 +50,20 @@ class MetricsAddress:
     """One page of metrics. Its connection is kept from read to read."""
 
     def __init__(
-        self, url: str, token: str | None = None, *, ca_bundle: str | None = None, insecure: bool = False
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        ca_bundle: str | None = None,
+        insecure: bool = False,
+        direct: bool = False,
     ) -> None:
-        """Raises UsageError for what is no address of metrics."""
+        """``direct``: whatever proxies the environment names. Raises UsageError for what is no address of metrics."""
         self.url = _checked(url)
         if url.startswith("https") and ca_bundle and not insecure:
             tls_context(ca_bundle, insecure)  # a bundle that cannot be read is refused here, by name
         self._verify: bool | str = False if insecure else (ca_bundle or True)
-        self._session = session_to(self.url, insecure=insecure)
+        self._session = session_to(self.url, insecure=insecure, direct=direct)
         self._session.auth = _bearer(token)
         self._token = token
         self._asked: Future[bytes] | None = None  # what the last read gets, by now or some time
@@ -141,10 +147,10 @@ class MetricsAddress:
         return repr((text.replace(self._token, "...") if self._token else text)[:_SHOWN_CHARACTERS])
 
 
-def session_to(url: str, *, insecure: bool) -> requests.Session:
-    """A session that asks what is on this host without the proxies which the environment names."""
+def session_to(url: str, *, insecure: bool, direct: bool) -> requests.Session:
+    """A session without the proxies that the environment names where it is ``direct``, or asks what is on this host."""
     session = requests.Session()
-    session.trust_env = not _is_loopback(urlsplit(url).hostname or "")
+    session.trust_env = not (direct or is_loopback_host(urlsplit(url).hostname or ""))
     session.auth = _bearer(None)  # else the environment's netrc would be asked
     session.headers.update({"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity"})
     if insecure:  # the user has said so; to be told at each request is no help
@@ -182,13 +188,6 @@ def _checked(url: str) -> str:
     if not good:
         raise UsageError(f"{url}: not an address of metrics; write it like http://127.0.0.1:9100/metrics")
     return url if parts.path.strip("/") else parts._replace(path="/metrics").geturl()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _bearer(token: str | None) -> Authorise:

@@ -118,7 +118,7 @@ class MinioBackend(S3Backend):
         """The head of an answer; nobody needs the body. Raises PlatformError where none comes."""
         try:
             with (
-                session_to(endpoint, insecure=self.options.insecure) as session,
+                session_to(endpoint, insecure=self.options.insecure, direct=True) as session,
                 session.get(
                     endpoint + path,
                     stream=True,
@@ -165,6 +165,7 @@ class MinioBackend(S3Backend):
             self._metrics_token,
             ca_bundle=self._ca_bundle,
             insecure=self.options.insecure,
+            direct=True,
         ).scrape(names)
 
 

@@ -6,7 +6,7 @@ One idea: each doubt is one sentence that says what looks wrong, by how much, an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +110,7 @@ def doubts(database: RunDatabase) -> list[str]:
         f"{problem} (first at {format_instant(at)}); what it would have shown is missing where it did not answer"
         for _, at, problem in database.source_problems()
     ]
+    found += _silent_addresses(details)
     found += _smaller_transactions(results)
     offset = run["platform"]["server_clock_offset_seconds"]
     if offset is not None and abs(offset) > CLOCK_SECONDS:
@@ -167,6 +168,15 @@ def _from_memory(results: Sequence[Result]) -> list[str]:
         f"{', '.join(map(format_size, sorted(short)))}, the device had written {format_bytes(written)} at most when "
         "their phases ended; a power failure would take the rest, and the rates do not compare with those of a "
         "platform that syncs"
+    ]
+
+
+def _silent_addresses(details: Mapping[str, Any]) -> list[str]:
+    """Addresses of an endpoint's name that took no connection when the run began."""
+    return [
+        f"{', '.join(silent)} of {url} took no connection when the run began, so all clients went to "
+        f"{', '.join(details['addresses'][url])}: part of the platform was not measured; find out why, and run again"
+        for url, silent in details.get("silent_addresses", {}).items()
     ]
 
 

@@ -170,6 +170,11 @@ class Phase:
         return " + ".join(parts) + (" (drift check)" if self.drift_check else "")
 
     @property
+    def seconds_max(self) -> float:
+        """How long it may take, its warm-up included; upper bound, as far as that is known."""
+        return self.stop.warm_up_seconds + self.stop.seconds_max
+
+    @property
     def clients(self) -> int:
         return sum(workload.clients for workload in self.workloads)
 

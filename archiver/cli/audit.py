@@ -17,7 +17,15 @@ from rich.progress import Progress as RichProgress
 
 from archiver.audit import AuditOptions, AuditRecord, audit_run, subject
 from archiver.cli.completion import run_names
-from archiver.cli.parameters import credential_options, s3_reach, timeout_options, tsm_options, tsm_reach
+from archiver.cli.parameters import (
+    credential_options,
+    route_options,
+    s3_reach,
+    say_first,
+    timeout_options,
+    tsm_options,
+    tsm_reach,
+)
 from archiver.errors import ResultsError, UsageError
 from archiver.holdings import Holding
 from archiver.home import find_run, ledger_path
@@ -47,6 +55,7 @@ NAMED_MAX = 20  # of each kind of finding; the others are in the JSON document a
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every finding by name.")
 @credential_options
+@route_options
 @timeout_options
 @tsm_options
 def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: Any) -> None:
@@ -63,7 +72,7 @@ def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: An
     Exit status: 0 all is as it ought to be; 1 something is not, and is named; 3 the platform could not be reached.
     """
     s3 = S3Options(endpoints=(), **s3_reach(given), session_open="connect", keep_sessions_open=True)
-    options = PlatformOptions(s3, TsmOptions(**tsm_reach(given)))
+    options = PlatformOptions(s3, TsmOptions(**tsm_reach(given)), say=say_first)
     with closing(Ledger(ledger_path())) as ledger:
         if run == "latest":
             run = ledger.latest_run() or run

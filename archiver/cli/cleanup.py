@@ -10,7 +10,15 @@ from typing import Any
 import click
 
 from archiver.cli.completion import run_names
-from archiver.cli.parameters import credential_options, s3_reach, timeout_options, tsm_options, tsm_reach
+from archiver.cli.parameters import (
+    credential_options,
+    route_options,
+    s3_reach,
+    say_first,
+    timeout_options,
+    tsm_options,
+    tsm_reach,
+)
 from archiver.errors import ArchiverError, UsageError
 from archiver.holdings import Holding, gather, total
 from archiver.home import ledger_path
@@ -31,6 +39,7 @@ _NOTHING_LEFT = "nothing is left on any platform"
 @click.option("--bypass-governance", is_flag=True, help="Remove GOVERNANCE objects before their date.")
 @click.option("--release-holds", is_flag=True, help="Release the legal holds that the run placed.")
 @credential_options
+@route_options
 @timeout_options
 @tsm_options
 def cleanup(
@@ -59,7 +68,7 @@ def cleanup(
         raise UsageError("name a run (its id, or `latest`), or give --all-expired: one of the two")
     if all_expired and bypass_governance:
         raise UsageError("--bypass-governance removes what has not expired; name the run, instead of --all-expired")
-    options = PlatformOptions(S3Options(endpoints=(), **s3_reach(given)), TsmOptions(**tsm_reach(given)))
+    options = PlatformOptions(S3Options(endpoints=(), **s3_reach(given)), TsmOptions(**tsm_reach(given)), say=say_first)
     ledger, now = Ledger(ledger_path()), time.time()
     outcomes = []
     try:

@@ -105,7 +105,8 @@ def facts(database: RunDatabase) -> dict[str, str]:
         "started": "; ".join([format_instant(run["started_at"]), *resumed(database)]),
         **({"objects": origin(run)} if earlier is not None else {}),
         "platform": f"{platform['name']} through {run['backend']}"
-        + (f", {', '.join(platform['endpoints'])}" if platform["endpoints"] else ""),
+        + (f", {', '.join(platform['endpoints'])}" if platform["endpoints"] else "")
+        + (", buckets named in the host" if platform.get("details", {}).get("addressing") == "virtual" else ""),
         "durability": platform["durability"],
         "TLS": TLS_WORDS[platform["tls"]],
         "watched": ", ".join(settings["watched"]) or "nothing: the platform is not on this machine",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from archiver.sizes import parse_duration, parse_instant, parse_link_speed, parse_size
+from backends.base import ADDRESSING_STYLES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -46,8 +47,11 @@ def _all_of(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _C
 
 # Who asks an S3 platform, and whom it has to be.
 credential_options = _all_of(
-    click.option("--profile", help="AWS profile with the credentials  [default: AWS_PROFILE or the environment]"),
-    click.option("--ca-bundle", help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE or the system's]"),
+    click.option("--profile", help="AWS profile: credentials, endpoint, region  [default: AWS_PROFILE]"),
+    click.option(
+        "--ca-bundle",
+        help="PEM file of certificate authorities  [default: AWS_CA_BUNDLE, the profile's or the system's]",
+    ),
     click.option("--insecure", is_flag=True, help="Do not verify TLS certificates."),
 )
 
@@ -55,6 +59,18 @@ server_clock_option = click.option(
     "--accept-server-clock",
     is_flag=True,
     help="Consent to dates by a platform's clock that is more than 15 minutes from this machine's.",
+)
+
+# By which way it is reached.
+route_options = _all_of(
+    click.option(
+        "--addressing",
+        type=click.Choice(ADDRESSING_STYLES),
+        default="auto",
+        show_default=True,
+        help="Where requests name the bucket: path, or virtual: in the host; auto: as the AWS settings say, else path.",
+    ),
+    click.option("--direct", is_flag=True, help="Ignore the proxies that the environment names."),
 )
 
 # How long an S3 platform may take.
@@ -66,12 +82,19 @@ timeout_options = _all_of(
 )
 
 
+def say_first(words: str) -> None:
+    """Tell which platform is meant: the first line that a command prints, on standard error."""
+    click.echo(words, err=True)
+
+
 def s3_reach(given: Mapping[str, Any]) -> dict[str, Any]:
     """What was chosen with the options above, by the names of S3Options."""
     return {
         "profile": given["profile"],
         "ca_bundle": given["ca_bundle"],
         "insecure": given["insecure"],
+        "addressing": given["addressing"],
+        "direct": given["direct"],
         "connect_timeout_seconds": given["connect_timeout"],
         "read_timeout_seconds": given["read_timeout"],
     }

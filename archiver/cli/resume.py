@@ -61,10 +61,11 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: 
         options = replace(run_options(given, row["command_line"]), workers=row["workers"])
         if row["objects_from"] is not None:
             options = replace(options, objects_from=earlier_objects(ledger, row["objects_from"]["run"], scenario))
+        platform = row["platform"]["name"] if row["settings"]["platform_started"] else None
+        given["quiet"] = quiet
+        opened = stack.enter_context(open_backend(row["backend"], platform, _platform(given, row)))
         if not quiet:
             _tell(broken, scenario)
-        platform = row["platform"]["name"] if row["settings"]["platform_started"] else None
-        opened = stack.enter_context(open_backend(row["backend"], platform, _platform(given, row)))
         if given["dask"] is not None:
             options = replace(options, cluster=stack.enter_context(dask_cluster(given, options, rest)))
         plan = plan_rest(broken, scenario, opened, options)
@@ -97,7 +98,7 @@ def _dask(name: str, recorded: str | None, now: str | None) -> str | None:
 
 def _platform(given: dict[str, Any], row: dict[str, Any]) -> PlatformOptions:
     """The platform that the run began on, whatever the environment names now."""
-    options = platform_options(given)
+    options = replace(platform_options(given), recorded_in=f"the record of run {row['id']}")
     if row["settings"]["platform_started"] or row["platform"]["protocol"] != "s3":
         return options
     endpoints = tuple(row["platform"]["endpoints"])

@@ -28,7 +28,9 @@ from archiver.cli.parameters import (
     LINK_SPEED,
     SIZE,
     credential_options,
+    route_options,
     s3_reach,
+    say_first,
     server_clock_option,
     timeout_options,
     tsm_options,
@@ -54,6 +56,7 @@ from archiver.workers import Cluster
 from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
 from backends.minio import read_token
 from backends.s3 import S3Options
+from backends.s3.aws_settings import aws_settings
 from backends.tsm import TsmOptions
 from results.database import RunDatabase
 from scenarios.model import Scenario
@@ -106,6 +109,7 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 @click.option("--bucket", help="Use this bucket  [default: one of the run's own, with Object Lock]")
 @click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
 @credential_options
+@route_options
 @timeout_options
 @click.option(
     "--retries",
@@ -222,8 +226,8 @@ def run(**given: Any) -> None:  # fmt: skip
     """Carry out SCENARIO on a platform and print what was measured.
 
     SCENARIO is a built-in name (see `archiver scenarios list`) or a TOML file. Without --platform, --endpoint or
-    --tsm-server the embedded store is started, measured and stopped. Several --platform are measured in turn, cell by
-    cell, and compared; with --repeat 3 or more there are verdicts.
+    --tsm-server, and where AWS's settings name no endpoint, the embedded store is started, measured and stopped.
+    Several --platform are measured in turn, cell by cell, and compared; with --repeat 3 or more there are verdicts.
 
     \b
     Example:
@@ -410,8 +414,9 @@ def run_options(given: dict[str, Any], command_line: list[str]) -> RunOptions:
             sources=given["sources"],
             metric_names=given["metric_names"],
             metrics_token=_metrics_token(given),
-            ca_bundle=given["ca_bundle"] or os.environ.get("AWS_CA_BUNDLE"),
+            ca_bundle=_metrics_ca_bundle(given),
             insecure=given["insecure"],
+            direct=given["direct"],
         ),
         devices=Devices(
             disk_roles=_by_device("--disk-role", given["disk_roles"], str),
@@ -419,6 +424,14 @@ def run_options(given: dict[str, Any], command_line: list[str]) -> RunOptions:
             link_speed_bytes_per_second=given["link_speed"],
         ),
     )
+
+
+def _metrics_ca_bundle(given: dict[str, Any]) -> str | None:
+    """The authorities of the platform, which those who watch it trust, too."""
+    bundle: str | None = given["ca_bundle"] or os.environ.get("AWS_CA_BUNDLE")
+    if bundle is None and given["backend"] in ("s3", "minio") and not given["platforms"]:
+        bundle = aws_settings(given["profile"]).ca_bundle
+    return bundle
 
 
 def _metrics_token(given: dict[str, Any]) -> str | None:
@@ -462,13 +475,18 @@ def platform_options(given: dict[str, Any]) -> PlatformOptions:
         ),
         metrics_token=_metrics_token(given),
         catalogue_dir=given["catalogue_dir"],
+        say=_say_nothing if given["quiet"] else say_first,
     )
+
+
+def _say_nothing(words: str) -> None:
+    """For --quiet."""
 
 
 # Options that one protocol alone understands: what would be ignored is refused.
 _S3_ONLY = (
-    "endpoints", "bucket", "region", "profile", "ca_bundle", "insecure", "connect_timeout", "read_timeout", "retries",
-    "checksum", "payload_signing", "session_open", "keep_sessions_open",
+    "endpoints", "bucket", "region", "profile", "ca_bundle", "insecure", "addressing", "direct", "connect_timeout",
+    "read_timeout", "retries", "checksum", "payload_signing", "session_open", "keep_sessions_open",
 )  # fmt: skip
 _TSM_ONLY = (
     "tsm_library", "tsm_server", "tsm_node", "tsm_password_file", "management_class", "filespace",

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from archiver.cli.parameters import credential_options, server_clock_option
+from archiver.cli.parameters import credential_options, route_options, say_first, server_clock_option
 from archiver.errors import UsageError
 from archiver.home import ledger_path, runs_dir
 from archiver.ledger import Ledger
@@ -28,7 +28,8 @@ from archiver.worm.restart import restart_of
 from archiver.worm.suite import CheckResult, Round
 from backends.base import RemovalReport
 from backends.s3 import S3Backend, S3Options
-from backends.s3.control import Credentials, find_credentials
+from backends.s3.control import Credentials
+from backends.s3.credentials import FoundCredentials
 from backends.tsm import TsmOptions
 from results.contract import json_text
 from results.database import RunDatabase
@@ -51,6 +52,7 @@ _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, 
 @click.option("--endpoint", metavar="URL", help="A running platform.")
 @click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
 @credential_options
+@route_options
 @click.option("--limited-profile", help="AWS profile that may not bypass, nor set retention or holds, nor delete.")
 @click.option(
     "--compliance",
@@ -96,6 +98,8 @@ def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> Wor
         profile=given["profile"],
         ca_bundle=given["ca_bundle"],
         insecure=given["insecure"],
+        addressing=given["addressing"],
+        direct=given["direct"],
     )
     worm_options = WormOptions(
         ids=ids,
@@ -110,6 +114,7 @@ def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> Wor
         credentials=tuple(_OF_EMBEDDED.values()),
         management_classes=tsm_conduct.CLASSES,
         nodes=(tsm_conduct.OTHER_NODE,),
+        say=say_first,
     )
     with open_backend("s3", platform, platform_options) as (backend, hosted), closing(Ledger(ledger_path())) as ledger:
         assert isinstance(backend, S3Backend)
@@ -123,7 +128,7 @@ def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedDoors:
     no account is made without asking."""
     own: Mapping[str, Credentials] | None = None
     if profile is not None:
-        own = lacking_all(find_credentials(profile)[0])
+        own = lacking_all(FoundCredentials(profile).current())
     elif isinstance(hosted, EmbeddedStore):
         store = hosted.process.credentials
         names = {right: text.partition(":")[0] for right, text in _OF_EMBEDDED.items()}

@@ -30,6 +30,7 @@ class WatchOptions:
     metrics_token: str | None = field(default=None, repr=False)
     ca_bundle: str | None = None  # for metrics over TLS, as for objects
     insecure: bool = False
+    direct: bool = False  # whatever proxies the environment names
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,12 @@ def _named(word: str, options: WatchOptions, watched: Watched) -> Source:
         # A MinIO's token is nobody else's.
         token = None if _asks_minio(options, watched) else options.metrics_token
         return PrometheusSource(
-            value, options.metric_names, token, ca_bundle=options.ca_bundle, insecure=options.insecure
+            value,
+            options.metric_names,
+            token,
+            ca_bundle=options.ca_bundle,
+            insecure=options.insecure,
+            direct=options.direct,
         )
     if word == "minio":
         if not watched.endpoints:

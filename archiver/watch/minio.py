@@ -85,7 +85,13 @@ class MinioSource(Source):
         for form in self._forms:
             pages = {
                 endpoint: [
-                    MetricsAddress(endpoint + path, self._token, ca_bundle=self._ca_bundle, insecure=self._insecure)
+                    MetricsAddress(
+                        endpoint + path,
+                        self._token,
+                        ca_bundle=self._ca_bundle,
+                        insecure=self._insecure,
+                        direct=True,  # as all that is sent to the platform
+                    )
                     for path in form.paths
                 ]
                 for endpoint in self._endpoints

@@ -83,11 +83,12 @@ class PrometheusSource(Source):
         *,
         ca_bundle: str | None = None,
         insecure: bool = False,
+        direct: bool = False,
     ) -> None:
         """``names`` is a names file; None: node_exporter's. Raises UsageError for what is wrong with it or the URL."""
         self.name = f"prometheus:{url}"
         self._names = read_names(names if names is not None else builtin("node_exporter"))
-        self._address = MetricsAddress(url, token, ca_bundle=ca_bundle, insecure=insecure)
+        self._address = MetricsAddress(url, token, ca_bundle=ca_bundle, insecure=insecure, direct=direct)
 
     def read(self) -> Reading:
         try:

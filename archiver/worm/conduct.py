@@ -40,6 +40,7 @@ from results.database import FILE_NAME, RunDatabase, RunRecord
 from results.model import CheckRecord, RoundRecord
 
 CLOCK_SECONDS = 2.0  # by which the server's clock may be known too early
+LASTING_SECONDS = 3600.0  # for which credentials should last when a run begins: the checks send them as they are then
 LOCKED_SECONDS_MAX = 25 * 3600.0  # a default retention has whole days: one, under GOVERNANCE
 
 LimitedDoors = Callable[[S3Door], AbstractContextManager[Limited]]  # from the door that has all rights
@@ -165,10 +166,13 @@ def conduct(
     checks.load()
     profile = backend.profile()
     check_clock(profile.server_clock_offset_seconds, now_seconds(), accepted=options.accepts_server_clock)
+    backend.refresh_credentials(LASTING_SECONDS)
     access = backend.access
     run_id = new_run_id()
     database = RunDatabase.create(options.out_dir / run_id / FILE_NAME, _record(run_id, backend, profile, options))
-    door = S3Door(access.endpoint, access.region, access.credentials, [], tls=access.tls)
+    door = S3Door(
+        access.endpoint, access.region, access.credentials, [], tls=access.tls, virtual_hosted=access.virtual_hosted
+    )
     buckets = _Buckets(run_id, backend, hosted, ledger)
     results: list[CheckResult] = []
     rounds_done: list[RoundRecord] = []

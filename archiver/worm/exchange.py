@@ -121,18 +121,37 @@ class S3Door:
         record: list[Exchange],
         *,
         tls: ssl.SSLContext | None = None,
+        virtual_hosted: bool = False,
     ) -> None:
-        """Without ``credentials`` nothing is signed: an anonymous visitor."""
+        """Without ``credentials`` nothing is signed: an anonymous visitor. ``virtual_hosted``: buckets are named in the
+        host, where a target names one; targets are written with it in the path all the same."""
         self.endpoint = endpoint
         self.region = region
         self.credentials = credentials
         self.record = record
         self.sender = ""  # in words where it has not all rights
         self._tls = tls
+        self._virtual_hosted = virtual_hosted
 
     def recording(self, record: list[Exchange]) -> S3Door:
         """The same way, with another record."""
-        return S3Door(self.endpoint, self.region, self.credentials, record, tls=self._tls)
+        return S3Door(
+            self.endpoint, self.region, self.credentials, record, tls=self._tls, virtual_hosted=self._virtual_hosted
+        )
+
+    def url(self, target: str) -> str:
+        """The URL of a request for this target, as it is signed."""
+        host, sent = self._addressed(target)
+        return f"{self.endpoint.partition('://')[0]}://{host}{sent}"
+
+    def _addressed(self, target: str) -> tuple[str, str]:
+        """Host and target as they are sent."""
+        host = self.endpoint.partition("://")[2]
+        path, mark, query = target.partition("?")
+        bucket, _, key = path[1:].partition("/")
+        if not self._virtual_hosted or not bucket:
+            return host, target
+        return f"{bucket}.{host}", f"/{key}{mark}{query}"
 
     def send(
         self,
@@ -167,9 +186,9 @@ class S3Door:
         """Path and query that carry their own signature, which covers these headers."""
         assert self.credentials is not None
         target = "/" + bucket + "/" + quote(key, safe="/~") + query_text(query)
-        request = AWSRequest(method, self.endpoint + target, headers=dict(headers))
+        request = AWSRequest(method, self.url(target), headers=dict(headers))
         S3SigV4QueryAuth(self._signing(), "s3", self.region, expires=expires_seconds).add_auth(request)
-        return str(request.url).removeprefix(self.endpoint)
+        return target.partition("?")[0] + "?" + str(request.url).partition("?")[2]
 
     def send_as_is(
         self,
@@ -190,8 +209,10 @@ class S3Door:
         except (OSError, http.client.HTTPException) as error:
             failure = f"{type(error).__name__}: {error}".strip(": ")
         hidden = self._hidden(target, headers, body if body_is_secret else b"")
+        host, sent = self._addressed(target)
+        shown = [("Host", host), *headers] if self._virtual_hosted else headers
         exchange = _exchange(
-            began, time.monotonic() - clock, method, target, headers, body, answer, failure, hidden, self.sender
+            began, time.monotonic() - clock, method, sent, shown, body, answer, failure, hidden, self.sender
         )
         if body_is_secret:
             exchange = replace(exchange, request_body=REDACTED.encode())
@@ -206,7 +227,8 @@ class S3Door:
         return answer
 
     def _exchange(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:
-        parts = urlsplit(self.endpoint)
+        host, sent = self._addressed(target)
+        parts = urlsplit(f"{self.endpoint.partition('://')[0]}://{host}")
         assert parts.hostname is not None
         connection = (
             http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS, context=self._tls)
@@ -216,7 +238,7 @@ class S3Door:
         try:
             connection.connect()
             connection.sock = cast(socket.socket, _Timed(connection.sock, time.monotonic() + EXCHANGE_SECONDS_MAX))
-            connection.putrequest(method, target, skip_accept_encoding=True)
+            connection.putrequest(method, sent, skip_accept_encoding=True)
             names = {name.lower() for name, _ in headers}
             for name, value in headers:
                 connection.putheader(name, value.encode())
@@ -238,7 +260,7 @@ class S3Door:
         return [form.encode() for word in words for form in {word, quote(word, safe=""), quote(word), escape(word)}]
 
     def _signature(self, method: str, target: str, headers: Headers, body: bytes) -> list[tuple[str, str]]:
-        request = AWSRequest(method, self.endpoint + target, data=body)
+        request = AWSRequest(method, self.url(target), data=body)
         for name, value in headers:
             request.headers.add_header(name, value)
         before = {name.lower() for name, _ in request.headers.items()}

@@ -179,7 +179,7 @@ def _ask(door: S3Door, service: str, method: str, target: str, body: bytes, doin
     """Raises PlatformError for any answer but success."""
     assert door.credentials is not None
     own = door.credentials
-    request = AWSRequest(method, door.endpoint + target, data=body)
+    request = AWSRequest(method, door.url(target), data=body)
     request.headers["Content-Type"] = "application/x-www-form-urlencoded" if service == "sts" else "application/xml"
     request.headers["X-Amz-Content-Sha256"] = hashlib.sha256(body).hexdigest()
     SigV4Auth(BotoCredentials(own.access_key, own.secret_key, own.session_token), service, door.region).add_auth(

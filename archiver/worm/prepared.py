@@ -48,7 +48,7 @@ def prepare(
     if door.credentials is None:
         raise NotTried("needs a credential to sign with")
     target = "/" + bucket + ("" if key is None else "/" + quote(key, safe="/~")) + query_text(query)
-    request = AWSRequest(method, door.endpoint + target, headers=dict(headers), data=body)
+    request = AWSRequest(method, door.url(target), headers=dict(headers), data=body)
     given = door.credentials
     credentials = BotoCredentials(given.access_key, given.secret_key, given.session_token)
     _ShiftedAuth(credentials, door.region, shift_seconds).add_auth(request)

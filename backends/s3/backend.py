@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from backends.base import (
     SESSION_OPEN_KINDS,
     Capabilities,
     CloserLook,
+    CredentialsTerm,
     ExpectedLock,
     Location,
     LockReading,
@@ -26,10 +26,13 @@ from backends.base import (
     RemovalReport,
     RunPlan,
 )
+from backends.proxies import refuse_proxy
+from backends.s3.aws_settings import AwsSettings, aws_settings
 from backends.s3.closer_look import AskedObject, look_closer
-from backends.s3.control import Control, Credentials, find_credentials
+from backends.s3.control import Control, Credentials, CredentialSource
+from backends.s3.credentials import FoundCredentials
 from backends.s3.data_plane import S3DataPlane
-from backends.s3.endpoints import expand, is_this_host, tls_context
+from backends.s3.endpoints import expand, find_addresses, is_this_host, tls_context
 from backends.s3.reported_lock import lock_problem
 from backends.s3.setting import WorkerSetting
 
@@ -42,12 +45,15 @@ class S3Options:
     """What a user chooses of an S3 platform. Credentials given here (the embedded store's) beat the environment's."""
 
     endpoints: tuple[str, ...]
+    endpoint_origin: str = "--endpoint"  # what named the endpoints, for people
     bucket: str | None = None
     region: str | None = None
     profile: str | None = None
     credentials: Credentials | None = None
     ca_bundle: str | None = None
     insecure: bool = False
+    addressing: str = "auto"  # path, virtual, auto: as the AWS settings say, else as botocore decides
+    direct: bool = False  # ignore the proxies that the environment names, instead of refusing to be measured with one
     checksum: str = "crc32c"
     payload_signing: bool = False
     session_open: str = "head-bucket"
@@ -61,12 +67,14 @@ class S3Options:
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """An endpoint, the region to sign for, the credential, and the TLS settings of an https endpoint."""
+    """An endpoint, the region to sign for, the credential, the TLS settings of an https endpoint, and whether buckets
+    are named in the host."""
 
     endpoint: str
     region: str
     credentials: Credentials
     tls: ssl.SSLContext | None
+    virtual_hosted: bool
 
 
 class S3Backend:
@@ -87,43 +95,61 @@ class S3Backend:
         if options.session_open not in SESSION_OPEN_KINDS:
             raise UsageError(f"--session-open {options.session_open}: choose one of {', '.join(SESSION_OPEN_KINDS)}")
         self.options = options
-        self._endpoints = tuple(url for given in options.endpoints for url in expand(given))
-        found, region = (options.credentials, None) if options.credentials else find_credentials(options.profile)
-        assert found is not None
-        self._credentials = found
-        self._region = options.region or region or "us-east-1"
-        self._ca_bundle = options.ca_bundle or os.environ.get("AWS_CA_BUNDLE")
+        self._endpoints = tuple(url for given in options.endpoints for url in expand(given, options.endpoint_origin))
+        if not options.direct:
+            for endpoint in self._endpoints:
+                refuse_proxy(endpoint)
+        settings = AwsSettings() if options.credentials else aws_settings(options.profile)
+        self._credentials: CredentialSource = options.credentials or FoundCredentials(options.profile)
+        self._region = options.region or settings.region or "us-east-1"
+        self._ca_bundle = options.ca_bundle or settings.ca_bundle
         tls_context(self._ca_bundle, options.insecure)  # a bundle that cannot be read is refused here, by name
         self._control = Control(
             self._endpoints[0],
             self._region,
-            found,
+            self._credentials,
             verify=False if options.insecure else (self._ca_bundle or True),
             connect_timeout_seconds=options.connect_timeout_seconds,
             read_timeout_seconds=options.read_timeout_seconds,
+            addressing=settings.addressing if options.addressing == "auto" else options.addressing,
         )
         self._clock_offset_seconds = 0.0
+        self._addresses: dict[str, tuple[str, ...]] = {}  # of endpoints, that took connections
         self._retention = Retention()
         self._location: Location | None = None
         self._source: Location | None = None  # the run's first place, where this is its second
 
     def profile(self) -> PlatformProfile:
         """Ask the platform for its name and clock. Raises PlatformError where it cannot be reached."""
+        bucket = self.options.bucket or "archiver"  # a name like those of the buckets that runs make
+        virtual_hosted = self._control.is_virtual_hosted(bucket)
+        if self.options.addressing == "virtual" and not virtual_hosted:
+            raise UsageError(
+                f"--addressing virtual: bucket {bucket} cannot be named in the host of {self._endpoints[0]}; that "
+                "takes a host name, not an address, and a bucket without dots where there is TLS"
+            )
         server, offset = self._control.server_header_and_clock()
         self._clock_offset_seconds = offset or 0.0
+        found = find_addresses(
+            self._endpoints, self.options.connect_timeout_seconds, bucket if virtual_hosted else None
+        )
+        self._addresses = {url: each.answering for url, each in found.items()}
         return PlatformProfile(
             name=self.options.platform_name or server or "unknown",
             backend=self.name,
             endpoints=self._endpoints,
             version=server or None,
             tls=self._endpoints[0].startswith("https"),
-            shares_host=any(is_this_host(url) for url in self._endpoints),
+            shares_host=any(is_this_host(each.answering) for each in found.values()),
             durability=self.options.durability,
             server_clock_offset_seconds=offset,
             details={
                 "region": self._region,
                 "retries": self.options.retries,
                 "certificates_verified": not self.options.insecure,
+                "addressing": "virtual" if virtual_hosted else "path",
+                "addresses": self._addresses,
+                "silent_addresses": {url: each.silent for url, each in found.items() if each.silent},
             },
             session_kind="kept" if self.options.keep_sessions_open else "opened",
             session_open=self.options.session_open,
@@ -141,7 +167,12 @@ class S3Backend:
         """How this platform is reached, for who speaks to it in words of his own."""
         endpoint = self._endpoints[0]
         tls = tls_context(self._ca_bundle, self.options.insecure) if endpoint.startswith("https") else None
-        return S3Access(endpoint, self._region, self._credentials, tls)
+        virtual_hosted = self._control.is_virtual_hosted(self.options.bucket or "archiver")
+        return S3Access(endpoint, self._region, self._credentials.current(), tls, virtual_hosted)
+
+    def refresh_credentials(self, seconds: float) -> CredentialsTerm:
+        """Get new credentials where these end within so many seconds. Raises PlatformError."""
+        return self._credentials.refresh(seconds)
 
     @property
     def server_now(self) -> float:
@@ -268,13 +299,13 @@ class S3Backend:
 
     def setting_for(self, bucket: str, prefix: str, retention: Retention) -> WorkerSetting:
         """The data plane's setting for a bucket that is known to be there."""
-        options = self.options
+        options, credentials = self.options, self._credentials.current()
         return WorkerSetting(
             endpoints=self._endpoints,
             region=self._region,
-            access_key=self._credentials.access_key,
-            secret_key=self._credentials.secret_key,
-            session_token=self._credentials.session_token,
+            access_key=credentials.access_key,
+            secret_key=credentials.secret_key,
+            session_token=credentials.session_token,
             bucket=bucket,
             prefix=prefix,
             ca_bundle=self._ca_bundle,
@@ -288,6 +319,8 @@ class S3Backend:
             read_timeout_seconds=options.read_timeout_seconds,
             retries=options.retries,
             clock_offset_seconds=self._clock_offset_seconds,
+            virtual_hosted=self._control.is_virtual_hosted(bucket),
+            addresses=self._addresses,
         )
 
     @classmethod

@@ -12,16 +12,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 import boto3
+import botocore.credentials
 import botocore.exceptions
+import botocore.session
 from botocore.config import Config
 
 from archiver.clock import now_seconds
 from archiver.errors import PlatformError, UsageError
 from archiver.retention import RetentionMode
-from backends.base import Location, RemovalReport
+from backends.base import CredentialsTerm, Location, RemovalReport
 from backends.s3.reported_lock import ReportedLock
 
 _HOLD_OFF = {"Status": "OFF"}
@@ -40,6 +43,24 @@ class Credentials:
 
     def __repr__(self) -> str:
         return f"Credentials({self.access_key})"
+
+    def current(self) -> Credentials:
+        """Itself: these are refreshed by nothing."""
+        return self
+
+    def refresh(self, seconds: float) -> CredentialsTerm:
+        """There are no others."""
+        return CredentialsTerm()
+
+
+class CredentialSource(Protocol):
+    """What says which credentials to use now: Credentials, or those that are refreshed from time to time."""
+
+    def current(self) -> Credentials:
+        """Raises PlatformError where they had to be refreshed and could not be."""
+
+    def refresh(self, seconds: float) -> CredentialsTerm:
+        """Get new ones where these end within so many seconds and there can be new ones. Raises PlatformError."""
 
 
 class BucketLock(NamedTuple):
@@ -65,35 +86,37 @@ class Control:
         self,
         endpoint: str,
         region: str,
-        credentials: Credentials,
+        credentials: CredentialSource,
         *,
         verify: bool | str,
         connect_timeout_seconds: float,
         read_timeout_seconds: float,
+        addressing: str = "path",
     ) -> None:
+        """``addressing``: path, virtual, or auto, as botocore understands them."""
         self.endpoint = endpoint
         config = Config(
-            s3={"addressing_style": "path"},
+            s3={"addressing_style": addressing},
             signature_version="s3v4",
+            proxies={},  # none: the data plane uses none either
             retries={"total_max_attempts": _max_attempts()},
             connect_timeout=connect_timeout_seconds,
             read_timeout=max(read_timeout_seconds, 30.0),  # listings and batch deletions take longer than objects do
         )
         try:
-            self._client: Any = boto3.session.Session().client(
-                "s3",
-                endpoint_url=endpoint,
-                region_name=region,
-                aws_access_key_id=credentials.access_key,
-                aws_secret_access_key=credentials.secret_key,
-                aws_session_token=credentials.session_token,
-                verify=verify,
-                config=config,
+            self._client: Any = boto3.session.Session(botocore_session=_session(credentials)).client(
+                "s3", endpoint_url=endpoint, region_name=region, verify=verify, config=config
             )
         except ValueError as error:  # a host name that boto3 does not take, such as one with an underscore
             raise UsageError(f"--endpoint {endpoint}: {error}") from error
         self._client.meta.events.register("before-call.s3", _stay_at_the_endpoint)
         self._region = region
+
+    def is_virtual_hosted(self, bucket: str) -> bool:
+        """True where requests for this bucket name it in the host, not in the path, as botocore decides."""
+        with self._translated(f"address bucket {bucket}"):
+            url = self._client.generate_presigned_url("head_bucket", Params={"Bucket": bucket})
+        return bool(urlsplit(url).hostname != urlsplit(self.endpoint).hostname)
 
     def server_header_and_clock(self) -> tuple[str, float | None]:
         """The Server header, and the server's clock minus ours in seconds (None where it sends no Date).
@@ -394,20 +417,42 @@ def _max_attempts() -> int:
     return int(text)
 
 
-def find_credentials(profile: str | None) -> tuple[Credentials, str]:
-    """Credentials and region by the AWS conventions. Raises UsageError when there are none."""
-    try:
-        session = boto3.session.Session(profile_name=profile)
-        found = session.get_credentials()
-    except botocore.exceptions.BotoCoreError as error:
-        raise UsageError(f"no S3 credentials: {error}; check --profile or AWS_PROFILE") from error
-    if found is None:
-        raise UsageError(
-            "no S3 credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile with --profile"
-        )
-    frozen = found.get_frozen_credentials()
-    region = session.region_name or os.environ.get("AWS_REGION") or "us-east-1"
-    return Credentials(frozen.access_key, frozen.secret_key, frozen.token), region
+class _Current(botocore.credentials.Credentials):  # type: ignore[misc]
+    """A source of credentials, as botocore asks for them: anew for each request."""
+
+    def __init__(self, source: CredentialSource) -> None:
+        super().__init__("", "")
+        self._source = source
+
+    def get_frozen_credentials(self) -> botocore.credentials.ReadOnlyCredentials:
+        now = self._source.current()
+        return botocore.credentials.ReadOnlyCredentials(now.access_key, now.secret_key, now.session_token)
+
+
+class _Provider(botocore.credentials.CredentialProvider):  # type: ignore[misc]
+    """The only place where a session looks for credentials."""
+
+    METHOD = "given"
+
+    def __init__(self, source: CredentialSource) -> None:
+        super().__init__()
+        self._source = source
+
+    def load(self) -> _Current:
+        return _Current(self._source)
+
+
+def _session(credentials: CredentialSource) -> botocore.session.Session:
+    """A session that reads no profile and no file: what they say was read before, for both planes alike."""
+    unread: dict[str, tuple[None, None, str | None, None]] = {
+        "profile": (None, None, None, None),
+        "config_file": (None, None, os.devnull, None),
+        "credentials_file": (None, None, os.devnull, None),
+    }
+    session = botocore.session.Session(session_vars=unread)
+    resolver = botocore.credentials.CredentialResolver([_Provider(credentials)])
+    session.register_component("credential_provider", resolver)
+    return session
 
 
 def _stay_at_the_endpoint(context: dict[str, Any], **_: object) -> None:
@@ -437,6 +482,7 @@ def _quoted(error: botocore.exceptions.ClientError) -> str:
 _REMEDY: dict[str, str] = {
     "InvalidAccessKeyId": "the access key is unknown there; check AWS_ACCESS_KEY_ID or --profile",
     "SignatureDoesNotMatch": "the secret key is wrong; check AWS_SECRET_ACCESS_KEY or --profile",
+    "ExpiredToken": "the temporary credentials have ended; get new ones, or use a profile that can be refreshed",
     "RequestTimeTooSkewed": "this machine's clock differs too much from the server's; set it right",
     "NoSuchBucket": "the bucket does not exist; check --bucket, or leave it out for a bucket of the run's own",
     "AccessDenied": "the credential may not do this; docs/measuring-your-own-platform.md has the rights it needs",

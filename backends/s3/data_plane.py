@@ -49,7 +49,13 @@ class S3DataPlane:
         self.setting = setting
         self._signer = Signer(setting.access_key, setting.secret_key, setting.region, setting.session_token)
         tls = tls_context(setting.ca_bundle, setting.insecure)
-        self._requests = [EndpointRequests(resolve(url, tls), setting, self._signer) for url in setting.endpoints]
+        bucket = setting.bucket if setting.virtual_hosted else None
+        endpoints = [resolve(url, tls, setting.addresses.get(url, ()), bucket) for url in setting.endpoints]
+        self._requests = [EndpointRequests(each, setting, self._signer) for of_url in endpoints for each in of_url]
+        self._indices: list[list[int]] = []  # into these, by endpoint and then by its addresses
+        for of_url in endpoints:
+            first = sum(map(len, self._indices))
+            self._indices.append(list(range(first, first + len(of_url))))
         self._dates: Mapping[float | None, DateMaker] = {}
         self._content: Content | None = None
         self._verify = "all"
@@ -92,10 +98,15 @@ class S3DataPlane:
     def session(self, client: int) -> S3Session:
         """A new session of this client, or its open one with --keep-sessions-open."""
         if not self.setting.keep_sessions_open:
-            return S3Session(self, client % len(self._requests))
+            return S3Session(self, self._index_for(client))
         if client not in self._kept:
-            self._kept[client] = S3Session(self, client % len(self._requests))
+            self._kept[client] = S3Session(self, self._index_for(client))
         return self._kept[client]
+
+    def _index_for(self, client: int) -> int:
+        """Clients take the endpoints in turn, and those of one endpoint its addresses."""
+        of_endpoint = self._indices[client % len(self._indices)]
+        return of_endpoint[client // len(self._indices) % len(of_endpoint)]
 
     async def end_phase(self) -> None:
         """Close what was kept open."""
@@ -276,6 +287,7 @@ class S3DataPlane:
             verify=False if setting.insecure else (setting.ca_bundle or True),
             connect_timeout_seconds=setting.connect_timeout_seconds,
             read_timeout_seconds=setting.read_timeout_seconds,
+            addressing="virtual" if setting.virtual_hosted else "path",
         )
         first, last = (f"{setting.prefix}{number:012d}" for number in (max(0, numbers.min() - 1), numbers.max()))
         keys = {f"{setting.prefix}{number:012d}": number for number in numbers.tolist()}

@@ -73,8 +73,9 @@ class EndpointRequests:
         default_port = 443 if endpoint.tls is not None else 80
         host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
         self._host = host if endpoint.port == default_port else f"{host}:{endpoint.port}"
-        self._bucket_path = encode_path(f"/{setting.bucket}").encode()
-        self._object_path = encode_path(f"/{setting.bucket}/{setting.prefix}").encode()
+        bucket_path = "" if setting.virtual_hosted else f"/{setting.bucket}"
+        self._bucket_path = encode_path(bucket_path or "/").encode()
+        self._object_path = encode_path(f"{bucket_path}/{setting.prefix}").encode()
         source_prefix = setting.prefix if setting.source_prefix is None else setting.source_prefix
         self._source_path = encode_path(f"/{setting.source_bucket or setting.bucket}/{source_prefix}").encode()
         self._second = 0

@@ -5,28 +5,33 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from archiver.errors import PlatformError, UsageError
 from backends.addresses import is_own_address
 from backends.s3.connection import Endpoint
 
+PROBES_AT_ONCE = 32  # endpoints whose addresses are tried at the same time
 _RANGE = re.compile(r"\{(\d+)\.\.\.(\d+)\}")
 
 
-def expand(url: str) -> list[str]:
-    """``http://host{1...4}:9000`` as four URLs; any other URL as itself. Raises UsageError for what is no URL."""
+def expand(url: str, origin: str = "--endpoint") -> list[str]:
+    """``http://host{1...4}:9000`` as four URLs; any other URL as itself. Raises UsageError, naming the ``origin``, for
+    what is no URL."""
     if "@" in url:
-        raise UsageError("--endpoint: credentials do not belong in an endpoint; use AWS_ACCESS_KEY_ID or a profile")
+        raise UsageError(f"{origin}: credentials do not belong in an endpoint; use AWS_ACCESS_KEY_ID or a profile")
     match = _RANGE.search(url)
     if match is not None:
         first, last = int(match[1]), int(match[2])
         if last < first or last - first > 1000:
-            raise UsageError(f"--endpoint {url}: the range {match[0]} must rise and span at most 1000 hosts")
+            raise UsageError(f"{origin} {url}: the range {match[0]} must rise and span at most 1000 hosts")
         return [
             expanded
             for number in range(first, last + 1)
-            for expanded in expand(url[: match.start()] + str(number) + url[match.end() :])
+            for expanded in expand(url[: match.start()] + str(number) + url[match.end() :], origin)
         ]
     try:
         parts = urlsplit(url)
@@ -34,9 +39,9 @@ def expand(url: str) -> list[str]:
     except ValueError:  # a port beyond 65535, an unclosed bracket
         good = False
     if not good:
-        raise UsageError(f"--endpoint {url}: not an endpoint; write it like http://127.0.0.1:9000")
+        raise UsageError(f"{origin} {url}: not an endpoint; write it like http://127.0.0.1:9000")
     if parts.path.strip("/") or parts.query:
-        raise UsageError(f"--endpoint {url}: an endpoint has no path; name the bucket with --bucket")
+        raise UsageError(f"{origin} {url}: an endpoint has no path; name the bucket with --bucket")
     return [url.rstrip("/")]
 
 
@@ -53,22 +58,87 @@ def tls_context(ca_bundle: str | None, insecure: bool) -> ssl.SSLContext:
         raise UsageError(f"--ca-bundle {ca_bundle}: cannot be read as PEM certificates: {error}") from error
 
 
-def is_this_host(url: str) -> bool:
-    """True where the endpoint is an address of this machine. Raises PlatformError for an unknown host."""
-    return is_own_address(resolve(url, None).address)
+class Addresses(NamedTuple):
+    """The addresses of an endpoint's name, by whether they took a connection."""
+
+    answering: tuple[str, ...]
+    silent: tuple[str, ...] = ()
 
 
-def resolve(url: str, tls: ssl.SSLContext | None) -> Endpoint:
-    """Look the host up once, so that no session pays for it. Raises PlatformError for an unknown host."""
-    parts = urlsplit(url)
-    assert parts.hostname is not None
-    secure = parts.scheme == "https"
-    port = parts.port or (443 if secure else 80)
+def is_this_host(addresses: Iterable[str]) -> bool:
+    """True where one of an endpoint's addresses is this machine's."""
+    return any(map(is_own_address, addresses))
+
+
+def find_addresses(urls: Sequence[str], timeout_seconds: float, bucket: str | None = None) -> dict[str, Addresses]:
+    """Look up each endpoint's name, or that of a ``bucket`` there that is named in the host, and find out which of its
+    addresses take connections where it has several.
+
+    IPv6 addresses are tried where no IPv4 address answers: names like localhost have both, and often only IPv4 is
+    served. Where none answers, all of the first kind count as answering: whoever uses them then hears why. Raises
+    PlatformError for an unknown host.
+    """
+    with ThreadPoolExecutor(PROBES_AT_ONCE) as probes:
+        return dict(zip(urls, probes.map(lambda url: _find(url, timeout_seconds, bucket), urls), strict=True))
+
+
+def _find(url: str, timeout_seconds: float, bucket: str | None) -> Addresses:
+    kinds, port = _look_up(url, bucket), _port(url)
+    if len(kinds) == 1 and len(kinds[0]) == 1:
+        return Addresses(kinds[0])
+    silent: list[str] = []
+    for kind in kinds:
+        with ThreadPoolExecutor(len(kind)) as probes:
+            taken = list(probes.map(lambda address: _answers(address, port, timeout_seconds), kind))
+        silent += [address for address, answers in zip(kind, taken, strict=True) if not answers]
+        if any(taken):
+            answering = [address for address, answers in zip(kind, taken, strict=True) if answers]
+            return Addresses(tuple(answering), tuple(silent))
+    return Addresses(kinds[0])
+
+
+def _answers(address: str, port: int, timeout_seconds: float) -> bool:
     try:
-        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+        with socket.create_connection((address, port), timeout_seconds):
+            return True
+    except OSError:
+        return False
+
+
+def _look_up(url: str, bucket: str | None) -> list[tuple[str, ...]]:
+    """The addresses of an endpoint's name: IPv4, then IPv6, each kind where there is one, in the resolver's order."""
+    host = _host(url, bucket)
+    try:
+        found = socket.getaddrinfo(host, _port(url), type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:  # the second: a label that is empty or too long
+        if bucket is not None:
+            raise PlatformError(
+                f"{url}: the host name {host} of a bucket is unknown ({error}); have every name under it resolved, or "
+                "name buckets in the path: --addressing path"
+            ) from error
         raise PlatformError(f"{url}: the host name is unknown ({error}); check --endpoint") from error
-    # Sessions connect to one address, without falling back to others; IPv4 is the one that is served where a name like
-    # localhost has both.
-    first = min(found, key=lambda entry: entry[0] != socket.AF_INET)
-    return Endpoint(url, parts.hostname, str(first[4][0]), port, tls if secure else None)
+    kinds = ([entry for entry in found if (entry[0] == socket.AF_INET) is wanted] for wanted in (True, False))
+    return [tuple(dict.fromkeys(str(entry[4][0]) for entry in kind)) for kind in kinds if kind]
+
+
+def _host(url: str, bucket: str | None) -> str:
+    host = urlsplit(url).hostname
+    assert host is not None
+    return host if bucket is None else f"{bucket}.{host}"
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def resolve(
+    url: str, tls: ssl.SSLContext | None, addresses: Sequence[str] = (), bucket: str | None = None
+) -> list[Endpoint]:
+    """Where sessions connect: one endpoint for each of the addresses. Without them the name is looked up, once, so that
+    no session pays for it; ``bucket``: one that is named in the host. Raises PlatformError for an unknown host."""
+    own_tls = tls if urlsplit(url).scheme == "https" else None
+    return [
+        Endpoint(url, _host(url, bucket), address, _port(url), own_tls)
+        for address in addresses or _look_up(url, bucket)[0]
+    ]

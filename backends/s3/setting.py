@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from archiver.retention import Retention
@@ -28,6 +29,8 @@ class WorkerSetting:
     connect_timeout_seconds: float
     read_timeout_seconds: float
     clock_offset_seconds: float  # server minus client
+    virtual_hosted: bool = False  # the bucket is named in the host, not in the path
+    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of endpoints; without: looked up
     retries: int = 0  # of a request answered with 429, 500, 502, 503 or 504
     source_bucket: str | None = None  # from which COPY copies; None: its own
     source_prefix: str | None = None

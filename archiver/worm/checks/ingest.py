@@ -271,7 +271,7 @@ def _wrong_payload_hash(case: Case) -> None:
     key, target = case.key(), f"/{case.bucket}/"
     sent, signed = b"the bytes that are sent", b"the bytes that are meant"
     checksum = ("x-amz-checksum-crc32", checksum_of("crc32", sent))
-    request = AWSRequest("PUT", case.door.endpoint + target + key, data=signed)
+    request = AWSRequest("PUT", case.door.url(target + key), data=signed)
     for name, value in (checksum, *case.lock().headers):
         request.headers.add_header(name, value)
     S3SigV4Auth(_signing(case), "s3", case.door.region).add_auth(request)
@@ -439,7 +439,7 @@ def post_form(case: Case, wanted: dict[str, str]) -> tuple[Answer, Version]:
     wanted = {**wanted, "x-amz-checksum-sha256": checksum_of("sha256", body)} if wanted else {}
     ends = case.now() + timedelta(seconds=FORM_SECONDS)
     conditions = [{"bucket": case.bucket}, {"key": key}, *({name: value} for name, value in wanted.items())]
-    request = AWSRequest("POST", f"{door.endpoint}/{case.bucket}")
+    request = AWSRequest("POST", door.url(f"/{case.bucket}"))
     request.context["s3-presign-post-fields"] = fields = {"key": key, **wanted}
     request.context["s3-presign-post-policy"] = {"expiration": iso(ends), "conditions": conditions}
     S3SigV4PostAuth(_signing(case), "s3", door.region).add_auth(request)

@@ -61,8 +61,9 @@ def test_an_audit_names_what_is_wrong_and_is_kept_with_the_run(home: Path, store
     store.stop()
     unreachable = archiver("audit", run, **keys)
     assert unreachable.returncode == 3
-    assert unreachable.stderr.startswith(f"archiver: {store.endpoint}: could not be reached")
-    assert unreachable.stderr.count("\n") == 1
+    first, message = unreachable.stderr.splitlines()
+    assert first == f"endpoint {store.endpoint} from the record of run {run}"
+    assert message.startswith(f"archiver: {store.endpoint}: could not be reached")
 
 
 def test_an_audit_waits_for_a_silent_platform_as_long_as_it_is_told_to(store: embedded.StoreProcess) -> None:

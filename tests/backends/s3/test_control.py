@@ -13,7 +13,9 @@ from servers.scripted import Request, ScriptedServer, close, read, reset, send, 
 from archiver.errors import PlatformError, UsageError
 from archiver.retention import Retention, RetentionMode
 from backends.s3 import control
-from backends.s3.control import Control, Credentials, find_credentials
+from backends.s3.aws_settings import aws_settings
+from backends.s3.control import Control, Credentials
+from backends.s3.credentials import FoundCredentials
 from backends.s3.reported_lock import ReportedLock, lock_problem
 
 Scripted = Callable[..., ScriptedServer]
@@ -77,6 +79,7 @@ def client_error(code: str, message: str, request_id: str | None = "R-1") -> bot
     [
         ("InvalidAccessKeyId", "No such key.", "check AWS_ACCESS_KEY_ID or --profile"),
         ("SignatureDoesNotMatch", "Bad signature.", "check AWS_SECRET_ACCESS_KEY or --profile"),
+        ("ExpiredToken", "The token has expired.", "get new ones, or use a profile that can be refreshed"),
         ("RequestTimeTooSkewed", "Too skewed.", "clock differs too much from the server's; set it right"),
         ("NoSuchBucket", "No such bucket.", "check --bucket, or leave it out"),
         ("AccessDenied", "Access Denied", "docs/measuring-your-own-platform.md has the rights it needs"),
@@ -118,7 +121,7 @@ def no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_no_credentials_are_a_usage_error_that_says_where_to_put_them(no_aws: Path) -> None:
     with pytest.raises(UsageError, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile"):
-        find_credentials(None)
+        FoundCredentials(None)
 
 
 @pytest.mark.parametrize("profile", ["absent", None])
@@ -127,19 +130,18 @@ def test_half_or_unknown_credentials_are_a_usage_error(
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")  # without its secret
     with pytest.raises(UsageError, match=r"no S3 credentials: .*; check --profile or AWS_PROFILE"):
-        find_credentials(profile)
+        FoundCredentials(profile)
 
 
 def test_credentials_come_from_the_environment_or_a_profile(no_aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (no_aws / "credentials").write_text("[lab]\naws_access_key_id = K2\naws_secret_access_key = S2\n")
-    (no_aws / "config").write_text("[profile lab]\nregion = eu-central-1\n")
-    assert find_credentials("lab") == (Credentials("K2", "S2", None), "eu-central-1")
+    assert FoundCredentials("lab").current() == Credentials("K2", "S2", None)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "K1")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S1")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "T1")
-    assert find_credentials(None) == (Credentials("K1", "S1", "T1"), "us-east-1")
+    assert FoundCredentials(None).current() == Credentials("K1", "S1", "T1")
     monkeypatch.setenv("AWS_REGION", "ap-south-1")
-    assert find_credentials(None)[1] == "ap-south-1"
+    assert aws_settings(None).region == "ap-south-1"
 
 
 def control_of(url: str) -> Control:

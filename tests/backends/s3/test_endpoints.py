@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from s3_sessions import data_plane
 
+from archiver.cli.run import run as run_command
 from archiver.errors import PlatformError, UsageError
+from backends.embedded import process as embedded
 from backends.s3 import endpoints
-from backends.s3.endpoints import expand, resolve, tls_context
+from backends.s3.endpoints import Addresses, expand, find_addresses, resolve, tls_context
+from tests.archiver.cli.test_run import TINY
 
 
 @pytest.mark.parametrize(
@@ -91,7 +98,7 @@ def test_certificates_are_verified_unless_the_user_said_insecure() -> None:
 )
 def test_an_endpoint_is_resolved_to_an_address_and_keeps_its_name(url: str, host: str, port: int, secure: bool) -> None:
     tls = tls_context(None, insecure=True)
-    endpoint = resolve(url, tls)
+    (endpoint,) = resolve(url, tls)
     assert (endpoint.url, endpoint.host, endpoint.address, endpoint.port) == (url, host, host, port)
     assert endpoint.tls is (tls if secure else None)
 
@@ -99,7 +106,7 @@ def test_an_endpoint_is_resolved_to_an_address_and_keeps_its_name(url: str, host
 def test_the_name_stays_for_certificate_and_host_header(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 9000))]
     monkeypatch.setattr(endpoints.socket, "getaddrinfo", lambda *_, **__: found)
-    endpoint = resolve("https://store.example:9000", tls_context(None, insecure=True))
+    (endpoint,) = resolve("https://store.example:9000", tls_context(None, insecure=True))
     assert (endpoint.host, endpoint.address) == ("store.example", "192.0.2.7")
 
 
@@ -118,3 +125,110 @@ def test_an_unknown_host_is_a_platform_error(
         monkeypatch.setattr(endpoints.socket, "getaddrinfo", Mock(side_effect=answer))
     with pytest.raises(PlatformError, match=f"http://{host}:9000: the host name is unknown .*check --endpoint"):
         resolve(f"http://{host}:9000", tls_context(None, insecure=True))
+
+
+NAME = "store.example"
+
+
+def names(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    """Have the resolver give these addresses for NAME."""
+    resolved = socket.getaddrinfo
+
+    def answer(host: Any, *arguments: Any, **named: Any) -> Any:
+        wanted = addresses if host == NAME else (host,)
+        return [entry for address in wanted for entry in resolved(address, *arguments, **named)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+
+
+@pytest.fixture
+def listeners() -> Iterator[Callable[..., int]]:
+    """Opens listening sockets on these addresses, at one port, which it returns."""
+    opened: list[socket.socket] = []
+
+    def listen(*addresses: str) -> int:
+        port = 0
+        for address in addresses:
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            opened.append(socket.create_server((address, port), family=family))
+            port = opened[-1].getsockname()[1]
+        return port
+
+    yield listen
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("known", "listening", "answering", "silent"),
+    [
+        (("127.0.0.2", "127.0.0.1"), ("127.0.0.1",), ("127.0.0.1",), ("127.0.0.2",)),
+        (("127.0.0.3", "127.0.0.2", "127.0.0.1"), ("127.0.0.1", "127.0.0.2"), ("127.0.0.2", "127.0.0.1"),
+         ("127.0.0.3",)),
+        (("127.0.0.2",), (), ("127.0.0.2",), ()),  # the only one is not tried
+        (("127.0.0.2", "127.0.0.3"), (), ("127.0.0.2", "127.0.0.3"), ()),  # whoever uses them hears why
+        (("127.0.0.1", "127.0.0.1"), (), ("127.0.0.1",), ()),
+    ],
+)  # fmt: skip
+def test_addresses_of_a_name_that_take_no_connection_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+    listeners: Callable[..., int],
+    known: tuple[str, ...],
+    listening: tuple[str, ...],
+    answering: tuple[str, ...],
+    silent: tuple[str, ...],
+) -> None:
+    port = listeners(*listening) or 1
+    names(monkeypatch, *known)
+    url = f"http://{NAME}:{port}"
+    assert find_addresses([url], 5.0) == {url: Addresses(answering, silent)}
+
+
+def test_ipv6_is_used_only_where_no_ipv4_address_answers(
+    monkeypatch: pytest.MonkeyPatch, listeners: Callable[..., int]
+) -> None:
+    try:
+        port = listeners("::1")
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    names(monkeypatch, "::1", "127.0.0.1")
+    url = f"http://{NAME}:{port}"
+    assert find_addresses([url], 5.0) == {url: Addresses(("::1",), ("127.0.0.1",))}
+    with socket.create_server(("127.0.0.1", port)):
+        assert find_addresses([url], 5.0) == {url: Addresses(("127.0.0.1",))}
+
+
+def test_clients_take_endpoints_in_turn_and_then_their_addresses() -> None:
+    given = {"http://a:9000": ("127.0.0.1", "127.0.0.2"), "http://b:9000": ("127.0.0.3",)}
+    plane = data_plane(*given, addresses=given)
+
+    def used(client: int) -> tuple[str, str]:
+        endpoint = plane.endpoint(plane.session(client)._endpoint_index)
+        return endpoint.url, endpoint.address
+
+    assert [used(client) for client in range(6)] == [
+        ("http://a:9000", "127.0.0.1"), ("http://b:9000", "127.0.0.3"),
+        ("http://a:9000", "127.0.0.2"), ("http://b:9000", "127.0.0.3"),
+        ("http://a:9000", "127.0.0.1"), ("http://b:9000", "127.0.0.3"),
+    ]  # fmt: skip
+
+
+def test_run_skips_a_dead_address_and_says_so(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names(monkeypatch, "127.0.0.2", "127.0.0.1")
+    with embedded.start(home.parent / "store") as store:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", store.access_key)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", store.secret_key)
+        url = store.endpoint.replace("127.0.0.1", NAME)
+        with pytest.raises(SystemExit) as ended:
+            run_command.main(["dr550", *TINY, "--endpoint", url, "--json"], standalone_mode=False)
+    document = json.loads(capsys.readouterr().out)
+    assert ended.value.code == 0
+    assert all(result["errors"] == 0 for result in document["results"])
+    assert document["platform"]["details"]["addresses"] == {url: ["127.0.0.1"]}
+    assert document["platform"]["details"]["silent_addresses"] == {url: ["127.0.0.2"]}
+    (doubt,) = [each for each in document["doubts"] if "took no connection" in each]
+    assert doubt.startswith(
+        f"127.0.0.2 of {url} took no connection when the run began, so all clients went to 127.0.0.1"
+    )

@@ -1,0 +1,350 @@
+"""Credentials that services give out: what goes wrong there is one message, and what ends is refreshed or refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from archiver import execution
+from archiver.assignment import Assignment
+from archiver.cli.run import run as run_command
+from archiver.errors import PlatformError, UsageError
+from archiver.preflight import check_credentials
+from archiver.processes import WorkerProcesses
+from archiver.workers import Carried, OnReport, Start
+from backends.base import CredentialsTerm
+from backends.embedded import process as embedded
+from backends.s3 import S3Backend, S3Options
+from backends.s3.control import Credentials
+from backends.s3.credentials import FoundCredentials
+from scenarios.reader import read_scenario
+from tests.archiver.cli.test_run import TINY, archiver
+
+Answer = Callable[[int], tuple[int, str]]
+START_URL = "https://sign-in.example/start"
+
+
+def later(**lapse: int) -> str:
+    return (datetime.now(UTC) + timedelta(**lapse)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def issued(action: str, number: int, **lapse: int) -> tuple[int, str]:
+    """What a token service answers: its credentials number ``number``."""
+    return 200, (
+        f'<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{action}Result><Credentials>'
+        f"<AccessKeyId>ASIAEXAMPLE{number}</AccessKeyId><SecretAccessKey>secret-{number}</SecretAccessKey>"
+        f"<SessionToken>token-{number}</SessionToken><Expiration>{later(**lapse)}</Expiration></Credentials>"
+        f"<AssumedRoleUser><Arn>arn:aws:sts::1:role/r</Arn><AssumedRoleId>id</AssumedRoleId></AssumedRoleUser>"
+        f"</{action}Result></{action}Response>"
+    )
+
+
+def refused(code: str, message: str) -> tuple[int, str]:
+    return 400, (
+        '<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
+        f"<Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>"
+    )
+
+
+@pytest.fixture
+def token_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answer], list[int]]]:
+    """Starts a token service: ``token_service(answer)`` answers request number n with ``answer(n)``."""
+    servers: list[tuple[ThreadingHTTPServer, threading.Thread]] = []
+
+    def start(answer: Answer) -> list[int]:
+        asked: list[int] = []
+
+        class Service(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                asked.append(len(asked) + 1)
+                status, text = answer(len(asked))
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                """Says nothing."""
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        servers.append((server, thread))
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{server.server_port}")
+        return asked
+
+    yield start
+    for server, thread in servers:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Profiles of every kind, and a home with a sign-in that has ended."""
+    (tmp_path / "config").write_text(f"""
+[profile keys]
+aws_access_key_id = AKIDEXAMPLE
+aws_secret_access_key = hidden-secret
+region = us-east-1
+
+[profile role]
+role_arn = arn:aws:iam::000000000001:role/archive
+source_profile = keys
+region = us-east-1
+
+[profile web]
+role_arn = arn:aws:iam::000000000001:role/archive
+web_identity_token_file = {tmp_path / "token"}
+region = us-east-1
+
+[profile signed-in]
+sso_start_url = {START_URL}
+sso_region = us-east-1
+sso_account_id = 000000000001
+sso_role_name = archive
+
+[profile process]
+credential_process = {tmp_path / "process.sh"}
+
+[profile code]
+role_arn = arn:aws:iam::000000000001:role/archive
+source_profile = keys
+mfa_serial = arn:aws:iam::000000000001:mfa/me
+region = us-east-1
+
+[profile keys-with-code]
+aws_access_key_id = AKIDEXAMPLE
+aws_secret_access_key = hidden-secret
+mfa_serial = arn:aws:iam::000000000001:mfa/me
+
+[profile role-of-keys-with-code]
+role_arn = arn:aws:iam::000000000001:role/archive
+source_profile = keys-with-code
+region = us-east-1
+
+[profile behind-code]
+role_arn = arn:aws:iam::000000000001:role/archive
+source_profile = code
+region = us-east-1
+""")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    cache = tmp_path / ".aws/sso/cache"
+    cache.mkdir(parents=True)
+    name = hashlib.sha1(START_URL.encode(), usedforsecurity=False).hexdigest()
+    (cache / f"{name}.json").write_text(
+        json.dumps({"startUrl": START_URL, "region": "us-east-1", "accessToken": "t", "expiresAt": later(hours=-1)})
+    )
+    return tmp_path
+
+
+def program(folder: Path, text: str) -> None:
+    """What the profile ``process`` runs."""
+    (folder / "process.sh").write_text(f"#!/bin/sh\n{text}\n")
+    (folder / "process.sh").chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ("signed-in", "sign in again: aws sso login"),
+        ("role", "not authorized to assume"),
+        ("web", "No such file or directory"),
+        ("process", "no permission today"),
+    ],
+)
+def test_what_cannot_be_had_is_one_message_with_status_3(
+    config: Path, token_service: Callable[[Answer], list[int]], profile: str, words: str
+) -> None:
+    token_service(lambda _: refused("AccessDenied", "not authorized to assume the role"))
+    program(config, "echo no permission today >&2; exit 1")
+    failed = archiver("run", "dr550", *TINY, "--endpoint", "http://127.0.0.1:1", "--profile", profile)
+    assert failed.returncode == 3
+    lines = [line for line in failed.stderr.splitlines() if not line.startswith("endpoint ")]
+    assert len(lines) == 1, failed.stderr
+    assert lines[0].startswith(f"archiver: no S3 credentials (profile {profile}): ")
+    assert words in lines[0]
+    assert "hidden-secret" not in failed.stderr
+
+
+def test_web_identity_that_has_ended_is_a_platform_error(
+    config: Path, token_service: Callable[[Answer], list[int]]
+) -> None:
+    (config / "token").write_text("an-identity")
+    token_service(lambda _: refused("ExpiredTokenException", "Token expired"))
+    with pytest.raises(PlatformError, match="Token expired") as caught:
+        FoundCredentials("web")
+    assert "an-identity" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["echo 'no json'", "echo '{}'", "echo '{\"Version\": 1}'", "exit 1"])
+def test_program_that_gives_no_credentials_is_a_platform_error(config: Path, text: str) -> None:
+    program(config, text)
+    with pytest.raises(PlatformError, match=r"no S3 credentials \(profile process\)"):
+        FoundCredentials("process")
+
+
+@pytest.mark.parametrize(("profile", "action"), [("role", "AssumeRole"), ("web", "AssumeRoleWithWebIdentity")])
+def test_credentials_about_to_end_are_refreshed(
+    config: Path, token_service: Callable[[Answer], list[int]], profile: str, action: str
+) -> None:
+    (config / "token").write_text("an-identity")
+    # The first ones end soon; botocore refreshes what ends within ten minutes.
+    asked = token_service(lambda n: issued(action, n, minutes=5 if n == 1 else 60))
+    found = FoundCredentials(profile)
+    assert found.current() == Credentials("ASIAEXAMPLE2", "secret-2", "token-2")
+    assert found.refresh(30 * 60).is_renewable
+    assert found.current().access_key == "ASIAEXAMPLE2"
+    found.refresh(2 * 3600)  # longer than these last
+    assert found.current().access_key == "ASIAEXAMPLE3"
+    assert asked == [1, 2, 3]
+    assert "secret" not in repr(found)
+
+
+def test_refresh_that_fails_is_a_platform_error(token_service: Callable[[Answer], list[int]]) -> None:
+    token_service(lambda n: issued("AssumeRole", n, minutes=5) if n == 1 else refused("AccessDenied", "no longer"))
+    found = FoundCredentials("role")
+    with pytest.raises(PlatformError, match="no longer"):
+        found.current()
+
+
+def test_credentials_of_the_environment_end_when_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    end = later(hours=1)
+    for name, value in (("ACCESS_KEY_ID", "K"), ("SECRET_ACCESS_KEY", "S"), ("SESSION_TOKEN", "T")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    assert FoundCredentials(None).refresh(1e6) == CredentialsTerm()
+    monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", end)
+    found = FoundCredentials(None)
+    assert found.refresh(1e6) == CredentialsTerm(datetime.fromisoformat(end).timestamp(), is_renewable=False)
+    assert found.current() == Credentials("K", "S", "T")
+    monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", later(hours=-1))
+    with pytest.raises(PlatformError, match="expired"):
+        FoundCredentials(None)
+
+
+@pytest.mark.parametrize("profile", ["code", "behind-code"])
+def test_roles_that_ask_for_a_code_cannot_be_refreshed(
+    token_service: Callable[[Answer], list[int]], profile: str
+) -> None:
+    token_service(lambda n: issued("AssumeRole", n, minutes=60))
+    code = f"from backends.s3.credentials import FoundCredentials; print(FoundCredentials({profile!r}).refresh(0))"
+    # Without a terminal the code is read from standard input.
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input="123456\n",
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert "is_renewable=False" in done.stdout, done.stderr
+
+
+def test_role_of_keys_whose_profile_names_a_device_can_be_refreshed(
+    token_service: Callable[[Answer], list[int]],
+) -> None:
+    token_service(lambda n: issued("AssumeRole", n, minutes=60))
+    assert FoundCredentials("role-of-keys-with-code").refresh(0).is_renewable  # no code is asked for
+
+
+@pytest.mark.parametrize("command", [("audit", "latest"), ("worm", "--check", "DEL-02")])
+def test_audits_and_checks_begin_with_credentials_that_last(config: Path, command: tuple[str, ...]) -> None:
+    with embedded.start(config / "store") as store:
+        keys = {"AWS_ACCESS_KEY_ID": store.access_key, "AWS_SECRET_ACCESS_KEY": store.secret_key}
+        ran = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, **keys)
+        assert ran.returncode == 0, ran.stderr
+        made = {"Version": 1, "AccessKeyId": store.access_key, "SecretAccessKey": store.secret_key}
+        (config / "keys.json").write_text(json.dumps({**made, "Expiration": later(minutes=30)}))
+        program(config, f"cd {config}; echo asked >> asked; cat keys.json")
+        done = archiver(*command, AWS_PROFILE="process", AWS_ENDPOINT_URL=store.endpoint)
+        assert done.returncode == 0, done.stderr
+        # botocore alone would be content with 30 minutes
+        assert len((config / "asked").read_text().split()) > 1
+
+
+def test_run_that_its_credentials_do_not_outlast_is_refused_with_the_time(home: Path) -> None:
+    with embedded.start(home.parent / "store") as store:
+        end = later(minutes=2)
+        keys = {
+            "AWS_ACCESS_KEY_ID": store.access_key,
+            "AWS_SECRET_ACCESS_KEY": store.secret_key,
+            "AWS_CREDENTIAL_EXPIRATION": end,
+        }
+        longer = ("--quick", "--set", "stop.seconds_max=1m")
+        too_long = archiver("run", "dr550", *longer, "--endpoint", store.endpoint, **keys)
+        assert too_long.returncode == 2, too_long.stderr
+        assert f"the credentials end at {end} and cannot be refreshed, but the run may last until" in too_long.stderr
+        assert not (home / "runs").exists()
+        assert archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, **keys).returncode == 0
+
+
+def test_phase_that_refreshed_credentials_do_not_outlast_is_refused(
+    config: Path, token_service: Callable[[Answer], list[int]]
+) -> None:
+    token_service(lambda n: issued("AssumeRole", n, minutes=20))
+    backend = S3Backend(S3Options(("http://127.0.0.1:1",), profile="role"))
+    scenario = read_scenario("dr550", quick=True, order="paper", order_seed=1, repetitions=1)
+    check_credentials(scenario, backend)
+    stop = replace(scenario.phases[0].stop, seconds_max=3600.0)
+    long = replace(scenario, phases=(replace(scenario.phases[0], stop=stop),))
+    with pytest.raises(UsageError, match=r"the credentials end at .*, but a phase may last 1h.*duration_seconds"):
+        check_credentials(long, backend)
+
+
+def test_workers_get_refreshed_credentials_at_each_phase(
+    config: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phases: list[set[str]] = []
+
+    class Noting(WorkerProcesses):
+        def run(self, assignments: list[Assignment], start: Start, on_report: OnReport) -> Carried:  # type: ignore[override]
+            phases.append({each.backend_setting.access_key for each in assignments})
+            return super().run(assignments, start, on_report)
+
+    monkeypatch.setattr(execution, "WorkerProcesses", Noting)
+    names = [f"key-{number}" for number in range(300)]
+    with embedded.start(config / "store", credentials=names) as store:
+        for number, name in enumerate(names):
+            made = store.credentials[name]
+            (config / f"{number}.json").write_text(
+                json.dumps(
+                    {
+                        "Version": 1,
+                        "AccessKeyId": made.access_key,
+                        "SecretAccessKey": made.secret_key,
+                        "Expiration": later(minutes=9),  # so soon that botocore asks for others each time
+                    }
+                )
+            )
+        (config / "count").write_text("0")
+        program(config, f"cd {config}; n=$(cat count); echo $(((n + 1) % 300)) > count; cat $n.json")
+        with pytest.raises(SystemExit) as ended:
+            run_command.main(
+                ["dr550", *TINY, "--endpoint", store.endpoint, "--profile", "process", "--quiet"],
+                standalone_mode=False,
+            )
+    assert ended.value.code == 0
+    assert len(phases) > 2
+    assert all(len(keys) == 1 for keys in phases)
+    assert len(set.union(*phases)) == len(phases)  # others for each phase
+
+
+def test_profile_that_is_wrong_is_a_usage_error(config: Path) -> None:
+    (config / "config").write_text("[profile role]\nrole_arn = arn:aws:iam::1:role/r\nsource_profile = absent\n")
+    with pytest.raises(UsageError, match=r"no S3 credentials: .*absent.*; check --profile or AWS_PROFILE"):
+        FoundCredentials("role")
