@@ -369,6 +369,7 @@ class Coordinator:
             variant=workload.variant,
             lock=workload.lock.value if workload.lock is not None else None,
             lock_ms=latency("lock"),
+            attempt_ms=latency("attempt"),
         )
 
 

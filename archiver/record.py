@@ -71,6 +71,13 @@ TSM_ERROR = 10_000  # and those of the TSM client API, added to this
 
 
 @dataclass(slots=True)
+class Delays:
+    """What held up an object besides the attempts that were answered for good. Most rows have none."""
+
+    retry_ns: int = 0  # of its service time: from the first attempt to the last one, over all its requests
+
+
+@dataclass(slots=True)
 class ErrorKind:
     """All failures of one operation for one reason, with the first of them quoted."""
 
@@ -85,12 +92,16 @@ class ErrorKind:
 
 
 class Recorder:
-    """One client's rows. Times are CLOCK_MONOTONIC nanoseconds; ``bytes`` is goodput (0 for a failed row)."""
+    """One client's rows. Times are CLOCK_MONOTONIC nanoseconds; ``bytes`` is goodput (0 for a failed row).
+
+    ``sent_ns`` is the first attempt's. ``delays`` has the rows that were held up, by their place: no other row pays.
+    """
 
     __slots__ = (
         "attempts",
         "bytes",
         "capacity",
+        "delays",
         "done_ns",
         "due_ns",
         "endpoint",
@@ -133,6 +144,7 @@ class Recorder:
         self.used = 0
         self.folded = 0  # rows that were counted already; they stay until the session they belong to has ended
         self.errors: dict[tuple[int, str], ErrorKind] = {}
+        self.delays: dict[int, Delays] = {}
         for name, typecode in self.COLUMNS:
             setattr(self, name, array(typecode, bytes(array(typecode).itemsize * capacity)))
 
@@ -193,3 +205,4 @@ class Recorder:
         """Forget the rows, all of which must have been folded."""
         assert self.folded == self.used
         self.used = self.folded = 0
+        self.delays.clear()

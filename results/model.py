@@ -125,6 +125,7 @@ class PartResult:
     object_service_ms: Latency | None
     object_response_ms: Latency | None
     first_byte_ms: Latency | None
+    attempt_ms: Latency | None = None  # as in the result
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +279,7 @@ class Result:
     replayed: Replayed | None = None  # it replayed a trace
     infrastructure: Infrastructure | None = None  # it worked on whole sets of objects
     incomplete: str | None = None  # why its phase was not carried out as it was meant to be: workers that were lost
+    attempt_ms: Latency | None = None  # service time without retries, of the objects that had any; None: none had
 
 
 @dataclass(frozen=True, slots=True)

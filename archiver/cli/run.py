@@ -119,7 +119,7 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
     type=click.IntRange(0, 10),
     default=0,
     show_default=True,
-    help="Send a request again that was answered with 429, 500, 502, 503 or 504; waiting counts as response time.",
+    help="Send a request again that was answered with 429, 500, 502, 503 or 504; the object's time goes on.",
 )
 @click.option(
     "--retention-mode",

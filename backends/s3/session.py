@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
-from archiver.record import Operation, Recorder, Status
+from archiver.record import Delays, Operation, Recorder, Status
 from archiver.retention import Lock
 from backends.base import Batch
 from backends.s3 import verdicts
@@ -61,6 +61,7 @@ class Timing(NamedTuple):
     sent_ns: int
     first_byte_ns: int
     attempts: int
+    delays: Delays | None  # of the requests so far
 
 
 class RequestSource(Protocol):
@@ -114,6 +115,8 @@ class S3Session:
         self._upload: MultipartUpload | None = None  # of the object that is on its way in parts
         self._connected_ns = 0
         self._attempts = 1
+        self._first_sent_ns = 0  # the request that is outstanding, where this is not its first attempt
+        self._delays: Delays | None = None  # of the next row
         self._retry: asyncio.TimerHandle | None = None
         self._archived: Timing | None = None  # of an object that is being locked by a request of its own
         self._audited: Timing | None = None  # of one that was read, while its lock is asked for
@@ -218,8 +221,11 @@ class S3Session:
             self._finish()
             return
         if self._is_to_be_sent_again(reply):
+            self._first_sent_ns = self._first_sent_ns or sent_ns
             self._retry = asyncio.get_running_loop().call_later(self._retry_delay(reply), self._send_again)
             return
+        if self._first_sent_ns:
+            sent_ns = self._from_first_attempt(sent_ns)
         batch, index = self._batch, self._index
         operation, number, size_bytes = batch.operation[index], batch.number[index], batch.size_bytes[index]
         upload = self._upload
@@ -229,29 +235,28 @@ class S3Session:
             verdict = upload.verdict
             sent_ns, self._attempts = upload.sent_ns, 1 + upload.again
         elif operation is _AUDIT and self._audited is None and self._shows_no_lock(number, reply):
-            self._audited = Timing(sent_ns, first_byte_ns, self._attempts)
+            self._audited = Timing(sent_ns, first_byte_ns, self._attempts, None)
             self._attempts = 1
             self._send_head()
             return
         else:
             verdict = self._judge(operation, number, reply)
         if self._audited is not None:
-            (sent_ns, first_byte_ns, self._attempts), self._audited = self._audited, None
+            (sent_ns, first_byte_ns, self._attempts, _), self._audited = self._audited, None
         if self._source.names_versions and verdict is None and self._archived is None:
             self._source.note_version(batch, index, reply.headers)
         if operation is _ARCHIVE or operation is _NEW_VERSION or operation is _COPY:
             if batch.lock is _SEPARATE and self._archived is None and verdict is None:
                 if reply.keep_alive:
-                    self._archived = Timing(sent_ns, first_byte_ns, self._attempts)
-                    self._attempts = 1
+                    self._archived = Timing(sent_ns, first_byte_ns, self._attempts, self._delays)
+                    self._attempts, self._delays = 1, None
                     self._send_lock()
                     return
                 lost = "the server closed the connection before the object could be locked"
                 verdict = Verdict(Status.CONNECTION_LOST, "not locked", lost, outcome_unknown=True)
             elif self._archived is not None:
                 status = verdict.status if verdict is not None else Status.OK
-                self._row(Operation.LOCK, number, sent_ns, first_byte_ns, done_ns, 0, status)
-                (sent_ns, first_byte_ns, self._attempts), self._archived = self._archived, None
+                sent_ns, first_byte_ns = self._locked(self._archived, sent_ns, first_byte_ns, done_ns, status)
         if verdict is None:
             moved = size_bytes if operation in MOVES_WHOLE else 0
             if operation is _RANGE_RETRIEVE:
@@ -346,6 +351,17 @@ class S3Session:
         self._check = None
         connection.send(self._source.lock_request(self._endpoint_index, self._batch, self._index))
 
+    def _locked(self, archived: Timing, sent_ns: int, first_byte_ns: int, done_ns: int, status: int) -> tuple[int, int]:
+        """Write the row of a request that was to lock an object; returns when the object itself was sent and answered,
+        whose row has all that held up either request."""
+        delays = self._delays
+        self._row(Operation.LOCK, self._batch.number[self._index], sent_ns, first_byte_ns, done_ns, 0, status)
+        if delays is not None and archived.delays is not None:
+            delays = Delays(delays.retry_ns + archived.delays.retry_ns)
+        self._delays = delays or archived.delays
+        self._attempts, self._archived = archived.attempts, None
+        return archived.sent_ns, archived.first_byte_ns
+
     def _shows_no_lock(self, number: int, reply: ReplyReader) -> bool:
         """Whole, but without its lock: some platforms show that to HEAD only."""
         if MODE_HEADER in reply.headers or reply.status != 200 or not reply.keep_alive:
@@ -365,6 +381,8 @@ class S3Session:
 
     def exchange_failed(self, status: Status, message: str, sent_ns: int, first_byte_ns: int) -> None:
         done_ns = time.monotonic_ns()
+        if self._first_sent_ns:
+            sent_ns = self._from_first_attempt(sent_ns)
         if self._opening:
             self._opening = False
             self._open_failed(
@@ -377,13 +395,14 @@ class S3Session:
                 verdict = self._upload.lost(verdict)
             self._failed(operation, number, verdict)
             if self._archived is not None:
-                self._row(Operation.LOCK, number, sent_ns, first_byte_ns or done_ns, done_ns, 0, status)
-                (sent_ns, first_byte_ns, self._attempts), self._archived = self._archived, None
+                sent_ns, first_byte_ns = self._locked(
+                    self._archived, sent_ns, first_byte_ns or done_ns, done_ns, status
+                )
             elif self._upload is not None:
                 sent_ns = self._upload.sent_ns or sent_ns
                 self._attempts += self._upload.again
             if self._audited is not None:
-                (sent_ns, first_byte_ns, self._attempts), self._audited = self._audited, None
+                (sent_ns, first_byte_ns, self._attempts, _), self._audited = self._audited, None
             self._row(operation, number, sent_ns, first_byte_ns or done_ns, done_ns, 0, verdict.status)
             self._index += 1
         self._finish()
@@ -453,7 +472,7 @@ class S3Session:
         connection = self._connection
         if connection is None or not connection.usable:
             lost = "the server closed the connection before the request could be sent again"
-            self.exchange_failed(Status.CONNECTION_LOST, lost, self._due_ns, 0)
+            self.exchange_failed(Status.CONNECTION_LOST, lost, time.monotonic_ns(), 0)
             return
         self._attempts += 1
         if self._archived is not None:
@@ -466,6 +485,13 @@ class S3Session:
             parts, self._check, is_head, _ = self._source.request(self._endpoint_index, self._batch, self._index)
             self._head = parts[0]
             connection.send(parts, is_head=is_head, check=self._check)
+
+    def _from_first_attempt(self, sent_ns: int) -> int:
+        """When the request that was sent at ``sent_ns`` was sent first. An object's service time runs from then."""
+        delays = self._delays = self._delays or Delays()
+        delays.retry_ns += sent_ns - self._first_sent_ns
+        sent_ns, self._first_sent_ns = self._first_sent_ns, 0
+        return sent_ns
 
     def _retry_delay(self, reply: ReplyReader) -> float:
         """Seconds that the server asked for, or twice as long each time."""
@@ -497,6 +523,9 @@ class S3Session:
             self._attempts,
             self._endpoint_index,
         )
+        if self._delays is not None:
+            self._record.delays[self._record.used - 1] = self._delays
+            self._delays = None
 
     def _open_failed(self, status: Status, message: str, sent_ns: int) -> None:
         done_ns = time.monotonic_ns()

@@ -434,6 +434,17 @@ def test_each_of_the_two_requests_is_sent_again_by_itself(
     assert len(puts) == attempts["ARCHIVE"]
 
 
+def test_a_lock_that_is_sent_again_counts_from_its_first_attempt_and_for_its_object(scripted: Scripted) -> None:
+    server = scripted(replies(AGAIN, OK, AGAIN, OK))
+    record = archived_separately(server, 1, retries=1)
+    lock, archive = objects_of(record)
+    put, put_again, locked, locked_again = (request.received_ns for request in server.requests)
+    assert archive.sent_ns <= put < put_again < lock.sent_ns <= locked < locked_again <= lock.done_ns == archive.done_ns
+    of_lock, of_object = (record.delays[row].retry_ns for row in (1, 2))
+    assert locked < lock.sent_ns + of_lock <= locked_again
+    assert put < archive.sent_ns + of_object - of_lock <= put_again
+
+
 # ---- audits
 
 EARLIEST, LATEST = 1_800_000_000.0, 1_800_000_010.0

@@ -484,6 +484,9 @@ def test_each_request_of_an_upload_is_sent_again_by_itself(scripted: Scripted) -
     record = archived_in_parts(server, in_parts(70), retries=2)
     assert record.errors == {}
     assert [(row.status, row.attempts, row.bytes) for row in objects_of(record)] == [(0, 1 + 5, TOTAL)]
+    (row,) = objects_of(record)
+    assert row.sent_ns <= server.requests[0].received_ns
+    assert 0 < record.delays[1].retry_ns < row.done_ns - row.sent_ns
     one, *rest = WHOLE_UPLOAD
     assert steps(server) == [one, one, rest[0], rest[0], rest[1], rest[1], rest[1], rest[2], rest[3], rest[3]]
 
