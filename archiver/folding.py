@@ -162,6 +162,9 @@ def _count(
         tally.errors += int((here & failed).sum())
         if missed is not None:
             tally.missed_deadlines += int((here & missed).sum())
+        if "reconnects" in columns:
+            tally.reconnects += int(columns["reconnects"][here & is_object].sum())
+            tally.requests_before_close += int(columns["answered"][here & is_object].sum())
 
 
 def _take_times(
@@ -193,6 +196,7 @@ def _object_times(columns: dict[str, _Column]) -> list[tuple[str, NDArray[np.boo
     if "retry_ns" in columns:
         retry_ns = columns["retry_ns"]
         found.append(("attempt", retry_ns > 0, columns["done_ns"] - columns["sent_ns"] - retry_ns))
+        found.append(("reconnect", columns["reconnects"] > 0, columns["reconnect_ns"]))
     return found
 
 

@@ -35,7 +35,7 @@ _LOCKED = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY)  # what is 
 _MOVES_WHOLE = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.RETRIEVE, Operation.AUDIT)
 _CODES = np.array([CODES[operation.label] for operation in Operation], dtype=np.int8)
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
-_OWN_COLUMNS = (("attempt_ms", pa.float64()),)
+_OWN_COLUMNS = (("attempt_ms", pa.float64()), ("reconnect_ms", pa.float64()))
 
 BATCH_ROWS = 2048  # it takes 1 to 2 ms to make columns of them, or of a few
 
@@ -172,4 +172,7 @@ def _own_columns(
         return {name: nothing for name, _ in _OWN_COLUMNS}
     retry_ns = delays["retry_ns"]
     attempt_ns = columns["done_ns"] - columns["sent_ns"] - retry_ns
-    return {"attempt_ms": np.where(retry_ns > 0, attempt_ns / 1e6, np.nan)}
+    return {
+        "attempt_ms": np.where(retry_ns > 0, attempt_ns / 1e6, np.nan),
+        "reconnect_ms": np.where(delays["reconnects"] > 0, delays["reconnect_ns"] / 1e6, np.nan),
+    }

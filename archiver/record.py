@@ -75,6 +75,16 @@ class Delays:
     """What held up an object besides the attempts that were answered for good. Most rows have none."""
 
     retry_ns: int = 0  # of its service time: from the first attempt to the last one, over all its requests
+    reconnect_ns: int = 0  # connecting again, where the server had ended the connection between two requests
+    reconnects: int = 0
+    answered: int = 0  # requests, over the connections that the server had ended
+
+    def add(self, other: Delays) -> None:
+        """Add what held up another request of the same object."""
+        self.retry_ns += other.retry_ns
+        self.reconnect_ns += other.reconnect_ns
+        self.reconnects += other.reconnects
+        self.answered += other.answered
 
 
 @dataclass(slots=True)

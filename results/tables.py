@@ -331,6 +331,7 @@ def error_table(results: Sequence[Result]) -> Table:
 _POPULATIONS: tuple[tuple[str, Callable[[Result], Latency | None]], ...] = (
     ("object", lambda result: result.object_service_ms),
     ("attempt after retries", lambda result: result.attempt_ms),
+    ("reconnect", lambda result: result.reconnect_ms),
     ("session open", lambda result: result.session_open_ms),
     ("session close", lambda result: result.session_close_ms),
     ("lock request", lambda result: result.lock_ms),

@@ -1,4 +1,7 @@
-"""An S3 session: one connection, opened, used for its objects one after another, closed.
+"""An S3 session: opened, used for its objects one after another, closed.
+
+A session is one conversation. Where the server ends its connection between two requests, it goes on over another one
+(--on-close reconnect); a connection that breaks while a request is outstanding is an error.
 
 One idea: while a request is outstanding the next one is already made and signed, so the client's own work hides
 behind the platform's; on the wire there is still exactly one request at a time.
@@ -10,7 +13,7 @@ import asyncio
 import math
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
 from archiver.record import Delays, Operation, Recorder, Status
@@ -46,6 +49,7 @@ _REASON = {
     Status.TOO_SLOW: "too slow",
     Status.ANOTHERS_ANSWER: "another's answer",
 }
+_NOT_CONNECTED = frozenset((Status.CONNECT_FAILED, Status.CONNECT_TIMEOUT, Status.TLS_FAILED))  # so nothing was sent
 # What a platform repeats of the checksum that came with an object.
 _CHECKSUM_HEADER = {"crc32c": b"x-amz-checksum-crc32c", "crc64nvme": b"x-amz-checksum-crc64nvme"}
 
@@ -100,7 +104,9 @@ class S3Session:
         self._endpoint_index = endpoint_index
         self._connection: Connection | None = None
         self._record: Recorder | None = None
-        self._finished: asyncio.Future[None] | None = None
+        # What is to be sent once there is another connection; None: nothing is left to do.
+        self._finished: asyncio.Future[Callable[[], None] | None] | None = None
+        self._reconnects = source.setting.on_close == "reconnect"
         self._opening = False
         self._opened = False
         self._is_used = False  # a batch was performed over this connection
@@ -123,7 +129,10 @@ class S3Session:
 
     @property
     def is_open(self) -> bool:
-        return self._opened and self._connection is not None and self._connection.usable
+        connection = self._connection
+        if not self._opened or connection is None:
+            return False
+        return connection.usable or (self._reconnects and connection.ended_politely)
 
     async def open(self, record: Recorder, due_ns: int) -> bool:
         if self._connection is not None and self._connection.usable:
@@ -132,23 +141,13 @@ class S3Session:
         self._record = record
         self._due_ns = due_ns
         self._attempts = 1
-        self._last_id = None
         setting = self._source.setting
-        endpoint = self._source.endpoint(self._endpoint_index)
         sent_ns = time.monotonic_ns()
-        try:
-            async with asyncio.timeout(setting.connect_timeout_seconds):
-                self._connection = await connect(endpoint, self, setting.read_timeout_seconds)
-        except TimeoutError:
-            waited = f"{endpoint.url}: no connection in {setting.connect_timeout_seconds:g} s (--connect-timeout)"
-            self._open_failed(Status.CONNECT_TIMEOUT, waited, sent_ns)
+        failure = await self._connect()
+        if failure is not None:
+            self._open_failed(*failure, sent_ns)
             return False
-        except ssl.SSLError as error:
-            self._open_failed(Status.TLS_FAILED, f"{endpoint.url}: {error}", sent_ns)
-            return False
-        except OSError as error:
-            self._open_failed(Status.CONNECT_FAILED, f"{endpoint.url}: {error}", sent_ns)
-            return False
+        assert self._connection is not None
         self._connected_ns = time.monotonic_ns()
         if setting.session_open == "connect":
             self._opened = True
@@ -172,10 +171,58 @@ class S3Session:
             batch.checksum.value if batch.checksum is not None else self._source.setting.checksum
         )
         self._due_ns = batch.due_ns if batch.due_ns is not None else time.monotonic_ns()
-        self._finished = asyncio.get_running_loop().create_future()
+        self._delays = None
+        loop = asyncio.get_running_loop()
+        self._finished = loop.create_future()
         self._send_next()
-        await self._finished
+        while (send := await self._finished) is not None:
+            self._finished = loop.create_future()
+            await self._connect_again(send)
         self._is_used = True
+
+    async def _connect(self) -> tuple[Status, str] | None:
+        """Connect; returns why there is no connection, None where there is one."""
+        setting, endpoint = self._source.setting, self._source.endpoint(self._endpoint_index)
+        try:
+            async with asyncio.timeout(setting.connect_timeout_seconds):
+                self._connection = await connect(endpoint, self, setting.read_timeout_seconds)
+        except TimeoutError:
+            waited = f"{endpoint.url}: no connection in {setting.connect_timeout_seconds:g} s (--connect-timeout)"
+            return Status.CONNECT_TIMEOUT, waited
+        except ssl.SSLError as error:
+            return Status.TLS_FAILED, f"{endpoint.url}: {error}"
+        except OSError as error:
+            return Status.CONNECT_FAILED, f"{endpoint.url}: {error}"
+        self._last_id = None
+        return None
+
+    async def _connect_again(self, send: Callable[[], None]) -> None:
+        """Go on with ``send`` over another connection in the place of the one that the server ended."""
+        ended = self._connection
+        assert ended is not None
+        ended.begin_close()
+        began_ns = time.monotonic_ns()
+        failure = await self._connect()
+        connected_ns = time.monotonic_ns()
+        if failure is None and self._connection is not None and not self._connection.usable:
+            url = self._source.endpoint(self._endpoint_index).url
+            failure = Status.CONNECTION_LOST, f"{url}: the server closed the new connection at once"
+        if failure is not None:
+            self.exchange_failed(*failure, connected_ns, 0)
+            return
+        self._delays = self._delays or Delays()
+        self._delays.add(Delays(0, connected_ns - began_ns, 1, ended.answered))
+        send()
+
+    def _over_connection(self, send: Callable[[], None]) -> None:
+        """Call ``send``, which sends a request, as soon as there is a connection for it."""
+        connection = self._connection
+        assert connection is not None
+        if self._reconnects and connection.ended_politely:
+            assert self._finished is not None
+            self._finished.set_result(send)
+        else:
+            send()
 
     async def close(self, record: Recorder) -> None:
         kept = self._source.setting.keep_sessions_open and self._opened
@@ -237,7 +284,7 @@ class S3Session:
         elif operation is _AUDIT and self._audited is None and self._shows_no_lock(number, reply):
             self._audited = Timing(sent_ns, first_byte_ns, self._attempts, None)
             self._attempts = 1
-            self._send_head()
+            self._over_connection(self._send_head)
             return
         else:
             verdict = self._judge(operation, number, reply)
@@ -247,10 +294,10 @@ class S3Session:
             self._source.note_version(batch, index, reply.headers)
         if operation is _ARCHIVE or operation is _NEW_VERSION or operation is _COPY:
             if batch.lock is _SEPARATE and self._archived is None and verdict is None:
-                if reply.keep_alive:
+                if reply.keep_alive or self._reconnects:
                     self._archived = Timing(sent_ns, first_byte_ns, self._attempts, self._delays)
                     self._attempts, self._delays = 1, None
-                    self._send_lock()
+                    self._over_connection(self._send_lock)
                     return
                 lost = "the server closed the connection before the object could be locked"
                 verdict = Verdict(Status.CONNECTION_LOST, "not locked", lost, outcome_unknown=True)
@@ -270,10 +317,10 @@ class S3Session:
         self._index = index + 1
         if self._index == len(batch):
             self._finish()
-        elif not reply.keep_alive:
-            self._closed_by_server(reply.request_id, number)
-        else:
+        elif reply.keep_alive or self._reconnects:
             self._send_next()
+        else:
+            self._closed_by_server(reply.request_id, number)
 
     def _belongs_to_another(self, reply: ReplyReader) -> str | None:
         """What shows that it answers another request: one that came twice would be taken for the next one's, and from
@@ -298,7 +345,7 @@ class S3Session:
         return f"the answer names the checksum {checksum.decode('latin-1')}, which is not the one that was sent"
 
     def _is_to_be_sent_again(self, reply: ReplyReader) -> bool:
-        if self._attempts > self._source.setting.retries or not reply.keep_alive:
+        if self._attempts > self._source.setting.retries or not (reply.keep_alive or self._reconnects):
             return False
         if self._upload is not None and self._archived is None:
             return self._upload.status_of(reply) in RETRIED
@@ -328,18 +375,19 @@ class S3Session:
             self._failed(self._batch.operation[self._index], number, upload.abort_refused, reply.request_id)
         if upload.step is Step.OVER:
             return False
-        if reply.keep_alive:
-            self._send_step(upload)
+        if reply.keep_alive or self._reconnects:
+            self._over_connection(self._send_step)
             return True
         if upload.verdict is None:
             lost = "the server closed the connection before the upload was complete"
             upload.verdict = Verdict(Status.CONNECTION_LOST, "upload not complete", lost)
         return False
 
-    def _send_step(self, upload: MultipartUpload) -> None:
+    def _send_step(self) -> None:
         """Send the request of an upload that is due."""
-        connection = self._connection
+        connection, upload = self._connection, self._upload
         assert connection is not None
+        assert upload is not None
         connection.send(upload.request(), keeps_waiting=upload.step is Step.COMPLETE)
         if upload.step is Step.COMPLETE:
             self._make_next()
@@ -356,15 +404,16 @@ class S3Session:
         whose row has all that held up either request."""
         delays = self._delays
         self._row(Operation.LOCK, self._batch.number[self._index], sent_ns, first_byte_ns, done_ns, 0, status)
-        if delays is not None and archived.delays is not None:
-            delays = Delays(delays.retry_ns + archived.delays.retry_ns)
-        self._delays = delays or archived.delays
+        self._delays = archived.delays
+        if delays is not None:
+            self._delays = self._delays or Delays()
+            self._delays.add(delays)
         self._attempts, self._archived = archived.attempts, None
         return archived.sent_ns, archived.first_byte_ns
 
     def _shows_no_lock(self, number: int, reply: ReplyReader) -> bool:
         """Whole, but without its lock: some platforms show that to HEAD only."""
-        if MODE_HEADER in reply.headers or reply.status != 200 or not reply.keep_alive:
+        if MODE_HEADER in reply.headers or reply.status != 200 or not (reply.keep_alive or self._reconnects):
             return False
         if self._check is not None and not self._check.finish():
             return False
@@ -379,8 +428,16 @@ class S3Session:
         number = self._batch.number[self._index]
         connection.send((self._source.head_request(self._endpoint_index, number),), is_head=True)
 
+    def request_not_taken(self, message: str, sent_ns: int) -> None:
+        if self._reconnects:
+            self._over_connection(self._send_due)
+        else:
+            self.exchange_failed(Status.CONNECTION_LOST, message, sent_ns, 0)
+
     def exchange_failed(self, status: Status, message: str, sent_ns: int, first_byte_ns: int) -> None:
         done_ns = time.monotonic_ns()
+        # Without a connection nothing of a request was sent; but an attempt before it may have been carried out.
+        unknown = status not in _NOT_CONNECTED or self._archived is not None or bool(self._first_sent_ns)
         if self._first_sent_ns:
             sent_ns = self._from_first_attempt(sent_ns)
         if self._opening:
@@ -390,7 +447,7 @@ class S3Session:
             )
         else:
             operation, number = self._batch.operation[self._index], self._batch.number[self._index]
-            verdict = Verdict(status, _REASON[status], message, outcome_unknown=True)
+            verdict = Verdict(status, _REASON[status], message, outcome_unknown=unknown)
             if self._upload is not None and self._archived is None:
                 verdict = self._upload.lost(verdict)
             self._failed(operation, number, verdict)
@@ -423,20 +480,22 @@ class S3Session:
         self._finish()
 
     def _send_next(self) -> None:
-        self._attempts = 1
         if self._next is None and self._source.names_versions and not self._passes_over_unknown_versions():
             self._finish()
             return
-        made = self._next or self._source.request(self._endpoint_index, self._batch, self._index)
-        parts, check, is_head, upload = made
-        self._next = None
         connection = self._connection
         if connection is None or not connection.usable:
-            if self._is_used and self._index == 0:  # it went between two batches; somebody waits for this one's row
+            if connection is not None and self._reconnects and connection.ended_politely:
+                self._over_connection(self._send_next)
+            elif self._is_used and self._index == 0:  # it went between two batches; somebody waits for this one's row
                 self._never_sent()
             else:
                 self._closed_by_server("", self._batch.number[self._index])
             return
+        made = self._next or self._source.request(self._endpoint_index, self._batch, self._index)
+        parts, check, is_head, upload = made
+        self._next = None
+        self._attempts = 1
         self._check, self._upload, self._head = check, upload, parts[0]
         copies = self._batch.operation[self._index] is _COPY
         connection.send(parts, is_head=is_head, check=check, keeps_waiting=copies)
@@ -470,21 +529,31 @@ class S3Session:
 
     def _send_again(self) -> None:
         connection = self._connection
-        if connection is None or not connection.usable:
+        if connection is None or not (connection.usable or (self._reconnects and connection.ended_politely)):
             lost = "the server closed the connection before the request could be sent again"
             self.exchange_failed(Status.CONNECTION_LOST, lost, time.monotonic_ns(), 0)
             return
+        self._over_connection(self._send_attempt)
+
+    def _send_attempt(self) -> None:
         self._attempts += 1
+        self._send_due()
+
+    def _send_due(self) -> None:
+        """Send the request that is due: again, or over another connection."""
+        connection = self._connection
+        assert connection is not None
         if self._archived is not None:
             self._send_lock()
         elif self._audited is not None:
             self._send_head()
         elif self._upload is not None:
-            connection.send(self._upload.request())
+            self._send_step()
         else:
             parts, self._check, is_head, _ = self._source.request(self._endpoint_index, self._batch, self._index)
             self._head = parts[0]
-            connection.send(parts, is_head=is_head, check=self._check)
+            copies = self._batch.operation[self._index] is _COPY
+            connection.send(parts, is_head=is_head, check=self._check, keeps_waiting=copies)
 
     def _from_first_attempt(self, sent_ns: int) -> int:
         """When the request that was sent at ``sent_ns`` was sent first. An object's service time runs from then."""

@@ -29,5 +29,6 @@ class WorkerSetting:
     read_timeout_seconds: float
     clock_offset_seconds: float  # server minus client
     retries: int = 0  # of a request answered with 429, 500, 502, 503 or 504
+    on_close: str = "reconnect"  # where the server ended the connection between two requests; or stop
     source_bucket: str | None = None  # from which COPY copies; None: its own
     source_prefix: str | None = None

@@ -84,6 +84,19 @@ def test_only_objects_that_were_sent_again_have_the_time_of_an_attempt() -> None
     assert not record.delays
 
 
+def test_connecting_again_is_counted_with_the_objects_that_waited_for_it() -> None:
+    record = Recorder(16)
+    for number, operation in ((1, Operation.LOCK), (1, ARCHIVE), (2, ARCHIVE), (3, ARCHIVE)):
+        write(record, operation, 10, number=number)
+    in_lock = Delays(reconnect_ns=2 * MS, reconnects=1, answered=7)
+    record.delays |= {0: in_lock, 1: in_lock, 3: Delays(reconnect_ns=4 * MS, reconnects=2, answered=12)}
+    tallies, _ = folded(record)
+    tally = whole(tallies)
+    assert (tally.reconnects, tally.requests_before_close) == (3, 19)  # those of a lock are its object's
+    assert (tally.histograms["reconnect"].count, tally.histograms["reconnect"].total_ns) == (2, 6 * MS)
+    assert "attempt" not in tally.histograms
+
+
 def test_a_session_of_three_objects() -> None:
     record = Recorder(16)
     write(record, OPEN, 10, took_ms=5)

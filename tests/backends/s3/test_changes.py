@@ -390,7 +390,7 @@ def test_an_object_that_could_not_be_locked_was_not_archived_and_may_be_there(
 ) -> None:
     """Without its lock it is no goodput, but the ledger must never claim less than what is out there."""
     server = scripted([*script, *([serve(lambda _: OK)] if goes_on else [])])
-    record = archived_separately(server, 1, 2)
+    record = archived_separately(server, 1, 2, on_close="stop")
     found = [(Operation(row.operation).name, row.status) for row in objects_of(record) if row.number == 1]
     assert found == rows
     assert [row.bytes for row in objects_of(record) if row.number == 1] == [0] * len(rows)

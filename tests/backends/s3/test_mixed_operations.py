@@ -470,7 +470,7 @@ def test_a_connection_lost_over_a_part_leaves_no_object(
 def test_a_server_that_ends_the_connection_between_parts_ends_the_object(scripted: Scripted) -> None:
     ending = PARTS[0].replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     server = scripted(replies(CREATED, ending))
-    record = archived_in_parts(server, in_parts(70, 71))
+    record = archived_in_parts(server, in_parts(70, 71), on_close="stop")
     assert [(row.number, row.status) for row in objects_of(record)] == [(70, Status.CONNECTION_LOST)]
     assert sorted(errors_of(record)) == [("archive", "upload not complete", 1), ("session", "closed by server", 1)]
     assert len(server.requests) == 2

@@ -65,7 +65,7 @@ def test_an_answer_that_will_not_change_is_not_asked_for_again(scripted: Scripte
 
 def test_a_server_that_closes_while_we_wait_is_a_lost_connection(scripted: Scripted) -> None:
     server = scripted([read, send(BROKEN), close])
-    record = record_of_sessions(data_plane(server.url, retries=3), archives(1, 2))
+    record = record_of_sessions(data_plane(server.url, retries=3, on_close="stop"), archives(1, 2))
     rows = rows_of(record)
     assert [Operation(row.operation) for row in rows] == [Operation.OPEN, Operation.ARCHIVE, Operation.CLOSE]
     assert rows[1].status == Status.CONNECTION_LOST
