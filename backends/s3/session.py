@@ -14,6 +14,7 @@ import math
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
 from archiver.record import Delays, Operation, Recorder, Status
@@ -30,9 +31,10 @@ from backends.s3.verdicts import Verdict
 # A row's bytes are those that passed between client and platform: none of a copy, which the platform makes itself.
 MOVES_WHOLE = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT, Operation.NEW_VERSION))
 MAKES_OF_OURS = frozenset((Operation.ARCHIVE, Operation.NEW_VERSION))  # with a body that we send
+_LOCKED_APART = frozenset((*MAKES_OF_OURS, Operation.COPY))  # where that is asked for
 # Looked up once: to read a member of an enumeration takes 0.1 us.
-_ARCHIVE, _NEW_VERSION, _COPY = Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY
-_RANGE_RETRIEVE, _AUDIT, _SEPARATE = Operation.RANGE_RETRIEVE, Operation.AUDIT, Lock.SEPARATE
+_COPY, _RANGE_RETRIEVE, _AUDIT = Operation.COPY, Operation.RANGE_RETRIEVE, Operation.AUDIT
+_SEPARATE = Lock.SEPARATE
 RETRIED = frozenset((429, 500, 502, 503, 504))
 RETRY_SECONDS_FIRST = 0.1
 UNLIKE_IDS_MIN = 8  # before a platform is believed to give every answer an id of its own
@@ -59,8 +61,38 @@ _CHECKSUM_HEADER = {"crc32c": b"x-amz-checksum-crc32c", "crc64nvme": b"x-amz-che
 Request: TypeAlias = tuple[Parts, BodyCheck | None, bool, MultipartUpload | None]
 
 
+class Exchange(Enum):
+    """Which request of a session is outstanding, or due. An object is one request, an upload, or either with another:
+
+    ========  ==================================  =======================
+    request   its answer                          what follows
+    ========  ==================================  =======================
+    OPENING   any                                 the session is open, or it is not
+    OBJECT    done, to be locked by a request     LOCK
+    OBJECT    audited whole, shows no lock        HEAD
+    OBJECT    any other                           the next object: OBJECT or UPLOAD
+    UPLOAD    a further request of it is due      UPLOAD
+    UPLOAD    done, to be locked by a request     LOCK
+    UPLOAD    over                                the next object
+    LOCK      any                                 the next object
+    HEAD      any                                 the next object
+    ========  ==================================  =======================
+
+    Each but OPENING may be sent again, or over another connection, and stays what it is.
+    """
+
+    OPENING = "opening"
+    OBJECT = "object"
+    UPLOAD = "upload"
+    LOCK = "lock"
+    HEAD = "head"
+
+
+_OPENING, _OBJECT, _UPLOAD, _LOCK, _HEAD = Exchange
+
+
 class Timing(NamedTuple):
-    """Of a row, while a further request is outstanding that belongs to it."""
+    """Of an object's own request, while another one that belongs to it is outstanding."""
 
     sent_ns: int
     first_byte_ns: int
@@ -107,7 +139,7 @@ class S3Session:
         # What is to be sent once there is another connection; None: nothing is left to do.
         self._finished: asyncio.Future[Callable[[], None] | None] | None = None
         self._reconnects = source.setting.on_close == "reconnect"
-        self._opening = False
+        self._exchange = _OBJECT
         self._opened = False
         self._is_used = False  # a batch was performed over this connection
         self._batch = Batch((), (), ())
@@ -124,8 +156,7 @@ class S3Session:
         self._first_sent_ns = 0  # the request that is outstanding, where this is not its first attempt
         self._delays: Delays | None = None  # of the next row
         self._retry: asyncio.TimerHandle | None = None
-        self._archived: Timing | None = None  # of an object that is being locked by a request of its own
-        self._audited: Timing | None = None  # of one that was read, while its lock is asked for
+        self._own: Timing | None = None  # of the object that LOCK or HEAD belongs to
 
     @property
     def is_open(self) -> bool:
@@ -153,7 +184,7 @@ class S3Session:
             self._opened = True
             self._row(Operation.OPEN, 0, sent_ns, self._connected_ns, self._connected_ns, 0)
             return True
-        self._opening = True
+        self._exchange = _OPENING
         self._opened = False
         self._open_sent_ns = sent_ns
         self._finished = asyncio.get_running_loop().create_future()
@@ -167,6 +198,7 @@ class S3Session:
         self._batch = batch
         self._index = 0
         self._next = self._upload = None
+        self._exchange = _OBJECT
         self._checksum_header = _CHECKSUM_HEADER.get(
             batch.checksum.value if batch.checksum is not None else self._source.setting.checksum
         )
@@ -218,11 +250,10 @@ class S3Session:
         """Call ``send``, which sends a request, as soon as there is a connection for it."""
         connection = self._connection
         assert connection is not None
-        if self._reconnects and connection.ended_politely:
-            assert self._finished is not None
-            self._finished.set_result(send)
-        else:
+        if not (self._reconnects and connection.ended_politely):
             send()
+        elif self._finished is not None and not self._finished.done():
+            self._finished.set_result(send)
 
     async def close(self, record: Recorder) -> None:
         kept = self._source.setting.keep_sessions_open and self._opened
@@ -253,59 +284,94 @@ class S3Session:
             return
         if reply.status == 403:
             self._source.note_refusal(reply.headers)
-        if self._opening:
-            self._opening = False
-            self._opened = reply.status < 300
-            status = Status.OK if self._opened else reply.status
-            if not self._opened:
-                assert self._record is not None
-                refused, bucket = verdicts.refusal(reply), self._source.setting.bucket
-                self._record.error(
-                    Operation.OPEN, refused.reason, refused.message, reply.request_id, bucket,
-                    outcome_unknown=refused.outcome_unknown,
-                )  # fmt: skip
-            self._row(Operation.OPEN, 0, self._open_sent_ns, self._connected_ns, done_ns, 0, status)
-            self._finish()
-            return
-        if self._is_to_be_sent_again(reply):
-            self._first_sent_ns = self._first_sent_ns or sent_ns
-            self._retry = asyncio.get_running_loop().call_later(self._retry_delay(reply), self._send_again)
-            return
-        if self._first_sent_ns:
-            sent_ns = self._from_first_attempt(sent_ns)
-        batch, index = self._batch, self._index
-        operation, number, size_bytes = batch.operation[index], batch.number[index], batch.size_bytes[index]
-        upload = self._upload
-        if upload is not None and self._archived is None:
-            if self._goes_on(upload, reply, sent_ns):
+        exchange = self._exchange
+        if exchange is not _OPENING:
+            if self._is_to_be_sent_again(reply):
+                self._first_sent_ns = self._first_sent_ns or sent_ns
+                self._retry = asyncio.get_running_loop().call_later(self._retry_delay(reply), self._send_again)
                 return
-            verdict = upload.verdict
-            sent_ns, self._attempts = upload.sent_ns, 1 + upload.again
-        elif operation is _AUDIT and self._audited is None and self._shows_no_lock(number, reply):
-            self._audited = Timing(sent_ns, first_byte_ns, self._attempts, None)
-            self._attempts = 1
-            self._over_connection(self._send_head)
-            return
+            if self._first_sent_ns:
+                sent_ns = self._from_first_attempt(sent_ns)
+        if exchange is _OBJECT:  # most are
+            self._take_object(reply, sent_ns, first_byte_ns, done_ns)
         else:
-            verdict = self._judge(operation, number, reply)
-        if self._audited is not None:
-            (sent_ns, first_byte_ns, self._attempts, _), self._audited = self._audited, None
-        if self._source.names_versions and verdict is None and self._archived is None:
-            self._source.note_version(batch, index, reply.headers)
-        if operation is _ARCHIVE or operation is _NEW_VERSION or operation is _COPY:
-            if batch.lock is _SEPARATE and self._archived is None and verdict is None:
+            _TAKE[exchange](self, reply, sent_ns, first_byte_ns, done_ns)
+
+    def _take_opening(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
+        self._exchange = _OBJECT
+        self._opened = reply.status < 300
+        status = Status.OK if self._opened else reply.status
+        if not self._opened:
+            assert self._record is not None
+            refused, bucket = verdicts.refusal(reply), self._source.setting.bucket
+            self._record.error(
+                Operation.OPEN, refused.reason, refused.message, reply.request_id, bucket,
+                outcome_unknown=refused.outcome_unknown,
+            )  # fmt: skip
+        self._row(Operation.OPEN, 0, self._open_sent_ns, self._connected_ns, done_ns, 0, status)
+        self._finish()
+
+    def _take_object(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
+        batch, index = self._batch, self._index
+        operation = batch.operation[index]
+        if operation is _AUDIT and self._shows_no_lock(batch.number[index], reply):
+            self._own = Timing(sent_ns, first_byte_ns, self._attempts, None)
+            self._go_on_with(_HEAD)
+            return
+        verdict = verdicts.answer(operation, reply, self._check, batch.size_bytes[index])
+        if verdict is None and operation is _AUDIT:
+            verdict = self._lock_verdict(reply)
+        self._object_answered(verdict, reply, sent_ns, first_byte_ns, done_ns)
+
+    def _take_upload(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
+        upload = self._upload
+        assert upload is not None
+        if self._goes_on(upload, reply, sent_ns):
+            return
+        self._exchange, self._upload = _OBJECT, None
+        self._attempts = 1 + upload.again
+        self._object_answered(upload.verdict, reply, upload.sent_ns, first_byte_ns, done_ns)
+
+    def _take_lock(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
+        verdict = verdicts.answer(Operation.EXTEND, reply, None, 0)
+        if verdict is not None:  # the object may be there all the same
+            verdict = verdict._replace(outcome_unknown=True)
+        status = verdict.status if verdict is not None else Status.OK
+        sent_ns, first_byte_ns = self._locked(sent_ns, first_byte_ns, done_ns, status)
+        self._object_done(verdict, reply, sent_ns, first_byte_ns, done_ns)
+
+    def _take_head(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
+        verdict = verdicts.answer(_AUDIT, reply, None, 0) or self._lock_verdict(reply)
+        sent_ns, first_byte_ns = self._looked_at()
+        self._object_done(verdict, reply, sent_ns, first_byte_ns, done_ns)
+
+    def _object_answered(
+        self, verdict: Verdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
+    ) -> None:
+        """An object's own request, or its upload, came to this; what is to be locked by a request of its own is not
+        done yet."""
+        batch = self._batch
+        if verdict is None:
+            if self._source.names_versions:
+                self._source.note_version(batch, self._index, reply.headers)
+            if batch.lock is _SEPARATE and batch.operation[self._index] in _LOCKED_APART:
                 if reply.keep_alive or self._reconnects:
-                    self._archived = Timing(sent_ns, first_byte_ns, self._attempts, self._delays)
-                    self._attempts, self._delays = 1, None
-                    self._over_connection(self._send_lock)
+                    self._own = Timing(sent_ns, first_byte_ns, self._attempts, self._delays)
+                    self._delays = None
+                    self._go_on_with(_LOCK)
                     return
                 lost = "the server closed the connection before the object could be locked"
                 verdict = Verdict(Status.CONNECTION_LOST, "not locked", lost, outcome_unknown=True)
-            elif self._archived is not None:
-                status = verdict.status if verdict is not None else Status.OK
-                sent_ns, first_byte_ns = self._locked(self._archived, sent_ns, first_byte_ns, done_ns, status)
+        self._object_done(verdict, reply, sent_ns, first_byte_ns, done_ns)
+
+    def _object_done(
+        self, verdict: Verdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
+    ) -> None:
+        """Write the object's row, and go on to the next."""
+        batch, index = self._batch, self._index
+        operation, number = batch.operation[index], batch.number[index]
         if verdict is None:
-            moved = size_bytes if operation in MOVES_WHOLE else 0
+            moved = batch.size_bytes[index] if operation in MOVES_WHOLE else 0
             if operation is _RANGE_RETRIEVE:
                 assert batch.range is not None
                 moved = batch.range[index][1]
@@ -322,6 +388,12 @@ class S3Session:
         else:
             self._closed_by_server(reply.request_id, number)
 
+    def _go_on_with(self, exchange: Exchange) -> None:
+        """Send another request that belongs to the same object."""
+        self._exchange = exchange
+        self._attempts = 1
+        self._over_connection(self._send_due)
+
     def _belongs_to_another(self, reply: ReplyReader) -> str | None:
         """What shows that it answers another request: one that came twice would be taken for the next one's, and from
         then on every answer for the wrong object's."""
@@ -335,7 +407,7 @@ class S3Session:
                 self._source.unlike_ids = -math.inf  # a platform whose ids say nothing
             else:
                 return f"the answer is the one before it once more: it has the same id, {reply.request_id}"
-        if self._opening or self._upload is not None or self._archived is not None or self._checksum_header is None:
+        if self._exchange is not _OBJECT or self._checksum_header is None:
             return None
         checksum = headers.get(self._checksum_header)
         if checksum is None or checksum in self._head or reply.status != 200:
@@ -347,22 +419,18 @@ class S3Session:
     def _is_to_be_sent_again(self, reply: ReplyReader) -> bool:
         if self._attempts > self._source.setting.retries or not (reply.keep_alive or self._reconnects):
             return False
-        if self._upload is not None and self._archived is None:
+        if self._exchange is _UPLOAD:
+            assert self._upload is not None
             return self._upload.status_of(reply) in RETRIED
         copies = self._batch.operation[self._index] is _COPY
         return verdicts.status_of(reply, decided_by_body=copies) in RETRIED
 
-    def _judge(self, operation: Operation, number: int, reply: ReplyReader) -> Verdict | None:
-        """Why an object's row is a failure; None: it is none."""
-        if self._archived is not None:  # and is being locked; without its lock it may be there all the same
-            failed = verdicts.answer(Operation.EXTEND, reply, None, 0)
-            return failed._replace(outcome_unknown=True) if failed is not None else None
-        failed = verdicts.answer(operation, reply, self._check, self._batch.size_bytes[self._index])
-        if failed is None and operation is _AUDIT:
-            problem = self._source.lock_problem(number, reply.headers)
-            if problem is not None:
-                return Verdict(problem.status, problem.status.name.lower(), problem.words)
-        return failed
+    def _lock_verdict(self, reply: ReplyReader) -> Verdict | None:
+        """What is wrong with the lock that an audit found; None: nothing is."""
+        problem = self._source.lock_problem(self._batch.number[self._index], reply.headers)
+        if problem is None:
+            return None
+        return Verdict(problem.status, problem.status.name.lower(), problem.words)
 
     def _goes_on(self, upload: MultipartUpload, reply: ReplyReader, sent_ns: int) -> bool:
         """Take the answer to one request of an upload; True where the next one was sent."""
@@ -376,7 +444,7 @@ class S3Session:
         if upload.step is Step.OVER:
             return False
         if reply.keep_alive or self._reconnects:
-            self._over_connection(self._send_step)
+            self._over_connection(self._send_due)
             return True
         if upload.verdict is None:
             lost = "the server closed the connection before the upload was complete"
@@ -399,17 +467,24 @@ class S3Session:
         self._check = None
         connection.send(self._source.lock_request(self._endpoint_index, self._batch, self._index))
 
-    def _locked(self, archived: Timing, sent_ns: int, first_byte_ns: int, done_ns: int, status: int) -> tuple[int, int]:
-        """Write the row of a request that was to lock an object; returns when the object itself was sent and answered,
-        whose row has all that held up either request."""
-        delays = self._delays
+    def _locked(self, sent_ns: int, first_byte_ns: int, done_ns: int, status: int) -> tuple[int, int]:
+        """Write the row of the request that was to lock an object; returns when the object's own request was sent and
+        answered. The object's row has all that held up either."""
+        own, delays = self._own, self._delays
+        assert own is not None
         self._row(Operation.LOCK, self._batch.number[self._index], sent_ns, first_byte_ns, done_ns, 0, status)
-        self._delays = archived.delays
+        self._delays = own.delays
         if delays is not None:
             self._delays = self._delays or Delays()
             self._delays.add(delays)
-        self._attempts, self._archived = archived.attempts, None
-        return archived.sent_ns, archived.first_byte_ns
+        return self._looked_at()
+
+    def _looked_at(self) -> tuple[int, int]:
+        """The object's other request is over; returns when its own was sent and answered."""
+        own = self._own
+        assert own is not None
+        self._exchange, self._own, self._attempts = _OBJECT, None, own.attempts
+        return own.sent_ns, own.first_byte_ns
 
     def _shows_no_lock(self, number: int, reply: ReplyReader) -> bool:
         """Whole, but without its lock: some platforms show that to HEAD only."""
@@ -437,32 +512,33 @@ class S3Session:
     def exchange_failed(self, status: Status, message: str, sent_ns: int, first_byte_ns: int) -> None:
         done_ns = time.monotonic_ns()
         # Without a connection nothing of a request was sent; but an attempt before it may have been carried out.
-        unknown = status not in _NOT_CONNECTED or self._archived is not None or bool(self._first_sent_ns)
+        unknown = status not in _NOT_CONNECTED or self._exchange is _LOCK or bool(self._first_sent_ns)
         if self._first_sent_ns:
             sent_ns = self._from_first_attempt(sent_ns)
-        if self._opening:
-            self._opening = False
-            self._open_failed(
-                status, f"{self._source.endpoint(self._endpoint_index).url}: {message}", self._open_sent_ns
-            )
+        if self._exchange is _OPENING:
+            url = self._source.endpoint(self._endpoint_index).url
+            self._open_failed(status, f"{url}: {message}", self._open_sent_ns)
         else:
-            operation, number = self._batch.operation[self._index], self._batch.number[self._index]
-            verdict = Verdict(status, _REASON[status], message, outcome_unknown=unknown)
-            if self._upload is not None and self._archived is None:
-                verdict = self._upload.lost(verdict)
-            self._failed(operation, number, verdict)
-            if self._archived is not None:
-                sent_ns, first_byte_ns = self._locked(
-                    self._archived, sent_ns, first_byte_ns or done_ns, done_ns, status
-                )
-            elif self._upload is not None:
-                sent_ns = self._upload.sent_ns or sent_ns
-                self._attempts += self._upload.again
-            if self._audited is not None:
-                (sent_ns, first_byte_ns, self._attempts, _), self._audited = self._audited, None
-            self._row(operation, number, sent_ns, first_byte_ns or done_ns, done_ns, 0, verdict.status)
-            self._index += 1
+            self._object_failed(Verdict(status, _REASON[status], message, unknown), sent_ns, first_byte_ns, done_ns)
+        self._exchange = _OBJECT
         self._finish()
+
+    def _object_failed(self, verdict: Verdict, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
+        """A row for the object whose request failed with the connection; what comes after it was not tried."""
+        operation, number = self._batch.operation[self._index], self._batch.number[self._index]
+        first_byte_ns = first_byte_ns or done_ns
+        if self._exchange is _UPLOAD:
+            assert self._upload is not None
+            verdict = self._upload.lost(verdict)
+            sent_ns = self._upload.sent_ns or sent_ns
+            self._attempts += self._upload.again
+        elif self._exchange is _LOCK:
+            sent_ns, first_byte_ns = self._locked(sent_ns, first_byte_ns, done_ns, verdict.status)
+        elif self._exchange is _HEAD:
+            sent_ns, first_byte_ns = self._looked_at()
+        self._failed(operation, number, verdict)
+        self._row(operation, number, sent_ns, first_byte_ns, done_ns, 0, verdict.status)
+        self._index += 1
 
     def _closed_by_server(self, request_id: str, number: int) -> None:
         """The session ends here; what is left of its batch is neither good nor tried."""
@@ -502,6 +578,8 @@ class S3Session:
         # An upload takes long: by its end a request made now would be signed, and its lock dated, for another time.
         if upload is None:
             self._make_next()
+        else:
+            self._exchange = _UPLOAD
 
     def _make_next(self) -> None:
         batch, following, source = self._batch, self._index + 1, self._source
@@ -540,20 +618,16 @@ class S3Session:
         self._send_due()
 
     def _send_due(self) -> None:
-        """Send the request that is due: again, or over another connection."""
+        """Send the request that is due: a further one, one again, or one over another connection."""
+        _SEND[self._exchange](self)
+
+    def _send_object(self) -> None:
         connection = self._connection
         assert connection is not None
-        if self._archived is not None:
-            self._send_lock()
-        elif self._audited is not None:
-            self._send_head()
-        elif self._upload is not None:
-            self._send_step()
-        else:
-            parts, self._check, is_head, _ = self._source.request(self._endpoint_index, self._batch, self._index)
-            self._head = parts[0]
-            copies = self._batch.operation[self._index] is _COPY
-            connection.send(parts, is_head=is_head, check=self._check, keeps_waiting=copies)
+        parts, self._check, is_head, _ = self._source.request(self._endpoint_index, self._batch, self._index)
+        self._head = parts[0]
+        copies = self._batch.operation[self._index] is _COPY
+        connection.send(parts, is_head=is_head, check=self._check, keeps_waiting=copies)
 
     def _from_first_attempt(self, sent_ns: int) -> int:
         """When the request that was sent at ``sent_ns`` was sent first. An object's service time runs from then."""
@@ -613,3 +687,19 @@ class S3Session:
     def _finish(self) -> None:
         if self._finished is not None and not self._finished.done():
             self._finished.set_result(None)
+
+
+# What is sent for each request after an object's first, and what its answer is taken for.
+_SEND: dict[Exchange, Callable[[S3Session], None]] = {
+    _OBJECT: S3Session._send_object,
+    _UPLOAD: S3Session._send_step,
+    _LOCK: S3Session._send_lock,
+    _HEAD: S3Session._send_head,
+}
+_TAKE: dict[Exchange, Callable[[S3Session, ReplyReader, int, int, int], None]] = {
+    _OPENING: S3Session._take_opening,
+    _OBJECT: S3Session._take_object,
+    _UPLOAD: S3Session._take_upload,
+    _LOCK: S3Session._take_lock,
+    _HEAD: S3Session._take_head,
+}

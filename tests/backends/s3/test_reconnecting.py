@@ -247,6 +247,25 @@ def test_the_parts_of_an_upload_go_over_several_connections(scripted: Scripted, 
     assert reconnects(record) == server.connections - 1
 
 
+def test_an_upload_that_is_over_has_no_part_in_the_next_objects_failure(scripted: Scripted) -> None:
+    upload = [b"<UploadId>u</UploadId>", b"", b"", b"<ETag>1</ETag>"]
+    bodies = iter(upload)
+
+    def answer(_: Request) -> bytes:
+        body = next(bodies)
+        return b"HTTP/1.1 200 OK\r\nETag: 1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+    server = scripted(serve_and_close(answer, len(upload), announces=True))
+    server.refuse_others()
+    batch = archives(1, 2)
+    batch.part_bytes = SIZE // 2
+    record = record_of_sessions(data_plane(server.url), batch)
+    whole, failed = objects_of(record)
+    assert (whole.status, failed.status, failed.attempts) == (0, Status.CONNECT_FAILED, 1)
+    assert failed.sent_ns >= whole.done_ns
+    assert failures(record) == [("archive", "connect failed", 1, 0)]
+
+
 def test_an_audit_asks_for_the_lock_over_another_connection(scripted: Scripted) -> None:
     lock = b"x-amz-object-lock-mode: GOVERNANCE\r\nx-amz-object-lock-retain-until-date: 2030-03-17T17:46:40Z\r\n"
 
