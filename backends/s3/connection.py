@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from archiver.record import Status
-from backends.s3.replies import BodyCheck, ReplyError, ReplyReader
+from backends.s3.replies import CLOSED, BodyCheck, ReplyError, ReplyReader
 
 RECEIVE_BUFFER_BYTES = 256 * 1024
 CLOSE_SECONDS_MAX = 1.0
@@ -119,7 +119,8 @@ class Connection(asyncio.BufferedProtocol):
         self._was_looked_at = False
         self._heard_ns = self._progress_ns = self._sent_ns = time.monotonic_ns()
         if self._request_bytes > LARGE_BYTES and self.answered and self._end_has_arrived():
-            self._not_taken()
+            self._outstanding, self._has_ended = False, True
+            self._loop.call_soon(self._owner.request_not_taken, CLOSED, self._sent_ns)  # who sends it is not done yet
             return
         self._transport.writelines(parts)
         if self._timer is None:
@@ -193,11 +194,6 @@ class Connection(asyncio.BufferedProtocol):
         sock = self._transport.get_extra_info("socket")
         return bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _TCP_CLOSE_WAIT)
 
-    def _not_taken(self) -> None:
-        self._has_ended = True
-        self._outstanding = False
-        self._owner.request_not_taken("the server closed the connection without a reply", self._sent_ns)
-
     def refuse(self, status: Status, message: str) -> None:
         """The owner does not believe the reply it was handed: nothing that comes over this connection is believed."""
         assert self._transport is not None
@@ -243,8 +239,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         self._has_ended = True
-        if self._outstanding and self.answered and self._took_nothing():
-            self._not_taken()
+        if not self._outstanding:
+            return False
+        if self.answered and self._took_nothing():
+            self._outstanding = False
+            self._owner.request_not_taken(CLOSED, self._sent_ns)
             return False
         try:
             if self._reader.connection_ended():

@@ -139,6 +139,16 @@ def test_a_request_that_had_arrived_when_the_server_closed_is_not_sent_again(scr
     assert server.connections == 1
 
 
+def test_a_large_object_of_which_nothing_was_taken_ends_a_session_that_is_to_stop(scripted: Scripted) -> None:
+    large = 1 << 20
+    server = scripted(serve_and_close(lambda _: OK, 1, announces=False))
+    plane = S3DataPlane(worker_setting(server.url, on_close="stop"))
+    plane.set_phase(PhaseSetting(CONTENT.reaching(large), {None: DateMaker(RETENTION, 4e9)}, "all", (large,)))
+    record = record_of_sessions(plane, archives(1, 2, size_bytes=large))
+    assert [(row.number, row.status) for row in objects_of(record)] == [(1, 0), (2, Status.CONNECTION_LOST)]
+    assert failures(record) == [("archive", "connection lost", 1, 1)]
+
+
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
 def test_large_objects_of_which_nothing_was_taken_are_sent_again(
     scripted: Scripted, tls: ssl.SSLContext, encrypted: bool
