@@ -127,6 +127,8 @@ class Tally:
     errors: int = 0
     refusals: int = 0
     missed_deadlines: int = 0
+    reconnects: int = 0  # since the server had ended the connection within a session
+    requests_before_close: int = 0  # that it had answered over the connections that it ended
     histograms: dict[str, Histogram] = field(default_factory=dict)
     parts: dict[str, PartTally] = field(default_factory=dict)  # by name
 
@@ -139,6 +141,8 @@ class Tally:
         self.errors += other.errors
         self.refusals += other.refusals
         self.missed_deadlines += other.missed_deadlines
+        self.reconnects += other.reconnects
+        self.requests_before_close += other.requests_before_close
         _merge(self.histograms, other.histograms)
         for name, part in other.parts.items():
             self.parts.setdefault(name, PartTally(part.operation)).add(part)

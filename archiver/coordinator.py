@@ -438,6 +438,10 @@ class Coordinator:
             variant=workload.variant,
             lock=workload.lock.value if workload.lock is not None else None,
             lock_ms=latency("lock"),
+            attempt_ms=latency("attempt"),
+            reconnect_ms=latency("reconnect"),
+            connections_per_session=1 + tally.reconnects / tally.sessions if tally.sessions else None,
+            requests_per_connection=tally.requests_before_close / tally.reconnects if tally.reconnects else None,
         )
 
 

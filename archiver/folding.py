@@ -7,14 +7,14 @@ is made of sums over intervals, so it does not matter how rows were grouped, by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archiver.assignment import INTERVAL_NS, Change, PartTally, Tally, TallyKey
 from archiver.histogram import Histogram, parts_of
-from archiver.record import PLATFORM_ERROR, Operation, Recorder, Status
+from archiver.record import PLATFORM_ERROR, Delays, Operation, Recorder, Status
 
 _Column = NDArray[np.int64]
 _HAS_ROWS = np.isin(
@@ -39,6 +39,7 @@ _OBJECT_QUANTITIES = (
     ("object_response", "due_ns", "done_ns"),
     ("first_byte", "sent_ns", "first_byte_ns"),
 )
+_DELAYS = tuple(field.name for field in fields(Delays))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def fold(records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: di
         name: np.frombuffer(b"".join([memoryview(getattr(each, name))[each.folded : each.used] for each in new]), code)
         for name, code in Recorder.COLUMNS
     }
+    columns |= delays_of(new)
     for record in new:
         record.folded = record.used
     operation, done_ns = columns["operation"], columns["done_ns"]
@@ -119,6 +121,21 @@ def fold(records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: di
         for index, tally in enumerate(into):
             _add_parts(tally, columns, (tally_of == index) & (operation >= Operation.ARCHIVE), good, how)
     return _changes(operation, columns["number"], columns["bytes"], good, how)
+
+
+def delays_of(new: Sequence[Recorder]) -> dict[str, _Column]:
+    """What held up the rows not folded yet, as columns by the names of Delays; empty where nothing did."""
+    found: dict[int, Delays] = {}  # by place among the new rows of all
+    rows = 0
+    for record in new:
+        found |= {rows + at - record.folded: each for at, each in record.delays.items() if at >= record.folded}
+        rows += record.used - record.folded
+    if not found:
+        return {}
+    columns = {name: np.zeros(rows, dtype=np.int64) for name in _DELAYS}
+    for name, column in columns.items():
+        column[list(found)] = [getattr(each, name) for each in found.values()]
+    return columns
 
 
 def _count(
@@ -145,27 +162,42 @@ def _count(
         tally.errors += int((here & failed).sum())
         if missed is not None:
             tally.missed_deadlines += int((here & missed).sum())
+        if "reconnects" in columns:
+            tally.reconnects += int(columns["reconnects"][here & is_object].sum())
+            tally.requests_before_close += int(columns["answered"][here & is_object].sum())
 
 
 def _take_times(
     into: Sequence[Tally], tally_of: _Column, columns: dict[str, _Column], good: NDArray[np.bool_], how: Folding
 ) -> None:
     operation = columns["operation"]
-    kinds: list[tuple[str, NDArray[np.bool_], str, str]] = []
+    kinds: list[tuple[str, NDArray[np.bool_], _Column]] = []
     for code in np.unique(operation[operation < Operation.ARCHIVE]).tolist():
         is_code = operation == code
-        kinds += [(quantity, is_code & good, since, until) for quantity, since, until in _QUANTITIES.get(code, ())]
+        times = [(quantity, is_code & good, since, until) for quantity, since, until in _QUANTITIES.get(code, ())]
         if code == Operation.SESSION and how.is_open_loop:
-            kinds.append(("session_start", is_code, "due_ns", "sent_ns"))
+            times.append(("session_start", is_code, "due_ns", "sent_ns"))
+        kinds += [(quantity, rows, columns[until] - columns[since]) for quantity, rows, since, until in times]
     objects = (operation >= Operation.ARCHIVE) & good
-    kinds += [(quantity, objects, since, until) for quantity, since, until in _OBJECT_QUANTITIES]
-    values = [columns[until][rows] - columns[since][rows] for _, rows, since, until in kinds]
-    groups = [tally_of[rows] * len(kinds) + kind for kind, (_, rows, _, _) in enumerate(kinds)]
+    kinds += [(quantity, objects & has, values) for quantity, has, values in _object_times(columns)]
+    values = [each[rows] for _, rows, each in kinds]
+    groups = [tally_of[rows] * len(kinds) + kind for kind, (_, rows, _) in enumerate(kinds)]
     parts = iter(parts_of(np.concatenate(values), np.concatenate(groups), len(into) * len(kinds)))
     for tally in into:
         for (quantity, *_), part in zip(kinds, parts, strict=False):
             if len(part.indices):
                 tally.histograms.setdefault(quantity, Histogram()).add(part)
+
+
+def _object_times(columns: dict[str, _Column]) -> list[tuple[str, NDArray[np.bool_], _Column]]:
+    """The quantities of objects: which rows have them, and the values of all rows."""
+    every = np.ones(len(columns["number"]), dtype=np.bool_)
+    found = [(quantity, every, columns[until] - columns[since]) for quantity, since, until in _OBJECT_QUANTITIES]
+    if "retry_ns" in columns:
+        retry_ns = columns["retry_ns"]
+        found.append(("attempt", retry_ns > 0, columns["done_ns"] - columns["sent_ns"] - retry_ns))
+        found.append(("reconnect", columns["reconnects"] > 0, columns["reconnect_ns"]))
+    return found
 
 
 def _add_parts(
@@ -197,16 +229,16 @@ def _time_parts(counted: Sequence[tuple[PartTally, _Column]], columns: dict[str,
     """All of them at once: many small groups take hardly longer than one large one."""
     if not counted:
         return
-    rows = np.concatenate([each for _, each in counted])
-    group = np.repeat(np.arange(len(counted)), [len(each) for _, each in counted])
-    values = [columns[until][rows] - columns[since][rows] for _, since, until in _OBJECT_QUANTITIES]
-    groups = [group + len(counted) * kind for kind in range(len(values))]
-    parts = iter(parts_of(np.concatenate(values), np.concatenate(groups), len(counted) * len(values)))
-    for quantity, *_ in _OBJECT_QUANTITIES:
-        for part, each in counted:
-            found = next(parts)
-            if len(each):
-                part.histograms.setdefault(quantity, Histogram()).add(found)
+    timed = [
+        (quantity, part, values[rows[has[rows]]])
+        for quantity, has, values in _object_times(columns)
+        for part, rows in counted
+    ]
+    group = np.repeat(np.arange(len(timed)), [len(values) for _, _, values in timed])
+    parts = parts_of(np.concatenate([values for _, _, values in timed]), group, len(timed))
+    for (quantity, part, values), found in zip(timed, parts, strict=True):
+        if len(values):
+            part.histograms.setdefault(quantity, Histogram()).add(found)
 
 
 def _missed(columns: dict[str, _Column], objects: NDArray[np.bool_], how: Folding) -> int:

@@ -5,13 +5,14 @@ written in columns, as they are folded; the log costs nothing where it is not as
 
 It is a trace (``archiver.traces.format`` has the columns), except that its rows come as they are folded: `archiver
 trace merge` makes one trace of a run's files. Its keys are objects' names without their prefix. Nothing is known of
-where in an object a range began, nor of what a copy was made of.
+where in an object a range began, nor of what a copy was made of. It has columns of its own for what held an operation
+up; what reads traces passes them over.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from archiver.errors import UsageError
-from archiver.folding import Population, TracePopulation
+from archiver.folding import Population, TracePopulation, delays_of
 from archiver.record import Operation, Recorder, Status
 from archiver.retention import Retention
 from archiver.traces.format import CODES, MODES, SCHEMA, Origin, TraceWriter, words
@@ -34,6 +35,7 @@ _LOCKED = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY)  # what is 
 _MOVES_WHOLE = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.RETRIEVE, Operation.AUDIT)
 _CODES = np.array([CODES[operation.label] for operation in Operation], dtype=np.int8)
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
+_OWN_COLUMNS = (("attempt_ms", pa.float64()), ("reconnect_ms", pa.float64()))
 
 BATCH_ROWS = 2048  # it takes 1 to 2 ms to make columns of them, or of a few
 
@@ -60,7 +62,10 @@ class OpLog:
         # Rows have CLOCK_MONOTONIC times; one instant on both clocks keeps their differences exact.
         self._began_ns, self._began_at_ns = time.monotonic_ns(), time.time_ns()
         # A phase that is carried out again, after the run broke off in it, is logged again.
-        self._writer = TraceWriter(path, self._began_at_ns, [Origin(KIND, run_id)], overwrite=True)
+        self._schema = pa.schema([*SCHEMA, *_OWN_COLUMNS])
+        self._writer = TraceWriter(
+            path, self._began_at_ns, [Origin(KIND, run_id)], overwrite=True, own_columns=_OWN_COLUMNS
+        )
         self._sessions: dict[int, int] = {}
         self._waiting: dict[tuple[int, Retention | None], _Waiting] = {}
 
@@ -84,6 +89,7 @@ class OpLog:
             )
             for name, code in Recorder.COLUMNS
         }
+        columns |= _own_columns(columns, delays_of([record for _, record in new]))
         counts = np.array([record.used - record.folded for _, record in new])
         firsts = np.cumsum(counts, dtype=np.int64) - counts
         ends = columns["operation"] == Operation.SESSION
@@ -125,14 +131,15 @@ class OpLog:
             "client": columns["client"],
             "session": columns["session"],
             **{name: columns[name] for name in ("endpoint", "status", "attempts")},
+            **{name: pa.array(columns[name], from_pandas=True) for name, _ in _OWN_COLUMNS},  # where it is no number
         }
         if retention is not None:
             known |= self._locks(retention, np.isin(operation, _LOCKED), columns["sent_ns"])
         unknown = pa.nulls(rows)
         self._writer.write(
             pa.record_batch(
-                [pa.array(known[f.name], f.type) if f.name in known else unknown.cast(f.type) for f in SCHEMA],
-                schema=SCHEMA,
+                [pa.array(known[f.name], f.type) if f.name in known else unknown.cast(f.type) for f in self._schema],
+                schema=self._schema,
             )
         )
 
@@ -154,3 +161,18 @@ class OpLog:
         if retention.legal_hold:
             found["legal_hold"] = pa.array(np.ones(rows, dtype=bool), mask=~locked)
         return found
+
+
+def _own_columns(
+    columns: Mapping[str, NDArray[Any]], delays: Mapping[str, NDArray[np.int64]]
+) -> dict[str, NDArray[Any]]:
+    """What held an operation up, in milliseconds; no number where nothing did."""
+    if not delays:
+        nothing = np.full(len(columns["number"]), np.nan)
+        return {name: nothing for name, _ in _OWN_COLUMNS}
+    retry_ns = delays["retry_ns"]
+    attempt_ns = columns["done_ns"] - columns["sent_ns"] - retry_ns
+    return {
+        "attempt_ms": np.where(retry_ns > 0, attempt_ns / 1e6, np.nan),
+        "reconnect_ms": np.where(delays["reconnects"] > 0, delays["reconnect_ns"] / 1e6, np.nan),
+    }

@@ -71,6 +71,23 @@ TSM_ERROR = 10_000  # and those of the TSM client API, added to this
 
 
 @dataclass(slots=True)
+class Delays:
+    """What held up an object besides the attempts that were answered for good. Most rows have none."""
+
+    retry_ns: int = 0  # of its service time: from the first attempt to the last one, over all its requests
+    reconnect_ns: int = 0  # connecting again, where the server had ended the connection between two requests
+    reconnects: int = 0
+    answered: int = 0  # requests, over the connections that the server had ended
+
+    def add(self, other: Delays) -> None:
+        """Add what held up another request of the same object."""
+        self.retry_ns += other.retry_ns
+        self.reconnect_ns += other.reconnect_ns
+        self.reconnects += other.reconnects
+        self.answered += other.answered
+
+
+@dataclass(slots=True)
 class ErrorKind:
     """All failures of one operation for one reason, with the first of them quoted."""
 
@@ -85,12 +102,16 @@ class ErrorKind:
 
 
 class Recorder:
-    """One client's rows. Times are CLOCK_MONOTONIC nanoseconds; ``bytes`` is goodput (0 for a failed row)."""
+    """One client's rows. Times are CLOCK_MONOTONIC nanoseconds; ``bytes`` is goodput (0 for a failed row).
+
+    ``sent_ns`` is the first attempt's. ``delays`` has the rows that were held up, by their place: no other row pays.
+    """
 
     __slots__ = (
         "attempts",
         "bytes",
         "capacity",
+        "delays",
         "done_ns",
         "due_ns",
         "endpoint",
@@ -133,6 +154,7 @@ class Recorder:
         self.used = 0
         self.folded = 0  # rows that were counted already; they stay until the session they belong to has ended
         self.errors: dict[tuple[int, str], ErrorKind] = {}
+        self.delays: dict[int, Delays] = {}
         for name, typecode in self.COLUMNS:
             setattr(self, name, array(typecode, bytes(array(typecode).itemsize * capacity)))
 
@@ -193,3 +215,4 @@ class Recorder:
         """Forget the rows, all of which must have been folded."""
         assert self.folded == self.used
         self.used = self.folded = 0
+        self.delays.clear()

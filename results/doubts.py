@@ -75,6 +75,7 @@ def doubts(database: RunDatabase) -> list[str]:
             "client, server and whatever else ran: they compare with nothing; find the load, or run the client "
             "elsewhere"
         )
+    found += _ended_connections(results, cells)
     early = [r for r in results if r.ended_early]
     if early:
         found.append(
@@ -192,6 +193,27 @@ def _unseen_disks(database: RunDatabase) -> list[str]:
         f"no source showed disk {disk}, at least at the end ({', '.join(sorted(seen)) or 'none'} "
         f"{'were' if len(seen) > 1 else 'was'} seen); its figures are missing: check --disk-role and --disk-speed"
         for disk in sorted(named - seen)
+    ]
+
+
+def _ended_connections(results: Sequence[Result], cells: str) -> list[str]:
+    """Whether the platform, or what is before it, ended connections within sessions, and after how many requests."""
+    ended = [(r, r.requests_per_connection) for r in results if r.requests_per_connection is not None]
+    if not ended:
+        return []
+    fewest, most = (choose(requests for _, requests in ended) for choose in (min, max))
+    counts = " to ".join(dict.fromkeys(f"{count:,.4g}" for count in (fewest, most)))
+    every = "request" if counts == "1" else f"{counts} requests"
+    first = ended[0][0]
+    told = [f"{_cell(first)} first"]
+    if first.connections_per_session is not None:
+        told.append(f"{first.connections_per_session:,.4g} connections per session")
+    if first.reconnect_ms is not None:
+        told.append(f"{first.reconnect_ms.mean:,.3g} ms for another one")
+    return [
+        f"the platform ended the connection after every {every}: each object pays for it, in {len(ended)} of "
+        f"{len(results)} {cells} ({', '.join(told)}); let the server, and a load balancer before it, keep "
+        "connections open, or compare only with platforms that end them as often"
     ]
 
 

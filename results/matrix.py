@@ -24,6 +24,7 @@ UNSETTLED = "unsettled: the limits of the cell came before its mean session time
 UNSTEADY = "unsteady: the rate changed while it was measured; see the doubts"
 CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
 HOST_LIMITED = "every core of the machine was busy: whatever ran there shares this number"
+CONNECTIONS_ENDED = "the platform ended connections within sessions: opening others is in this rate; see the doubts"
 
 
 class CellKey(NamedTuple):
@@ -64,6 +65,7 @@ class MatrixCell:
             (UNSTEADY, any(result.unsteady for result in self.repetitions)),
             (CLIENT_LIMITED, any(result.limited_by == "client" for result in self.repetitions)),
             (HOST_LIMITED, any(result.limited_by == "host cpu" for result in self.repetitions)),
+            (CONNECTIONS_ENDED, any(result.requests_per_connection is not None for result in self.repetitions)),
         )
         return tuple(doubt for doubt, present in found if present)
 
@@ -108,6 +110,11 @@ def columns(cells: Iterable[CellKey]) -> list[int]:
 def temperature(cells: Iterable[MatrixCell]) -> str:
     """``cold`` if all that was retrieved had left the platform's memory, or a list: ``cold or unknown``."""
     return " or ".join(sorted({result.temperature or "unknown" for cell in cells for result in cell.repetitions}))
+
+
+def connections_per_session(results: Iterable[Result]) -> float:
+    """The median of these results; 1 for those of which it is not known that the platform ended connections."""
+    return median(result.connections_per_session or 1.0 for result in results)
 
 
 def _sweeps(results: Sequence[Result]) -> list[Result]:

@@ -125,6 +125,8 @@ class PartResult:
     object_service_ms: Latency | None
     object_response_ms: Latency | None
     first_byte_ms: Latency | None
+    attempt_ms: Latency | None = None  # as in the result
+    reconnect_ms: Latency | None = None  # as in the result
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +280,10 @@ class Result:
     replayed: Replayed | None = None  # it replayed a trace
     infrastructure: Infrastructure | None = None  # it worked on whole sets of objects
     incomplete: str | None = None  # why its phase was not carried out as it was meant to be: workers that were lost
+    attempt_ms: Latency | None = None  # service time without retries, of the objects that had any; None: none had
+    reconnect_ms: Latency | None = None  # connecting again, of the objects before which the server ended a connection
+    connections_per_session: float | None = None  # 1: the server ended none; None: no session ended in the time
+    requests_per_connection: float | None = None  # of those that the server ended; None: it ended none
 
 
 @dataclass(frozen=True, slots=True)

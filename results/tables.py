@@ -171,8 +171,8 @@ def latency_table(results: Sequence[Result]) -> Table:
             *(Column(name, "ms") for name in ("p50", "p90", "p99", "p99.9", "max")),
         ),
         rows=tuple(rows),
-        caption="From sent to done. With repetitions: the sum of their counts, the median of each percentile"
-        " and the largest maximum.",
+        caption="From the first request of each to its last byte. With repetitions: the sum of their counts, the median"
+        " of each percentile and the largest maximum.",
     )
 
 
@@ -330,6 +330,8 @@ def error_table(results: Sequence[Result]) -> Table:
 
 _POPULATIONS: tuple[tuple[str, Callable[[Result], Latency | None]], ...] = (
     ("object", lambda result: result.object_service_ms),
+    ("attempt after retries", lambda result: result.attempt_ms),
+    ("reconnect", lambda result: result.reconnect_ms),
     ("session open", lambda result: result.session_open_ms),
     ("session close", lambda result: result.session_close_ms),
     ("lock request", lambda result: result.lock_ms),

@@ -116,7 +116,14 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
     type=click.IntRange(0, 10),
     default=0,
     show_default=True,
-    help="Send a request again that was answered with 429, 500, 502, 503 or 504; waiting counts as response time.",
+    help="Send a request again that was answered with 429, 500, 502, 503 or 504; the object's time goes on.",
+)
+@click.option(
+    "--on-close",
+    type=click.Choice(["reconnect", "stop"]),
+    default="reconnect",
+    show_default=True,
+    help="Where the server ends a connection between two requests: go on over another, or end the session.",
 )
 @click.option(
     "--retention-mode",
@@ -466,6 +473,7 @@ def platform_options(given: dict[str, Any]) -> PlatformOptions:
             session_open=given["session_open"],
             keep_sessions_open=given["keep_sessions_open"],
             retries=given["retries"],
+            on_close=given["on_close"],
         ),
         TsmOptions(
             **tsm_reach(given),
@@ -486,7 +494,7 @@ def _say_nothing(words: str) -> None:
 # Options that one protocol alone understands: what would be ignored is refused.
 _S3_ONLY = (
     "endpoints", "bucket", "region", "profile", "ca_bundle", "insecure", "addressing", "direct", "connect_timeout",
-    "read_timeout", "retries", "checksum", "payload_signing", "session_open", "keep_sessions_open",
+    "read_timeout", "retries", "on_close", "checksum", "payload_signing", "session_open", "keep_sessions_open",
 )  # fmt: skip
 _TSM_ONLY = (
     "tsm_library", "tsm_server", "tsm_node", "tsm_password_file", "management_class", "filespace",

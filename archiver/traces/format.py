@@ -8,7 +8,7 @@ Version 2. Columns, one row per operation; times are nanoseconds after ``began_a
 the file's metadata); null is what is not known:
 
     due_ns        when it was due; never null, never negative. A trace rises in it; an operation log need not
-    sent_ns, first_byte_ns, done_ns   when it was sent, first answered, done
+    sent_ns, first_byte_ns, done_ns   when it was first sent, first answered, done
     operation     a label of archiver.record.Operation (archive, retrieve, ... open, close, session, transaction, lock);
                   list: of a bucket; other: what has no counterpart here
     key           the object's name; of an operation log without its prefix, of other traces with its bucket, decoded
@@ -174,12 +174,17 @@ class TraceWriter:
         changes: Sequence[str] = (),
         anonymised: bool = False,
         overwrite: bool = False,
+        own_columns: Sequence[tuple[str, pa.DataType]] = (),
     ) -> None:
-        """Raises UsageError where the file is there already, or cannot be made."""
+        """``own_columns`` come after those of every trace; whoever reads a trace passes them over.
+
+        Raises UsageError where the file is there already, or cannot be made.
+        """
         if not overwrite and path.exists():
             raise UsageError(f"{path} exists already; name another file, or say --overwrite")
         self._path = path
         self._partial = path.with_name(path.name + ".partial")
+        self._schema = pa.schema([*SCHEMA, *own_columns])
         self._info = TraceInfo(began_at_ns, tuple(origins), tuple(changes), anonymised)
         self._added: list[TracedOperation] = []
         self._batches: list[pa.RecordBatch] = []
@@ -190,7 +195,11 @@ class TraceWriter:
         try:
             # Dictionaries of numbers and of keys, which hardly recur, cost twice the time and give a larger file.
             self._writer = pq.ParquetWriter(
-                self._partial, SCHEMA, compression="zstd", use_dictionary=list(_DICTIONARIES), write_page_checksum=True
+                self._partial,
+                self._schema,
+                compression="zstd",
+                use_dictionary=list(_DICTIONARIES),
+                write_page_checksum=True,
             )
         except OSError as error:
             raise _unwritable(path, error) from error
@@ -218,7 +227,7 @@ class TraceWriter:
             self._take_added()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows that are columns already, of SCHEMA, with codes of OPERATIONS and MODES."""
+        """Write rows that are columns already, of SCHEMA and the file's own, with codes of OPERATIONS and MODES."""
         if self._added:
             self._take_added()
         self._take(batch)
@@ -270,7 +279,7 @@ class TraceWriter:
     def _write_pending(self) -> None:
         if not self._batches:
             return
-        table = pa.Table.from_batches(self._batches, SCHEMA)
+        table = pa.Table.from_batches(self._batches, self._schema)
         self._batches, self._rows_pending = [], 0
         try:
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)

@@ -61,6 +61,7 @@ class S3Options:
     connect_timeout_seconds: float = 5.0
     read_timeout_seconds: float = 30.0
     retries: int = 0
+    on_close: str = "reconnect"  # where the server ends the connection within a session; or stop
     platform_name: str | None = None  # known where Archiver started the platform itself
     durability: str = "unknown"
 
@@ -146,6 +147,7 @@ class S3Backend:
             details={
                 "region": self._region,
                 "retries": self.options.retries,
+                "on_close": self.options.on_close,
                 "certificates_verified": not self.options.insecure,
                 "addressing": "virtual" if virtual_hosted else "path",
                 "addresses": self._addresses,
@@ -318,6 +320,7 @@ class S3Backend:
             connect_timeout_seconds=options.connect_timeout_seconds,
             read_timeout_seconds=options.read_timeout_seconds,
             retries=options.retries,
+            on_close=options.on_close,
             clock_offset_seconds=self._clock_offset_seconds,
             virtual_hosted=self._control.is_virtual_hosted(bucket),
             addresses=self._addresses,

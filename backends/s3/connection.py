@@ -5,6 +5,9 @@ the next request, so an object costs no task switch and no future; there is one 
 
 A chunk is consumed inside buffer_updated, so one receive buffer serves every connection of a worker.
 
+A server may end the connection between two requests. Where it had no byte of a request by then, it cannot have done any
+of it: the owner hears that, and may send the request over another connection.
+
 No exchange goes on for ever: within every --read-timeout the server has to take PROGRESS_BYTES_MIN of the request (or
 its end), begin its answer, send PROGRESS_BYTES_MIN of that, or complete it. A byte now and then is no progress.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import socket
 import ssl
 import sys
 import termios
@@ -22,11 +26,15 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from archiver.record import Status
-from backends.s3.replies import BodyCheck, ReplyError, ReplyReader
+from backends.s3.replies import CLOSED, BodyCheck, ReplyError, ReplyReader
 
 RECEIVE_BUFFER_BYTES = 256 * 1024
 CLOSE_SECONDS_MAX = 1.0
 PROGRESS_BYTES_MIN = 64 * 1024
+# A request beyond this is written in several pieces. Where the server has ended the connection, the second of them
+# fails before the end is read, so the kernel is asked first. That takes 1 us.
+LARGE_BYTES = 64 * 1024
+_TCP_CLOSE_WAIT = 8  # Linux: the other side has closed
 KEPT_WAITING_MAX = 10  # read time-outs, for answers that a working platform sends blank by blank until it has one
 _receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
 
@@ -49,6 +57,8 @@ class ExchangeOwner(Protocol):
 
     def exchange_failed(self, status: Status, message: str, sent_ns: int, first_byte_ns: int) -> None: ...
 
+    def request_not_taken(self, message: str, sent_ns: int) -> None: ...
+
 
 class Connection(asyncio.BufferedProtocol):
     """Sends one request at a time and reports its reply to the owner. Ends itself on anything it cannot trust."""
@@ -61,11 +71,17 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._outstanding = False
+        self._sent_since_read = False
+        self._is_refused = False  # nothing that came over it is believed any more
+        self._has_ended = False  # the server ended it
+        self.answered = 0  # requests
+        self._patience: asyncio.TimerHandle | None = None
         self._sent_ns = 0
         self._first_byte_ns = 0
         self._heard_ns = 0  # when bytes came last, or were taken
         self._progress_ns = 0  # when enough of them had
         self._arrived_bytes = 0  # since then
+        self._request_bytes = 0
         self._untaken_bytes = 0  # of the request, at that time
         self._was_looked_at = False  # the request, by then
         self._slow_ns = self._read_timeout_ns  # how long it may go without progress
@@ -74,7 +90,12 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def usable(self) -> bool:
         """True while another request can be sent: the connection stands and the last reply did not say "close"."""
-        return self._transport is not None and self._reader.keep_alive and not self._transport.is_closing()
+        return self._reader.keep_alive and not self._has_ended and not self._is_refused
+
+    @property
+    def ended_politely(self) -> bool:
+        """True where the server ended the connection, or said that it will, while no request was outstanding."""
+        return not (self.usable or self._outstanding or self._is_refused)
 
     def send(
         self,
@@ -88,31 +109,38 @@ class Connection(asyncio.BufferedProtocol):
         answer such a request at once, and fill the time until they know the answer with blanks."""
         assert self._transport is not None
         self._reader.expect(is_head=is_head, check=check)
-        self._outstanding = True
+        self._outstanding = self._sent_since_read = True
         self._first_byte_ns = 0
         self._arrived_bytes = 0
         self._slow_ns = self._read_timeout_ns * KEPT_WAITING_MAX if keeps_waiting else self._read_timeout_ns
         # Its length alone: a request kept until the next one makes a large archive a quarter dearer, for the memory
         # that its bytes were made in could not be used again while it is in the processor's cache.
-        self._untaken_bytes, self._was_looked_at = sum(map(len, parts)), False
+        self._request_bytes = self._untaken_bytes = sum(map(len, parts))
+        self._was_looked_at = False
         self._heard_ns = self._progress_ns = self._sent_ns = time.monotonic_ns()
+        if self._request_bytes > LARGE_BYTES and self.answered and self._end_has_arrived():
+            self._outstanding, self._has_ended = False, True
+            self._loop.call_soon(self._owner.request_not_taken, CLOSED, self._sent_ns)  # who sends it is not done yet
+            return
         self._transport.writelines(parts)
         if self._timer is None:
             self._timer = self._loop.call_later(self._read_timeout_ns / 1e9, self._check_progress)
 
-    async def close(self) -> None:
-        """Close and wait until the socket is gone."""
+    def begin_close(self) -> None:
+        """Close; the socket may be there for a moment yet."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._transport is not None and not self._lost.done():
+        if self._transport is not None and self._patience is None and not self._lost.done():
             self._transport.close()
             # For a peer that never answers the TLS goodbye. This costs a session 15 us less than wait_for.
-            patience = self._loop.call_later(CLOSE_SECONDS_MAX, self._transport.abort)
-            try:
-                await self._lost
-            finally:
-                patience.cancel()
+            self._patience = self._loop.call_later(CLOSE_SECONDS_MAX, self._transport.abort)
+
+    async def close(self) -> None:
+        """Close and wait until the socket is gone."""
+        self.begin_close()
+        if self._transport is not None:
+            await self._lost
 
     def _check_progress(self) -> None:
         # One timer per connection, re-armed for what is left, instead of one per request.
@@ -153,13 +181,28 @@ class Connection(asyncio.BufferedProtocol):
         queued = fcntl.ioctl(self._transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
         return self._transport.get_write_buffer_size() + int.from_bytes(queued, sys.byteorder)
 
+    def _took_nothing(self) -> bool:
+        """True where the server ended the connection before any byte of the request was there."""
+        # By TLS the end may have been in what was read before the request was sent. Else the segment that ends a
+        # connection acknowledges all that had arrived by then. A new connection that ends at once is not asked for
+        # that, or there would be no end of trying.
+        return not self._first_byte_ns and (self._sent_since_read or self._untaken() >= self._request_bytes)
+
+    def _end_has_arrived(self) -> bool:
+        """True where the server's end of the connection is known to the kernel, but not to the event loop yet."""
+        assert self._transport is not None
+        sock = self._transport.get_extra_info("socket")
+        return bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _TCP_CLOSE_WAIT)
+
     def refuse(self, status: Status, message: str) -> None:
         """The owner does not believe the reply it was handed: nothing that comes over this connection is believed."""
         assert self._transport is not None
+        self._is_refused = True
         self._transport.abort()
         self._owner.exchange_failed(status, message, self._sent_ns, self._first_byte_ns)
 
     def _fail(self, status: Status, message: str) -> None:
+        self._is_refused = True
         if self._transport is not None:
             self._transport.abort()
         if self._outstanding:
@@ -168,6 +211,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _complete(self) -> None:
         self._outstanding = False
+        self.answered += 1
         self._owner.reply_complete(self._reader, self._sent_ns, self._first_byte_ns, time.monotonic_ns())
 
     # asyncio.BufferedProtocol
@@ -176,6 +220,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)  # which sends at once: loops set TCP_NODELAY
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        self._sent_since_read = False
         return _receive_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -193,6 +238,13 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(error.status, str(error))
 
     def eof_received(self) -> bool:
+        self._has_ended = True
+        if not self._outstanding:
+            return False
+        if self.answered and self._took_nothing():
+            self._outstanding = False
+            self._owner.request_not_taken(CLOSED, self._sent_ns)
+            return False
         try:
             if self._reader.connection_ended():
                 self._complete()
@@ -201,6 +253,9 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._has_ended = True
+        if self._patience is not None:
+            self._patience.cancel()
         if not self._lost.done():
             self._lost.set_result(None)
         if self._outstanding:

@@ -117,7 +117,7 @@ class MultipartUpload:
         """Why the object was not archived, where the connection failed over the request that is due."""
         if self.verdict is not None:
             return self.verdict
-        unknown = self.step is Step.COMPLETE
+        unknown = verdict.outcome_unknown and self.step is Step.COMPLETE
         return Verdict(verdict.status, f"{self.step.value}: {verdict.reason}", verdict.message, unknown)
 
     def _created(self, reply: ReplyReader) -> None:

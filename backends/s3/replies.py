@@ -22,6 +22,7 @@ HEAD_BYTES_MAX = 64 * 1024
 ERROR_BODY_BYTES_MAX = 64 * 1024  # of a body that are kept
 BEYOND_BYTES_MAX = 1024 * 1024  # of a body, beyond what was asked for
 
+CLOSED = "the server closed the connection without a reply"
 _BODYLESS = (204, 304)
 _ENDLESS = (Status.PROTOCOL_ERROR, "the reply's body is far longer than what was asked for")
 _CODE = re.compile(rb"<Code>\s*([^<]{1,100}?)\s*</Code>")
@@ -150,7 +151,7 @@ class ReplyReader:
         if not self._head_done:
             if self._fed_before_head:
                 raise ReplyError(Status.TRUNCATED, "the connection ended in the middle of the reply's head")
-            raise ReplyError(Status.CONNECTION_LOST, "the server closed the connection without a reply")
+            raise ReplyError(Status.CONNECTION_LOST, CLOSED)
         if self._ends_with_connection:
             self.keep_alive = False
             self._finish()

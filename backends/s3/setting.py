@@ -32,5 +32,6 @@ class WorkerSetting:
     virtual_hosted: bool = False  # the bucket is named in the host, not in the path
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of endpoints; without: looked up
     retries: int = 0  # of a request answered with 429, 500, 502, 503 or 504
+    on_close: str = "reconnect"  # where the server ended the connection between two requests; or stop
     source_bucket: str | None = None  # from which COPY copies; None: its own
     source_prefix: str | None = None

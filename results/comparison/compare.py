@@ -32,11 +32,19 @@ from results.comparison.ratios import (
 from results.comparison.units import MEASURES, Unit, UnitKey, units
 from results.database import RunDatabase
 from results.doubts import doubts, drifts
-from results.matrix import CellKey, MatrixCell, matrix_cells, parallel_cells, temperature
+from results.matrix import (
+    CellKey,
+    MatrixCell,
+    connections_per_session,
+    matrix_cells,
+    parallel_cells,
+    temperature,
+)
 from results.mixed.contents import MixedRun, mixed_run
 from results.model import Result
 
 NOT_INTERLEAVED = "not interleaved: drift between the runs is part of every difference"
+CONNECTIONS_ALIKE = 1.05  # times as many connections per session; counts of some seconds differ by chance
 _CELL_MEASURES = (RATE, *LATENCIES)
 _BY_NAME = {measure.name: measure for measure in (*_CELL_MEASURES, *MEASURES)}
 
@@ -193,7 +201,7 @@ def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Compari
             raise ResultsError(_nothing_in_common(first, other))
         columns.append(_judged_cells(cells, forced))
         unit_columns.append(_judged_units(of_units, forced))
-        marks += _temperature_marks(first, other)
+        marks += [*_temperature_marks(first, other), *_connection_marks(first, other)]
         if any(cells.values()):
             overall.append(_overall(cells, columns[-1][RATE.name], marks, forced, "cell"))
         else:
@@ -358,7 +366,7 @@ def _cell_evidence(first: Side, other: Side) -> dict[str, dict[CellKey, Evidence
                 _samples(first.cells[key]),
                 _samples(other.cells[key]),
                 measure,
-                _temperature_notes(first, other, key),
+                (*_temperature_notes(first, other, key), *_cell_connection_notes(first, other, key)),
             )
             for key in common
         }
@@ -371,7 +379,15 @@ def _unit_evidence(first: Side, other: Side) -> dict[str, dict[UnitKey, Evidence
     common = [(key, unit, other.units[key]) for key, unit in first.units.items() if key in other.units]
     return {
         measure.name: {
-            key: paired(ours.samples, theirs.samples, measure, _early_notes((first.label, ours), (other.label, theirs)))
+            key: paired(
+                ours.samples,
+                theirs.samples,
+                measure,
+                (
+                    *_early_notes((first.label, ours), (other.label, theirs)),
+                    *_connection_notes((first.label, ours.connections), (other.label, theirs.connections)),
+                ),
+            )
             for key, ours, theirs in common
             if measure in (*ours.measures, *theirs.measures)
         }
@@ -415,6 +431,39 @@ def _temperature_marks(first: Side, other: Side) -> list[str]:
     if unlike:
         marks.append(f"cache temperature differs or is unknown in {unlike} of {len(workloads)} workloads that retrieve")
     return marks
+
+
+def _connection_notes(ours: tuple[str, float], theirs: tuple[str, float]) -> tuple[str, ...]:
+    """Where one of them ended connections more often than the other, so that its objects paid for others. Each is a
+    label and its connections per session."""
+    (label, count), (other_label, other_count) = ours, theirs
+    if max(count, other_count) <= CONNECTIONS_ALIKE * min(count, other_count):
+        return ()
+    return (f"connections per session: {count:.4g} on {label}, {other_count:.4g} on {other_label}",)
+
+
+def _cell_connection_notes(first: Side, other: Side, key: CellKey) -> tuple[str, ...]:
+    ours, theirs = ((side.label, connections_per_session(side.cells[key].repetitions)) for side in (first, other))
+    return _connection_notes(ours, theirs)
+
+
+def _connection_marks(first: Side, other: Side) -> list[str]:
+    """For all cells at once, and for all workloads."""
+    cells = [
+        (connections_per_session(cell.repetitions), connections_per_session(other.cells[key].repetitions))
+        for key, cell in first.cells.items()
+        if key in other.cells
+    ]
+    workloads = [
+        (unit.connections, other.units[key].connections)
+        for key, unit in first.units.items()
+        if key.is_workload and key in other.units
+    ]
+    return [
+        f"connections per session differ in {unlike} of {len(pairs)} {what}"
+        for what, pairs in (("cells", cells), ("workloads", workloads))
+        if (unlike := sum(bool(_connection_notes(("", ours), ("", theirs))) for ours, theirs in pairs))
+    ]
 
 
 def _is_alike(ours: str | None, theirs: str | None) -> bool:

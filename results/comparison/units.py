@@ -16,6 +16,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from results.comparison.ratios import LATENCIES, P99_OBJECTS_MIN, RATE, RESPONSE, Measure, Sample
+from results.matrix import connections_per_session
 from results.mixed.contents import MixedRun
 from results.mixed.programme import MEGABYTES as MEGABYTES_OF_COURSE
 from results.mixed.programme import OBJECTS, Course, summary
@@ -82,6 +83,7 @@ class Unit:
     clients: tuple[int, ...] = ()  # of each copy
     temperature: str | None = None  # of what it retrieved
     ended_early: bool = False  # a repetition used up what it may archive before its time was over
+    connections: float = 1.0  # per session
 
     def median(self, measure: Measure) -> float | None:
         """Over the repetitions that have it."""
@@ -163,6 +165,7 @@ def _unit(key: UnitKey, found: Sequence[_Found]) -> Unit:
         tuple(sorted({result.clients for result in results})),
         " or ".join(sorted({result.temperature for result in results if result.temperature is not None})) or None,
         any(result.ended_early for result in results),
+        connections_per_session(results),
     )
 
 

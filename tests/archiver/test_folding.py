@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from archiver.assignment import INTERVAL_NS, Change, Tally, TallyKey
 from archiver.folding import Folding, Population, fold
-from archiver.record import TSM_ERROR, Operation, Recorder, Status
+from archiver.record import TSM_ERROR, Delays, Operation, Recorder, Status
 from archiver.stopping import NO_END_NS
 
 START_NS = 1_000_000_000
@@ -61,6 +61,40 @@ def whole(tallies: Tallies) -> Tally:
     for tally in tallies.values():
         total.add(tally)
     return total
+
+
+def test_only_objects_that_were_sent_again_have_the_time_of_an_attempt() -> None:
+    """An object's service time has the attempts that failed in it."""
+    record = Recorder(16)
+    write(record, ARCHIVE, 5, number=1, took_ms=2)
+    record.folded = record.used
+    for number, took_ms, status in ((2, 1002, 0), (3, 2, 0), (4, 502, 503)):
+        write(record, ARCHIVE, 2000, number=number, took_ms=took_ms, status=status, attempts=2 if took_ms > 2 else 1)
+    record.delays |= {0: Delays(retry_ns=MS), 1: Delays(retry_ns=1000 * MS), 3: Delays(retry_ns=500 * MS)}
+    population = Population(np.array([0]), np.array([3]), in_parts=True)
+    tallies: Tallies = {}
+    fold([Recorder(1), record], Folding(0, population, START_NS), 0, tallies)
+    (tally,) = tallies.values()
+    for each in (tally, tally.parts["archive"]):
+        assert {name: (hist.count, hist.total_ns) for name, hist in each.histograms.items()} == {
+            "object_service": (2, 1004 * MS), "object_response": (2, 1004 * MS), "first_byte": (2, 2 * MS),
+            "attempt": (1, 2 * MS),
+        }  # fmt: skip
+    record.clear()
+    assert not record.delays
+
+
+def test_connecting_again_is_counted_with_the_objects_that_waited_for_it() -> None:
+    record = Recorder(16)
+    for number, operation in ((1, Operation.LOCK), (1, ARCHIVE), (2, ARCHIVE), (3, ARCHIVE)):
+        write(record, operation, 10, number=number)
+    in_lock = Delays(reconnect_ns=2 * MS, reconnects=1, answered=7)
+    record.delays |= {0: in_lock, 1: in_lock, 3: Delays(reconnect_ns=4 * MS, reconnects=2, answered=12)}
+    tallies, _ = folded(record)
+    tally = whole(tallies)
+    assert (tally.reconnects, tally.requests_before_close) == (3, 19)  # those of a lock are its object's
+    assert (tally.histograms["reconnect"].count, tally.histograms["reconnect"].total_ns) == (2, 6 * MS)
+    assert "attempt" not in tally.histograms
 
 
 def test_a_session_of_three_objects() -> None:

@@ -6,12 +6,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from archiver.errors import UsageError
 from archiver.folding import Population
 from archiver.op_log import OpLog
-from archiver.record import Operation, Recorder
+from archiver.record import Delays, Operation, Recorder
 from archiver.retention import Retention, RetentionMode
 from archiver.traces.format import Origin, Trace
 
@@ -64,6 +65,20 @@ def test_rows_become_operations_with_what_is_known_of_them(tmp_path: Path) -> No
     for row in rows:
         assert (row.sent_ns, row.first_byte_ns, row.done_ns) == (row.due_ns + 1, row.due_ns + 2, row.due_ns + 3)
         assert 0 <= row.due_ns < 10**10
+
+
+def test_what_held_an_operation_up_is_there_for_those_that_were(tmp_path: Path) -> None:
+    log, record = OpLog(tmp_path / "a.parquet"), recorded()
+    record.delays |= {3: Delays(retry_ns=500_000), 4: Delays(reconnect_ns=2_000_000, reconnects=1)}
+    record.sent_ns[3] -= 1_000_000
+    log.write([(0, recorded()), (1, record)], POPULATION)
+    log.write([(2, recorded())], POPULATION)
+    log.close()
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.column("attempt_ms").to_pylist() == [None] * 10 + [0.500002] + [None] * 10
+    assert table.column("reconnect_ms").to_pylist() == [None] * 11 + [2.0] + [None] * 9
+    again, *_ = [row for row in Trace.open(tmp_path / "a.parquet").operations() if row.client == 1 and row.length]
+    assert again.sent_ns == again.due_ns + 1 - 1_000_000  # a trace has the first attempt
 
 
 def test_a_date_becomes_a_time_from_each_operation_on(tmp_path: Path) -> None:

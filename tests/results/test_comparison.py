@@ -36,6 +36,7 @@ from results.comparison.tables import (
     rates_table,
 )
 from results.figures import png_bytes, svg_bytes
+from results.matrix import CONNECTIONS_ENDED
 from results.statistics import paired_ratio
 from results.text import render_csv, render_text
 from tests.results.compared_runs import CELL, MakeResult, MakeRun, measured_run
@@ -267,6 +268,21 @@ def test_cells_across_cache_temperatures_are_marked(make_run: MakeRun, ours: str
     assert only_ratio(comparison).notes == ((f"retrieved data: {ours} on a, {theirs} on b",) if marked else ())
     mark = "cache temperature differs or is unknown in 1 of 1 retrieve cells"
     assert comparison.overall[0].marks == ((mark,) if marked else ())
+
+
+def test_cells_are_marked_where_a_platform_ends_connections_more_often(make_run: MakeRun) -> None:
+    rates = (100, 100, 100)
+    kept, often = (
+        make_run("a", rates, connections_per_session=1.0),
+        make_run("b", rates, connections_per_session=25.0, requests_per_connection=1.0),
+    )
+    comparison = compare_runs([kept, often])
+    assert only_ratio(comparison).notes == ("connections per session: 1 on a, 25 on b",)
+    assert comparison.overall[0].marks == ("connections per session differ in 1 of 1 cells",)
+    assert CONNECTIONS_ENDED in {note for cell in rates_table(comparison).rows[0] for note in cell.notes}
+    alike = compare_runs([often, make_run("c", rates, connections_per_session=25.5, requests_per_connection=1.0)])
+    assert only_ratio(alike).notes == ()  # counts over some seconds differ a little
+    assert alike.overall[0].marks == ()
 
 
 def test_a_difference_in_durability_is_in_the_sentence_of_the_whole(make_run: MakeRun) -> None:

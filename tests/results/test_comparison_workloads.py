@@ -132,6 +132,16 @@ def test_each_workload_is_compared_with_itself_and_pairs_are_repetitions(tiles: 
     assert comparison.overall[0].cells_in_common == 2
 
 
+def test_workloads_are_marked_where_a_platform_ends_connections_more_often(tiles: TileRun) -> None:
+    def run(platform: str, count: float) -> MeasuredRun:
+        web = repeated(lambda factor: [tiles.web(1, 800.0 * factor)])
+        return mixed_run([replace(result, connections_per_session=count) for result in web], platform)
+
+    comparison = compare_runs([run("a", 1.0), run("b", 4.0)])
+    assert "connections per session: 1 on a, 4 on b" in ratio_of(found(comparison, "web")).notes
+    assert "connections per session differ in 1 of 1 workloads" in comparison.overall[0].marks
+
+
 def test_tiles_add_up_and_are_no_pairs(tiles: TileRun) -> None:
     """Four tiles in one repetition make one pair of what they did together."""
 

@@ -96,6 +96,13 @@ def test_doubts_about_a_run(
             "1 of 2 cells were unsteady (archive 8KiB x 25 first: it slowed",
         ),
         ("archive", {"unsteady": None}, None),
+        (
+            "archive",
+            {"connections_per_session": 25.0, "requests_per_connection": 1.0, "reconnect_ms": Latency(24, *[0.5] * 7)},
+            "the platform ended the connection after every request: each object pays for it, in 1 of 2 cells "
+            "(archive 8KiB x 25 first, 25 connections per session, 0.5 ms for another one); let the server",
+        ),
+        ("archive", {"connections_per_session": 1.0}, None),
         ("retrieve", {"temperature": "warm"}, "not known to be cold (warm): 1 of 1 retrieve cells"),
         ("retrieve", {"temperature": "unknown"}, "not known to be cold (unknown): 1 of 1 retrieve cells"),
         ("retrieve", {"temperature": "cold"}, None),
@@ -108,6 +115,14 @@ def test_doubts_about_a_cell(
     found = doubts_of(make_result(operation, **of_the_result), make_result("archive", 1 << 20))
     assert len(found) == (doubt is not None)
     assert all(sentence.startswith(str(doubt)) for sentence in found)
+
+
+def test_it_is_said_after_how_many_requests_connections_ended(doubts_of: Doubts, make_result: MakeResult) -> None:
+    ends_at = [make_result(object_bytes=size, requests_per_connection=n) for size, n in ((8192, 100.0), (1, 99.5))]
+    (same,) = doubts_of(ends_at[0])
+    assert "after every 100 requests: each object pays" in same
+    (both,) = doubts_of(*ends_at)
+    assert "after every 99.5 to 100 requests: each object pays for it, in 2 of 2 cells" in both
 
 
 def test_cells_are_counted_and_the_first_is_named(doubts_of: Doubts, make_result: MakeResult) -> None:

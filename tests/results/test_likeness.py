@@ -81,6 +81,8 @@ def test_other_work_for_the_client_is_refused(change: dict[str, Any], words: str
         ({"platform__durability": "none"}, "durability differs (minio: fsync; versitygw: none)"),
         ({"platform__tls": True}, "TLS differs (minio: no; versitygw: yes)"),
         ({"platform__endpoints": ["http://one", "http://two"]}, "number of endpoints differs (minio: 1; versitygw: 2)"),
+        ({"platform__details": {"retries": 0, "on_close": "stop"}},
+         "what follows a closed connection differs (minio: reconnect; versitygw: stop)"),
         ({"platform__details": {"retries": 3}}, "number of retries differs (minio: 0; versitygw: 3)"),
         ({"scenario": "mine"}, "scenario differs (minio: dr550; versitygw: mine)"),
         ({"scenario_json": scenario("1s", "2s")},

@@ -10,6 +10,7 @@ import pytest
 from archiver.errors import ResultsError
 from results.matrix import (
     CLIENT_LIMITED,
+    CONNECTIONS_ENDED,
     ERRORS,
     UNSETTLED,
     CellKey,
@@ -63,6 +64,7 @@ def test_without_a_matrix_phase_the_single_clients_of_the_others_stand_in(make_r
         ({"errors": 1}, (ERRORS,)),
         ({"settled": False}, (UNSETTLED,)),
         ({"limited_by": "client"}, (CLIENT_LIMITED,)),
+        ({"connections_per_session": 2.0, "requests_per_connection": 100.0}, (CONNECTIONS_ENDED,)),
         ({"limited_by": "server cpu"}, ()),
         ({"errors": 1, "settled": False, "limited_by": "client"}, (ERRORS, UNSETTLED, CLIENT_LIMITED)),
     ],

@@ -211,6 +211,12 @@ def test_transactions_are_shown_where_there_were_any(make_result: MakeResult) ->
     assert row(table, "archive", "8KiB", "25", "1", "transaction commit")["p50"].number == 12
 
 
+def test_attempts_are_shown_where_objects_were_sent_again(make_result: MakeResult) -> None:
+    table = latency_table([make_result(attempt_ms=Latency(3, *[0.5] * 7))])
+    cells = row(table, "archive", "8KiB", "25", "1", "attempt after retries")
+    assert (cells["count"].number, cells["p50"].number) == (3, 0.5)
+
+
 def test_resources_are_weighted_by_the_seconds_they_were_used(make_result: MakeResult) -> None:
     busy = ServerUsage(100.0, 50.0, 100.0, None, 0, 3_000_000, 8.0, busiest_thread_percent=80.0)
     idle = ServerUsage(10.0, 5.0, 10.0, None, None, 1_000_000, 2.0)

@@ -138,6 +138,24 @@ def truncate(place: Place) -> Fault:
     return fault
 
 
+def end_politely(side: Side, message: Message) -> None:
+    """All of it, an HTTP reply, and say with it that the connection ends here."""
+    head, body = message.data[: message.head_bytes], message.data[message.head_bytes :]
+    side.send(head.removesuffix(b"\r\n") + b"Connection: close\r\n\r\n" + body)
+    side.finish()
+
+
+def every(count: int, fault: Fault) -> Chooser:
+    """This fault for each so-manieth message of a connection."""
+    seen: dict[int, int] = {}
+
+    def choose(message: Message) -> Fault | None:
+        seen[message.connection] = seen.get(message.connection, 0) + 1
+        return None if seen[message.connection] % count else fault
+
+    return choose
+
+
 def silence(place: Place) -> Fault:
     """Nothing more after so much: packets are lost, and the connection stands."""
 

@@ -8,10 +8,12 @@ After its last step a connection still reads what comes and answers nothing, so 
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 HANG_SECONDS = 20.0  # only a test that hangs gets here
@@ -117,6 +119,22 @@ def close(conversation: Conversation) -> None:
     conversation.sock.close()
 
 
+def close_with(data: bytes) -> Step:
+    """Send these bytes and close: the end is on its way with them, before the client can send anything more."""
+
+    def step(conversation: Conversation) -> None:
+        sock = conversation.sock
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        sock.sendall(data)
+        if isinstance(sock, ssl.SSLSocket):
+            sock.setblocking(False)
+            with suppress(ssl.SSLWantReadError):  # does not wait for the client's goodbye
+                sock.unwrap()
+        sock.close()
+
+    return step
+
+
 def reset(conversation: Conversation) -> None:
     """Close with a TCP reset."""
     conversation.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -133,6 +151,23 @@ def serve(answer: Answer) -> Step:
     return step
 
 
+def serve_and_close(answer: Answer, count: int, *, announces: bool) -> list[Step]:
+    """Answer so many requests and close the connection with the last answer, which says so where it ``announces``."""
+
+    def last(conversation: Conversation) -> None:
+        request = conversation.read_request()
+        if request is not None:
+            head, blank, body = answer(request).partition(b"\r\n\r\n")
+            close_with((head + b"\r\nConnection: close" if announces else head) + blank + body)(conversation)
+
+    def one(conversation: Conversation) -> None:
+        request = conversation.read_request()
+        if request is not None:
+            conversation.sock.sendall(answer(request))
+
+    return [*[one] * (count - 1), last]
+
+
 def replies(*data: bytes) -> list[Step]:
     """Read a request and send a reply, as often as there are replies."""
     return [step for reply in data for step in (read, send(reply))]
@@ -144,6 +179,7 @@ class ScriptedServer:
 
     scripts: Sequence[Sequence[Step]]
     then: Sequence[Step] = ()
+    tls: ssl.SSLContext | None = None
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
     went_on_ns: list[int] = field(default_factory=list)
@@ -151,6 +187,7 @@ class ScriptedServer:
     _listening: socket.socket = field(init=False)
     _threads: list[threading.Thread] = field(default_factory=list)
     _open: list[socket.socket] = field(default_factory=list)
+    _is_last: bool = False
 
     def __post_init__(self) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -162,10 +199,14 @@ class ScriptedServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         self._start_thread(self._accept)
+
+    def refuse_others(self) -> None:
+        """Take the next connection and refuse all that follow."""
+        self._is_last = True
 
     def stop(self) -> None:
         """End every conversation and every thread."""
@@ -194,9 +235,16 @@ class ScriptedServer:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open.append(sock)
             self.connections += 1
+            if self._is_last:
+                self._listening.close()
             self._start_thread(self._play, Conversation(self, self.connections - 1, sock))
 
     def _play(self, conversation: Conversation) -> None:
+        if self.tls is not None:
+            try:
+                conversation.sock = self.tls.wrap_socket(conversation.sock, server_side=True)
+            except OSError:
+                return  # the client gave up first
         with conversation.sock as sock:
             try:
                 script = self.scripts[conversation.index] if conversation.index < len(self.scripts) else self.then

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -21,8 +22,10 @@ def scripted() -> Iterator[Scripted]:
     """Starts scripted servers: ``scripted(script, script, then=script)``, a script for each connection in turn."""
     with ExitStack() as running:
 
-        def start(*scripts: Sequence[Step], then: Sequence[Step] = ()) -> ScriptedServer:
-            server = ScriptedServer(scripts, then)
+        def start(
+            *scripts: Sequence[Step], then: Sequence[Step] = (), tls: ssl.SSLContext | None = None
+        ) -> ScriptedServer:
+            server = ScriptedServer(scripts, then, tls)
             server.start()
 
             def stop() -> None:

@@ -106,7 +106,7 @@ def test_a_connection_that_goes_between_two_batches_fails_the_next_with_a_row(
 ) -> None:
     headers = (b"Connection: close",) if says_so else ()
     server = scripted([read, send(content_reply(1, *headers)), close])
-    plane = plane_for(server.url, RETRIEVE)
+    plane = plane_for(server.url, RETRIEVE, on_close="stop")
     batches = (one(RETRIEVE, 1), one(RETRIEVE, 2), one(RETRIEVE, 3))
     record, was_open = in_one_session(plane, *batches, pauses=0.05)
     assert statuses_of(record) == [(1, 0), (2, Status.CONNECTION_LOST), (3, Status.CONNECTION_LOST)]

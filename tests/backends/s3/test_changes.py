@@ -390,7 +390,7 @@ def test_an_object_that_could_not_be_locked_was_not_archived_and_may_be_there(
 ) -> None:
     """Without its lock it is no goodput, but the ledger must never claim less than what is out there."""
     server = scripted([*script, *([serve(lambda _: OK)] if goes_on else [])])
-    record = archived_separately(server, 1, 2)
+    record = archived_separately(server, 1, 2, on_close="stop")
     found = [(Operation(row.operation).name, row.status) for row in objects_of(record) if row.number == 1]
     assert found == rows
     assert [row.bytes for row in objects_of(record) if row.number == 1] == [0] * len(rows)
@@ -432,6 +432,17 @@ def test_each_of_the_two_requests_is_sent_again_by_itself(
     assert len(server.requests) == sum(attempts.values())
     puts = [request for request in server.requests if "retention" not in request.target]
     assert len(puts) == attempts["ARCHIVE"]
+
+
+def test_a_lock_that_is_sent_again_counts_from_its_first_attempt_and_for_its_object(scripted: Scripted) -> None:
+    server = scripted(replies(AGAIN, OK, AGAIN, OK))
+    record = archived_separately(server, 1, retries=1)
+    lock, archive = objects_of(record)
+    put, put_again, locked, locked_again = (request.received_ns for request in server.requests)
+    assert archive.sent_ns <= put < put_again < lock.sent_ns <= locked < locked_again <= lock.done_ns == archive.done_ns
+    of_lock, of_object = (record.delays[row].retry_ns for row in (1, 2))
+    assert locked < lock.sent_ns + of_lock <= locked_again
+    assert put < archive.sent_ns + of_object - of_lock <= put_again
 
 
 # ---- audits

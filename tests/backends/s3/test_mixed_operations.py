@@ -470,7 +470,7 @@ def test_a_connection_lost_over_a_part_leaves_no_object(
 def test_a_server_that_ends_the_connection_between_parts_ends_the_object(scripted: Scripted) -> None:
     ending = PARTS[0].replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     server = scripted(replies(CREATED, ending))
-    record = archived_in_parts(server, in_parts(70, 71))
+    record = archived_in_parts(server, in_parts(70, 71), on_close="stop")
     assert [(row.number, row.status) for row in objects_of(record)] == [(70, Status.CONNECTION_LOST)]
     assert sorted(errors_of(record)) == [("archive", "upload not complete", 1), ("session", "closed by server", 1)]
     assert len(server.requests) == 2
@@ -484,6 +484,9 @@ def test_each_request_of_an_upload_is_sent_again_by_itself(scripted: Scripted) -
     record = archived_in_parts(server, in_parts(70), retries=2)
     assert record.errors == {}
     assert [(row.status, row.attempts, row.bytes) for row in objects_of(record)] == [(0, 1 + 5, TOTAL)]
+    (row,) = objects_of(record)
+    assert row.sent_ns <= server.requests[0].received_ns
+    assert 0 < record.delays[1].retry_ns < row.done_ns - row.sent_ns
     one, *rest = WHOLE_UPLOAD
     assert steps(server) == [one, one, rest[0], rest[0], rest[1], rest[1], rest[1], rest[2], rest[3], rest[3]]
 

@@ -590,7 +590,8 @@ def test_an_html_answer_to_an_archive_is_an_error_that_quotes_it(scripted: Scrip
 def test_a_server_that_says_close_ends_the_session_and_what_is_left_was_not_tried(scripted: Scripted) -> None:
     closing = content_reply(1, b"Connection: close", b"x-amz-request-id: R-3")
     server = scripted([read, send(closing), close], then=[serve(honest)])
-    rows = rows_of(record := record_of_sessions(data_plane(server.url), retrieves(1, 2, 3), retrieves(4)))
+    plane = data_plane(server.url, on_close="stop")
+    rows = rows_of(record := record_of_sessions(plane, retrieves(1, 2, 3), retrieves(4)))
     assert operations(rows) == [Operation.OPEN, Operation.RETRIEVE, Operation.CLOSE] * 2
     assert [(row.number, row.status, row.bytes) for row in rows if row.operation == Operation.RETRIEVE] == [
         (1, 0, SIZE), (4, 0, SIZE),
@@ -612,7 +613,7 @@ def test_a_server_that_says_close_after_the_last_object_is_no_error(scripted: Sc
 def test_a_body_that_ends_with_the_connection_is_a_good_object(scripted: Scripted) -> None:
     data = b"HTTP/1.1 200 OK\r\n\r\n" + CONTENT.whole(1, SIZE)
     server = scripted([read, send(data), close])
-    rows = rows_of(record := record_of_sessions(data_plane(server.url), retrieves(1, 2)))
+    rows = rows_of(record := record_of_sessions(data_plane(server.url, on_close="stop"), retrieves(1, 2)))
     assert [(row.status, row.bytes) for row in rows] == [(0, 0), (0, SIZE), (0, 0)]
     assert errors_of(record) == [("session", "closed by server", 1)]
 
@@ -623,7 +624,8 @@ def test_a_server_that_says_close_to_the_opening_request_has_ended_the_session(
 ) -> None:
     opening = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     server = scripted([*replies(opening), *([close] if closes else [])])
-    record = record_of_sessions(data_plane(server.url, session_open="head-bucket"), archives(1, 2))
+    plane = data_plane(server.url, session_open="head-bucket", on_close="stop")
+    record = record_of_sessions(plane, archives(1, 2))
     assert sum(row.bytes for row in rows_of(record)) == 0
     assert errors_of(record) == [("session", "closed by server", 1)]
     assert operations(rows_of(record)) == [Operation.OPEN, Operation.CLOSE]
