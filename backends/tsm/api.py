@@ -20,11 +20,9 @@ from backends.tsm import structures as abi
 from backends.tsm.codes import Code, describe
 
 FILE_NAME = "libApiTSM64.so"
-API_VERSION = (abi.DSM_API_VERSION, abi.DSM_API_RELEASE, abi.DSM_API_LEVEL, abi.DSM_API_SUBLEVEL)
 APPLICATION = b"Archiver"
 NO_LIMIT_DAYS = 65_535
 RESPONSE_VERSION = 6  # of an archived object: has all that is looked at, and older libraries know no later one
-_EXPORTS = len(abi.PROTOTYPES)
 
 
 class TsmError(Exception):
@@ -100,7 +98,7 @@ class Library:
         except OSError as error:
             raise PlatformError(f"--tsm-library {path}: cannot be loaded: {error}") from error
         self.missing = [name for name in abi.PROTOTYPES if not hasattr(self.functions, name)]
-        if len(self.missing) == _EXPORTS:
+        if not self.exports:
             raise PlatformError(f"--tsm-library {path}: is no library of the TSM API: it has none of its functions")
         for name in abi.PROTOTYPES.keys() - set(self.missing):
             function = getattr(self.functions, name)
@@ -109,13 +107,18 @@ class Library:
     @property
     def exports(self) -> int:
         """How many of the API's functions it has."""
-        return _EXPORTS - len(self.missing)
+        return len(abi.PROTOTYPES) - len(self.missing)
 
     def version(self) -> tuple[int, int, int, int]:
         """The library's own version."""
         found = abi.dsmApiVersionEx(stVersion=abi.apiVersionExVer)
         self.functions.dsmQueryApiVersionEx(byref(found))
         return found.version, found.release, found.level, found.subLevel
+
+    def caller_version(self) -> tuple[int, int, int, int]:
+        """Return the version to sign on as: ours, or the library's if it is older, because it refuses newer callers."""
+        ours = abi.DSM_API_VERSION, abi.DSM_API_RELEASE, abi.DSM_API_LEVEL, abi.DSM_API_SUBLEVEL
+        return min(ours, self.version())
 
     def message(self, code: int) -> str:
         """The library's text for a return code."""
@@ -154,9 +157,7 @@ class SignOn:
 
     def __init__(self, library: Library, node: str | None, password: str | None, options: str) -> None:
         self._library = library
-        # A library older than we are refuses what calls itself newer, so we call ourselves as old as it is.
-        version = min(API_VERSION, library.version())
-        self._version = abi.dsmApiVersionEx(abi.apiVersionExVer, *version)
+        self._version = abi.dsmApiVersionEx(abi.apiVersionExVer, *library.caller_version())
         self._in = abi.dsmInitExIn_t(stVersion=abi.dsmInitExInVersion)
         self._in.apiVersionExP = ctypes.pointer(self._version)
         self._in.clientNodeNameP = node.encode() if node else None
@@ -170,7 +171,7 @@ class SignOn:
 
     def attempt(self) -> tuple[int, int]:
         """A new session's return code and handle."""
-        handle = abi.handle()
+        handle = abi.dsUint32_t()
         out = abi.dsmInitExOut_t(stVersion=abi.dsmInitExOutVersion)
         code = self._library.functions.dsmInitEx(byref(handle), self._in_ref, byref(out))
         return code, handle.value
