@@ -189,10 +189,9 @@ def test_return_codes_have_the_numbers_of_the_header(compiled: dict[str, int]) -
     assert {name: compiled[f"DSM_RC_{name}"] for name in NAMES.values()} == {code.name: code.value for code in Code}
 
 
-def test_the_header_names_no_code_that_python_does_not_know() -> None:
-    named = dict(re.findall(r"^#define DSM_RC_(\w+) \(?(-?\d+)\)?$", RC_HEADER, re.MULTILINE))
-    assert named.pop("SUCCESSFUL") == "0"
-    assert {int(number): name for name, number in named.items()} == NAMES
+def test_every_return_code_of_the_header_has_one_name_in_python() -> None:
+    named = re.findall(r"^#define DSM_RC_(\w+)", RC_HEADER, re.MULTILINE)
+    assert sorted(named) == sorted([*NAMES.values(), "SUCCESSFUL"])  # SUCCESSFUL is OK
 
 
 def test_reasons_are_return_codes_under_another_name() -> None:
