@@ -109,6 +109,12 @@ def test_without_a_compiler_everything_else_is_installed(tree: Path, tmp_path: P
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     assert not list((tmp_path / "site").rglob("*.so"))
+    run(
+        tmp_path / "site",
+        tmp_path,
+        "-c",
+        "from backends.tsm.codes import Code; from backends.tsm.structures import DataBlk",
+    )
     done = subprocess.run(
         [sys.executable, "-m", "archiver", "run", "dr550", "--quick", "--backend", "tsm"],
         cwd=tmp_path,

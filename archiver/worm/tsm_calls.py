@@ -17,11 +17,10 @@ from typing import Any
 
 from archiver.worm.verdict import Inconclusive, NotOffered
 from backends.tsm import structures as abi
-from backends.tsm.api import API_VERSION, APPLICATION, Library, halves, seconds_of, whole
+from backends.tsm.api import APPLICATION, Library, halves, seconds_of, whole
 from backends.tsm.codes import Code, describe
 
 Plain = str | int | None
-EVENTS = {"activate": abi.eventRetentionActivate, "hold": abi.eventHoldObj, "release": abi.eventReleaseObj}
 
 _RESPONSE_VERSION = 6  # of an archived object: has all that is looked at, and older libraries know no later one
 _BUFFER_BYTES = 256 * 1024
@@ -112,14 +111,14 @@ class TsmDoor:
     ) -> tuple[Outcome, TsmSession]:
         """A session that keeps its calls in ``record``; with ``options`` in place of the door's own."""
         words = self.options if options is None else options
-        version = abi.dsmApiVersionEx(abi.apiVersionExVer, *min(API_VERSION, self.library.version()))
+        version = abi.dsmApiVersionEx(abi.apiVersionExVer, *self.library.caller_version())
         given = abi.dsmInitExIn_t(stVersion=abi.dsmInitExInVersion, apiVersionExP=ctypes.pointer(version))
         given.clientNodeNameP = self.node.encode() if self.node else None
         given.clientOwnerNameP = owner.encode() if owner else None
         given.clientPasswordP = self.password.encode() if self.password else None
         given.applicationTypeP = APPLICATION
         given.options = words.encode() if words else None
-        handle, out = abi.handle(), abi.dsmInitExOut_t(stVersion=abi.dsmInitExOutVersion)
+        handle, out = abi.dsUint32_t(), abi.dsmInitExOut_t(stVersion=abi.dsmInitExOutVersion)
         session = TsmSession(self.library, record)
         code = session.call(
             "dsmInitEx", {"node": self.node, "owner": owner, "options": words}, byref(handle), byref(given), byref(out),
@@ -206,16 +205,18 @@ class TsmSession:
         name: Any,
         body: bytes,
         class_name: str | None,
-        send_type: int = abi.stArchive,
+        *,
+        is_backup: bool = False,
     ) -> Outcome:
-        """One object in one transaction; a backup for stBackup, which is sent even where no class would take it."""
+        """Send one object in one transaction. A backup is sent even if no management class accepts it."""
+        send_type = abi.stBackup if is_backup else abi.stArchive
         about: dict[str, Plain] = {"object": _words(name), "send_type": send_type}
         key, described = abi.mcBindKey(stVersion=abi.mcBindKeyVersion), abi.sndArchiveData(abi.sndArchiveDataVersion)
         buffer = ctypes.create_string_buffer(body, len(body))
         attributes = abi.ObjAttr(stVersion=abi.ObjAttrVersion, sizeEstimate=halves(len(body)), objCompressed=abi.bTrue)
         attributes.mcNameP = class_name.encode() if class_name else None
         block = abi.DataBlk(stVersion=abi.DataBlkVersion, bufferLen=len(body), bufferPtr=ctypes.addressof(buffer))
-        what = cast(ctypes.pointer(described), c_void_p) if send_type == abi.stArchive else None
+        what = cast(ctypes.pointer(described), c_void_p) if not is_backup else None
         sent: dict[str, Plain] = {
             **about,
             "class": class_name,
@@ -223,7 +224,7 @@ class TsmSession:
             "sha256": hashlib.sha256(body).hexdigest(),
         }
         bound = self.call("dsmBindMC", about, self.handle, byref(name), send_type, byref(key))
-        if bound != Code.OK and send_type == abi.stArchive:
+        if bound != Code.OK and not is_backup:
             return Outcome("dsmBindMC", bound).heard()
         return self._transaction(
             ("dsmSendObj", sent, (send_type, what, byref(name), byref(attributes), byref(block))),
@@ -237,10 +238,11 @@ class TsmSession:
         )
 
     def event(self, event: str, ids: Sequence[int]) -> Outcome:
-        """activate, hold or release, in one transaction."""
+        """Activate, hold or release objects in one transaction; ``event`` is the name of that verb."""
+        types = {"activate": abi.eventRetentionActivate, "hold": abi.eventHoldObj, "release": abi.eventReleaseObj}
         array = (abi.ObjID * len(ids))(*map(halves, ids))
         objects = abi.dsmObjList_t(abi.dsmObjlistVersion, len(ids), cast(array, POINTER(abi.ObjID)))
-        given = abi.dsmRetentionEventIn_t(abi.dsmRetentionEventInVersion, self.handle, EVENTS[event], objects)
+        given = abi.dsmRetentionEventIn_t(abi.dsmRetentionEventInVersion, self.handle, types[event], objects)
         out = abi.dsmRetentionEventOut_t(abi.dsmRetentionEventOutVersion)
         shown = " ".join(map(str, ids[:_IDS_SHOWN])) + (" ..." if len(ids) > _IDS_SHOWN else "")
         about: dict[str, Plain] = {"event": event, "objects": len(ids), "ids": shown}

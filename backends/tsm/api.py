@@ -1,7 +1,7 @@
-"""The binding: a library with the ABI of the TSM client API, loaded, prototyped and made to speak Python.
+"""The binding to any library that has the TSM client API: loading, prototypes, and calls made once per run.
 
-One idea: what happens once per run raises a TsmError that says all the library knows of it; what happens once per
-object (transfer.py) calls the same functions with structures made beforehand, and looks at plain return codes.
+Calls made once per run raise a TsmError with the library's text. Calls made once per object (transfer.py) use the same
+functions, reuse their structures, and look at plain return codes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from backends.tsm import structures as abi
 from backends.tsm.codes import Code, describe
 
 FILE_NAME = "libApiTSM64.so"
-API_VERSION = (abi.DSM_API_VERSION, abi.DSM_API_RELEASE, abi.DSM_API_LEVEL, abi.DSM_API_SUBLEVEL)
 APPLICATION = b"Archiver"
 NO_LIMIT_DAYS = 65_535
-RESPONSE_VERSION = 6  # of an archived object: has all that is looked at, and older libraries know no later one
-_EXPORTS = len(abi.PROTOTYPES)
+RESPONSE_VERSION = 6  # of qryRespArchiveData: has all fields we read; older libraries refuse later versions
 
 
 class TsmError(Exception):
-    """A call that did not succeed, with the library's own words for it."""
+    """A call that failed, with the library's text for it."""
 
     def __init__(self, function: str, code: int, text: str, reason: int = 0, reason_text: str = "") -> None:
         self.function = function
@@ -40,17 +38,17 @@ class TsmError(Exception):
 
     @property
     def deciding_code(self) -> int:
-        """The reason where there is one: it says what the code only announces."""
+        """Return the reason of the vote if there is one, otherwise the return code."""
         return self.reason or self.code
 
     @property
     def lost(self) -> bool:
-        """The server cannot be reached, or no longer."""
+        """Whether the connection to the server failed or was lost."""
         return self.code < 0
 
 
 def default_library_path() -> Path:
-    """Our own library, made when the package was installed. Raises PlatformError where it was not."""
+    """Return the path of our own library. Raises PlatformError if it was not built when the package was installed."""
     path = Path(__file__).with_name(FILE_NAME)
     if not path.exists():
         raise PlatformError(
@@ -63,19 +61,19 @@ def default_library_path() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ManagementClass:
-    """A class as the policy set has it. ``retver_days`` None: no limit."""
+    """A management class of the active policy set. ``retver_days`` None: no limit."""
 
     name: str
     description: str
     archives: bool  # it has an archive copy group
     retver_days: int | None
     retmin_days: int
-    by_event: bool  # retention begins with an event, not with the archiving
+    by_event: bool  # retention begins with an event instead of with the archive operation
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedObject:
-    """One answer to a query. Dates are the server's local time, in seconds as if it were UTC; None: never."""
+    """One answer to a query. Dates are the server's local time, in epoch seconds as if it were UTC; None: never."""
 
     high_level: bytes
     low_level: bytes
@@ -90,17 +88,17 @@ class ArchivedObject:
 
 
 class Library:
-    """One loaded library. Its functions are attributes by their own names, with prototypes."""
+    """One loaded library. ``functions`` has its functions by name, with their prototypes set."""
 
     def __init__(self, path: str) -> None:
-        """Raises PlatformError where ``path`` is no loadable library, or none of this API."""
+        """Load ``path``. Raises PlatformError if it cannot be loaded or has no function of the API."""
         self.path = path
         try:
             self.functions: Any = ctypes.CDLL(path)
         except OSError as error:
             raise PlatformError(f"--tsm-library {path}: cannot be loaded: {error}") from error
         self.missing = [name for name in abi.PROTOTYPES if not hasattr(self.functions, name)]
-        if len(self.missing) == _EXPORTS:
+        if not self.exports:
             raise PlatformError(f"--tsm-library {path}: is no library of the TSM API: it has none of its functions")
         for name in abi.PROTOTYPES.keys() - set(self.missing):
             function = getattr(self.functions, name)
@@ -108,34 +106,42 @@ class Library:
 
     @property
     def exports(self) -> int:
-        """How many of the API's functions it has."""
-        return _EXPORTS - len(self.missing)
+        """Return how many functions of the API the library has."""
+        return len(abi.PROTOTYPES) - len(self.missing)
 
     def version(self) -> tuple[int, int, int, int]:
-        """The library's own version."""
+        """Return the library's version, release, level and sublevel."""
         found = abi.dsmApiVersionEx(stVersion=abi.apiVersionExVer)
         self.functions.dsmQueryApiVersionEx(byref(found))
         return found.version, found.release, found.level, found.subLevel
 
+    def caller_version(self) -> tuple[int, int, int, int]:
+        """Return the version to sign on as: ours, or the library's if it is older, because it refuses newer callers."""
+        ours = abi.DSM_API_VERSION, abi.DSM_API_RELEASE, abi.DSM_API_LEVEL, abi.DSM_API_SUBLEVEL
+        return min(ours, self.version())
+
     def message(self, code: int) -> str:
-        """The library's text for a return code."""
+        """Return the library's text for a return code."""
         text = create_string_buffer(abi.DSM_MAX_RC_MSG_LENGTH + 1)
         if self.functions.dsmRCMsg(0, code, text) != Code.OK:
             return "the library has no text for this code"
         return text.value.decode(errors="replace").strip().removesuffix(".")
 
     def check(self, function: str, code: int, reason: int = 0) -> None:
-        """Raise TsmError unless ``code`` and ``reason`` are those of a success."""
+        """Raise TsmError unless ``code`` is OK and ``reason`` is 0."""
         if code != Code.OK or reason:
             said = self.message(reason) if reason else ""
             raise TsmError(function, code, self.message(code), reason, said)
 
     def set_up(self, configuration: Path | None) -> None:
-        """Allow several sessions, and read option files from a folder (None: where DSMI_CONFIG and DSMI_DIR say)."""
+        """Call dsmSetUp once: allow several sessions, and read option files from ``configuration``.
+
+        None leaves DSMI_CONFIG and DSMI_DIR in force. Raises TsmError.
+        """
         with _set_up_lock:
             if _set_up.get(self.path, ...) == configuration:
                 return
-            environment = abi.envSetUp(stVersion=abi.envSetUpVersion)  # blank: as the variables say
+            environment = abi.envSetUp(stVersion=abi.envSetUpVersion)  # empty fields leave the variables in force
             if configuration is not None:
                 environment.dsmiDir = str(configuration).encode()
                 environment.dsmiConfig = str(configuration / "dsm.opt").encode()
@@ -146,17 +152,15 @@ class Library:
 
 
 _set_up_lock = threading.Lock()
-_set_up: dict[str, Path | None] = {}  # what dsmSetUp was told, for the process
+_set_up: dict[str, Path | None] = {}  # folder last given to dsmSetUp, by library path; dsmSetUp is process-wide
 
 
 class SignOn:
-    """What dsmInitEx is told, filled once and used for every session. Holds the password."""
+    """The input of dsmInitEx, filled once and used for every session. It contains the password."""
 
     def __init__(self, library: Library, node: str | None, password: str | None, options: str) -> None:
         self._library = library
-        # A library older than we are refuses what calls itself newer, so we call ourselves as old as it is.
-        version = min(API_VERSION, library.version())
-        self._version = abi.dsmApiVersionEx(abi.apiVersionExVer, *version)
+        self._version = abi.dsmApiVersionEx(abi.apiVersionExVer, *library.caller_version())
         self._in = abi.dsmInitExIn_t(stVersion=abi.dsmInitExInVersion)
         self._in.apiVersionExP = ctypes.pointer(self._version)
         self._in.clientNodeNameP = node.encode() if node else None
@@ -169,24 +173,24 @@ class SignOn:
         return "SignOn()"
 
     def attempt(self) -> tuple[int, int]:
-        """A new session's return code and handle."""
-        handle = abi.handle()
+        """Open a session; return the return code and the handle."""
+        handle = abi.dsUint32_t()
         out = abi.dsmInitExOut_t(stVersion=abi.dsmInitExOutVersion)
         code = self._library.functions.dsmInitEx(byref(handle), self._in_ref, byref(out))
         return code, handle.value
 
     def open(self) -> ApiSession:
-        """A session, for what happens once per run. Raises TsmError."""
+        """Open a session for calls made once per run. Raises TsmError."""
         code, handle = self.attempt()
         session = ApiSession(self._library, handle)
         if code != Code.OK:
-            session.terminate()  # an expired password leaves a handle behind
+            session.terminate()  # an expired password gives a handle, too
             self._library.check("dsmInitEx", code)
         return session
 
 
 class ApiSession:
-    """One session of the API, used by one thread at a time; leaving the ``with`` block ends it."""
+    """One session of the API, for one thread at a time. Leaving the ``with`` block ends it."""
 
     def __init__(self, library: Library, handle: int) -> None:
         self._library = library
@@ -200,24 +204,23 @@ class ApiSession:
         self.terminate()
 
     def terminate(self) -> None:
-        """End the session, whatever it was doing."""
+        """End the session in any state."""
         self._functions.dsmTerminate(self.handle)
 
     def information(self) -> Any:
-        """What the server says of itself and of this session (ApiSessInfo)."""
+        """Return the ApiSessInfo: the server, the node and this session. Raises TsmError."""
         found = abi.ApiSessInfo(stVersion=abi.ApiSessInfoVersion)
         self._library.check("dsmQuerySessInfo", self._functions.dsmQuerySessInfo(self.handle, byref(found)))
         return found
 
     def options(self) -> Any:
-        """The options in force (optStruct)."""
+        """Return the optStruct: the options in force. Raises TsmError."""
         found = abi.optStruct()
         self._library.check("dsmQuerySessOptions", self._functions.dsmQuerySessOptions(self.handle, byref(found)))
         return found
 
     def is_encrypted(self) -> bool | None:
-        """Whether what the session sends is encrypted on its way; None where the library does not tell, as the API has
-        no call for it and only ours has one of its own."""
+        """Return whether the session is encrypted, None if unknown: only our own library has a function for it."""
         name = "archiverQueryEncryption"
         ask = getattr(self._functions, name, None)
         if ask is None:
@@ -227,7 +230,7 @@ class ApiSession:
         return bool(found.value)
 
     def management_classes(self) -> dict[str, ManagementClass]:
-        """The classes of the active policy set, by name."""
+        """Return the management classes of the active policy set by name. Raises TsmError."""
         query = abi.qryMCData(abi.qryMCDataVersion, b"", abi.bTrue)
         response = abi.qryRespMCDetailData(stVersion=abi.qryRespMCDetailDataVersion)
         found = {}
@@ -244,25 +247,25 @@ class ApiSession:
         return found
 
     def has_space(self, space: str) -> bool:
-        """Whether the node has a file space of that name."""
+        """Return whether the node has a file space of that name. Raises TsmError."""
         query = abi.qryFSData(abi.qryFSDataVersion, space.encode())
         response = abi.qryRespFSData(stVersion=abi.qryRespFSDataVersion)
         return space.encode() in [response.fsName for _ in self._query(abi.qtFilespace, query, response)]
 
     def register_space(self, space: str) -> None:
-        """Make a file space; one that is there already is as good."""
+        """Register a file space, if it does not exist. Raises TsmError."""
         data = abi.regFSData(stVersion=abi.regFSDataVersion, fsName=space.encode(), fsType=APPLICATION)
         code = self._functions.dsmRegisterFS(self.handle, byref(data))
         if code != Code.FS_ALREADY_REGED:
             self._library.check("dsmRegisterFS", code)
 
     def delete_space(self, space: str) -> None:
-        """Delete a file space and all in it that may be deleted."""
+        """Delete a file space and every object in it that may be deleted. Raises TsmError."""
         code = self._functions.dsmDeleteFS(self.handle, space.encode(), abi.DSM_REPOS_ALL)
         self._library.check("dsmDeleteFS", code)
 
     def archives(self, space: str, high_level: str, low_level: str = "*") -> Iterator[ArchivedObject]:
-        """The archived objects of these names; both levels may have the wildcards * and ?."""
+        """Yield the archived objects of these names. Both levels may have the wildcards * and ?. Raises TsmError."""
         name = abi.dsmObjName(space.encode(), high_level.encode(), low_level.encode(), abi.DSM_OBJ_ANY_TYPE)
         query = abi.qryArchiveData(stVersion=abi.qryArchiveDataVersion, objName=ctypes.pointer(name), descr=b"*")
         query.insDateUpperBound.year = query.expDateUpperBound.year = abi.DATE_PLUS_INFINITE
@@ -271,7 +274,7 @@ class ApiSession:
             yield archived_object(response)
 
     def delete(self, ids: Sequence[int]) -> None:
-        """Delete archived objects in one transaction: all of them, or none and a TsmError."""
+        """Delete archived objects in one transaction. Raises TsmError if the server deleted none of them."""
         self._library.check("dsmBeginTxn", self._functions.dsmBeginTxn(self.handle))
         for one in ids:
             which = abi.dsmDelInfo(archInfo=abi.delArch(abi.delArchVersion, halves(one)))
@@ -280,7 +283,7 @@ class ApiSession:
         self._commit()
 
     def release(self, ids: Sequence[int]) -> None:
-        """Release the holds of archived objects in one transaction: of all of them, or of none and a TsmError."""
+        """Release the holds of archived objects in one transaction. Raises TsmError if the server released none."""
         self._library.check("dsmBeginTxn", self._functions.dsmBeginTxn(self.handle))
         array = (abi.ObjID * len(ids))(*map(halves, ids))
         event = abi.dsmRetentionEventIn_t(
@@ -294,11 +297,11 @@ class ApiSession:
         self._commit()
 
     def _in_transaction(self, function: str, code: int) -> None:
-        """Raise TsmError for a call that failed, after giving its transaction up."""
+        """Abort the transaction and raise TsmError if a call in it failed."""
         if code == Code.OK:
             return
         reason = abi.dsUint16_t()
-        if code == Code.WILL_ABORT:  # the vote tells why
+        if code == Code.WILL_ABORT:  # the vote returns the reason
             self._commit()
         self._functions.dsmEndTxn(self.handle, abi.DSM_VOTE_ABORT, byref(reason))
         self._library.check(function, code)
@@ -309,7 +312,7 @@ class ApiSession:
         self._library.check("dsmEndTxn", code, reason.value)
 
     def _query(self, kind: int, query: ctypes.Structure, response: ctypes.Structure) -> Iterator[None]:
-        """Fill ``response`` with one answer after another."""
+        """Run a query; yield after each answer that ``response`` was filled with. Raises TsmError."""
         code = self._functions.dsmBeginQuery(self.handle, kind, cast(ctypes.pointer(query), c_void_p))
         self._library.check("dsmBeginQuery", code)
         block = abi.DataBlk(stVersion=abi.DataBlkVersion, bufferLen=sizeof(response))
@@ -329,17 +332,17 @@ class ApiSession:
 
 
 def halves(value: int) -> Any:
-    """An integer as the API has it: its high half first."""
+    """Return an integer as a dsStruct64_t."""
     return abi.dsStruct64_t(value >> 32, value & 0xFFFFFFFF)
 
 
 def whole(struct64: Any) -> int:
-    """Such a pair of halves as an integer."""
+    """Return a dsStruct64_t as an integer."""
     return int(struct64.hi) << 32 | int(struct64.lo)
 
 
 def archived_object(response: Any) -> ArchivedObject:
-    """What a qryRespArchiveData says."""
+    """Return the fields of a qryRespArchiveData."""
     return ArchivedObject(
         high_level=response.objName.hl,
         low_level=response.objName.ll,
@@ -362,7 +365,7 @@ def _restore_order(order: Any) -> int:
 
 
 def seconds_of(date: Any) -> int | None:
-    """A date as seconds, as if the server's local time were UTC; None for no date and for never."""
+    """Return a dsmDate in epoch seconds, as if the server's local time were UTC; None for no date and for never."""
     if date.year in (abi.DATE_MINUS_INFINITE, abi.DATE_PLUS_INFINITE):
         return None
     return calendar.timegm((date.year, date.month, date.day, date.hour, date.minute, date.second))

@@ -1,7 +1,7 @@
-"""Looking at archived objects as an auditor does: whether each is there, whole, and kept as it was asked for.
+"""Audit of archived objects: each must exist, be intact and have the lock that was requested.
 
-One idea: nothing that an earlier phase or run learnt is believed; id, class, date and hold are asked of the server for
-each object, and every byte is compared.
+An audit uses nothing that an earlier phase or run stored. It queries id, class, date and hold of each object, and
+compares every byte.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from backends.tsm.transfer import Retrieved, Transfer
 
 
 class Audit:
-    """The audit of one client, in one thread at a time. ``expected`` is by rising number."""
+    """The audit of one client, for one thread at a time. ``expected`` is in ascending order of numbers."""
 
     def __init__(
         self, query: ObjectQuery, transfer: Transfer, rule: LockRule, expected: Sequence[ExpectedLock]
@@ -33,7 +33,7 @@ class Audit:
         self._firsts = [each.first for each in expected]
 
     def look_at(self, handle: int, target: Target) -> Retrieved:
-        """Query an object, retrieve it, and compare its bytes and its lock with what was asked for."""
+        """Query and retrieve an object; compare its bytes and its lock with what was requested."""
         answer = self._query.ask(handle, target.number, target.version)
         if answer.found is None:
             return Retrieved(target.number, 0, answer.sent_ns, answer.first_byte_ns, answer.done_ns, answer.failure)
@@ -44,7 +44,7 @@ class Audit:
     def _lock_failure(self, number: int, found: ArchivedObject) -> Failure | None:
         at = bisect_right(self._firsts, number) - 1
         if at < 0 or number > self._expected[at].last:
-            return None  # nobody said what it was locked with
+            return None  # no lock is known to compare with
         expected = self._expected[at]
         problem = self._rule.problem(found, expected.retention, expected.earliest, expected.latest)
         return Failure(problem.status, problem.status.name.lower(), problem.words) if problem else None

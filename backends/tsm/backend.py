@@ -1,7 +1,7 @@
 """TsmBackend: one server, its policy, and a file space on it.
 
-One idea: the server's management class decides how long an object stays, so what a run locks is asked of the class,
-told to the guards, and read back from the first object; no date is ever sent.
+The server's management class decides the retention period; the client never sends a date. So a run reads the retention
+period of the class, passes it to the guards, and reads the lock of the first object back.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _ZONES_FROM, _ZONES_TO = -12 * 3600, 14 * 3600  # the time zones that exist
 
 @dataclass(frozen=True, slots=True)
 class TsmOptions:
-    """What a user chooses of a TSM server. A password given here (the embedded store's) beats the file's."""
+    """The user's options for a TSM server. ``password`` (of the embedded store) replaces that of the file."""
 
     library: str | None = None  # None: ours
     server: str | None = None  # HOST:PORT, or a stanza of dsm.sys; None: dsm.opt decides
@@ -65,21 +65,21 @@ class TsmOptions:
     password_file: Path | None = None
     password: str | None = field(default=None, repr=False)
     management_class: str | None = None  # None: the default class
-    space: str | None = None  # None: one of the run's own
-    objects_per_transaction: int | None = None  # None: as many as the server takes
+    space: str | None = None  # None: a new one for the run
+    objects_per_transaction: int | None = None  # None: the maximum of the server
     configuration: Path | None = None  # folder of private option files; None: the user's
-    class_seconds: Mapping[str, float] | None = None  # exact lengths, where Archiver started the platform itself
-    platform_name: str | None = None  # known then, too
+    class_seconds: Mapping[str, float] | None = None  # exact lengths, if Archiver started the platform
+    platform_name: str | None = None  # also only if Archiver started the platform
     durability: str = "the answer to a transaction's vote"
 
 
 class TsmBackend:
-    """Speaks the TSM client API to one server."""
+    """The backend for one server of the TSM client API."""
 
     name = "tsm"
     capabilities = Capabilities(
         retention_modes=("CLASS",),
-        legal_hold=False,  # holds are placed on objects that are there already, not with the archiving
+        legal_hold=False,  # a hold is placed on an existing object, not while archiving
         operations=(
             Operation.ARCHIVE,
             Operation.RETRIEVE,
@@ -92,7 +92,7 @@ class TsmBackend:
             Operation.RANGE_RETRIEVE,
             Operation.HEAD,
             Operation.NEW_VERSION,
-        ),  # not EXTEND: the class decides for how long; nor COPY, DELETE_MARKER: the API has nothing of the kind
+        ),  # no EXTEND: the class decides the period; no COPY, DELETE_MARKER: the API has none
         stores_content=True,
         transactions=True,
     )
@@ -114,7 +114,7 @@ class TsmBackend:
         self._session_options = session_options(options.server) if options.configuration is None else ""
         self._sign_on = SignOn(self._library, options.node, self._password, self._session_options)
         self._clock_offset_seconds = 0.0  # server minus client
-        self._zone_seconds = 0  # what the server's local time, in which the API has its dates, is ahead of UTC
+        self._zone_seconds = 0  # the server's local time, which the API uses for dates, minus UTC
         self._endpoint = ""
         self._space_is_there = False
         self._limit = 1
@@ -126,7 +126,7 @@ class TsmBackend:
 
     @interruptible
     def profile(self) -> PlatformProfile:
-        """Sign on, and ask the server for its name, clock, limits and policy. Raises PlatformError."""
+        """Sign on; return the server's name, clock, limits and policy. Raises PlatformError."""
         with self._session("sign on") as session:
             found = session.information()
             offset = self._set_clock(found)
@@ -169,11 +169,14 @@ class TsmBackend:
 
     @property
     def server_now(self) -> float:
-        """The server's clock, in epoch seconds, give or take the half second of its dates."""
+        """Return the server's clock in epoch seconds, to within half a second."""
         return now_seconds() + self._clock_offset_seconds
 
     def retention_for(self, wish: RetentionWish) -> Retention:
-        """What the management class says; a wish for anything else is refused, and so is a class without an end."""
+        """Return the retention of the management class.
+
+        Raises UsageError if ``wish`` has anything else, SafetyRefused if the class locks without an end.
+        """
         if wish.mode not in (None, RetentionMode.CLASS) or wish.retain_for_seconds or wish.retain_until:
             raise UsageError(
                 "--retention-mode, --retain-for, --retain-until: with the tsm backend the server's management class "
@@ -198,16 +201,16 @@ class TsmBackend:
         return Retention(RetentionMode.CLASS, seconds, None, wish.legal_hold, name, late)
 
     def locate(self, plan: RunPlan) -> Location:
-        """The run's file space and high-level name; touches nothing."""
+        """Return the run's file space and high-level name. Does not contact the server."""
         self._retention = plan.retention
         space = self.options.space or f"/archiver-{plan.run_id}"
-        # What the user named stays after clean-up, even where this run has to register it.
+        # A file space that the user named stays after clean-up, even if this run registers it.
         self._location = Location(self._endpoint, "", space, self.options.space is None, plan.run_id)
         return self._location
 
     @interruptible
     def prepare(self) -> None:
-        """Register the file space where it is not there yet. Raises PlatformError."""
+        """Register the file space if it does not exist. Raises PlatformError."""
         location = self._located()
         if not self._space_is_there:
             with self._session(f"register file space {location.bucket}") as session:
@@ -215,8 +218,10 @@ class TsmBackend:
 
     @interruptible
     def attach(self, location: Location, retention: Retention) -> None:
-        """Go on in the file space of an earlier run. Raises PlatformError where it is not there any more, or where the
-        policy has lost the class that its objects are kept by."""
+        """Continue in the file space of an earlier run.
+
+        Raises PlatformError if the file space does not exist, or if the policy no longer has the class of its objects.
+        """
         with self._session(f"find file space {location.bucket}") as session:
             self._refuse_another_node(session.information().id.decode(), location)
             found = session.has_space(location.bucket)
@@ -234,7 +239,7 @@ class TsmBackend:
         """Nothing to check: an object's management class is chosen when it is archived."""
 
     def set_default_lock(self, retention: Retention | None) -> None:
-        """Raises UsageError: an object's class is chosen when it is archived, and no file space has a rule."""
+        """Raise UsageError: the class is chosen when an object is archived, and a file space has no default."""
         raise UsageError(
             "a file space has no rule that locks by itself; with the tsm backend --management-class decides, when an "
             "object is archived"
@@ -258,25 +263,25 @@ class TsmBackend:
         return LockReading(RetentionMode.CLASS.value, until, one.held, whole)
 
     def object_name(self, number: int) -> str:
-        """File space, high-level and low-level name."""
+        """Return file space, high-level and low-level name of object ``number``."""
         location = self._located()
         return object_name(location.bucket, location.prefix, number)
 
     @interruptible
     def look_closer(self, number: int, size_bytes: int, content: Content, lock: ExpectedLock) -> CloserLook:
-        """Everything of the name of object ``number``. Raises PlatformError."""
+        """Describe all objects with the name of object ``number``. Raises PlatformError."""
         with self._session(f"look at {self.object_name(number)}") as session:
             found = self._objects(session, number)
             transfer = Transfer(self._library, self.worker_setting(), content, "all")
             return CloserLook(look_closer(session, found, transfer, number, size_bytes, self._lock_rule(), lock))
 
     def unseen_locks(self, number: int) -> str | None:
-        """None: who may ask for an object is told its class, its date and its hold."""
+        """Return None: a client that may query an object sees its class, date and hold."""
         return None
 
     @interruptible
     def present(self, first: int, last: int) -> Iterator[int]:
-        """The objects ``first`` to ``last`` that the server has, by rising number. Raises PlatformError."""
+        """Return the numbers from ``first`` to ``last`` that the server has, ascending. Raises PlatformError."""
         location = self._located()
         numbers: set[int] = set()
         with self._session(f"list {location.bucket}/{location.prefix}") as session:
@@ -286,7 +291,7 @@ class TsmBackend:
         return iter(sorted(number for number in numbers if first <= number <= last))
 
     def _objects(self, session: ApiSession, number: int) -> list[ArchivedObject]:
-        """What the server has under the name of object ``number``."""
+        """Return all objects with the name of object ``number``."""
         location = self._located()
         return list(session.archives(location.bucket, high_level(location.prefix, number), low_level(number)))
 
@@ -314,7 +319,7 @@ class TsmBackend:
 
     @interruptible
     def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
-        """Delete what the server lets go, then the run's own file space; nobody bypasses a class."""
+        """Delete what the server allows, then the run's own file space. The API cannot bypass a class."""
         with self._session(f"remove {location.bucket}/{location.prefix}") as session:
             found = session.information()
             self._refuse_another_node(found.id.decode(), location)
@@ -322,7 +327,7 @@ class TsmBackend:
             return remove(session, found, location, self._zone_seconds, release_holds=release_holds)
 
     def _refuse_another_node(self, node: str, location: Location) -> None:
-        """File spaces are a node's own: under one of the same name another node has other objects, or none."""
+        """Raise PlatformError for another node: it has its own file spaces, perhaps with the same names."""
         owner, _, server = location.endpoint.removeprefix("tsm://").rpartition("@")
         if node != owner:
             raise PlatformError(
@@ -335,7 +340,7 @@ class TsmBackend:
         return self._location
 
     def _set_clock(self, found: Any) -> float:
-        """Take the server's clock and time zone from its local time; server minus client, in seconds."""
+        """Compute the server's clock and time zone from its local time; return server minus client in seconds."""
         now = now_seconds()
         local = (seconds_of(found.serverDate) or 0) + 0.5  # whole seconds: on average half a second old
         zone = round((local - now) / _ZONE_SECONDS) * _ZONE_SECONDS
@@ -352,7 +357,7 @@ class TsmBackend:
 
     @contextmanager
     def _session(self, doing: str) -> Iterator[ApiSession]:
-        """A session for something that happens once per run, with errors that say what to do."""
+        """Open a session for calls made once per run. Raises PlatformError that says what to do."""
         where = self._endpoint or f"tsm://{self.options.server or ''}"
         try:
             self._library.set_up(self.options.configuration)
@@ -392,6 +397,6 @@ def _is_space_name(name: str) -> bool:
 def _is_this_host(host: str) -> bool:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):  # the library knows how to reach it, and we do not
+    except (OSError, UnicodeError):  # only the library can resolve it
         return False
     return any(is_own_address(str(entry[4][0]).partition("%")[0]) for entry in found)

@@ -1,6 +1,6 @@
-"""A closer look at one object that an audit found wanting: at everything that the server has under its name.
+"""Details of one object that failed an audit: all objects that the server has under its name.
 
-One idea: a name may have been archived more than once, and each is an object of its own; none of them hides another.
+A name may have been archived more than once. Each archive is an object of its own and stays visible.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def look_closer(
     rule: LockRule,
     lock: ExpectedLock,
 ) -> str:
-    """What each of the ``objects`` of the name of object ``number`` is."""
+    """Describe each of ``objects``, which all have the name of object ``number``."""
     if not objects:
         return "the server has no object of that name"
     seen = []
@@ -36,7 +36,7 @@ def look_closer(
         state = failure.message if failure else "intact"
         archived = format_instant(one.archived - rule.zone_seconds)
         if version > 1:
-            # What the run archived later under the name has other dates, and is not what was asked about.
+            # Versions that the run archived later have other dates, and the audit was not about them.
             seen.append(f"object {one.id}, archived at {archived} as content version {version}: {state}")
             continue
         problem = rule.problem(one, lock.retention, lock.earliest, lock.latest)

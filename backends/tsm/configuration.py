@@ -1,7 +1,7 @@
-"""Where the client library finds its server: option files of the user's, or private ones for one command.
+"""Option files of the client library: the user's, or private ones for one command.
 
-One idea: a stanza of the user's dsm.sys is used as it is; for HOST:PORT a dsm.opt and a dsm.sys of our own are written
-into a temporary folder, so that nobody has to be root to try a server. No password is ever written into either.
+A stanza of the user's dsm.sys is used unchanged. For HOST:PORT, a dsm.opt and a dsm.sys are written to a temporary
+folder, so that trying a server does not require root. Neither file contains a password.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STANZA_NAME = re.compile(r"[^\s:]{1,64}")
 
 
 def parse_server(server: str) -> tuple[str, int] | None:
-    """Host and port of HOST:PORT; None for the name of a stanza. Raises UsageError for what is neither."""
+    """Return host and port of HOST:PORT, None for the name of a stanza. Raises UsageError for anything else."""
     address = _ADDRESS.fullmatch(server)
     if address is not None and 0 < int(address["port"]) < 65_536:
         return address["bracketed"] or address["host"], int(address["port"])
@@ -35,7 +35,7 @@ def parse_server(server: str) -> tuple[str, int] | None:
 
 @contextmanager
 def private_configuration(host: str, port: int) -> Iterator[Path]:
-    """A folder with the option files for one server; gone when the block ends."""
+    """Make a folder with the option files for one server; delete it when the block ends."""
     with TemporaryDirectory(prefix="archiver-tsm-") as name:
         folder = Path(name)
         (folder / "dsm.opt").write_text(f"SErvername {_STANZA}\n")
@@ -51,14 +51,14 @@ def private_configuration(host: str, port: int) -> Iterator[Path]:
 
 
 def session_options(server: str | None) -> str:
-    """The options string of a session where the option files are the user's."""
+    """Return the options string of a session that uses the user's option files."""
     stanza = f"-SErvername={server} " if server is not None else ""
-    # A protected server refuses a client that does not say this, and no other minds it.
+    # A protected server refuses clients without this option; other servers ignore it.
     return f"{stanza}-ENABLEARCHIVERETENTIONPROTECTION=yes"
 
 
 def read_password(path: Path) -> str:
-    """The first line of a file that only its owner can read. Raises UsageError."""
+    """Return the first line of a file that only its owner can read. Raises UsageError."""
     try:
         mode = path.stat().st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):

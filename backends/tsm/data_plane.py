@@ -1,7 +1,7 @@
-"""The TSM data plane of one worker: a thread for each of its clients, and the ids of the objects they will ask for.
+"""The TSM data plane of one worker: a thread for each of its clients, and the ids of the objects they will read.
 
-One idea: a call of the API blocks, so every client has a thread of its own, made before the clock starts; the ids of
-what is there by then are looked up before it, too, as an application has them in its index.
+Calls of the API block, so every client has its own thread. Threads are made before the measurement starts. The ids of
+existing objects are also queried before, because an application has them in its index.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from backends.tsm.transfer import Transfer
 
 
 class TsmDataPlane:
-    """Sessions of one worker."""
+    """The sessions of one worker."""
 
     def __init__(self, setting: WorkerSetting) -> None:
         self._setting = setting
@@ -35,11 +35,11 @@ class TsmDataPlane:
         self._clients: dict[int, Client] = {}
 
     def set_phase(self, setting: PhaseSetting) -> None:
-        """Learn the ids of what is there already, and make the clients' structures and threads."""
+        """Query the ids of existing objects, and make the structures and threads of the clients."""
         self._learn(int(number) for numbers in setting.reads for number in numbers)
         for number in setting.clients:
             thread = ThreadPoolExecutor(1, thread_name_prefix=f"tsm-client-{number}")
-            thread.submit(int).result()  # so that it runs before the first session opens
+            thread.submit(int).result()  # starts the thread before the first session opens
             transfer = Transfer(self._library, self._setting, setting.content, setting.verify)
             query = ObjectQuery(self._library, self._setting)
             self._clients[number] = Client(
@@ -56,11 +56,11 @@ class TsmDataPlane:
             )
 
     def session(self, client: int) -> TsmSession:
-        """A new session of this client."""
+        """Return a new session of this client."""
         return TsmSession(self._clients[client])
 
     async def end_phase(self) -> None:
-        """Have every thread stop after the object it is at, and wait for it."""
+        """Stop every thread after its current object, and wait for it."""
         self._stopping.set()
         for client in self._clients.values():
             await client.run(client.close)
@@ -68,7 +68,7 @@ class TsmDataPlane:
         self._clients.clear()
 
     def _learn(self, numbers: Iterable[int]) -> None:
-        """Ask for the groups of those objects whose ids are not known yet."""
+        """Query the groups of the objects whose ids are not in the index."""
         groups = {number // OBJECTS_PER_GROUP: number for number in numbers if (number, 1) not in self._index}
         if not groups:
             return
@@ -81,9 +81,9 @@ class TsmDataPlane:
 
 
 def _whose(setting: WorkerSetting) -> Hashable:
-    """The server and the node's objects on it whose ids mean the same in every phase."""
+    """Return the key of an index: the server, the node and the place of the objects."""
     return setting.configuration, setting.options, setting.node, setting.space, setting.prefix
 
 
-# A worker process serves one phase after another, each with a plane of its own; ids stay what they are.
+# A worker process runs several phases, each with its own data plane; ids do not change between them.
 _indexes: dict[Hashable, Index] = {}

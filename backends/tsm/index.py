@@ -1,8 +1,8 @@
-"""The index of what a run archived: by which id, and in which order, each of its objects is asked for again.
+"""The index of a run's objects: the id and the restore order of each.
 
-One idea: the API tells nobody the id of what it archives, so applications query it and keep it. What is there before
-the clock starts is looked up then, a thousand names with one query; what is archived later is looked up by its name, in
-the session that first asks for it, and in none of its rows.
+The API does not return the id of an object that it archives, so applications query it and keep it. The ids of objects
+that exist before the measurement are queried then, a thousand names with one query. The id of an object archived later
+is queried by name in the session that first needs it; no row includes the time of that query.
 """
 
 from __future__ import annotations
@@ -12,59 +12,59 @@ from typing import NamedTuple
 
 from backends.tsm.api import ArchivedObject
 
-_VERSION = b"content version "  # what a later archive of a name says of itself; the first says nothing
+_VERSION = b"content version "  # description of a later archive of a name; the first has none
 
 
 class Known(NamedTuple):
-    """By what an archived object is asked for again."""
+    """What is needed to retrieve an archived object."""
 
     restore_order: int
     id: int
 
 
 class Target(NamedTuple):
-    """One object of a batch, as a client's thread is told of it."""
+    """One object of a batch, as a client's thread gets it."""
 
     number: int
     size_bytes: int
     version: int = 1  # of its content
-    extent: tuple[int, int] | None = None  # offset and length, where a part of it is meant
-    id: int = 0  # where it is archived already
+    extent: tuple[int, int] | None = None  # offset and length of a part; None: the whole object
+    id: int = 0  # 0: not archived yet
     restore_order: int = 0
     content: int | None = None  # number of the object whose content it has; None: its own
 
 
-# By object number and content version. Entries come from several threads, each with a single assignment.
+# By object number and content version. Several threads add entries, each with one assignment.
 Index = dict[tuple[int, int], Known]
 
 
 def description(version: int) -> bytes | None:
-    """By what an archive of this content version is told from the others of its name."""
+    """Return the description that distinguishes this content version from others of the same name."""
     return None if version == 1 else _VERSION + b"%d" % version
 
 
 def version_of(found: ArchivedObject) -> int:
-    """The content version that an archive says it has: the first where it says nothing."""
+    """Return the content version in an object's description; 1 if there is none."""
     said = found.description.removeprefix(_VERSION)
     return int(said) if said != found.description and said.isdigit() else 1
 
 
 def archived_at(one: ArchivedObject) -> tuple[int, int]:
-    """By what objects are sorted in the order in which they were archived."""
+    """Return the sort key for the order in which objects were archived."""
     return one.archived, one.id
 
 
 def firsts(found: Iterable[ArchivedObject]) -> dict[tuple[int, int], ArchivedObject]:
-    """The objects by number and content version, those whose names are no numbers left out.
+    """Return the objects by number and content version, without those whose names are not numbers.
 
-    An application may have archived another object under the same name; the first is ours.
+    An application may have archived another object under the same name; the oldest is ours.
     """
-    # What is put down last stays.
+    # The oldest comes last and replaces the others.
     ordered = sorted(found, key=archived_at, reverse=True)
     return {(int(one.low_level[1:]), version_of(one)): one for one in ordered if one.low_level[1:].isdigit()}
 
 
 def learn(index: Index, found: Iterable[ArchivedObject]) -> None:
-    """Put down what a query found."""
+    """Add the objects that a query found to the index."""
     for key, one in firsts(found).items():
         index[key] = Known(one.restore_order, one.id)

@@ -1,7 +1,7 @@
-"""Calls of the API that Ctrl-C ends: made in a thread of their own, while the main thread only waits.
+"""Calls of the API that Ctrl-C ends: another thread makes them while the main thread waits.
 
-One idea: the library waits for its server in C, where Python hears no signal until it returns; a server that has gone
-silent would make a command that nobody can end.
+The library waits for its server in C, and Python handles no signal until the call returns. So Ctrl-C could not end a
+command whose server does not answer.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _Value = TypeVar("_Value")
 
 
 def interruptible(work: Callable[_Given, _Value]) -> Callable[_Given, _Value]:
-    """Have ``work`` done by a thread that does not outlive the process; after Ctrl-C nobody waits for it any more."""
+    """Run ``work`` in a daemon thread and wait for it. After Ctrl-C the caller no longer waits."""
 
     @functools.wraps(work)
     def waiting(*arguments: _Given.args, **named: _Given.kwargs) -> _Value:
         finished: Future[_Value] = Future()
-        # Waited for in C: a Ctrl-C that came in the middle of a Future's own waiting could break its lock.
+        # A SimpleQueue waits in C: Ctrl-C during the wait of a Future could break the lock of the Future.
         told: SimpleQueue[None] = SimpleQueue()
 
         def body() -> None:
             try:
                 finished.set_result(work(*arguments, **named))
-            except BaseException as error:  # noqa: BLE001 - whatever it was, it is the caller's
+            except BaseException as error:  # noqa: BLE001 - the caller gets any exception
                 finished.set_exception(error)
             told.put(None)
 

@@ -1,8 +1,8 @@
-"""What one client's thread does to objects after they were archived, other than read them: holds, releases, deletions.
+"""Holds, releases and deletions of archived objects, in one client's thread.
 
-One idea: all of it happens in transactions, which are refused as a whole. What is meant to succeed goes in as many
-objects at a time as the server takes; what is meant to be refused has a transaction of its own for each object, so that
-every refusal speaks of one.
+The server refuses a transaction as a whole. Operations that should succeed use transactions of as many objects as the
+server accepts. Operations that should be refused use one transaction for each object, so that a refusal concerns one
+object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DELETED_LOCKED = Failure(
 
 
 class Lifecycle:
-    """The structures of one client, in one thread at a time. Objects are those of their targets' ids."""
+    """The structures of one client, for one thread at a time. Targets need their ids."""
 
     def __init__(self, library: Library, objects_per_transaction: int) -> None:
         self._functions = library.functions
@@ -32,11 +32,11 @@ class Lifecycle:
         self._single = Transactions(library, 1)
 
     def hold(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
-        """Hold objects, whatever their class says of them."""
+        """Hold objects of any class."""
         return self._transactions.together(handle, objects, self._hold, stopped)
 
     def release(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
-        """Release objects that are held."""
+        """Release objects under a hold."""
         return self._transactions.together(handle, objects, self._release, stopped)
 
     def delete(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
@@ -44,7 +44,7 @@ class Lifecycle:
         return self._transactions.each(handle, objects, self._delete, stopped)
 
     def refused_delete(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
-        """Try to delete objects that are locked; a transaction failed unless it was refused for just that."""
+        """Try to delete locked objects. A transaction succeeds only if the server refuses it because of the lock."""
         done = self._single.each(handle, objects, self._delete, stopped)
         for one in done:
             if one.failure is None:

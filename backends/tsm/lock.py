@@ -1,6 +1,6 @@
-"""Whether an archived object is kept as it was asked for, by what the server says of it.
+"""Comparison of an object's lock, as the server reports it, with the lock that was requested.
 
-One idea: one rule for the object that is looked at before a run counts anything, and for every object of an audit.
+The same rule applies to the object that is checked before a run measures anything, and to every object of an audit.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class LockProblem:
 
 @dataclass(frozen=True, slots=True)
 class LockRule:
-    """How this server's answers are to be read."""
+    """How to interpret the answers of one server."""
 
-    zone_seconds: int = 0  # what its local time is ahead of UTC
-    exact_classes: frozenset[str] = frozenset()  # whose length is known to the second; of others the API tells days
+    zone_seconds: int = 0  # its local time minus UTC
+    exact_classes: frozenset[str] = frozenset()  # length known to the second; the API reports days
 
     def problem(
         self, found: ArchivedObject, retention: Retention, earliest: float | None, latest: float | None
     ) -> LockProblem | None:
-        """What is wrong with the lock of this object; None: nothing, nor with a hold that somebody placed later.
+        """Return what is wrong with the lock of this object, None if nothing. A hold placed later is not wrong.
 
-        Its date is to lie between the two (epoch seconds); None where no date was asked for.
+        The expiration date must lie between ``earliest`` and ``latest`` (epoch seconds; None: no limit).
         """
         if retention.legal_hold and not found.held:
             return LockProblem(Status.UNLOCKED, "the hold asked for is not there")
@@ -51,7 +51,7 @@ class LockRule:
             return LockProblem(Status.LONGER, "it has no date of expiry, so it would stay for good")
         expires = found.expires - self.zone_seconds
         if found.management_class not in self.exact_classes:
-            # The API tells lengths in whole days, rounded up, and dates in local time: summer time may begin before.
+            # The API reports lengths in whole days, rounded up, and dates in local time, which summer time may shift.
             earliest = earliest - DAY_SECONDS if earliest is not None else None
             latest = latest + SUMMER_TIME_SECONDS if latest is not None else None
         if earliest is not None and expires < earliest:

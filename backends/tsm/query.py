@@ -1,6 +1,6 @@
-"""What a server says of one object, asked for by its name.
+"""Query of one object by its name.
 
-One idea: the query's structures are made once, and from object to object only a name changes in them.
+The structures of the query are made once; only the name changes from object to object.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_SUCH_OBJECT = Failure(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One query as it went. ``found`` is None exactly where there is a failure."""
+    """The result of one query. ``found`` is None if and only if there is a failure."""
 
     sent_ns: int
     first_byte_ns: int
@@ -37,7 +37,7 @@ class Answer:
 
 
 class ObjectQuery:
-    """The query of one client, in one thread at a time."""
+    """The query of one client, for one thread at a time."""
 
     def __init__(self, library: Library, setting: WorkerSetting) -> None:
         self._library = library
@@ -52,7 +52,7 @@ class ObjectQuery:
         self._block_ref = byref(self._block)
 
     def ask(self, handle: int, number: int, version: int) -> Answer:
-        """Ask for the archive of object ``number`` that has this content version."""
+        """Query the archive of object ``number`` that has this content version."""
         functions, block = self._library.functions, self._block
         self._name.hl = high_level(self._prefix, number).encode()
         self._name.ll = low_level(number).encode()

@@ -1,7 +1,7 @@
-"""What cleanup does on a TSM server: delete what the server lets go, and say what it keeps and why.
+"""Cleanup on a TSM server: delete the objects that the server allows, and report what it keeps and why.
 
-One idea: a transaction is refused as a whole, so only what is due by the server's own dates is asked for; the rest is
-left without trying.
+The server refuses a transaction as a whole. So cleanup tries to delete only objects that have expired by the server's
+own dates, and leaves the others.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _UNKNOWN_SPACE = (Code.FILE_SPACE_NOT_FOUND, Code.FSNAME_NOTFOUND, Code.FS_NOT_R
 def remove(
     session: ApiSession, server: Any, location: Location, zone_seconds: int, *, release_holds: bool
 ) -> RemovalReport:
-    """Delete a run's objects as far as they are due, those held last, and its own file space once that is empty.
+    """Delete a run's expired objects, those under a hold last, then the run's own file space if it is empty.
 
-    ``server`` is its ApiSessInfo. Raises TsmError where the connection is lost.
+    ``server`` is the ApiSessInfo. Raises TsmError if the connection is lost.
     """
     report = RemovalReport()
     pattern = f"/{location.prefix}/*"
@@ -33,10 +33,10 @@ def remove(
             raise
         report.bucket_missing = True
         return report
-    if not objects and not session.has_space(location.bucket):  # not every library minds asking in a space unknown
+    if not objects and not session.has_space(location.bucket):  # some libraries accept queries in unknown spaces
         report.bucket_missing = True
         return report
-    # A protected server lets nothing go before its expiry; another lets go whatever is not held.
+    # A protected server deletes no object before it expires; another deletes any object that is not on hold.
     now = seconds_of(server.serverDate) or 0
     protected = bool(server.archiveRetentionProtection)
 
@@ -67,7 +67,7 @@ def _delete(
     limit: int,
     report: RemovalReport,
 ) -> list[ArchivedObject]:
-    """Delete those of the objects that are due; returns what is left."""
+    """Delete the objects that are due; return those that are left."""
     gone: set[int] = set()
     for chunk in _chunks([one for one in objects if is_due(one)], limit):
         try:
@@ -82,7 +82,7 @@ def _delete(
 
 
 def _delete_space(session: ApiSession, space: str, report: RemovalReport) -> None:
-    """Delete the run's own file space, unless somebody else has put something into it."""
+    """Delete the run's own file space unless it contains objects of others."""
     try:
         if not any(True for _ in session.archives(space, "*")):
             session.delete_space(space)
@@ -92,7 +92,7 @@ def _delete_space(session: ApiSession, space: str, report: RemovalReport) -> Non
 
 
 def _quote(error: TsmError, report: RemovalReport) -> None:
-    """Keep a refusal's words; a connection that is lost refuses nothing."""
+    """Add the text of a refusal to the report. Raises ``error`` again if the connection is lost."""
     if error.lost:
         raise error
     if str(error) not in report.refusals:

@@ -1,8 +1,8 @@
-"""A TSM session: signed on, its objects in transactions, in a list or one by one, ended.
+"""A TSM session: sign on; operate on objects in transactions, get lists or one by one; end the session.
 
-One idea: an object is archived when its transaction's vote is answered and not before, so that is when its row says
-it was done; waiting for the objects behind it is part of what it took. Operations of one kind that follow each other
-go together; where another kind begins, what came before is committed. A new version is archived as any object is.
+An object is archived when the vote of its transaction is answered, so its row ends then. Waiting for the later objects
+of the transaction is part of its response time. Successive operations of one kind share transactions; where another
+kind begins, the transaction is committed. A new version is archived like any object.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from backends.tsm.transfer import Retrieved, Transfer
 _Value = TypeVar("_Value")
 _SENDS = (Operation.ARCHIVE, Operation.NEW_VERSION)
 
-# Looks at one object, in the session of a handle.
+# Queries or reads one object in the session of a handle.
 Look = Callable[[int, Target], Retrieved]
 
 
 @dataclass(slots=True)
 class Client:
-    """What one client keeps over its sessions."""
+    """What one client keeps between its sessions."""
 
     library: Library
     setting: WorkerSetting
@@ -48,26 +48,28 @@ class Client:
     query: ObjectQuery
     audit: Audit
     index: Index
-    stopping: threading.Event  # sessions are to end after the object they are at
+    stopping: threading.Event  # sessions end after their current object
     thread: ThreadPoolExecutor
-    handle: int | None = None  # of the session that is open
+    handle: int | None = None  # of the open session
 
     async def run(self, work: Callable[..., _Value], *arguments: object) -> _Value:
-        """Do something in the client's thread."""
+        """Run ``work`` in the client's thread."""
         return await asyncio.get_running_loop().run_in_executor(self.thread, work, *arguments)
 
     def open(self) -> int:
-        """Sign on; the return code."""
+        """Sign on; return the return code."""
         code, handle = self.sign_on.attempt()
         if code == Code.OK:
             self.handle = handle
         elif handle:
-            self.library.functions.dsmTerminate(handle)  # an expired password leaves one behind
+            self.library.functions.dsmTerminate(handle)  # an expired password gives a handle, too
         return code
 
     def look_up(self, missing: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Failure]:
-        """Ask for the ids of objects that the index does not have yet, by number and content version; why each was not
-        found that was not. A connection that is lost ends it."""
+        """Query the ids of objects that are not in the index; return the failures of those that were not found.
+
+        Keys are number and content version. A lost connection ends the queries.
+        """
         assert self.handle is not None
         failures: dict[tuple[int, int], Failure] = {}
         for key in missing:
@@ -84,7 +86,7 @@ class Client:
         return failures
 
     def one_by_one(self, look: Look, targets: Sequence[Target]) -> list[Retrieved]:
-        """Look at objects one after another; a connection that is lost ends it."""
+        """Query or read objects one after another, until the connection is lost."""
         assert self.handle is not None
         done: list[Retrieved] = []
         for target in targets:
@@ -96,13 +98,12 @@ class Client:
         return done
 
     def ask(self, handle: int, target: Target) -> Retrieved:
-        """Query one object; none of its bytes come back."""
+        """Query one object; no data is retrieved."""
         answer = self.query.ask(handle, target.number, target.version)
         return Retrieved(target.number, 0, answer.sent_ns, answer.first_byte_ns, answer.done_ns, answer.failure)
 
     def head(self, handle: int, target: Target) -> Retrieved:
-        """Query one object, which must have its size. The server's word for it is an estimate: the one it was given
-        when the object was archived."""
+        """Query one object and compare its size. The server reports the estimate given when the object was archived."""
         answer = self.query.ask(handle, target.number, target.version)
         failure = answer.failure
         if answer.found is not None and answer.found.size_bytes != target.size_bytes:
@@ -111,19 +112,19 @@ class Client:
         return Retrieved(target.number, 0, answer.sent_ns, answer.first_byte_ns, answer.done_ns, failure)
 
     def restore_order(self, target: Target) -> float:
-        """By what objects are sorted that are to be read; what is not there comes last."""
+        """Return the sort key for objects to read; objects that do not exist come last."""
         known = self.index.get((target.number, target.version))
         return known.restore_order if known is not None else math.inf
 
     def close(self) -> None:
-        """End the session that is open, if one is."""
+        """End the open session, if there is one."""
         if self.handle is not None:
             self.library.functions.dsmTerminate(self.handle)
             self.handle = None
 
 
 class TsmSession:
-    """One session. The API is called in the client's thread; rows are written in the event loop's."""
+    """One session. The client's thread calls the API; the event loop's thread writes the rows."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -168,7 +169,7 @@ class TsmSession:
         record.row(Operation.CLOSE, 0, sent_ns, sent_ns, done_ns, done_ns, 0)
 
     async def _archive(self, part: Batch, record: Recorder) -> bool:
-        """Archive objects; False where that ended the session."""
+        """Archive objects; return False if that ended the session."""
         client = self._client
         due_ns = _due_ns(part)
         targets = list(map(Target, part.number, part.size_bytes, part.version or repeat(1)))
@@ -176,7 +177,7 @@ class TsmSession:
         return self._transactions_rows(part.operation, transactions, due_ns, record)
 
     async def _change(self, operation: Operation, part: Batch, record: Recorder) -> bool:
-        """Hold, release or delete objects, or try to; False where that ended the session."""
+        """Hold, release or delete objects, or try to; return False if that ended the session."""
         client = self._client
         lifecycle = client.lifecycle
         work = {
@@ -195,7 +196,7 @@ class TsmSession:
     def _transactions_rows(
         self, operations: Sequence[Operation], transactions: Sequence[Transaction], due_ns: int, record: Recorder
     ) -> bool:
-        """Write what these came to; False where that ended the session."""
+        """Write the rows of these transactions; return False if the last one ended the session."""
         at = 0
         for one in transactions:
             end = at + len(one.objects)
@@ -208,7 +209,7 @@ class TsmSession:
     ) -> None:
         failure, done_ns = one.failure, one.done_ns
         status = Status.OK if failure is None else failure.status
-        # The first when it was to begin, the others when the one before was sent.
+        # The first object is due when the transaction is, the others when the previous one was sent.
         due = [due_ns, *one.sent_ns[1:]]
         sends = failure is None and operations[0] in _SENDS
         for operation, target, due_ns, sent_ns in zip(operations, one.objects, due, one.sent_ns, strict=True):
@@ -220,7 +221,7 @@ class TsmSession:
         record.row(Operation.TRANSACTION, 0, one.began_ns, one.began_ns, one.voted_ns, done_ns, committed, status)
 
     async def _retrieve(self, operation: Operation, part: Batch, record: Recorder) -> bool:
-        """Retrieve objects, or parts of them, in restore order; False where the connection was lost."""
+        """Retrieve objects, or parts of them, in restore order; return False if the connection was lost."""
         client = self._client
         targets = await self._targets(operation, part, record)
         if targets is None:
@@ -231,7 +232,7 @@ class TsmSession:
         return self._object_rows(operation, retrieved, due_ns, record)
 
     async def _look(self, operation: Operation, part: Batch, record: Recorder) -> bool:
-        """Query objects, or audit them in restore order; False where the connection was lost."""
+        """Query objects, or audit them in restore order; return False if the connection was lost."""
         client = self._client
         due_ns = _due_ns(part)
         targets = [
@@ -247,7 +248,7 @@ class TsmSession:
         return self._object_rows(operation, looked, due_ns, record)
 
     def _object_rows(self, operation: Operation, objects: Sequence[Retrieved], due_ns: int, record: Recorder) -> bool:
-        """Write what came of objects that were had one after another; False where the connection was lost."""
+        """Write the rows of objects that were read one after another; return False if the connection was lost."""
         for one in objects:
             status: int = Status.OK
             good_bytes = one.size_bytes
@@ -259,10 +260,10 @@ class TsmSession:
         return not (objects and ends_session(objects[-1].failure))
 
     async def _targets(self, operation: Operation, part: Batch, record: Recorder) -> list[Target] | None:
-        """The objects with their ids; of those that were not found a row says so. None where the connection was lost.
+        """Return the objects with their ids, None if the connection was lost. Write a row for each object not found.
 
-        What the index lacks is looked up, and no row has the time that takes, since an application keeps such an
-        index. Only where a schedule says when the first object is due, its response time begins there all the same.
+        Ids that are not in the index are queried. No row includes the time of that query, because an application keeps
+        such an index. But if a schedule says when the first object is due, its response time begins then.
         """
         client, index = self._client, self._client.index
         keys = list(zip(part.number, part.version or repeat(1), strict=False))
@@ -289,7 +290,7 @@ class TsmSession:
 
 
 def _alike(batch: Batch) -> Iterator[Batch]:
-    """The parts of a batch that have one operation each, or send objects, in its order."""
+    """Yield the parts of a batch in its order: each has one operation, or sends objects."""
     at = 0
     for operation, same in groupby(batch.operation, key=lambda each: Operation.ARCHIVE if each in _SENDS else each):
         last = at + len(list(same))
@@ -307,5 +308,5 @@ def _alike(batch: Batch) -> Iterator[Batch]:
 
 
 def _due_ns(part: Batch) -> int:
-    """When its first object is due: as the schedule says, or now that what came before is done."""
+    """Return when the first object is due: the time in the schedule, or now if there is none."""
     return part.due_ns if part.due_ns is not None else time.monotonic_ns()

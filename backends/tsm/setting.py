@@ -1,4 +1,4 @@
-"""The setting of the TSM data plane: what travels from the coordinator to its workers."""
+"""The setting of the TSM data plane, which the coordinator sends to its workers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from backends.tsm.lock import LockRule
 
-OBJECTS_PER_GROUP = 1000  # that share a high-level name, and are found by one query
+OBJECTS_PER_GROUP = 1000  # share a high-level name; one query finds them all
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetting:
-    """All that a worker needs to speak to the server. Travels to workers only; never stored or printed."""
+    """All that a worker needs to use the server. It is sent to workers only, and never stored or printed."""
 
     library: str
     configuration: Path | None  # folder of private option files
@@ -27,15 +27,15 @@ class WorkerSetting:
 
 
 def high_level(prefix: str, number: int) -> str:
-    """The high-level name of object ``number``."""
+    """Return the high-level name of object ``number``."""
     return f"/{prefix}/{number // OBJECTS_PER_GROUP:06d}"
 
 
 def low_level(number: int) -> str:
-    """The low-level name of object ``number``."""
+    """Return the low-level name of object ``number``."""
     return f"/{number:012d}"
 
 
 def object_name(space: str, prefix: str, number: int) -> str:
-    """The whole name of object ``number``, for messages."""
+    """Return the full name of object ``number``, for messages."""
     return space + high_level(prefix, number) + low_level(number)

@@ -1,7 +1,7 @@
-"""One client's transactions: begun, filled object by object, voted for, and told as they went.
+"""One client's transactions: begin, put objects into them, vote, and record the result.
 
-One idea: a transaction is refused as a whole and only at its end, so what it came to is decided in one place, whatever
-it was filled with. Nothing here raises for a platform's answer: it is in what returns.
+The server refuses a transaction as a whole and only at its end. So one function determines the result for any kind of
+operation. Answers of the platform are returned, not raised.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from backends.tsm.index import Target
 
 _NEED_A_NEW_TRANSACTION = (Code.NEEDTO_ENDTXN, Code.NEEDTO_ENDTXN_DEDUP_SIZE_EXCEEDED)
 
-# Puts one object into the open transaction of a session handle; the call that decided and its return code.
+# Puts one object into the open transaction of a session handle; returns the deciding call and its return code.
 Put = Callable[[int, Target], tuple[str, int]]
-# Puts these objects into it with a single call.
+# Puts these objects into the transaction with a single call.
 PutAll = Callable[[int, Sequence[Target]], tuple[str, int]]
 Stopped = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why something did not succeed."""
+    """Why an operation failed."""
 
     status: int
     reason: str
@@ -37,7 +37,7 @@ class Failure:
 
 
 def failure_of(library: Library, function: str, code: int, *, outcome_unknown: bool = False) -> Failure:
-    """The failure that a return code, or the reason of a vote, stands for."""
+    """Return the failure for a return code or for the reason of a vote."""
     status: int = Status.CONNECTION_LOST if code < 0 else TSM_ERROR + code
     if code == Code.COMM_PROTOCOL_ERROR:
         status = Status.PROTOCOL_ERROR
@@ -45,13 +45,13 @@ def failure_of(library: Library, function: str, code: int, *, outcome_unknown: b
 
 
 def ends_session(failure: Failure | None) -> bool:
-    """The connection is lost, or what came over it can no longer be understood: no further call would do anything."""
+    """Return whether the failure makes further calls useless: connection lost, or protocol violated."""
     return failure is not None and failure.status in (Status.CONNECTION_LOST, Status.PROTOCOL_ERROR)
 
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction as it went; ``sent_ns`` has the beginning of each of its objects."""
+    """The result of one transaction; ``sent_ns`` has the start of each of its objects."""
 
     began_ns: int
     objects: list[Target] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Transaction:
 
 
 class Transactions:
-    """Transactions of one client, in one thread at a time, of at most ``objects_max`` objects."""
+    """Transactions of one client, of at most ``objects_max`` objects, for one thread at a time."""
 
     def __init__(self, library: Library, objects_max: int) -> None:
         self._library = library
@@ -72,10 +72,9 @@ class Transactions:
         self._reason_ref = byref(self._reason)
 
     def each(self, handle: int, objects: Sequence[Target], put: Put, stopped: Stopped) -> list[Transaction]:
-        """Put objects, one by one, into transactions of as many as are allowed.
+        """Put objects, one by one, into transactions of as many objects as allowed.
 
-        A transaction that was refused is no reason not to try the next; what comes after one that ends the session is
-        not tried.
+        After a refused transaction the next is tried. After one that ends the session, none is tried.
         """
         done: list[Transaction] = []
         at = 0
@@ -88,7 +87,7 @@ class Transactions:
         return done
 
     def together(self, handle: int, objects: Sequence[Target], put_all: PutAll, stopped: Stopped) -> list[Transaction]:
-        """As ``each``, for what the API does to all objects of a transaction with a single call."""
+        """As ``each``, for operations that the API applies to all objects of a transaction with one call."""
         done: list[Transaction] = []
         at = 0
         while at < len(objects) and not stopped():
@@ -107,7 +106,7 @@ class Transactions:
         return done
 
     def _one(self, handle: int, objects: Sequence[Target], put: Put, stopped: Stopped) -> Transaction:
-        """One transaction of as many of these objects as the server takes into it, at least one."""
+        """Run one transaction of as many of these objects as the server accepts, at least one."""
         one = Transaction(monotonic_ns())
         code = self._library.functions.dsmBeginTxn(handle)
         failed_in = "dsmBeginTxn" if code else ""
@@ -131,18 +130,18 @@ class Transactions:
         return one
 
     def _finish(self, handle: int, one: Transaction, failed_in: str, code: int, stopped: bool) -> None:
-        """Vote, and keep when, and what came of it."""
+        """Vote, and record the times and the result."""
         one.voted_ns = monotonic_ns()
         one.failure = self._vote(handle, failed_in, code, stopped)
         one.done_ns = monotonic_ns()
         one.session_over = ends_session(one.failure) or (code != 0 and failed_in == "dsmBeginTxn")
 
     def _vote(self, handle: int, failed_in: str, code: int, stopped: bool) -> Failure | None:
-        """Vote for the transaction unless it has failed; why it failed where it did."""
+        """Vote unless the connection is lost; return the failure, None if the transaction was committed."""
         functions, reason, library = self._library.functions, self._reason, self._library
         reason.value = 0
         if code < 0:
-            return failure_of(library, failed_in, code)  # never voted for, so nothing of it is there
+            return failure_of(library, failed_in, code)  # no vote, so the server keeps nothing of it
         if (code and code != Code.WILL_ABORT) or stopped:
             if failed_in != "dsmBeginTxn":
                 functions.dsmEndTxn(handle, abi.DSM_VOTE_ABORT, self._reason_ref)
@@ -151,8 +150,8 @@ class Transactions:
         if voted == Code.CHECK_REASON_CODE or (voted == Code.OK and reason.value):
             return failure_of(library, "dsmEndTxn", reason.value or voted)
         if voted:
-            # No answer to a vote for it: the transaction may be there or not, unless it was lost before.
+            # The vote was not answered: the server may have committed, unless the transaction was lost before.
             return failure_of(library, "dsmEndTxn", voted, outcome_unknown=code != Code.WILL_ABORT)
         if code:
-            return failure_of(library, failed_in, code, outcome_unknown=True)  # committed after all, but not all of it
+            return failure_of(library, failed_in, code, outcome_unknown=True)  # committed, but not all of it
         return None

@@ -1,7 +1,7 @@
-"""What one client's thread does with its objects: transactions of archives, and lists of retrieves.
+"""Archive and retrieve operations of one client's thread: transactions of archives, get lists of retrieves.
 
-One idea: a client's structures are made once, and from object to object only a name, a length and an address change
-in them, so that what an object costs is its calls. Nothing here raises for a platform's answer: it is in what returns.
+A client's structures are made once; only a name, a length and an address change from object to object. So the cost of
+an object is the cost of its calls. Answers of the platform are returned, not raised.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level
 from backends.tsm.transactions import Failure, Stopped, Transaction, Transactions, ends_session, failure_of
 
 SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
-BUFFER_BYTES = 256 * 1024  # a retrieved object is checked in pieces of this size, which stay in the processor's cache
+BUFFER_BYTES = 256 * 1024  # retrieved data is checked in pieces of this size, which fit in the processor's cache
 
 Check = ContentCheck | LengthCheck
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """One object that was retrieved, or asked for, as it went; ``size_bytes`` is what came back of it."""
+    """The result of retrieving or querying one object; ``size_bytes`` is how many bytes came back."""
 
     number: int
     size_bytes: int
@@ -41,15 +41,15 @@ class Retrieved:
 
 
 class Transfer:
-    """The structures of one client, in one thread at a time."""
+    """The structures of one client, for one thread at a time."""
 
     def __init__(self, library: Library, setting: WorkerSetting, content: Content, verify: str) -> None:
         self._library = library
         self._setting = setting
         self._content = content
         self._verify = verify
-        self._group = self._size_bytes = -1  # that the name and the attributes have now
-        self._version = 1  # that the description tells now
+        self._group = self._size_bytes = -1  # in the name and in the attributes now
+        self._version = 1  # in the description now
         self._name = abi.dsmObjName(fs=setting.space.encode(), objType=abi.DSM_OBJ_FILE)
         self._name_ref = byref(self._name)
         self._attributes = abi.ObjAttr(stVersion=abi.ObjAttrVersion, objCompressed=abi.bTrue)
@@ -76,15 +76,14 @@ class Transfer:
     # Archiving.
 
     def archive(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
-        """Archive objects in transactions of as many as are allowed, one after another.
+        """Archive objects in transactions of as many objects as allowed, one after another.
 
-        A transaction that was refused is no reason not to try the next; what comes after one that ends the session is
-        not tried.
+        After a refused transaction the next is tried. After one that ends the session, none is tried.
         """
         return self._transactions.each(handle, objects, self._send, stopped)
 
     def _send(self, handle: int, target: Target) -> tuple[str, int]:
-        """Send one object; the function that failed and its return code, 0 where none did."""
+        """Send one object; return the deciding function and its return code, 0 if none failed."""
         functions, name, block = self._library.functions, self._name, self._block
         number, size_bytes, version = target.number, target.size_bytes, target.version
         if number // OBJECTS_PER_GROUP != self._group:
@@ -125,10 +124,10 @@ class Transfer:
     # Retrieving.
 
     def retrieve(self, handle: int, wanted: Sequence[Target], stopped: Stopped) -> list[Retrieved]:
-        """Retrieve objects in this order: all of them whole, or parts of all of them.
+        """Retrieve objects in this order: all of them whole, or a part of each.
 
-        The first that fails ends its list, and those after it are asked for in another; a connection that is lost ends
-        it all.
+        An object that fails ends its get list; the objects after it go into another. A lost connection ends the whole
+        operation.
         """
         done: list[Retrieved] = []
         while len(done) < len(wanted) and not stopped():
@@ -142,7 +141,7 @@ class Transfer:
         return done
 
     def retrieve_whole(self, handle: int, target: Target) -> Retrieved:
-        """Retrieve one object and compare every byte of it, whatever was asked for otherwise."""
+        """Retrieve one object and compare every byte, for any --verify."""
         (one,) = self._get_list(handle, [target], self._whole_check, lambda: False)
         return one
 
@@ -170,7 +169,7 @@ class Transfer:
         return done
 
     def _get(self, handle: int, target: Target, sent_ns: int, check: Check) -> Retrieved:
-        """Retrieve and check one object of the list."""
+        """Retrieve and check one object of the get list."""
         functions, block, wanted = self._library.functions, self._block, self._id
         wanted.hi, wanted.lo = target.id >> 32, target.id & 0xFFFFFFFF
         block.bufferPtr, block.bufferLen, block.numBytes = self._buffer_address, BUFFER_BYTES, 0
@@ -198,7 +197,7 @@ class Transfer:
         return Retrieved(target.number, check.size_bytes, sent_ns, first_byte_ns, monotonic_ns(), failure)
 
     def _check(self, target: Target) -> Check:
-        """What looks at the retrieved bytes of this object."""
+        """Return the check for the retrieved bytes of this object."""
         if self._verify == "all" or (self._verify == "sample" and target.number % SAMPLE_EVERY == 0):
             return self._whole_check(target)
         return LengthCheck(target.size_bytes if target.extent is None else target.extent[1])
@@ -209,7 +208,7 @@ class Transfer:
 
 
 def _list_of(chunk: Sequence[Target]) -> Any:
-    """What a server is handed to get these objects, or these parts of objects, from."""
+    """Return the dsmGetList for these objects, or for these parts of objects."""
     ids = (abi.ObjID * len(chunk))(*(halves(target.id) for target in chunk))
     get_list = abi.dsmGetList(abi.dsmGetListVersion, len(chunk), cast(ids, POINTER(abi.ObjID)))
     extents = [target.extent for target in chunk if target.extent is not None]

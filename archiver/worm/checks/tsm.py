@@ -70,7 +70,7 @@ def sign_on_without_the_option(case: TsmCase) -> None:
 @check("TSM-03")
 def send_a_backup(case: TsmCase) -> None:
     name = case.new_name()
-    outcome = case.session.send(name, secrets.token_bytes(100), None, abi.stBackup)
+    outcome = case.session.send(name, secrets.token_bytes(100), None, is_backup=True)
     if outcome.ok or case.session.backups(name):
         raise Failed("a backup was accepted")
     if outcome.deciding_code != Code.ABORT_INSERT_NOT_ALLOWED:

@@ -37,7 +37,7 @@ static dsInt16_t ask_date(struct session *session, uint64_t *now_ms)
     if (session->state != IN_SESSION) {
         return DSM_RC_OK;
     }
-    if (wire_begin(wire, FRAME_PING, 0) || wire_flush(wire) || wire_expect(wire, FRAME_PING_DATE) ||
+    if (wire_begin(wire, FRAME_PING, 0) || wire_flush(wire) || wire_expect(wire, FRAME_DATE) ||
         wire_body(wire, &body)) {
         return wire->lost;
     }

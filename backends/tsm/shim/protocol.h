@@ -42,7 +42,7 @@ enum frame_type {
     FRAME_CHALLENGE = 0x81,
     FRAME_WELCOME = 0x82,
     FRAME_REFUSED = 0x8F,
-    FRAME_PING_DATE = 0x90,
+    FRAME_DATE = 0x90,
     FRAME_ANSWER = 0x91,
     FRAME_VOTE = 0x92,
     FRAME_WILL_ABORT = 0x93,

@@ -445,7 +445,7 @@ static uint8_t *put_answers(uint8_t *at, enum phase phase, enum operation operat
     }
     switch (operation) {
     case INFORM:
-        put_short_frame(&at, FRAME_PING_DATE, 1700000000000, 8);
+        put_short_frame(&at, FRAME_DATE, 1700000000000, 8);
         break;
     case FIND:
         put_answer(&at, 1);
@@ -506,7 +506,7 @@ static uint8_t *put_answers(uint8_t *at, enum phase phase, enum operation operat
         }
         put_short_frame(&at, FRAME_VOTE, roll(2) ? 11 : 0, 2);
     }
-    put_short_frame(&at, FRAME_PING_DATE, 1700000000000, 8);
+    put_short_frame(&at, FRAME_DATE, 1700000000000, 8);
     return at;
 }
 

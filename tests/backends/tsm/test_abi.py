@@ -1,12 +1,17 @@
-"""The C header, the ctypes structures and the return codes are one ABI, and the compiler is the judge."""
+"""Python reads the C headers as a C compiler does: layouts, constants, return codes and prototypes."""
 
 from __future__ import annotations
 
+import ast
 import ctypes
+import importlib.util
 import re
 import shutil
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +20,14 @@ import pytest
 from backends.tsm import structures
 from backends.tsm.codes import NAMES, Code, describe
 
-INCLUDE = Path(structures.__file__).parent / "shim" / "include"
-HEADER = (INCLUDE / "archiver_tsm.h").read_text()
-RC_HEADER = (INCLUDE / "archiver_tsm_rc.h").read_text()
-STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{INCLUDE}")
+ROOT = Path(__file__).parents[3]
+HEADER = (structures.INCLUDE / "archiver_tsm.h").read_text()
+RC_HEADER = (structures.INCLUDE / "archiver_tsm_rc.h").read_text()
+STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{structures.INCLUDE}")
 
-STRUCTURES: dict[str, Any] = {
-    name: value
-    for name, value in vars(structures).items()
-    if value not in (ctypes.Structure, ctypes.Union) and hasattr(value, "_fields_")
-}
-CONSTANTS = {name: value for name, value in vars(structures).items() if isinstance(value, int)}
+DECLARED: dict[str, Any] = {name: getattr(structures, name) for name in structures.read(HEADER)}
+STRUCTURES = {name: value for name, value in DECLARED.items() if hasattr(value, "_fields_") and value.__name__ == name}
+CONSTANTS = {name: value for name, value in DECLARED.items() if isinstance(value, int)}
 
 # The sizes of level 8.2.1 on x86-64 Linux, as programs that were compiled elsewhere have them.
 SIZES = {
@@ -170,7 +172,13 @@ def test_sizes_are_those_of_the_vendors_library(name: str, size_bytes: int, comp
 
 def test_the_header_and_python_have_the_same_structures() -> None:
     typedefs = set(re.findall(r"^typedef (?:struct|union) (\w+)", HEADER, re.MULTILINE))
-    assert typedefs == set(STRUCTURES) - {"ObjID"} == set(SIZES)
+    assert typedefs == set(STRUCTURES) == set(SIZES)
+
+
+def test_every_definition_and_enumerator_is_a_constant() -> None:
+    defined = re.findall(r"^#define (\w+) \S", HEADER, re.MULTILINE)
+    enumerated = re.findall(r"(?:[{,]\s*)(\w+) = ", HEADER)
+    assert {*defined, *enumerated} == set(CONSTANTS)
 
 
 def test_constants_have_the_values_of_the_header(compiled: dict[str, int]) -> None:
@@ -181,10 +189,9 @@ def test_return_codes_have_the_numbers_of_the_header(compiled: dict[str, int]) -
     assert {name: compiled[f"DSM_RC_{name}"] for name in NAMES.values()} == {code.name: code.value for code in Code}
 
 
-def test_the_header_names_no_code_that_python_does_not_know() -> None:
-    named = dict(re.findall(r"^#define DSM_RC_(\w+) \(?(-?\d+)\)?$", RC_HEADER, re.MULTILINE))
-    assert named.pop("SUCCESSFUL") == "0"
-    assert {int(number): name for name, number in named.items()} == NAMES
+def test_every_return_code_of_the_header_has_one_name_in_python() -> None:
+    named = re.findall(r"^#define DSM_RC_(\w+)", RC_HEADER, re.MULTILINE)
+    assert sorted(named) == sorted([*NAMES.values(), "SUCCESSFUL"])  # SUCCESSFUL is OK
 
 
 def test_reasons_are_return_codes_under_another_name() -> None:
@@ -246,6 +253,91 @@ def test_the_union_of_a_deletion_travels_by_value(tmp_path: Path) -> None:
     function.restype, function.argtypes = structures.PROTOTYPES["dsmDeleteObj"]
     deletion = structures.dsmDelInfo(archInfo=structures.delArch(stVersion=4, objId=structures.ObjID(hi=3, lo=2)))
     assert function(6, 5, deletion) == 23456
+
+
+@pytest.mark.parametrize(
+    ("declaration", "error", "message"),
+    [
+        ("typedef struct one { dsWide_t wide; } one;", KeyError, "dsWide_t"),
+        ("typedef struct one { int flags : 3; } one;", ValueError, "int flags : 3"),
+        ("typedef struct one { char name[LENGTH]; } one;", ValueError, "LENGTH"),
+        ("extern void call(int (*back)(void));", ValueError, "back"),
+        ("extern char *call(void);", ValueError, "call"),
+        ("typedef struct one *two;", ValueError, "two"),
+        ("#define SHIFTED 1 << 3", ValueError, "1 << 3"),
+    ],
+)
+def test_a_declaration_that_python_cannot_read_is_refused(
+    declaration: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        structures.read(declaration)
+
+
+def test_all_names_in_use_are_declared() -> None:
+    """mypy cannot check them, because they are not in a Python file."""
+    declared = {"abi": DECLARED, "Code": Code.__members__}
+    used = 0
+    for path in (path for top in ("archiver", "backends") for path in (ROOT / top).rglob("*.py")):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if "import structures as abi" in text or "import Code" in text else ():
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in declared:
+                used += 1
+                assert node.attr in declared[node.value.id], f"{path}:{node.lineno}"
+    assert used > 200
+
+
+def test_the_command_line_does_not_read_the_header() -> None:
+    script = """
+from archiver.cli import main
+from backends.tsm import structures
+main(["--help"], standalone_mode=False)
+print("PROTOTYPES" in vars(structures), structures.PROTOTYPES is vars(structures)["PROTOTYPES"])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.splitlines()[-1] == "False True"
+
+
+@pytest.fixture
+def unused() -> Any:
+    """The module as it is before the first use of a name."""
+    spec = importlib.util.spec_from_file_location("unused_structures", structures.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_name_that_the_header_does_not_declare_is_refused(unused: Any) -> None:
+    for _ in ("first use", "later use"):
+        with pytest.raises(AttributeError, match="dsmObjNmae"):
+            _ = unused.dsmObjNmae
+
+
+def test_after_the_first_use_names_are_found_as_in_any_module(unused: Any) -> None:
+    """What a call costs depends on it: Python caches the attributes of modules without __getattr__, and names that are
+    interned are compared by address.
+    """
+    names = [name for name, _ in unused.ObjID._fields_]
+    assert not hasattr(unused, "__getattr__")
+    assert all(name is sys.intern(name) for name in names)
+
+
+def test_threads_that_use_the_first_name_at_once_get_the_same_class(unused: Any) -> None:
+    barrier = threading.Barrier(8)
+
+    def first_use(_: int) -> Any:
+        barrier.wait()
+        return unused.ObjID
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            assert len(set(threads.map(first_use, range(8)))) == 1
+    finally:
+        sys.setswitchinterval(before)
 
 
 @pytest.mark.parametrize("header", ["archiver_tsm.h", *FORWARDING])

@@ -42,6 +42,7 @@ typedef long dsLong_t;
 typedef unsigned long dsUlong_t;
 typedef char dsChar_t;
 typedef char osChar_t;
+typedef char dsmBytes; /* any bytes, NULs too: not a string */
 typedef void dsmQueryBuff;
 
 /* Four bytes wide, as every enumeration here. */
@@ -427,7 +428,7 @@ typedef struct ObjAttr {
     dsStruct64_t sizeEstimate;            /* bytes */
     dsmBool_t objCompressed;              /* by the application: the library shall not try */
     dsUint16_t objInfoLength;
-    char *objInfo;                        /* any bytes, at most 255, with useExtObjInfo 1500 */
+    dsmBytes *objInfo;                    /* any bytes, at most 255, with useExtObjInfo 1500 */
     char *mcNameP;                        /* stronger than the class bound, or NULL */
     dsmBool_t disableDeduplication;       /* from version 3 */
     dsmBool_t useExtObjInfo;              /* from version 4 */
@@ -438,7 +439,7 @@ typedef struct DataBlk {
     dsUint16_t stVersion;
     dsUint32_t bufferLen;          /* in: bytes to send, or room */
     dsUint32_t numBytes;           /* out: bytes taken or delivered */
-    char *bufferPtr;
+    dsmBytes *bufferPtr;
     dsUint32_t numBytesCompressed; /* from version 2; out */
     dsUint16_t reserved;           /* from version 3 */
 } DataBlk;
@@ -634,24 +635,24 @@ typedef struct qryRespArchiveData {
     dsUint16_t stVersion;
     dsmObjName objName;
     dsUint32_t copyGroup;
-    char mcName[DSM_MAX_MC_NAME_LENGTH + 1];      /* the class bound */
+    char mcName[DSM_MAX_MC_NAME_LENGTH + 1];          /* the class bound */
     char owner[DSM_MAX_OWNER_LENGTH + 1];
     ObjID objId;
     dsStruct64_t reserved;
-    dsUint8_t mediaClass;                         /* MEDIA_ */
-    dsmDate insDate;                              /* archived */
-    dsmDate expDate;                              /* may go; never: year DATE_PLUS_INFINITE */
+    dsUint8_t mediaClass;                             /* MEDIA_ */
+    dsmDate insDate;                                  /* archived */
+    dsmDate expDate;                                  /* may go; never: year DATE_PLUS_INFINITE */
     char descr[DSM_MAX_DESCR_LENGTH + 1];
     dsUint16_t objInfolen;
-    char reservedObjInfo[DSM_MAX_OBJINFO_LENGTH]; /* was objInfo before version 7 */
+    dsmBytes reservedObjInfo[DSM_MAX_OBJINFO_LENGTH]; /* was objInfo before version 7 */
     dsUint160_t restoreOrderExt;
-    dsStruct64_t sizeEstimate;                    /* as given when sent */
-    dsUint8_t compressType;                       /* DSM_OBJ_COMPRESSED_ */
-    dsUint8_t retentionInitiated;                 /* DSM_ARCH_RETINIT_ */
-    dsUint8_t objHeld;                            /* DSM_ARCH_HELD_ */
-    dsUint8_t encryptionType;                     /* DSM_ENCRYPT_ bits */
-    dsmBool_t clientDeduplicated;                 /* from version 6 */
-    char objInfo[DSM_MAX_EXT_OBJINFO_LENGTH];     /* from here on version 7 */
+    dsStruct64_t sizeEstimate;                        /* as given when sent */
+    dsUint8_t compressType;                           /* DSM_OBJ_COMPRESSED_ */
+    dsUint8_t retentionInitiated;                     /* DSM_ARCH_RETINIT_ */
+    dsUint8_t objHeld;                                /* DSM_ARCH_HELD_ */
+    dsUint8_t encryptionType;                         /* DSM_ENCRYPT_ bits */
+    dsmBool_t clientDeduplicated;                     /* from version 6 */
+    dsmBytes objInfo[DSM_MAX_EXT_OBJINFO_LENGTH];     /* from here on version 7 */
     char compressAlg[DSM_MAX_COMPRESSTYPE_LENGTH + 1];
 } qryRespArchiveData;
 
@@ -751,7 +752,7 @@ typedef struct qryRespBackupData {
     dsmDate insDate;
     dsmDate expDate;
     dsUint16_t objInfolen;
-    char reservedObjInfo[DSM_MAX_OBJINFO_LENGTH];
+    dsmBytes reservedObjInfo[DSM_MAX_OBJINFO_LENGTH];
     dsUint160_t restoreOrderExt;
     dsStruct64_t sizeEstimate;
     ObjID baseObjId;
@@ -768,7 +769,7 @@ typedef struct qryRespBackupData {
     reservedInfo_t *reserved4;
     dsUint8_t encryptionType;
     dsmBool_t clientDeduplicated;
-    char objInfo[DSM_MAX_EXT_OBJINFO_LENGTH];
+    dsmBytes objInfo[DSM_MAX_EXT_OBJINFO_LENGTH];
     char compressAlg[DSM_MAX_COMPRESSTYPE_LENGTH + 1];
 } qryRespBackupData;
 
@@ -781,8 +782,8 @@ typedef struct qryARespBackupData {
     char owner[DSM_MAX_OWNER_LENGTH + 1];
     dsmDate insDate;
     dsUint16_t objInfolen;
-    char reservedObjInfo[DSM_MAX_OBJINFO_LENGTH];
-    char objInfo[DSM_MAX_EXT_OBJINFO_LENGTH];
+    dsmBytes reservedObjInfo[DSM_MAX_OBJINFO_LENGTH];
+    dsmBytes objInfo[DSM_MAX_EXT_OBJINFO_LENGTH];
 } qryARespBackupData;
 
 #define qryRespProxyNodeDataVersion 1
@@ -931,7 +932,7 @@ typedef struct requestBufferIn_t {
 typedef struct requestBufferOut_t {
     dsUint16_t stVersion;
     dsUint8_t tsmBufferHandle;
-    char *dataPtr;
+    dsmBytes *dataPtr;
     dsUint32_t bufferLen;
 } requestBufferOut_t;
 
@@ -940,7 +941,7 @@ typedef struct releaseBufferIn_t {
     dsUint16_t stVersion;
     dsUint32_t dsmHandle;
     dsUint8_t tsmBufferHandle;
-    char *dataPtr;
+    dsmBytes *dataPtr;
 } releaseBufferIn_t;
 
 #define releaseBufferOutVersion 1
@@ -958,7 +959,7 @@ typedef struct getBufferDataIn_t {
 typedef struct getBufferDataOut_t {
     dsUint16_t stVersion;
     dsUint8_t tsmBufferHandle;
-    char *dataPtr;
+    dsmBytes *dataPtr;
     dsUint32_t numBytes;
 } getBufferDataOut_t;
 
@@ -967,7 +968,7 @@ typedef struct sendBufferDataIn_t {
     dsUint16_t stVersion;
     dsUint32_t dsmHandle;
     dsUint8_t tsmBufferHandle;
-    char *dataPtr;
+    dsmBytes *dataPtr;
     dsUint32_t numBytes;
 } sendBufferDataIn_t;
 
