@@ -30,10 +30,10 @@ from archiver.retention import DateMaker, Retention
 from archiver.worker import run_phase
 from backends.base import Location
 from backends.embedded import process
-from backends.embedded.changes import CreateBucket, Put
-from backends.embedded.digests import Digests
+from backends.embedded.core.changes.objects import CreateBucket, Put
+from backends.embedded.core.files.digests import Digests
+from backends.embedded.core.store import Store
 from backends.embedded.process import StoreProcess
-from backends.embedded.store import Store
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from benchmarks.embedded_load import CONTENT_SEED, Stopwatch

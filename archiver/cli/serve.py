@@ -9,12 +9,14 @@ import click
 
 from archiver.home import store_dir
 from archiver.sizes import format_bytes
-from backends.embedded import credentials, metrics, policy
-from backends.embedded import nodes as nodes_file
-from backends.embedded.placement import catalogue_folder
+from backends.embedded import metrics
+from backends.embedded.core.placement import catalogue_folder
+from backends.embedded.core.rules import policy
+from backends.embedded.core.store import Statistics
+from backends.embedded.s3 import credentials
 from backends.embedded.server import Doors, Settings, is_loopback
 from backends.embedded.server import serve as run_store
-from backends.embedded.store import Statistics
+from backends.embedded.tsm import nodes as nodes_file
 
 
 @click.command()

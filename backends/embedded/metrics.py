@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .written import Written
+from .core.files.written import Written
 
 PATH = "/-/metrics"  # no bucket can be called "-"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -21,11 +21,11 @@ from typing import IO, Any
 
 from archiver.errors import PlatformError
 
-from . import credentials as credential_file
-from . import nodes as node_file
-from .credentials import DEFAULT_NAME, Credential
-from .nodes import Node
-from .placement import catalogue_folder
+from .core.placement import catalogue_folder
+from .s3 import credentials as credential_file
+from .s3.credentials import DEFAULT_NAME, Credential
+from .tsm import nodes as node_file
+from .tsm.nodes import Node
 
 _PROGRAM = (sys.executable, "-m", "backends.embedded.server")
 _READY_SECONDS_MAX = 60.0  # a large catalogue is checked at start

@@ -25,13 +25,14 @@ import uvloop
 
 from archiver.errors import ArchiverError, StoreError, UsageError
 
-from . import credentials, policy
-from .nodes import Nodes
-from .policy import ManagementClass
-from .s3_connection import S3Connections
-from .s3_door import S3Door
-from .store import Statistics, Store, say_to_stderr
-from .tsm_door import SESSIONS_MAX, TsmDoor
+from .core.rules import policy
+from .core.rules.policy import ManagementClass
+from .core.store import Statistics, Store, say_to_stderr
+from .s3 import credentials
+from .s3.requests.connection import S3Connections
+from .s3.server import S3Door
+from .tsm.nodes import Nodes
+from .tsm.server import SESSIONS_MAX, TsmDoor
 
 _DRAIN_SECONDS = 10.0
 _HANDSHAKE_SECONDS_MAX = 20.0

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.embedded import process, s3_xml
+from backends.embedded import process
 from backends.embedded.process import StoreProcess
-from backends.embedded.s3_errors import S3Error
+from backends.embedded.s3 import xml
+from backends.embedded.s3.errors import S3Error
 from tests.backends.conftest import s3_client
 from tests.backends.embedded.test_s3_signature import signed_by_botocore
 from tests.fuzz.hostile import damaged, damaged_text, tries
@@ -181,8 +182,8 @@ def test_whatever_is_asked_in_a_known_name_is_answered_and_never_the_doors_fault
 
 
 READERS = (
-    s3_xml.parse_retention, s3_xml.parse_legal_hold, s3_xml.parse_versioning, s3_xml.parse_lock_configuration,
-    s3_xml.parse_delete, s3_xml.parse_completion,
+    xml.parse_retention, xml.parse_legal_hold, xml.parse_versioning, xml.parse_lock_configuration,
+    xml.parse_delete, xml.parse_completion,
 )  # fmt: skip
 
 

@@ -21,9 +21,11 @@ from archiver.worm.tsm_calls import TsmDoor
 from archiver.worm.tsm_case import ArchiveClass, TsmCase
 from archiver.worm.tsm_suite import plain_stanza, run_tsm
 from archiver.worm.verdict import Verdict
-from backends.embedded import archive_changes, policy, tsm_door, tsm_frames, tsm_streams
-from backends.embedded.archive_changes import Event, Transaction
-from backends.embedded.refusals import ArchiveRetained, Locked
+from backends.embedded.core.changes import archives as archive_changes
+from backends.embedded.core.changes.archives import Event, Transaction
+from backends.embedded.core.rules import policy
+from backends.embedded.core.rules.refusals import ArchiveRetained, Locked
+from backends.embedded.tsm import frames, server, streams
 from backends.tsm import api
 from backends.tsm.api import Library, ManagementClass, default_library_path
 from backends.tsm.configuration import private_configuration
@@ -230,15 +232,15 @@ _apply = Transaction.apply
 
 
 def says_it_is_unprotected(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    welcome = tsm_door.TsmDoor.welcome
+    welcome = server.TsmDoor.welcome
     patch.setattr(
-        tsm_door.TsmDoor, "welcome", lambda self, proof: dataclasses.replace(welcome(self, proof), is_protected=False)
+        server.TsmDoor, "welcome", lambda self, proof: dataclasses.replace(welcome(self, proof), is_protected=False)
     )
 
 
 def lets_everybody_in(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    parse = tsm_frames.parse_hello
-    patch.setattr(tsm_frames, "parse_hello", lambda body: dataclasses.replace(parse(body), enables_protection=True))
+    parse = frames.parse_hello
+    patch.setattr(frames, "parse_hello", lambda body: dataclasses.replace(parse(body), enables_protection=True))
 
 
 def takes_backups(_: pytest.MonkeyPatch, platform: Platform) -> None:
@@ -436,13 +438,13 @@ def knows_no_owners(patch: pytest.MonkeyPatch, _: Platform) -> None:
 
 
 def damages_large_objects_that_are_held(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    large = tsm_streams._large
+    large = streams._large
 
     async def damaged(store: Any, index: int, entry: Any, archive: Any, length: int, served: Any) -> Any:
         async for piece in large(store, index, entry, archive, length, served):
             yield bytes(len(piece)) if archive.held and len(piece) > 1000 else piece
 
-    patch.setattr(tsm_streams, "_large", damaged)
+    patch.setattr(streams, "_large", damaged)
 
 
 def keeps_for_good(patch: pytest.MonkeyPatch, _: Platform) -> None:

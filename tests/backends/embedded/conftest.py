@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from backends.embedded.changes import CreateBucket
-from backends.embedded.store import Store
+from backends.embedded.core.changes.objects import CreateBucket
+from backends.embedded.core.store import Store
 from tests.backends.embedded.core_calls import Disk
 from tests.backends.embedded.running_door import RunningDoor
 from tests.backends.embedded.tsm_client import Client

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from backends.embedded.changes import Put
-from backends.embedded.digests import Digests
-from backends.embedded.rules import Lock
-from backends.embedded.store import Store
+from backends.embedded.core.changes.objects import Put
+from backends.embedded.core.files.digests import Digests
+from backends.embedded.core.rules.locks import Lock
+from backends.embedded.core.store import Store
 
 PLENTY = 1 << 40
 

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from backends.embedded import policy
-from backends.embedded.nodes import Nodes
-from backends.embedded.store import Store
-from backends.embedded.tsm_door import TsmDoor
-from backends.embedded.tsm_session import TsmSession
+from backends.embedded.core.rules import policy
+from backends.embedded.core.store import Store
+from backends.embedded.tsm.nodes import Nodes
+from backends.embedded.tsm.server import TsmDoor
+from backends.embedded.tsm.session import TsmSession
 from tests.backends.embedded.core_calls import Disk
 from tests.backends.embedded.tsm_client import Client
 

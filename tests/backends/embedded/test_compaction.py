@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 
 from archiver.errors import Damaged
-from backends.embedded import commits, compaction, tsm_incoming
-from backends.embedded.archive_changes import Event, NewArchive, Transaction
-from backends.embedded.archives import Archive, Space
-from backends.embedded.catalogue import Version
-from backends.embedded.changes import CreateBucket, Delete, DeleteBucket
-from backends.embedded.refusals import Locked, NoSuchKey
-from backends.embedded.rules import Lock, Mode, Retention
-from backends.embedded.segments import RecordHeader
-from backends.embedded.store import Store
-from backends.embedded.tsm_incoming import Flow, Incoming
+from backends.embedded.core import commits, compaction
+from backends.embedded.core.changes.archives import Event, NewArchive, Transaction
+from backends.embedded.core.changes.objects import CreateBucket, Delete, DeleteBucket
+from backends.embedded.core.files.segments import RecordHeader
+from backends.embedded.core.rules.locks import Lock, Mode, Retention
+from backends.embedded.core.rules.refusals import Locked, NoSuchKey
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.archives import Archive, Space
+from backends.embedded.core.tables.catalogue import Version
+from backends.embedded.tsm import incoming as tsm_incoming
+from backends.embedded.tsm.incoming import Flow, Incoming
 from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
 
 ROLL_BYTES = 4000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backends.embedded.compliance_clock import ComplianceClock
+from backends.embedded.core.compliance_clock import ComplianceClock
 
 
 class Host:

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from archiver.errors import Damaged, StoreError
-from backends.embedded import commits
-from backends.embedded.changes import Condition, CreateBucket, Delete, SetLegalHold, SetRetention
-from backends.embedded.refusals import Locked, NoSuchKey, Refusal, StoreFull, WriteFailed
-from backends.embedded.rules import Lock, Mode, Retention
-from backends.embedded.store import Store
+from backends.embedded.core import commits
+from backends.embedded.core.changes.objects import Condition, CreateBucket, Delete, SetLegalHold, SetRetention
+from backends.embedded.core.rules.locks import Lock, Mode, Retention
+from backends.embedded.core.rules.refusals import Locked, NoSuchKey, Refusal, StoreFull, WriteFailed
+from backends.embedded.core.store import Store
 from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
 
 
@@ -199,7 +199,7 @@ async def test_a_lock_that_has_passed_may_be_replaced(data_dir: Path) -> None:
 
 async def test_a_cold_read_waits_in_a_thread_and_reads_the_same(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     await core.put(put("k", b"cold"))
-    monkeypatch.setattr("backends.embedded.segments.SegmentFile.read_cached", lambda *_: False)
+    monkeypatch.setattr("backends.embedded.core.files.segments.SegmentFile.read_cached", lambda *_: False)
     assert await content_of(core, "k") == b"cold"
 
 

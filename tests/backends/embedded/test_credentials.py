@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from archiver.errors import StoreError, UsageError
-from backends.embedded import credentials
+from backends.embedded.s3 import credentials
 
 
 def test_first_use_makes_a_random_credential_that_only_its_owner_can_read(tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from backends.embedded import commits, process
+from backends.embedded import process
+from backends.embedded.core import commits
+from backends.embedded.core.files.segments import LARGE_BYTES
 from backends.embedded.process import StoreProcess
-from backends.embedded.segments import LARGE_BYTES
 from tests.backends.conftest import s3_client
 from tests.backends.embedded.tsm_client import Client
 

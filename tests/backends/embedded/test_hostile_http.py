@@ -17,14 +17,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from backends.embedded import credentials, s3_xml
-from backends.embedded.changes import CreateBucket
-from backends.embedded.credentials import Credential
+from backends.embedded.core.changes.objects import CreateBucket
+from backends.embedded.core.store import Store
 from backends.embedded.process import StoreProcess
-from backends.embedded.s3_connection import HEADERS_MAX, LINE_BYTES_MAX, PACE_BYTES_MIN, S3Connections
-from backends.embedded.s3_door import S3Door
-from backends.embedded.s3_errors import S3Error
-from backends.embedded.store import Store
+from backends.embedded.s3 import credentials, xml
+from backends.embedded.s3.credentials import Credential
+from backends.embedded.s3.errors import S3Error
+from backends.embedded.s3.requests.connection import HEADERS_MAX, LINE_BYTES_MAX, PACE_BYTES_MIN, S3Connections
+from backends.embedded.s3.server import S3Door
 from tests.backends.embedded.test_s3_signature import signed_by_botocore
 
 HOST = "Host: store"
@@ -221,13 +221,13 @@ def test_the_longest_documents_that_amazon_allows_are_plain() -> None:
     part = "<Part><PartNumber>{0}</PartNumber><ETag>{1}</ETag><ChecksumCRC32C>yZRlqg==</ChecksumCRC32C></Part>"
     parts = "".join(part.format(number, "0" * 32) for number in range(1, 10_001))
     body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
-    assert len(s3_xml.parse_completion(body.encode())) == 10_000
+    assert len(xml.parse_completion(body.encode())) == 10_000
     one_more = parts + part.format(10_001, "0" * 32)
     with pytest.raises(S3Error, match="well-formed"):
-        s3_xml.parse_completion(f"<CompleteMultipartUpload>{one_more}</CompleteMultipartUpload>".encode())
+        xml.parse_completion(f"<CompleteMultipartUpload>{one_more}</CompleteMultipartUpload>".encode())
     named = "<Object><Key>{0:01024}</Key><VersionId>00000000000000000000000000000000</VersionId></Object>"
     keys = "".join(map(named.format, range(1000)))
-    assert len(s3_xml.parse_delete(f"<Delete>{keys}</Delete>".encode("utf-16"))[0]) == 1000
+    assert len(xml.parse_delete(f"<Delete>{keys}</Delete>".encode("utf-16"))[0]) == 1000
 
 
 # Time and number, on a door in this process.

@@ -22,17 +22,18 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from backends.embedded import process
-from backends.embedded.changes import Delete
-from backends.embedded.refusals import Locked
-from backends.embedded.store import Store
+from backends.embedded.core.changes.objects import Delete
+from backends.embedded.core.rules.refusals import Locked
+from backends.embedded.core.store import Store
 
 MIB = 1 << 20
 CLIENTS = 4
 ROUNDS = 20  # on one store; the long run has ten more stores
 UNTIL = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
 SMALL_SEGMENTS = (
-    "from backends.embedded import commits, server, upload_changes; commits.ROLL_BYTES = 1 << 20;"
-    " upload_changes.PART_BYTES_MIN = 0; raise SystemExit(server.main())"
+    "from backends.embedded import server; from backends.embedded.core import commits;"
+    " from backends.embedded.core.changes import uploads; commits.ROLL_BYTES = 1 << 20;"
+    " uploads.PART_BYTES_MIN = 0; raise SystemExit(server.main())"
 )
 
 

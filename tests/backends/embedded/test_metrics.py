@@ -20,8 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from archiver.watch.minio import MinioSource
 from backends.embedded import metrics, process
+from backends.embedded.core.files.written import Written
 from backends.embedded.process import StoreProcess
-from backends.embedded.written import Written
 from tests.backends.embedded.running_door import RunningDoor
 from tests.backends.embedded.test_s3_signature import signed_by_botocore
 from tests.backends.embedded.tsm_client import GET, OBJECT, STOP, Client, Ended, get_body, object_body

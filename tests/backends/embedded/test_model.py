@@ -19,9 +19,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from backends.embedded import commits, listing, rules, upload_changes
-from backends.embedded.catalogue import Version
-from backends.embedded.changes import (
+from backends.embedded.core import commits
+from backends.embedded.core.changes import uploads as upload_changes
+from backends.embedded.core.changes.objects import (
     CreateBucket,
     Delete,
     Put,
@@ -30,11 +30,14 @@ from backends.embedded.changes import (
     SetRetention,
     SetVersioning,
 )
-from backends.embedded.refusals import Locked, Refusal
-from backends.embedded.rules import DefaultRetention, Lock, Mode, Retention
-from backends.embedded.s3_copy import copy_content
-from backends.embedded.store import Store
-from backends.embedded.upload_changes import AbortUpload, BeginUpload, CompleteUpload, Listed
+from backends.embedded.core.changes.uploads import AbortUpload, BeginUpload, CompleteUpload, Listed
+from backends.embedded.core.rules import locks
+from backends.embedded.core.rules.locks import DefaultRetention, Lock, Mode, Retention
+from backends.embedded.core.rules.refusals import Locked, Refusal
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.catalogue import Version
+from backends.embedded.s3.calls import pages
+from backends.embedded.s3.calls.copy import copy_content
 from tests.backends.embedded.core_calls import PLENTY, put
 from tests.backends.embedded.upload_calls import listed, part
 
@@ -399,7 +402,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
     def _may_delete(self, version: Version, bypass: bool) -> bool:
         try:
-            rules.check_delete(version.lock, self.store.clock.now_ms(), bypass=bypass)
+            locks.check_delete(version.lock, self.store.clock.now_ms(), bypass=bypass)
         except Locked:
             return False
         return True
@@ -463,7 +466,7 @@ class StoreAndModel(RuleBasedStateMachine):
             newest_first = bucket.versions[::-1]
             newest_first.sort(key=lambda each: each.key.encode())
             queries, stored = self.store.queries, self.store.bucket(name)
-            page = listing.list_versions(queries, stored, "", "", "", "", 1000)
+            page = pages.list_versions(queries, stored, "", "", "", "", 1000)
             assert [
                 (each.key, queries.version_id(each), each.mode, each.until_ms, each.legal_hold, bool(each.is_marker))
                 for each in page.versions
@@ -480,7 +483,7 @@ class StoreAndModel(RuleBasedStateMachine):
             ]
             assert page.latest == [bucket.newest(each.key) is each for each in newest_first]
             current = [each for each in newest_first if bucket.newest(each.key) is each and each.content is not None]
-            listed = listing.list_objects(queries, stored, "", "", "", 1000)
+            listed = pages.list_objects(queries, stored, "", "", "", 1000)
             assert [queries.version_id(each) for each in listed.versions] == [each.version_id for each in current]
             for version, made in zip(page.versions, newest_first, strict=True):
                 for bypass in (False, True):

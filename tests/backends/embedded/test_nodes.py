@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from archiver.errors import StoreError, UsageError
-from backends.embedded import nodes, owner_file
-from backends.embedded.nodes import Nodes
-from backends.embedded.refusals import WriteFailed
+from backends.embedded.core.files import owner_file
+from backends.embedded.core.rules.refusals import WriteFailed
+from backends.embedded.tsm import nodes
+from backends.embedded.tsm.nodes import Nodes
 
 SALT = bytes(range(16))
 

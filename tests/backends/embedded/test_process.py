@@ -21,7 +21,8 @@ from click.testing import CliRunner
 
 from archiver.cli.serve import serve
 from archiver.errors import ArchiverError, PlatformError
-from backends.embedded import credentials, process
+from backends.embedded import process
+from backends.embedded.s3 import credentials
 
 
 def test_a_started_store_answers_and_keeps_its_secrets(data_dir: Path, connect: Callable[..., Any]) -> None:

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from backends.embedded import rules
-from backends.embedded.refusals import BadRetainUntil, LegallyHeld, Refusal, Retained
-from backends.embedded.rules import DefaultRetention, Lock, Mode, Retention
+from backends.embedded.core.rules import locks
+from backends.embedded.core.rules.locks import DefaultRetention, Lock, Mode, Retention
+from backends.embedded.core.rules.refusals import BadRetainUntil, LegallyHeld, Refusal, Retained
 
 NOW = 1_800_000_000_000
 SOON = NOW + 60_000
@@ -38,10 +38,10 @@ G, C = Mode.GOVERNANCE, Mode.COMPLIANCE
 )
 def test_delete_of_a_version(lock: Lock, bypass: bool, refusal: type[Refusal] | None) -> None:
     if refusal is None:
-        rules.check_delete(lock, NOW, bypass=bypass)
+        locks.check_delete(lock, NOW, bypass=bypass)
     else:
         with pytest.raises(refusal):
-            rules.check_delete(lock, NOW, bypass=bypass)
+            locks.check_delete(lock, NOW, bypass=bypass)
 
 
 @pytest.mark.parametrize(
@@ -71,18 +71,18 @@ def test_change_of_retention(
 ) -> None:
     for bypass, expected in ((False, without_bypass), (True, with_bypass)):
         if expected == "allowed":
-            rules.check_retention_change(current, wanted, NOW, bypass=bypass)
+            locks.check_retention_change(current, wanted, NOW, bypass=bypass)
         else:
             with pytest.raises(Retained):
-                rules.check_retention_change(current, wanted, NOW, bypass=bypass)
+                locks.check_retention_change(current, wanted, NOW, bypass=bypass)
 
 
 @pytest.mark.parametrize("until_ms", [NOW, NOW - 1, 0, NOW + 101 * 366 * 86_400_000])
 def test_a_lock_begins_in_the_future_and_ends_within_a_hundred_years(until_ms: int) -> None:
     with pytest.raises(BadRetainUntil):
-        rules.check_new_retention(Retention(G, until_ms), NOW)
+        locks.check_new_retention(Retention(G, until_ms), NOW)
     with pytest.raises(BadRetainUntil):
-        rules.check_retention_change(None, Retention(G, until_ms), NOW, bypass=True)
+        locks.check_retention_change(None, Retention(G, until_ms), NOW, bypass=True)
 
 
 @pytest.mark.parametrize(

@@ -30,15 +30,15 @@ from botocore.credentials import Credentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.embedded import s3_chunks
-from backends.embedded.credentials import Credential
 from backends.embedded.process import StoreProcess
-from backends.embedded.s3_chunks import ChunkDecoder
-from backends.embedded.s3_errors import S3Error
-from backends.embedded.s3_post import _signed_policy
-from backends.embedded.s3_presigned import query_pairs
-from backends.embedded.s3_request import decode_name, lower_headers
-from backends.embedded.s3_signature import Signed, Verifier, _canonical_request, sign, signing_key
+from backends.embedded.s3.credentials import Credential
+from backends.embedded.s3.errors import S3Error
+from backends.embedded.s3.requests import chunks as s3_chunks
+from backends.embedded.s3.requests.chunks import ChunkDecoder
+from backends.embedded.s3.requests.post import _signed_policy
+from backends.embedded.s3.requests.presigned import query_pairs
+from backends.embedded.s3.requests.request import decode_name, lower_headers
+from backends.embedded.s3.requests.signature import Signed, Verifier, _canonical_request, sign, signing_key
 from tests.backends.embedded.test_s3_chunks import BODIES, _signed
 from tests.backends.embedded.test_s3_signature import SECRET, signed_by_botocore
 

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from backends.embedded.process import StoreProcess
-from backends.embedded.s3_errors import S3Error
-from backends.embedded.s3_post import FIELDS_BYTES_MAX, Form, Policy
+from backends.embedded.s3.errors import S3Error
+from backends.embedded.s3.requests.post import FIELDS_BYTES_MAX, Form, Policy
 
 EDGE = "edge-of-the-form"
 HEADERS = {"content-type": f"multipart/form-data; boundary={EDGE}"}

@@ -16,10 +16,10 @@ from botocore.auth import S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from backends.embedded.credentials import Credential
 from backends.embedded.process import StoreProcess
-from backends.embedded.s3_errors import S3Error
-from backends.embedded.s3_signature import Signed, Verifier
+from backends.embedded.s3.credentials import Credential
+from backends.embedded.s3.errors import S3Error
+from backends.embedded.s3.requests.signature import Signed, Verifier
 
 SECRET = "a secret that nobody may read anywhere"
 URL = "http://store:9000/bucket/key"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from backends.embedded.s3_errors import S3Error, plain_number
-from backends.embedded.s3_request import byte_range, parse_query
+from backends.embedded.s3.errors import S3Error, plain_number
+from backends.embedded.s3.requests.request import byte_range, parse_query
 
 
 def test_a_parameter_that_comes_twice_has_no_meaning() -> None:

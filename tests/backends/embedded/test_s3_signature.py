@@ -18,11 +18,11 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from backends.embedded.credentials import Credential
 from backends.embedded.process import StoreProcess
-from backends.embedded.s3_errors import S3Error
-from backends.embedded.s3_request import decode_name
-from backends.embedded.s3_signature import Verifier
+from backends.embedded.s3.credentials import Credential
+from backends.embedded.s3.errors import S3Error
+from backends.embedded.s3.requests.request import decode_name
+from backends.embedded.s3.requests.signature import Verifier
 
 SECRET = "a secret of forty characters, or roughly so"
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from backends.embedded import access_changes
+from backends.embedded.core.changes import access
 from tests.backends.embedded import tsm_client as wire
 from tests.backends.embedded.running_door import RunningDoor
 from tests.backends.embedded.tsm_client import Client, Ended, RuleRow
@@ -205,7 +205,7 @@ def test_a_rule_that_is_none_ends_the_session(tsm: Client, held: Held, texts: tu
 
 def test_a_node_has_a_bounded_number_of_rules(tsm: Client, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 120  # more than an answer has in one frame
-    monkeypatch.setattr(access_changes, "RULES_MAX", most)
+    monkeypatch.setattr(access, "RULES_MAX", most)
     for number in range(most):
         assert tsm.set_access(held.space, b"N%d" % number)[0] == 0
     assert tsm.set_access(held.space, b"OTHER") == (17, 0)

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from backends.embedded import catalogue as catalogue_module
 from backends.embedded import process
-from backends.embedded.catalogue import Catalogue
-from backends.embedded.changes import CreateBucket
-from backends.embedded.policy import BUILT_IN
+from backends.embedded.core.changes.objects import CreateBucket
+from backends.embedded.core.rules.policy import BUILT_IN
+from backends.embedded.core.rules.refusals import WriteFailed
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables import catalogue as catalogue_module
+from backends.embedded.core.tables.catalogue import Catalogue
 from backends.embedded.process import StoreProcess
-from backends.embedded.refusals import WriteFailed
-from backends.embedded.store import Store
 from tests.backends.embedded.core_calls import content_of, put
 from tests.backends.embedded.running_door import RunningDoor
 from tests.backends.embedded.tsm_client import (
@@ -281,7 +281,7 @@ def test_a_session_that_is_heard_again_is_not_silent(door: RunningDoor, tsm: Cli
 
 def layout_1(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path)
-    connection.executescript(files("backends.embedded").joinpath("catalogue.sql").read_text("utf-8"))
+    connection.executescript(files("backends.embedded.core.tables").joinpath("catalogue.sql").read_text("utf-8"))
     connection.execute("INSERT INTO state VALUES (1, '0123456789abcdef', 0, 1, 0)")
     connection.execute("PRAGMA user_version = 1")
     connection.commit()

@@ -20,13 +20,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from archiver.errors import StoreError
-from backends.embedded import commits, policy, tsm_codes, tsm_incoming
-from backends.embedded.archive_changes import DeleteSpace, Event, NewArchive, UpdateObject
-from backends.embedded.archives import Archive, Space
-from backends.embedded.changes import CreateBucket, Delete
-from backends.embedded.segments import Location, RecordHeader
-from backends.embedded.store import Store
-from backends.embedded.tsm_incoming import Flow, Incoming
+from backends.embedded.core import commits
+from backends.embedded.core.changes.archives import DeleteSpace, Event, NewArchive, UpdateObject
+from backends.embedded.core.changes.objects import CreateBucket, Delete
+from backends.embedded.core.files.segments import Location, RecordHeader
+from backends.embedded.core.rules import policy
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.archives import Archive, Space
+from backends.embedded.tsm import codes as tsm_codes
+from backends.embedded.tsm import incoming as tsm_incoming
+from backends.embedded.tsm.incoming import Flow, Incoming
 from tests.backends.embedded.core_calls import PLENTY, content_of, put
 
 START_SECONDS = 2_000_000_000

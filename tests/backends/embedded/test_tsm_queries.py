@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from backends.embedded import tsm_streams
-from backends.embedded.patterns import bounds, matches
+from backends.embedded.tsm import streams
+from backends.embedded.tsm.patterns import bounds, matches
 from tests.backends.embedded.running_door import RunningDoor
 from tests.backends.embedded.tsm_client import (
     BYE,
@@ -184,21 +184,21 @@ def test_a_long_answer_has_everything_once(tsm: Client, many: list[bytes]) -> No
 
 def test_a_long_search_lets_others_go_first(door: RunningDoor, tsm: Client, many: list[bytes]) -> None:
     """Even when it finds nothing that could be sent meanwhile."""
-    caller = tsm_streams.Caller("ARCHIVER", b"")
-    query = tsm_streams.ArchiveQuery(tsm.space(), FILE, 0, NEVER, 0, NEVER, b"*", b"*", b"", b"nothing")
+    caller = streams.Caller("ARCHIVER", b"")
+    query = streams.ArchiveQuery(tsm.space(), FILE, 0, NEVER, 0, NEVER, b"*", b"*", b"", b"nothing")
 
     async def turns_of_others() -> int:
         turns = 0
 
         async def search() -> None:
-            async for _ in tsm_streams.archives(door.store, caller, query):
+            async for _ in streams.archives(door.store, caller, query):
                 raise AssertionError("nothing matches")
 
         searching = asyncio.ensure_future(search())
         while not searching.done():
             turns += 1
             await asyncio.sleep(0)
-        assert isinstance(searching.exception(), tsm_streams.StreamFailed)
+        assert isinstance(searching.exception(), streams.StreamFailed)
         return turns
 
     assert door.call(turns_of_others()) >= len(many) / 1000
@@ -286,7 +286,7 @@ def test_no_other_request_may_come_in_the_middle_of_a_stream(tsm: Client, many: 
 def test_a_client_that_asks_and_never_listens_is_dropped(
     door: RunningDoor, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backends.embedded.tsm_session._UNREAD_BYTES_MAX", 100_000)
+    monkeypatch.setattr("backends.embedded.tsm.session._UNREAD_BYTES_MAX", 100_000)
 
     def ask(client: Client) -> None:
         for _ in range(200):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from archiver.errors import UsageError
-from backends.embedded import policy
-from backends.embedded.store import Store
+from backends.embedded.core.rules import policy
+from backends.embedded.core.store import Store
 from tests.backends.embedded.running_door import Clock, RunningDoor
 from tests.backends.embedded.tsm_client import ACTIVATE, HOLD, NEVER, RELEASE, Client, Row
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from backends.embedded import nodes, owner_file
+from backends.embedded.core.files import owner_file
+from backends.embedded.tsm import nodes
 from tests.backends.embedded.running_door import RunningDoor
 from tests.backends.embedded.tsm_client import (
     BYE,

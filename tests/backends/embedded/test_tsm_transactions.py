@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from backends.embedded import tsm_incoming
-from backends.embedded.archive_changes import DeleteSpace, NewArchive, RegisterSpace, Transaction, UpdateObject
-from backends.embedded.archives import Space
-from backends.embedded.changes import CreateBucket
-from backends.embedded.refusals import ArchiveRetained
-from backends.embedded.segments import LARGE_BYTES
-from backends.embedded.store import Store
+from backends.embedded.core.changes.archives import DeleteSpace, NewArchive, RegisterSpace, Transaction, UpdateObject
+from backends.embedded.core.changes.objects import CreateBucket
+from backends.embedded.core.files.segments import LARGE_BYTES
+from backends.embedded.core.rules.refusals import ArchiveRetained
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.archives import Space
+from backends.embedded.tsm import incoming as tsm_incoming
 from tests.backends.embedded.running_door import RunningDoor
 from tests.backends.embedded.tsm_client import (
     ANSWER,

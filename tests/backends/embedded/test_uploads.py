@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from archiver.errors import Damaged
-from backends.embedded import commits, compaction, upload_changes
-from backends.embedded.catalogue import Catalogue
-from backends.embedded.changes import CreateBucket, Delete, DeleteBucket
-from backends.embedded.refusals import Locked, NoSuchKey, NoSuchUpload, StoreFull, WriteFailed
-from backends.embedded.rules import Lock, Mode, Retention
-from backends.embedded.segments import LARGE_BYTES
-from backends.embedded.store import Store
-from backends.embedded.upload_changes import AbortUpload, BeginUpload, CompleteUpload
+from backends.embedded.core import commits, compaction
+from backends.embedded.core.changes import uploads
+from backends.embedded.core.changes.objects import CreateBucket, Delete, DeleteBucket
+from backends.embedded.core.changes.uploads import AbortUpload, BeginUpload, CompleteUpload
+from backends.embedded.core.files.segments import LARGE_BYTES
+from backends.embedded.core.rules.locks import Lock, Mode, Retention
+from backends.embedded.core.rules.refusals import Locked, NoSuchKey, NoSuchUpload, StoreFull, WriteFailed
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.catalogue import Catalogue
 from tests.backends.embedded.core_calls import Disk, content_of, put
 from tests.backends.embedded.upload_calls import begun, completed, listed, part
 
@@ -28,7 +29,7 @@ FAR_MS = 4_000_000_000_000
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload_changes, "PART_BYTES_MIN", 0)
+    monkeypatch.setattr(uploads, "PART_BYTES_MIN", 0)
 
 
 def files(folder: Path) -> list[str]:

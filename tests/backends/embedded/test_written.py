@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from archiver.errors import StoreError
-from backends.embedded import catalogue, written
-from backends.embedded.changes import CreateBucket, Delete
-from backends.embedded.segments import LARGE_BYTES
-from backends.embedded.store import Store
+from backends.embedded.core.changes.objects import CreateBucket, Delete
+from backends.embedded.core.files import written
+from backends.embedded.core.files.segments import LARGE_BYTES
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables import catalogue
 from tests.backends.embedded.core_calls import put
 
 MARK_BYTES = 21  # of the last commit's number, each time

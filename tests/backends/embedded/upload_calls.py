@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from backends.embedded.digests import Digests
-from backends.embedded.rules import Lock
-from backends.embedded.store import Store
-from backends.embedded.upload_changes import BeginUpload, Completed, CompleteUpload, Listed, PutPart
+from backends.embedded.core.changes.uploads import BeginUpload, Completed, CompleteUpload, Listed, PutPart
+from backends.embedded.core.files.digests import Digests
+from backends.embedded.core.rules.locks import Lock
+from backends.embedded.core.store import Store
 
 
 def part(upload: int, number: int, content: bytes, key: str = "k", bucket: str = "b") -> PutPart:

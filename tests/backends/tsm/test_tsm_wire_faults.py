@@ -12,7 +12,7 @@ from tsm_sessions import SIZE, Server, batch, data_plane, reached, record_of_ses
 
 from archiver.record import Operation, Recorder, Status
 from backends.embedded import process
-from backends.embedded.tsm_frames import Kind
+from backends.embedded.tsm.frames import Kind
 from backends.tsm.configuration import private_configuration
 from backends.tsm.setting import WorkerSetting
 from tests.servers import fault_proxy as wire

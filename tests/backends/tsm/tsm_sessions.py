@@ -15,7 +15,7 @@ from archiver.content import Content
 from archiver.record import Operation, Recorder
 from archiver.retention import Retention, RetentionWish
 from backends.base import Batch, ExpectedLock, Location, PhaseSetting, RunPlan
-from backends.embedded import policy
+from backends.embedded.core.rules import policy
 from backends.embedded.process import StoreProcess
 from backends.tsm.backend import TsmBackend, TsmOptions
 from backends.tsm.configuration import private_configuration

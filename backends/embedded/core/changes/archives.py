@@ -1,0 +1,241 @@
+"""The changes of the TSM door: transactions, file spaces, descriptions of objects.
+
+One idea: a transaction is one change, so it is one of a group commit or none of it. It looks at everything that
+it is to do before it does the first thing; what it is refused for, it is refused as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import groupby
+from typing import Any
+
+from awscrt import checksums
+
+from ..files.digests import Buffer
+from ..files.segments import Location, RecordHeader
+from ..rules import policy
+from ..rules.refusals import AlreadyHeld, NoSuchArchive, NoSuchSpace, NotOwner, WrongRetentionEvent
+from ..tables.archives import Archive, Archives, Space, find_space
+from .objects import Group
+
+
+class Event(IntEnum):
+    ACTIVATE = 0
+    HOLD = 1
+    RELEASE = 2
+
+
+@dataclass(slots=True)
+class NewArchive:
+    """An object to be archived: what the client said of it, and its bytes or where they already are."""
+
+    space: int
+    class_id: int
+    type: int
+    attributes: int
+    owner: bytes
+    estimate: int
+    hl: bytes
+    ll: bytes
+    description: bytes
+    info: bytes
+    content: list[Buffer] = field(default_factory=list)
+    size: int = 0
+    block_crcs: bytes = b""
+    record_key: bytes = b""  # what its record in a segment is called
+    id: int = 0  # set, with the location, once it is written to a segment of the transaction's own
+    location: Location | None = None
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What one node does at once. `owner` empty: the session acts for all owners."""
+
+    node: str
+    owner: bytes
+    archives: list[NewArchive] = field(default_factory=list)
+    deletes: list[int] = field(default_factory=list)
+    event: Event | None = None
+    event_ids: Sequence[int] = ()
+    is_written: bool = False  # to segments of its own
+
+    @property
+    def size(self) -> int:
+        """Bytes that the group commit is to write."""
+        return 0 if self.is_written else sum(archive.size for archive in self.archives)
+
+    def apply(self, group: Group) -> None:
+        archives = group.catalogue.archives
+        for number in {new.space for new in self.archives}:
+            space = archives.spaces.get(number)
+            if space is None or space.node != self.node:
+                raise NoSuchSpace
+        if self.archives and not self.is_written:
+            group.require_space()
+        doomed = list(self._mine(archives, self.deletes))
+        for row in doomed:
+            policy.check_delete(
+                archives.classes[row.class_id], row.archived_ms, row.event_ms, bool(row.held), group.now_ms
+            )
+        changed = [self._after_event(archives, row, group.now_ms) for row in self._mine(archives, self.event_ids)]
+        gone = {row.id for row in doomed}
+        if len(gone) != len(doomed):
+            raise NoSuchArchive(next(number for number in self.deletes if self.deletes.count(number) > 1))
+        for row in changed:
+            if row.id in gone:
+                raise NoSuchArchive(row.id)
+        # Nothing is refused from here on.
+        self._add(group, archives)
+        for row in doomed:
+            archives.remove(row)
+        for row in changed:
+            archives.change(row)
+
+    def _mine(self, archives: Archives, ids: Sequence[int]) -> Iterator[Archive]:
+        found = archives.find(ids) if ids else {}
+        for number in ids:
+            row = found.get(number)
+            if row is None:
+                raise NoSuchArchive(number)
+            if archives.spaces[row.space].node != self.node or (self.owner and row.owner != self.owner):
+                raise NotOwner(number)
+            yield row
+
+    def _after_event(self, archives: Archives, row: Archive, now_ms: int) -> Archive:
+        if self.event is Event.HOLD:
+            if row.held:
+                raise AlreadyHeld(row.id)
+            return row._replace(held=1)
+        if self.event is Event.RELEASE:
+            if not row.held:
+                raise WrongRetentionEvent(f"archived object {row.id} is not held")
+            return row._replace(held=0)
+        if archives.classes[row.class_id].retinit != "event":
+            raise WrongRetentionEvent(f"archived object {row.id} waits for no event: its class counts from creation")
+        return row if row.event_ms is not None else row._replace(event_ms=now_ms)
+
+    def _add(self, group: Group, archives: Archives) -> None:
+        if not self.archives:
+            return
+        now_ms, commit, take_sequence = group.now_ms, group.commit, group.catalogue.take_sequence
+        rows = []
+        for new in self.archives:
+            number, location = new.id, new.location
+            if location is None:
+                number = take_sequence()
+                crc = checksums.crc32c(new.block_crcs)
+                location = group.place(RecordHeader(b"", new.record_key, number, commit, new.size, crc), new.content)
+            rows.append(Archive(
+                number, new.space, new.hl, new.ll, new.type, new.attributes, new.owner, new.class_id, now_ms,
+                None, 0, new.estimate, new.size, location.segment, location.offset, new.block_crcs, new.description,
+                new.info,
+            ))  # fmt: skip
+        for _, part in groupby(zip(rows, self.archives, strict=True), key=lambda pair: pair[0].segment):
+            of_segment = list(part)
+            archives.add([row for row, _ in of_segment], sum(len(new.record_key) for _, new in of_segment))
+        for number in {new.space for new in self.archives}:
+            archives.put_space(archives.spaces[number]._replace(archived_ms=now_ms))
+        group.count(len(rows), sum(row.size for row in rows))
+
+
+@dataclass(slots=True)
+class RegisterSpace:
+    """Make a file space. Answers with it, and whether it was there before."""
+
+    space: Space
+
+    def apply(self, group: Group) -> tuple[Space, bool]:
+        archives = group.catalogue.archives
+        known = find_space(archives.spaces.values(), self.space.node, self.space.name)
+        if known is not None:
+            return known, True
+        return archives.put_space(self.space), False
+
+
+@dataclass(slots=True)
+class UpdateSpace:
+    """Change what a client says of its file space; None leaves a value."""
+
+    node: str
+    name: bytes
+    type: bytes | None
+    occupancy: int | None
+    capacity: int | None
+    info: bytes | None
+
+    def apply(self, group: Group) -> Space:
+        archives = group.catalogue.archives
+        known = find_space(archives.spaces.values(), self.node, self.name)
+        if known is None:
+            raise NoSuchSpace
+        said: dict[str, Any] = {
+            "type": self.type,
+            "occupancy": self.occupancy,
+            "capacity": self.capacity,
+            "info": self.info,
+        }
+        return archives.put_space(known._replace(**{key: value for key, value in said.items() if value is not None}))
+
+
+@dataclass(slots=True)
+class DeleteSpace:
+    """Remove what has expired and is not held, and the space with its last object; answers how many had to stay."""
+
+    node: str
+    owner: bytes
+    name: bytes
+
+    def apply(self, group: Group) -> int:
+        archives = group.catalogue.archives
+        space = find_space(archives.spaces.values(), self.node, self.name)
+        if space is None:
+            raise NoSuchSpace
+        left = 0
+        for row in list(archives.of_space(space.id, (b"", b""), (b"\xff" * 2000, b""))):
+            expires_ms = archives.classes[row.class_id].expires_ms(row.archived_ms, row.event_ms)
+            mine = not self.owner or row.owner == self.owner
+            if mine and not row.held and expires_ms is not None and group.now_ms >= expires_ms:
+                archives.remove(row)
+            else:
+                left += 1
+        if not left:
+            archives.remove_space(space)
+        return left
+
+
+@dataclass(slots=True)
+class UpdateObject:
+    """Change what a client says of its object; its content, class and retention stay. `number` 0: the newest."""
+
+    node: str
+    session_owner: bytes
+    space: int
+    number: int
+    hl: bytes
+    ll: bytes
+    owner: bytes | None
+    info: bytes | None
+    estimate: int | None
+    description: bytes | None
+
+    def apply(self, group: Group) -> None:
+        archives = group.catalogue.archives
+        space = archives.spaces.get(self.space)
+        if self.number:
+            row = archives.find([self.number]).get(self.number)
+        else:
+            row = archives.newest(self.space, self.hl, self.ll)
+        if space is None or space.node != self.node or row is None or row.space != self.space:
+            raise NoSuchArchive(self.number)
+        if self.session_owner and row.owner != self.session_owner:
+            raise NotOwner(row.id)
+        said: dict[str, Any] = {
+            "owner": self.owner,
+            "info": self.info,
+            "estimate": self.estimate,
+            "description": self.description,
+        }
+        archives.change(row._replace(**{key: value for key, value in said.items() if value is not None}))

@@ -1,0 +1,103 @@
+"""Compaction: the room of deleted objects comes back from segments in which others still live.
+
+One idea: moving an object is a change like any other. A few living records at a time are copied from the
+sparsest segment to the end of the active one, in a group commit of their own; and a segment that has lost its
+last object is deleted, as always. So a crash at any moment leaves every object at the one place that the
+catalogue knows, and nothing about compaction has to be remembered.
+
+A damaged record is never copied: it stays where it is, is named, and its segment with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from archiver.errors import Damaged
+
+from .files.digests import Buffer, first_damaged_block
+from .files.segments import Location, RecordHeader, Segments
+from .tables.catalogue import Catalogue
+
+# One step is what waiting clients wait for besides their own group: a few milliseconds.
+_STEP_BYTES = 4 << 20
+_STEP_RECORDS = 1000
+
+
+class Group(Protocol):
+    """The group commit that a step is."""
+
+    @property
+    def commit(self) -> int:
+        """Its number."""
+
+    def place(self, record: RecordHeader, content: Sequence[Buffer]) -> Location:
+        """Take a record into this commit; says where its content will be."""
+
+
+class Compaction:
+    """Works on one segment at a time, in the writer's thread."""
+
+    def __init__(self, catalogue: Catalogue, segments: Segments, say: Callable[[str], None]) -> None:
+        self.bytes_moved = 0
+        self._catalogue = catalogue
+        self._segments = segments
+        self._say = say
+        self._source: int | None = None
+        self._position = 0
+        self._left_alone: set[int] = set()  # until the store opens again
+
+    def choose(self, active: int | None) -> int | None:
+        """Stay with the segment under way or find the one with least to move; how many bytes, or None for none."""
+        catalogue = self._catalogue
+        candidates = catalogue.sparse_segments - self._left_alone - {active}
+        if self._source not in candidates:
+            self._source = min(candidates, key=lambda each: catalogue.segments[each].live_record_bytes, default=None)
+            self._position = 0
+        return None if self._source is None else catalogue.segments[self._source].live_record_bytes
+
+    def step(self, group: Group) -> None:
+        """Copy the next living records of the chosen segment."""
+        source = self._source
+        assert source is not None
+        end = self._catalogue.segments[source].length
+        stop_at = self.bytes_moved + _STEP_BYTES
+        try:
+            for _ in range(_STEP_RECORDS):
+                if self._position >= end or self.bytes_moved >= stop_at:
+                    break
+                self._next_record(group, source)
+        except Damaged as damage:
+            self.leave_alone(str(damage))
+            return
+        if self._position >= end and source not in self._catalogue.empty_segments:
+            self.leave_alone("it has damaged objects")
+
+    def leave_alone(self, why: str) -> None:
+        """Give the segment up that is under way; what it still holds stays readable there."""
+        if self._source is not None:
+            self._say(f"segment {self._segments.path(self._source)} keeps the room of its deleted objects: {why}")
+            self._left_alone.add(self._source)
+
+    def _next_record(self, group: Group, source: int) -> None:
+        file = self._segments.file(source)
+        record = file.header_at(self._position)
+        if record is None:
+            raise Damaged(f"the record at byte {self._position} is damaged")
+        offset = self._position + record.header_bytes
+        self._position = offset + record.content_bytes
+        found = self._catalogue.living(record, Location(source, offset))
+        if found is None:
+            return
+        content = bytearray(found.size)
+        try:
+            file.read(content, offset)
+            damaged = first_damaged_block(content, found.block_crcs, 0) is not None
+        except Damaged:
+            damaged = True
+        if damaged:
+            self._say(f"object {found.key!r} in {file.path}, byte {offset}, is damaged; it is not moved")
+            return
+        record = record._replace(commit=group.commit)
+        self._catalogue.move(found, record, group.place(record, [content]))
+        self.bytes_moved += found.size

@@ -1,0 +1,60 @@
+"""What several calls of the S3 door answer alike: headers and elements for versions, checksums and locks.
+
+One idea: a checksum is kept as `kind:base64`, and one of an object in parts that is a digest of digests ends with
+their number, as Amazon writes it. So the text alone says of which type it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from ..core.changes.objects import Stored
+from ..core.changes.uploads import COMPOSITE, FULL_OBJECT
+from .xml import element
+
+Respond = Callable[..., web.Response]  # of the door: call, status, body, headers
+
+
+def stored_headers(stored: Stored) -> dict[str, str]:
+    headers = {} if stored.version_id is None else {"x-amz-version-id": stored.version_id}
+    if stored.is_marker:
+        headers["x-amz-delete-marker"] = "true"
+    return headers
+
+
+def checksum_headers(checksum: str | None) -> dict[str, str]:
+    """Of an object."""
+    if checksum is None:
+        return {}
+    return {**part_checksum_headers(checksum), "x-amz-checksum-type": _type_of(checksum)}
+
+
+def part_checksum_headers(checksum: str | None) -> dict[str, str]:
+    if checksum is None:
+        return {}
+    kind, _, value = checksum.partition(":")
+    return {f"x-amz-checksum-{kind}": value}
+
+
+def checksum_elements(checksum: str | None) -> list[str]:
+    """Of an object."""
+    return [] if checksum is None else [part_checksum_element(checksum), element("ChecksumType", _type_of(checksum))]
+
+
+def listed_checksum_elements(checksum: str | None) -> list[str]:
+    """Of an object in a listing, which tells of what kind it is and not the checksum."""
+    if checksum is None:
+        return []
+    kind = checksum.partition(":")[0]
+    return [element("ChecksumAlgorithm", kind.upper()), element("ChecksumType", _type_of(checksum))]
+
+
+def part_checksum_element(checksum: str | None) -> str:
+    kind, _, value = (checksum or "").partition(":")
+    return element(f"Checksum{kind.upper()}", value) if value else ""
+
+
+def _type_of(checksum: str) -> str:
+    return COMPOSITE if "-" in checksum else FULL_OBJECT  # base64 has no hyphen

@@ -1,0 +1,90 @@
+"""The conditions that a request may put: on what it reads, on the source of a copy, on what it replaces or deletes.
+
+One idea: a condition that is not understood is refused. A client that puts one counts on it, and to go on without it
+would delete or replace what the client wanted kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from ...core.changes.objects import UNCONDITIONAL, Condition
+from ...core.tables.catalogue import Version
+from ..errors import S3Error
+
+UNCHANGED = frozenset({"if-none-match", "if-modified-since"})  # unmet, a read is answered 304 and not 412
+_OF_READS = ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
+_NOTHING_SAID = [None] * len(_OF_READS)
+_ONLY_DIRECTORIES = ("x-amz-if-match-last-modified-time", "x-amz-if-match-size")
+
+
+def unmet(headers: Mapping[str, str], version: Version, prefix: str = "") -> str | None:
+    """The first condition that does not hold of the version; `prefix` is what the names of its headers begin with.
+
+    Where there are two, an ETag that matches overrides a date, of either pair (RFC 9110, 13.2.2).
+    """
+    said = [headers.get(prefix + name) for name in _OF_READS]
+    if said == _NOTHING_SAID:
+        return None
+    match, no_match = map(_etags, said[:2])
+    after, before = map(_date, said[2:])
+    written = datetime.fromtimestamp(version.created_ms // 1000, UTC)
+    if match is not None:
+        if not match & {version.etag, "*"}:
+            return "if-match"
+    elif before is not None and written > before:
+        return "if-unmodified-since"
+    if no_match is not None:
+        return "if-none-match" if no_match & {version.etag, "*"} else None
+    return "if-modified-since" if after is not None and written <= after else None
+
+
+def failed(name: str) -> S3Error:
+    return S3Error(
+        "PreconditionFailed", "At least one of the pre-conditions you specified did not hold", {"Condition": name}
+    )
+
+
+def of_write(headers: Mapping[str, str]) -> Condition:
+    """What has to hold for an upload, a copy or a completed upload to become the newest version."""
+    match, no_match = headers.get("if-match"), headers.get("if-none-match")
+    if match is no_match is None:
+        return UNCONDITIONAL
+    if no_match is not None:
+        if no_match != "*" or match is not None:
+            raise _not_offered("If-None-Match")
+        return Condition(only_if_absent=True)
+    return of_etag(match)
+
+
+def of_deletion(headers: Mapping[str, str]) -> Condition:
+    """What has to hold for an object, or a version of it, to be deleted."""
+    for name in _ONLY_DIRECTORIES:
+        if name in headers:
+            raise _not_offered(name)
+    return of_etag(headers.get("if-match"))
+
+
+def of_etag(etag: str | None) -> Condition:
+    return UNCONDITIONAL if etag is None else Condition(only_if_etag=etag.strip().strip('"'))
+
+
+def _not_offered(header: str) -> S3Error:
+    return S3Error(
+        "NotImplemented", "A header you provided implies functionality that is not implemented", {"Header": header}
+    )
+
+
+def _etags(header: str | None) -> set[str] | None:
+    return None if header is None else {each.strip().strip('"') for each in header.split(",")}
+
+
+def _date(header: str | None) -> datetime | None:
+    """What is no date is no condition, as HTTP has it."""
+    with suppress(ValueError):
+        found = None if header is None else parsedate_to_datetime(header)
+        return found if found is None or found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return None

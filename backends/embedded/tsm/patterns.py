@@ -1,0 +1,46 @@
+"""Patterns of names, in which `*` is any bytes and `?` any one.
+
+One idea: a pattern is matched in time that grows with the name and not with what it could mean, whoever made it up.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..core.tables.archives import after
+
+_compiled: dict[bytes, re.Pattern[bytes]] = {}
+
+
+def matches(pattern: bytes, value: bytes) -> bool:
+    """Whether `value` fits the pattern."""
+    if pattern == value:
+        return True
+    if b"*" not in pattern and b"?" not in pattern:
+        return False
+    compiled = _compiled.get(pattern)
+    if compiled is None:
+        if len(_compiled) > 100:
+            _compiled.clear()
+        # What follows a star is taken where it first fits, for good: going back could only find less room for the
+        # rest, and with many stars would take for ever.
+        first, *others = (
+            b"".join(b"." if part == b"?" else re.escape(part) for part in re.split(rb"(\?)", literal))
+            for literal in re.split(rb"\*+", pattern)
+        )
+        middle = b"".join(b"(?>.*?" + each + b")" for each in others[:-1])
+        last = b".*" + others[-1] if others else b""
+        compiled = _compiled[pattern] = re.compile(first + middle + last, re.DOTALL)
+    return compiled.fullmatch(value) is not None
+
+
+def bounds(hl: bytes, ll: bytes) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+    """Between which names everything lies that the patterns can match."""
+    hl_start, ll_start = _literal_start(hl), _literal_start(ll)
+    if hl_start != hl:
+        return (hl_start, b""), (after(hl_start), b"")
+    return (hl, ll_start), (hl, ll + b"\0" if ll_start == ll else after(ll_start))
+
+
+def _literal_start(pattern: bytes) -> bytes:
+    return re.split(rb"[*?]", pattern, maxsplit=1)[0]
