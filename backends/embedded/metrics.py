@@ -10,9 +10,6 @@ from collections.abc import Mapping
 
 from .core.files.written import Written
 
-PATH = "/-/metrics"  # no bucket can be called "-"
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
 Requests = Mapping[tuple[str, int], int]  # how often an operation was answered with a status or a reason code
 
 

@@ -25,14 +25,15 @@ import uvloop
 
 from archiver.errors import ArchiverError, StoreError, UsageError
 
+from . import metrics
 from .core.rules import policy
 from .core.rules.policy import ManagementClass
 from .core.store import Statistics, Store, say_to_stderr
 from .s3 import credentials
 from .s3.requests.connection import S3Connections
-from .s3.server import S3Door
+from .s3.server import S3Server
 from .tsm.nodes import Nodes
-from .tsm.server import SESSIONS_MAX, TsmDoor
+from .tsm.server import SESSIONS_MAX, TsmServer
 
 _DRAIN_SECONDS = 10.0
 _HANDSHAKE_SECONDS_MAX = 20.0
@@ -41,7 +42,7 @@ _CONNECTIONS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class ListenAddresses:
     """Where a running store listens."""
 
     endpoint: str  # of the S3 door, a URL
@@ -49,7 +50,7 @@ class Doors:
     tsm_port: int
 
 
-OnReady = Callable[[Doors, Statistics], None]  # is told where it listens, and what the store holds
+OnReady = Callable[[ListenAddresses, Statistics], None]  # is told where it listens, and what the store holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +90,15 @@ async def _serve(
         settings.data, catalogue_dir=settings.catalogue_dir, management_classes=settings.management_classes
     )
     try:
-        tsm_door = TsmDoor(store, Nodes(settings.data, settings.nodes), say_to_stderr)
-        door = S3Door(store, credentials.ensure(settings.data, settings.credentials), tsm_door.requests)
-        server = S3Connections(door.handle, connections_max=connections_max())
-        listener = await _listen(server, settings.host, settings.port, "--port", tls)
-        tsm_listener = await _listen(tsm_door.session, settings.host, settings.tsm_port, "--tsm-port", tls)
+        tsm_server = TsmServer(store, Nodes(settings.data, settings.nodes), say_to_stderr)
+        s3_server = S3Server(
+            store,
+            credentials.ensure(settings.data, settings.credentials),
+            lambda: metrics.page(s3_server.requests, tsm_server.requests, store.written),
+        )
+        s3_connections = S3Connections(s3_server.handle, connections_max=connections_max())
+        s3_listener = await _listen(s3_connections, settings.host, settings.port, "--port", tls)
+        tsm_listener = await _listen(tsm_server.session, settings.host, settings.tsm_port, "--tsm-port", tls)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
@@ -103,17 +108,17 @@ async def _serve(
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
-        endpoint = _endpoint(settings.host, _port(listener), tls is not None)
-        on_ready(Doors(endpoint, _reached_as(settings.host), _port(tsm_listener)), store.statistics())
-        watches = [asyncio.create_task(watch) for watch in (server.watch(), tsm_door.watch())]
+        endpoint = _endpoint(settings.host, _port(s3_listener), tls is not None)
+        on_ready(ListenAddresses(endpoint, _reached_as(settings.host), _port(tsm_listener)), store.statistics())
+        watches = [asyncio.create_task(watch) for watch in (s3_connections.watch(), tsm_server.watch())]
         await stop.wait()
         for each in watches:
             each.cancel()
-        listener.close()
+        s3_listener.close()
         tsm_listener.close()
-        server.pre_shutdown()
-        await server.shutdown(_DRAIN_SECONDS)
-        await tsm_door.close()
+        s3_connections.pre_shutdown()
+        await s3_connections.shutdown(_DRAIN_SECONDS)
+        await tsm_server.close()
     finally:
         store.close()
 
@@ -194,8 +199,8 @@ def main() -> int:
     parser.add_argument("--exit-with-parent-fd", type=int)
     options = parser.parse_args()
 
-    def ready(doors: Doors, _: Statistics) -> None:
-        line = json.dumps({**asdict(doors), "pid": os.getpid()}) + "\n"
+    def ready(addresses: ListenAddresses, _: Statistics) -> None:
+        line = json.dumps({**asdict(addresses), "pid": os.getpid()}) + "\n"
         if options.ready_fd is None:
             sys.stdout.write(line)
             sys.stdout.flush()

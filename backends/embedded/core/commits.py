@@ -22,13 +22,13 @@ from awscrt import checksums
 
 from archiver.errors import StoreError
 
-from .changes.archives import Transaction
-from .changes.objects import Change, Content, Put
+from .changes.archives import ArchiveTransaction
+from .changes.objects import PutContent, PutVersion, StoreChange
 from .changes.uploads import PutPart
 from .compaction import Compaction
 from .compliance_clock import ComplianceClock
 from .files.digests import Buffer
-from .files.segments import LARGE_BYTES, LargeContent, Location, RecordHeader, SegmentFile, Segments
+from .files.segments import LARGE_BYTES, LargeContent, RecordHeader, SegmentFile, SegmentLocation, Segments
 from .recovery import CommitMark
 from .rules.refusals import Refusal, StoreFull, WriteFailed
 from .tables.catalogue import Catalogue
@@ -53,7 +53,7 @@ class Commits:
 
 @dataclass(slots=True)
 class _Pending:
-    change: Change
+    change: StoreChange
     future: asyncio.Future[object]
     outcome: object = None
 
@@ -78,20 +78,20 @@ class _Group:
             self.writer.check_space()
             self.has_space = True  # asking once for a group is enough: the reserve is larger than any group
 
-    def append(self, bucket: str, key: str, sequence: int, change: Content) -> Location:
+    def append(self, bucket: str, key: str, sequence: int, change: PutContent) -> SegmentLocation:
         self.require_space()
         crc = checksums.crc32c(change.block_crcs)
         record = RecordHeader(bucket.encode(), key.encode(), sequence, self.commit, change.size, crc)
         self.count(1, change.size)
         if isinstance(change.content, LargeContent):
             self.large.append((change.content, record.encode()))
-            return Location(change.content.number, change.content.content_offset)
+            return SegmentLocation(change.content.number, change.content.content_offset)
         return self.place(record, change.content)
 
-    def place(self, record: RecordHeader, content: Sequence[Buffer]) -> Location:
+    def place(self, record: RecordHeader, content: Sequence[Buffer]) -> SegmentLocation:
         header = record.encode()
         segment, offset = self.writer.end_of_segment()
-        location = Location(segment, offset + self.buffered_bytes + len(header))
+        location = SegmentLocation(segment, offset + self.buffered_bytes + len(header))
         self.buffers.append(header)
         self.buffers.extend(content)
         self.buffered_bytes += len(header) + record.content_bytes
@@ -135,7 +135,7 @@ class Writer:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, change: Change) -> asyncio.Future[object]:
+    def submit(self, change: StoreChange) -> asyncio.Future[object]:
         """Hand over a change. The future's result is what `apply` returned; refusals are its exception."""
         if self._failure is not None:
             raise StoreError(f"the store's writer has stopped: {self._failure}; restart the store") from self._failure
@@ -181,7 +181,7 @@ class Writer:
             pending = self._queue.get(timeout=wait_seconds)
             while pending is not None:
                 group.append(pending)
-                if isinstance(pending.change, Put | PutPart | Transaction):
+                if isinstance(pending.change, PutVersion | PutPart | ArchiveTransaction):
                     size += pending.change.size
                 if len(group) >= _GROUP_CHANGES_MAX or size >= _GROUP_BYTES_MAX:
                     return group, False

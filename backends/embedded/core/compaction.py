@@ -16,7 +16,7 @@ from typing import Protocol
 from archiver.errors import Damaged
 
 from .files.digests import Buffer, first_damaged_block
-from .files.segments import Location, RecordHeader, Segments
+from .files.segments import RecordHeader, SegmentLocation, Segments
 from .tables.catalogue import Catalogue
 
 # One step is what waiting clients wait for besides their own group: a few milliseconds.
@@ -24,14 +24,14 @@ _STEP_BYTES = 4 << 20
 _STEP_RECORDS = 1000
 
 
-class Group(Protocol):
+class CompactionGroup(Protocol):
     """The group commit that a step is."""
 
     @property
     def commit(self) -> int:
         """Its number."""
 
-    def place(self, record: RecordHeader, content: Sequence[Buffer]) -> Location:
+    def place(self, record: RecordHeader, content: Sequence[Buffer]) -> SegmentLocation:
         """Take a record into this commit; says where its content will be."""
 
 
@@ -56,7 +56,7 @@ class Compaction:
             self._position = 0
         return None if self._source is None else catalogue.segments[self._source].live_record_bytes
 
-    def step(self, group: Group) -> None:
+    def step(self, group: CompactionGroup) -> None:
         """Copy the next living records of the chosen segment."""
         source = self._source
         assert source is not None
@@ -79,14 +79,14 @@ class Compaction:
             self._say(f"segment {self._segments.path(self._source)} keeps the room of its deleted objects: {why}")
             self._left_alone.add(self._source)
 
-    def _next_record(self, group: Group, source: int) -> None:
+    def _next_record(self, group: CompactionGroup, source: int) -> None:
         file = self._segments.file(source)
         record = file.header_at(self._position)
         if record is None:
             raise Damaged(f"the record at byte {self._position} is damaged")
         offset = self._position + record.header_bytes
         self._position = offset + record.content_bytes
-        found = self._catalogue.living(record, Location(source, offset))
+        found = self._catalogue.living(record, SegmentLocation(source, offset))
         if found is None:
             return
         content = bytearray(found.size)

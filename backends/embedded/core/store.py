@@ -22,8 +22,8 @@ from archiver.errors import Damaged, StoreError
 
 from . import commits, compliance_clock, placement, recovery
 from .changes.access import SetAccess
-from .changes.archives import DeleteSpace, RegisterSpace, Transaction
-from .changes.objects import Change, Delete, DeleteMany, Put, SetTags, Stored
+from .changes.archives import ArchiveTransaction, DeleteSpace, RegisterSpace
+from .changes.objects import ChangeResult, Delete, DeleteMany, PutVersion, SetTags, StoreChange
 from .changes.uploads import BeginUpload, Completed, CompleteUpload, PutPart
 from .commits import Writer
 from .compliance_clock import ComplianceClock
@@ -33,9 +33,9 @@ from .files.written import Written
 from .recovery import CommitMark
 from .rules.policy import ManagementClass
 from .rules.refusals import NoSuchBucket, NoSuchKey, Refusal, WriteFailed
-from .tables.archives import Archive, Rule, Space
-from .tables.catalogue import Bucket, Catalogue, Version
-from .tables.uploads import Part
+from .tables.archives import AccessRule, Archive, Space
+from .tables.catalogue import Bucket, Catalogue, VersionRow
+from .tables.uploads import UploadPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Store:
         return self._spaces
 
     @property
-    def access_rules(self) -> Sequence[Rule]:
+    def access_rules(self) -> Sequence[AccessRule]:
         """All access rules, in order of age."""
         return self._access_rules
 
@@ -174,24 +174,24 @@ class Store:
         """By their numbers; they do not change while the store is open."""
         return self._catalogue.archives.classes
 
-    async def read(self, version: Version | Archive, start: int, length: int) -> memoryview:
+    async def read(self, version: VersionRow | Archive, start: int, length: int) -> memoryview:
         """`length` bytes of an object from `start`, checked.
 
         Raises Damaged and then returns nothing of it.
         """
-        if isinstance(version, Version) and version.upload is not None:
+        if isinstance(version, VersionRow) and version.upload is not None:
             pieces = [await self._read_one(*span) for span in self._part_spans(version, start, length)]
             return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
         row, file = self._find(version)
         return await self._read(file, row, start, length)
 
-    async def _read_one(self, row: Version | Archive | Part, start: int, length: int) -> memoryview:
+    async def _read_one(self, row: VersionRow | Archive | UploadPart, start: int, length: int) -> memoryview:
         row, file = self._find(row)
         return await self._read(file, row, start, length)
 
-    async def read_blocks(self, version: Version | Archive, start: int, length: int) -> AsyncIterator[memoryview]:
+    async def read_blocks(self, version: VersionRow | Archive, start: int, length: int) -> AsyncIterator[memoryview]:
         """As `read`, in pieces that end on block boundaries; each is checked before it is handed out."""
-        if isinstance(version, Version) and version.upload is not None:
+        if isinstance(version, VersionRow) and version.upload is not None:
             for part, first, count in self._part_spans(version, start, length):
                 async for block in self._blocks_of_one(part, first, count):
                     yield block
@@ -199,7 +199,9 @@ class Store:
         async for block in self._blocks_of_one(version, start, length):
             yield block
 
-    async def _blocks_of_one(self, row: Version | Archive | Part, start: int, length: int) -> AsyncIterator[memoryview]:
+    async def _blocks_of_one(
+        self, row: VersionRow | Archive | UploadPart, start: int, length: int
+    ) -> AsyncIterator[memoryview]:
         row, file = self._find(row)
         end = start + length
         while start < end:
@@ -207,7 +209,7 @@ class Store:
             yield await self._read(file, row, start, stop - start)
             start = stop
 
-    def _part_spans(self, version: Version, start: int, length: int) -> list[tuple[Part, int, int]]:
+    def _part_spans(self, version: VersionRow, start: int, length: int) -> list[tuple[UploadPart, int, int]]:
         """Which bytes of which parts are those of an object that was uploaded in parts: part, start, length."""
         assert version.upload is not None
         end = start + length
@@ -219,7 +221,9 @@ class Store:
             raise NoSuchKey(version.key)  # deleted since the catalogue was asked
         return spans
 
-    def _find(self, version: Version | Archive | Part) -> tuple[Version | Archive | Part, SegmentFile]:
+    def _find(
+        self, version: VersionRow | Archive | UploadPart
+    ) -> tuple[VersionRow | Archive | UploadPart, SegmentFile]:
         """The open segment that has the object's bytes, and the version as it was when that was found out.
 
         The catalogue was asked a moment ago: its segment may have been rewritten and deleted since. Once open,
@@ -236,7 +240,9 @@ class Store:
                     raise
                 version = now
 
-    async def _read(self, file: SegmentFile, version: Version | Archive | Part, start: int, length: int) -> memoryview:
+    async def _read(
+        self, file: SegmentFile, version: VersionRow | Archive | UploadPart, start: int, length: int
+    ) -> memoryview:
         first, end = block_span(start, length, version.size)
         buffer = bytearray(end - first)
         # Memory answers in microseconds without a thread; only what must come from the disk waits in one.
@@ -278,12 +284,12 @@ class Store:
 
     # Changing. Each returns when it is durable, or raises the Refusal that says why nothing happened.
 
-    async def change(self, change: Change) -> None:
+    async def change(self, change: StoreChange) -> None:
         """Carry out a change that has no answer but success: buckets, locks."""
         await self._writer.submit(change)
 
-    async def put(self, put: Put) -> Stored:
-        return cast(Stored, await self._submit_content(put))
+    async def put(self, put: PutVersion) -> ChangeResult:
+        return cast(ChangeResult, await self._submit_content(put))
 
     async def begin_upload(self, begin: BeginUpload) -> int:
         """The upload's number."""
@@ -295,7 +301,7 @@ class Store:
     async def complete_upload(self, complete: CompleteUpload) -> Completed:
         return cast(Completed, await self._writer.submit(complete))
 
-    async def _submit_content(self, change: Put | PutPart) -> object:
+    async def _submit_content(self, change: PutVersion | PutPart) -> object:
         """What is refused leaves nothing."""
         try:
             return await self._writer.submit(change)
@@ -308,13 +314,13 @@ class Store:
         """The version's id."""
         return cast(str, await self._writer.submit(tags))
 
-    async def delete(self, delete: Delete) -> Stored:
-        return cast(Stored, await self._writer.submit(delete))
+    async def delete(self, delete: Delete) -> ChangeResult:
+        return cast(ChangeResult, await self._writer.submit(delete))
 
-    async def delete_many(self, deletes: Sequence[Delete]) -> Sequence[Stored | Refusal]:
-        return cast("Sequence[Stored | Refusal]", await self._writer.submit(DeleteMany(deletes)))
+    async def delete_many(self, deletes: Sequence[Delete]) -> Sequence[ChangeResult | Refusal]:
+        return cast("Sequence[ChangeResult | Refusal]", await self._writer.submit(DeleteMany(deletes)))
 
-    async def transact(self, transaction: Transaction) -> None:
+    async def transact(self, transaction: ArchiveTransaction) -> None:
         await self._writer.submit(transaction)
 
     async def register_space(self, space: Space) -> tuple[Space, bool]:

@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from ..core.changes.objects import Stored
+from ..core.changes.objects import ChangeResult
 from ..core.changes.uploads import COMPOSITE, FULL_OBJECT
 from .xml import element
 
 Respond = Callable[..., web.Response]  # of the door: call, status, body, headers
 
 
-def stored_headers(stored: Stored) -> dict[str, str]:
+def stored_headers(stored: ChangeResult) -> dict[str, str]:
     headers = {} if stored.version_id is None else {"x-amz-version-id": stored.version_id}
     if stored.is_marker:
         headers["x-amz-delete-marker"] = "true"

@@ -29,28 +29,25 @@ from aiohttp import web
 
 from archiver.errors import Damaged, StoreError
 
-from .. import metrics
 from ..core.changes.objects import (
+    ChangeResult,
     CreateBucket,
     Delete,
     DeleteBucket,
-    Put,
+    PutVersion,
     SetLegalHold,
     SetLockConfiguration,
     SetRetention,
     SetVersioning,
-    Stored,
 )
 from ..core.files.segments import LARGE_BYTES
 from ..core.rules.locks import UNLOCKED
 from ..core.rules.refusals import NoSuchKey, NotLockBucket, Refusal
 from ..core.store import Store
-from ..core.tables.catalogue import Version
+from ..core.tables.catalogue import VersionRow
 from . import errors, xml
 from .answers import checksum_headers, stored_headers
-from .calls import attributes, conditions, copy, listings, settings, uploads
-from .calls import description as s3_description
-from .calls import tags as s3_tags
+from .calls import attributes, conditions, copy, description, listings, settings, tags, uploads
 from .credentials import Credential
 from .errors import S3Error, invalid_argument
 from .requests import post
@@ -65,7 +62,7 @@ from .requests.request import (
     SUBRESOURCES,
     UNKNOWN,
     UNTIL_HEADER,
-    Call,
+    S3Call,
     byte_range,
     check_bucket_name,
     check_key,
@@ -77,19 +74,21 @@ from .requests.request import (
 from .requests.signature import Verifier
 from .xml import document, element, group
 
-_STATISTICS_PATH = "/-/statistics"  # no bucket can be called "-"
+METRICS_PATH = "/-/metrics"  # no bucket can be called "-"
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_STATISTICS_PATH = "/-/statistics"
 _UNANSWERED = 499  # as proxies say it: the connection ended before the answer did
 
 
-Handler = Callable[[Call], Awaitable[web.StreamResponse]]
+Handler = Callable[[S3Call], Awaitable[web.StreamResponse]]
 
 
-class S3Door:
+class S3Server:
     """Speaks S3 for one store. `handle` is the handler of an `aiohttp.web.Server`."""
 
-    def __init__(self, store: Store, credentials: Mapping[str, Credential], tsm_requests: metrics.Requests) -> None:
-        """`tsm_requests`: what the other door counts, for the page that shows both."""
-        self._tsm_requests = tsm_requests
+    def __init__(self, store: Store, credentials: Mapping[str, Credential], metrics_page: Callable[[], str]) -> None:
+        """`metrics_page` returns the text that `METRICS_PATH` serves."""
+        self._metrics_page = metrics_page
         self.requests: Counter[tuple[str, int]] = Counter()
         self._store = store
         self._verifier = Verifier(credentials, lambda: store.clock.now_ms() / 1000)
@@ -122,9 +121,9 @@ class S3Door:
             ("GET", "key", "partNumber"): ("GetObject", self._get_object),
             ("HEAD", "key", "partNumber"): ("HeadObject", self._get_object),
             (PUT_OF_A_SOURCE, "key", ""): ("CopyObject", partial(copy.copy_object, store, self._respond)),
-            ("GET", "key", "tagging"): ("GetObjectTagging", partial(s3_tags.get_tags, store, self._respond)),
-            ("PUT", "key", "tagging"): ("PutObjectTagging", partial(s3_tags.put_tags, store, self._respond)),
-            ("DELETE", "key", "tagging"): ("DeleteObjectTagging", partial(s3_tags.delete_tags, store, self._respond)),
+            ("GET", "key", "tagging"): ("GetObjectTagging", partial(tags.get_tags, store, self._respond)),
+            ("PUT", "key", "tagging"): ("PutObjectTagging", partial(tags.put_tags, store, self._respond)),
+            ("DELETE", "key", "tagging"): ("DeleteObjectTagging", partial(tags.delete_tags, store, self._respond)),
             ("GET", "key", "attributes"): (
                 "GetObjectAttributes",
                 partial(attributes.get_attributes, store, self._respond),
@@ -134,9 +133,9 @@ class S3Door:
         }
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.raw_path == metrics.PATH and request.method == "GET":
+        if request.raw_path == METRICS_PATH and request.method == "GET":
             return self._metrics()
-        call = Call(request, next(self._request_ids))
+        call = S3Call(request, next(self._request_ids))
         status = _UNANSWERED
         try:
             response = await self._answer(call)
@@ -148,7 +147,7 @@ class S3Door:
             self.requests[call.name, status] += 1
         return response
 
-    async def _answer(self, call: Call) -> web.StreamResponse:
+    async def _answer(self, call: S3Call) -> web.StreamResponse:
         request = call.request
         raw_path, _, raw_query = request.raw_path.partition("?")
         if raw_path == _STATISTICS_PATH and self._is_local(request):
@@ -167,7 +166,7 @@ class S3Door:
             request.writer.output_size = 0
         return await handler(call)
 
-    def _find(self, call: Call, raw_path: str, raw_query: str) -> Handler:
+    def _find(self, call: S3Call, raw_path: str, raw_query: str) -> Handler:
         """Take path and query apart, and find the call."""
         raw_bucket, _, raw_key = raw_path[1:].partition("/")
         if not raw_path.startswith("/"):
@@ -191,13 +190,13 @@ class S3Door:
         call.name, handler = found
         return handler
 
-    def _name(self, call: Call) -> None:
+    def _name(self, call: S3Call) -> None:
         """Find out what a call that was refused at the door was to be."""
         raw_path, _, raw_query = call.request.raw_path.partition("?")
         with suppress(S3Error):
             self._find(call, raw_path, raw_query)
 
-    def _check_before_body(self, call: Call) -> None:
+    def _check_before_body(self, call: S3Call) -> None:
         """What can be refused before a client that asked first sends its body."""
         if call.name == "PutObject":
             self._store.bucket(call.bucket)
@@ -211,7 +210,7 @@ class S3Door:
 
     # Answers.
 
-    def _head(self, call: Call) -> dict[str, str]:
+    def _head(self, call: S3Call) -> dict[str, str]:
         return {
             "Server": "archiver",
             "Date": self._store.clock.http_date(),
@@ -220,7 +219,7 @@ class S3Door:
 
     def _respond(
         self,
-        call: Call,
+        call: S3Call,
         status: int = 200,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
@@ -233,7 +232,7 @@ class S3Door:
             merged.update(headers)
         return web.Response(status=status, body=body, headers=merged)
 
-    def _error(self, call: Call, failed: Exception) -> web.Response:
+    def _error(self, call: S3Call, failed: Exception) -> web.Response:
         if call.name == UNKNOWN:
             self._name(call)
         if isinstance(failed, Refusal):
@@ -262,10 +261,11 @@ class S3Door:
 
     def _metrics(self) -> web.Response:
         """Counts only, so for anybody who reaches the door; it is not counted itself."""
-        page = metrics.page(self.requests, self._tsm_requests, self._store.written)
-        return web.Response(body=page.encode(), headers={"Server": "archiver", "Content-Type": metrics.CONTENT_TYPE})
+        return web.Response(
+            body=self._metrics_page().encode(), headers={"Server": "archiver", "Content-Type": _METRICS_TYPE}
+        )
 
-    def _statistics(self, call: Call) -> web.Response:
+    def _statistics(self, call: S3Call) -> web.Response:
         call.name = "Statistics"
         requests: dict[str, dict[str, int]] = {}
         for (name, status), count in sorted(self.requests.items()):
@@ -275,10 +275,10 @@ class S3Door:
 
     # Buckets.
 
-    async def _list_buckets(self, call: Call) -> web.StreamResponse:
+    async def _list_buckets(self, call: S3Call) -> web.StreamResponse:
         return self._respond(call, body=listings.buckets_document(self._store.buckets, call.query))
 
-    async def _create_bucket(self, call: Call) -> web.StreamResponse:
+    async def _create_bucket(self, call: S3Call) -> web.StreamResponse:
         check_bucket_name(call.bucket)
         settings.check_new_bucket(call.headers)
         body = await call.body()
@@ -288,30 +288,30 @@ class S3Door:
         await self._store.change(CreateBucket(call.bucket, object_lock))
         return self._respond(call, headers={"Location": f"/{call.bucket}"})
 
-    async def _head_bucket(self, call: Call) -> web.StreamResponse:
+    async def _head_bucket(self, call: S3Call) -> web.StreamResponse:
         self._store.bucket(call.bucket)
         return self._respond(call, headers={"x-amz-bucket-region": REGION})
 
-    async def _delete_bucket(self, call: Call) -> web.StreamResponse:
+    async def _delete_bucket(self, call: S3Call) -> web.StreamResponse:
         call.require("delete")
         await self._store.change(DeleteBucket(call.bucket))
         return self._respond(call, 204)
 
-    async def _get_location(self, call: Call) -> web.StreamResponse:
+    async def _get_location(self, call: S3Call) -> web.StreamResponse:
         self._store.bucket(call.bucket)
         return self._respond(call, body=document("LocationConstraint", []))
 
-    async def _get_versioning(self, call: Call) -> web.StreamResponse:
+    async def _get_versioning(self, call: S3Call) -> web.StreamResponse:
         versioning = self._store.bucket(call.bucket).versioning
         status = None if versioning == "Off" else versioning
         return self._respond(call, body=document("VersioningConfiguration", [element("Status", status)]))
 
-    async def _put_versioning(self, call: Call) -> web.StreamResponse:
+    async def _put_versioning(self, call: S3Call) -> web.StreamResponse:
         versioning = xml.parse_versioning(await call.body())
         await self._store.change(SetVersioning(call.bucket, versioning))
         return self._respond(call)
 
-    async def _get_lock_configuration(self, call: Call) -> web.StreamResponse:
+    async def _get_lock_configuration(self, call: S3Call) -> web.StreamResponse:
         bucket = self._store.bucket(call.bucket)
         if not bucket.object_lock:
             raise S3Error(
@@ -321,20 +321,20 @@ class S3Door:
             )
         return self._respond(call, body=xml.lock_configuration_document(bucket.default))
 
-    async def _put_lock_configuration(self, call: Call) -> web.StreamResponse:
+    async def _put_lock_configuration(self, call: S3Call) -> web.StreamResponse:
         default = xml.parse_lock_configuration(await call.body(integrity=True))
         await self._store.change(SetLockConfiguration(call.bucket, default))
         return self._respond(call)
 
     # Objects.
 
-    async def _put_object(self, call: Call) -> web.StreamResponse:
+    async def _put_object(self, call: S3Call) -> web.StreamResponse:
         def receive(claims: Claims) -> Awaitable[Received]:
             return receive_object(call.request, call.signed, call.headers, claims, self._store, call.bucket, call.key)
 
         return self._respond(call, headers=await self._upload(call, receive))
 
-    async def _post_object(self, call: Call) -> web.StreamResponse:
+    async def _post_object(self, call: S3Call) -> web.StreamResponse:
         """A browser's form: once its policy allows it, an upload like any other."""
         request = call.request
         raw_path, _, raw_query = request.raw_path.partition("?")
@@ -345,7 +345,7 @@ class S3Door:
             raise S3Error("MissingContentLength", "a form needs Content-Length")
         if int(size) > OBJECT_BYTES_MAX + post.FIELDS_BYTES_MAX:
             raise S3Error("EntityTooLarge", f"one upload may have at most {OBJECT_BYTES_MAX} bytes")
-        form = post.Form(request.content, call.headers)
+        form = post.UploadForm(request.content, call.headers)
         await form.read_fields()
         upload = post.allowed_upload(form, call.bucket, self._verifier, self._store.clock.now_ms())
         call.key, call.headers, call.signed = upload.key, upload.headers, upload.signed
@@ -364,7 +364,7 @@ class S3Door:
         body = post.stored_document(call.bucket, call.key, headers["ETag"], headers["Location"])
         return self._respond(call, 201, body, headers=headers)
 
-    async def _upload(self, call: Call, receive: Callable[[Claims], Awaitable[Received]]) -> dict[str, str]:
+    async def _upload(self, call: S3Call, receive: Callable[[Claims], Awaitable[Received]]) -> dict[str, str]:
         """Store what is received under the call's key, with the lock that its headers ask for; the answer's headers."""
         store, headers = self._store, call.headers
         bucket = store.bucket(call.bucket)
@@ -377,12 +377,12 @@ class S3Door:
             )  # fmt: skip
         if not bucket.object_lock and lock != UNLOCKED:
             raise NotLockBucket(bucket.name)
-        condition, tags = conditions.of_write(headers), s3_tags.of_header(headers)
-        description = s3_description.of_headers(headers)
+        condition, tag_set = conditions.of_write(headers), tags.of_header(headers)
+        metadata = description.of_headers(headers)
         received = await receive(claims)
-        put = Put(
+        put = PutVersion(
             bucket.name, call.key, received.content, received.size, received.block_crcs, received.etag,
-            received.checksum, headers.get("content-type"), description, lock, condition, tags,
+            received.checksum, headers.get("content-type"), metadata, lock, condition, tag_set,
         )  # fmt: skip
         stored = await store.put(put)
         return {
@@ -391,7 +391,7 @@ class S3Door:
             **checksum_headers(received.checksum),
         }
 
-    async def _get_object(self, call: Call) -> web.StreamResponse:
+    async def _get_object(self, call: S3Call) -> web.StreamResponse:
         """GetObject and HeadObject: one of them leaves the bytes out."""
         store = self._store
         bucket = store.bucket(call.bucket)
@@ -408,8 +408,8 @@ class S3Door:
             headers[UNTIL_HEADER] = xml.text_of_instant(version.until_ms)
         if version.legal_hold is not None:
             headers[HOLD_HEADER] = "ON" if version.legal_hold else "OFF"
-        headers.update(s3_description.shown(version.metadata, call.query))
-        headers.update(s3_tags.count_headers(version.tags))
+        headers.update(description.shown(version.metadata, call.query))
+        headers.update(tags.count_headers(version.tags))
         unmet = conditions.unmet(call.headers, version)
         if unmet is not None:
             if unmet in conditions.UNCHANGED:
@@ -432,7 +432,7 @@ class S3Door:
         body = await store.read(version, start, length) if length else b""
         return web.Response(status=status, body=body, headers=headers)
 
-    def _part_of(self, call: Call, version: Version, headers: dict[str, str]) -> tuple[int, int, int]:
+    def _part_of(self, call: S3Call, version: VersionRow, headers: dict[str, str]) -> tuple[int, int, int]:
         """Start, length and status of the part that is asked for; adds what is said of it."""
         if "range" in call.headers:
             raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
@@ -442,7 +442,7 @@ class S3Door:
         return start, length, 206
 
     async def _send_large(
-        self, call: Call, version: Version, start: int, length: int, status: int, headers: dict[str, str]
+        self, call: S3Call, version: VersionRow, start: int, length: int, status: int, headers: dict[str, str]
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=status, headers=headers)
         blocks = self._store.read_blocks(version, start, length)
@@ -460,14 +460,14 @@ class S3Door:
         await response.write_eof()
         return response
 
-    async def _delete_object(self, call: Call) -> web.StreamResponse:
+    async def _delete_object(self, call: S3Call) -> web.StreamResponse:
         call.require("delete")
         bypass = self._bypass(call)
         condition = conditions.of_deletion(call.headers)
         stored = await self._store.delete(Delete(call.bucket, call.key, call.version_id, bypass, condition))
         return self._respond(call, 204, headers=stored_headers(stored))
 
-    async def _delete_objects(self, call: Call) -> web.StreamResponse:
+    async def _delete_objects(self, call: S3Call) -> web.StreamResponse:
         self._store.bucket(call.bucket)
         named_objects, quiet = xml.parse_delete(await call.body(integrity=True))
         bypass = self._bypass(call)
@@ -490,7 +490,7 @@ class S3Door:
                 parts.append(group("Deleted", named))
         return self._respond(call, body=document("DeleteResult", parts))
 
-    async def _answers_to(self, call: Call, deletes: Sequence[Delete]) -> Sequence[Stored | Refusal | S3Error]:
+    async def _answers_to(self, call: S3Call, deletes: Sequence[Delete]) -> Sequence[ChangeResult | Refusal | S3Error]:
         """Each deletion's own; who lacks the right is refused for each, as Amazon does."""
         try:
             call.require("delete")
@@ -498,7 +498,7 @@ class S3Door:
             return [denied] * len(deletes)
         return await self._store.delete_many(deletes)
 
-    def _bypass(self, call: Call) -> bool:
+    def _bypass(self, call: S3Call) -> bool:
         """Whether governance is bypassed: the header says so and the credential may."""
         header = call.headers.get(BYPASS_HEADER)
         if header is None:
@@ -513,32 +513,32 @@ class S3Door:
 
     # Locks.
 
-    def _lockable(self, call: Call) -> Version:
+    def _lockable(self, call: S3Call) -> VersionRow:
         bucket = self._store.bucket(call.bucket)
         if not bucket.object_lock:
             raise NotLockBucket(bucket.name)
         return self._store.queries.lockable(bucket, call.key, call.version_id)
 
-    async def _get_retention(self, call: Call) -> web.StreamResponse:
+    async def _get_retention(self, call: S3Call) -> web.StreamResponse:
         retention = self._lockable(call).retention
         if retention is None:
             raise _no_lock()
         return self._respond(call, body=xml.retention_document(retention))
 
-    async def _put_retention(self, call: Call) -> web.StreamResponse:
+    async def _put_retention(self, call: S3Call) -> web.StreamResponse:
         call.require("retention")
         retention = xml.parse_retention(await call.body(integrity=True))
         bypass = self._bypass(call) if self._store.bucket(call.bucket).object_lock else False
         await self._store.change(SetRetention(call.bucket, call.key, call.version_id, retention, bypass))
         return self._respond(call)
 
-    async def _get_legal_hold(self, call: Call) -> web.StreamResponse:
+    async def _get_legal_hold(self, call: S3Call) -> web.StreamResponse:
         hold = self._lockable(call).legal_hold
         if hold is None:
             raise _no_lock()
         return self._respond(call, body=document("LegalHold", [element("Status", "ON" if hold else "OFF")]))
 
-    async def _put_legal_hold(self, call: Call) -> web.StreamResponse:
+    async def _put_legal_hold(self, call: S3Call) -> web.StreamResponse:
         call.require("hold")
         on = xml.parse_legal_hold(await call.body(integrity=True))
         await self._store.change(SetLegalHold(call.bucket, call.key, call.version_id, on))
@@ -546,14 +546,14 @@ class S3Door:
 
     # Listings.
 
-    async def _list_objects(self, call: Call) -> web.StreamResponse:
+    async def _list_objects(self, call: S3Call) -> web.StreamResponse:
         is_v2 = call.query.get("list-type") == "2"
         call.name = "ListObjectsV2" if is_v2 else "ListObjectsV1"
         bucket = self._store.bucket(call.bucket)
         body = listings.objects_document(self._store.queries, bucket, call.query, is_v2=is_v2)
         return self._respond(call, body=body)
 
-    async def _list_versions(self, call: Call) -> web.StreamResponse:
+    async def _list_versions(self, call: S3Call) -> web.StreamResponse:
         bucket = self._store.bucket(call.bucket)
         return self._respond(call, body=listings.versions_document(self._store.queries, bucket, call.query))
 

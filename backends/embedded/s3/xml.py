@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 from ..core.changes.uploads import Listed
 from ..core.files.digests import CHECKSUM_KINDS
-from ..core.rules.locks import LONGEST_RETENTION_DAYS, LONGEST_RETENTION_YEARS, DefaultRetention, Mode, Retention
+from ..core.rules.locks import LONGEST_RETENTION_DAYS, LONGEST_RETENTION_YEARS, DefaultRetention, Mode, VersionRetention
 from ..core.tables.uploads import NUMBER_MAX
 from . import bounded_xml
 from .errors import S3Error, invalid_argument
@@ -73,7 +73,7 @@ def _mode(element: Element) -> Mode | None:
         raise malformed() from None
 
 
-def parse_retention(body: bytes) -> Retention | None:
+def parse_retention(body: bytes) -> VersionRetention | None:
     """Of a Retention document; None for the empty one, which asks for removal."""
     root = parse(body, "Retention")
     if root.find("EventHold") is not None or root.find("EventHoldDuration") is not None:
@@ -84,7 +84,7 @@ def parse_retention(body: bytes) -> Retention | None:
     if mode is None or date is None:
         raise malformed()
     try:
-        return Retention(mode, instant_of_text(date))
+        return VersionRetention(mode, instant_of_text(date))
     except ValueError:
         raise malformed() from None
 
@@ -219,7 +219,7 @@ def error_document(code: str, message: str, resource: str, request_id: str, deta
     return (_HEAD + group("Error", parts)).encode("utf-8", "replace")
 
 
-def retention_document(retention: Retention) -> bytes:
+def retention_document(retention: VersionRetention) -> bytes:
     until = text_of_instant(retention.until_ms)
     return document("Retention", [element("Mode", retention.mode), element("RetainUntilDate", until)])
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..core.store import Store
-from ..core.tables.archives import Archive, Rule, Space, find_space
+from ..core.tables.archives import AccessRule, Archive, Space, find_space
 from .patterns import matches
 
 Sight = Callable[[Archive], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ReadSource:
     """Whose objects a session reads instead of its own; `owner` empty: of all owners there."""
 
     node: str
@@ -31,7 +31,7 @@ class Caller:
 
     node: str
     owner: bytes
-    source: Source | None = None
+    source: ReadSource | None = None
 
     @property
     def reads_node(self) -> str:
@@ -77,7 +77,7 @@ def seen_spaces(store: Store, caller: Caller) -> Iterable[Space]:
     return (space for space in store.spaces.values() if sight(store, caller, space) is not None)
 
 
-def own_rules(store: Store, caller: Caller) -> Sequence[Rule]:
+def own_rules(store: Store, caller: Caller) -> Sequence[AccessRule]:
     """The rules that the caller has made, or that it may take back for acting for all owners, in order of age."""
     return [
         rule
@@ -86,17 +86,17 @@ def own_rules(store: Store, caller: Caller) -> Sequence[Rule]:
     ]
 
 
-def _giver(store: Store, rule: Rule) -> str | None:
+def _giver(store: Store, rule: AccessRule) -> str | None:
     """The node whose objects it opens; None where its file space has just been deleted, and the rule with it."""
     space = store.spaces.get(rule.space)
     return None if space is None else space.node
 
 
-def _is_for(rule: Rule, caller: Caller) -> bool:
+def _is_for(rule: AccessRule, caller: Caller) -> bool:
     # Whoever acts for all owners of the node could sign on as any of them.
     return matches(rule.node, caller.node.encode()) and (not caller.owner or matches(rule.owner, caller.owner))
 
 
-def _opens(rule: Rule, archive: Archive) -> bool:
+def _opens(rule: AccessRule, archive: Archive) -> bool:
     by_name = matches(rule.hl, archive.hl) and matches(rule.ll, archive.ll)
     return by_name and (not rule.giver or archive.owner == rule.giver)

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from ..core.changes.archives import NewArchive
 from ..core.rules.policy import ManagementClass, days
-from ..core.tables.archives import Archive, Rule, Space
+from ..core.tables.archives import AccessRule, Archive, Space
 
 PROTOCOL_VERSION = 1
 HEADER_BYTES = 8
@@ -35,7 +35,7 @@ INFO_BYTES_MAX = 1500
 MESSAGE_BYTES_MAX = 1024
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """Frame types; those from 0x80 on are the server's."""
 
     HELLO = 0x01
@@ -368,11 +368,11 @@ def signed(number: int) -> int:
 # What the server sends.
 
 
-def frame(kind: Kind, body: bytes = b"") -> bytes:
+def frame(kind: FrameKind, body: bytes = b"") -> bytes:
     return _HEADER.pack(len(body), kind, 0, 0) + body
 
 
-def frame_header(kind: Kind, body_bytes: int) -> bytes:
+def frame_header(kind: FrameKind, body_bytes: int) -> bytes:
     """For a body that is sent from where it lies."""
     return _HEADER.pack(body_bytes, kind, 0, 0)
 
@@ -382,31 +382,31 @@ def text(value: bytes) -> bytes:
 
 
 def refused(code: int) -> bytes:
-    return frame(Kind.REFUSED, struct.pack("<h", code))
+    return frame(FrameKind.REFUSED, struct.pack("<h", code))
 
 
 def answer(code: int, value: int = 0) -> bytes:
-    return frame(Kind.ANSWER, struct.pack("<hHQ", code, 0, value))
+    return frame(FrameKind.ANSWER, struct.pack("<hHQ", code, 0, value))
 
 
 def vote(reason: int) -> bytes:
-    return frame(Kind.VOTE, struct.pack("<H", reason))
+    return frame(FrameKind.VOTE, struct.pack("<H", reason))
 
 
 def will_abort(reason: int) -> bytes:
-    return frame(Kind.WILL_ABORT, struct.pack("<H", reason))
+    return frame(FrameKind.WILL_ABORT, struct.pack("<H", reason))
 
 
 def stream_end(code: int) -> bytes:
-    return frame(Kind.STREAM_END, struct.pack("<h", code))
+    return frame(FrameKind.STREAM_END, struct.pack("<h", code))
 
 
 def date(now_ms: int) -> bytes:
-    return frame(Kind.DATE, struct.pack("<Q", now_ms))
+    return frame(FrameKind.DATE, struct.pack("<Q", now_ms))
 
 
 def challenge(nonce: bytes, salt: bytes, iterations: int) -> bytes:
-    return frame(Kind.CHALLENGE, nonce + salt + struct.pack("<I", iterations))
+    return frame(FrameKind.CHALLENGE, nonce + salt + struct.pack("<I", iterations))
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,7 +448,7 @@ class Welcome:
                 text(each.name.encode()), text(each.description.encode()[:255]),
                 struct.pack("<BBHH", 1, event, retver, retmin), text(b"EMBEDDED"),
             ]  # fmt: skip
-        return frame(Kind.WELCOME, b"".join(parts))
+        return frame(FrameKind.WELCOME, b"".join(parts))
 
 
 def archive_row(archive: Archive, kept_by: ManagementClass, class_index: int) -> bytes:
@@ -472,20 +472,20 @@ def space_row(space: Space) -> bytes:
     )  # fmt: skip
 
 
-def rule_row(rule: Rule, space: Space) -> bytes:
+def rule_row(rule: AccessRule, space: Space) -> bytes:
     """One row of a RULES frame."""
     texts = (space.name, rule.hl, rule.ll, rule.node, rule.owner)
     return struct.pack("<I", rule.id) + b"".join(map(text, texts))
 
 
-def rows_frame(kind: Kind, rows: Sequence[bytes]) -> bytes:
+def rows_frame(kind: FrameKind, rows: Sequence[bytes]) -> bytes:
     return frame(kind, struct.pack("<H", len(rows)) + b"".join(rows))
 
 
 def object_head(index: int, code: int, length: int, data_bytes: int = 0) -> bytes:
     """Header and head; `data_bytes` of the object follow in the same body."""
-    return frame_header(Kind.OBJECT_HEAD, 16 + data_bytes) + struct.pack("<IhHQ", index, code, 0, length)
+    return frame_header(FrameKind.OBJECT_HEAD, 16 + data_bytes) + struct.pack("<IhHQ", index, code, 0, length)
 
 
 def object_failed(code: int) -> bytes:
-    return frame(Kind.OBJECT_FAILED, struct.pack("<h", code))
+    return frame(FrameKind.OBJECT_FAILED, struct.pack("<h", code))

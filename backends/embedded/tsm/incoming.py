@@ -15,7 +15,7 @@ from awscrt import checksums
 
 from archiver.errors import StoreError
 
-from ..core.changes.archives import Event, NewArchive, Transaction
+from ..core.changes.archives import ArchiveTransaction, Event, NewArchive
 from ..core.files.digests import BLOCK_BYTES, BlockCrcs, Buffer
 from ..core.files.segments import LARGE_BYTES, LargeTransaction
 from ..core.rules.refusals import NoSuchSpace
@@ -45,7 +45,7 @@ class Incoming:
     """One transaction of one session."""
 
     def __init__(self, store: Store, node: str, owner: bytes, flow: Flow) -> None:
-        self.transaction = Transaction(node, owner)
+        self.transaction = ArchiveTransaction(node, owner)
         self.lost: int | None = None  # why it cannot be committed any more
         self.in_object = False
         # What came, whether or not it can be committed.

@@ -17,7 +17,7 @@ from .buffers import ReceiveBuffers
 from .frames import Welcome
 from .incoming import OBJECTS_MAX
 from .nodes import Nodes
-from .session import TsmSession
+from .session import ServerSession
 
 SESSIONS_MAX = 2000
 IDLE_SECONDS_MAX = 900.0
@@ -27,7 +27,7 @@ _BYTES_PER_TRANSACTION = 25_600 << 10  # a hint; nothing here depends on it
 _VERSION = (8, 2, 1, 0)  # of the API whose sessions it speaks
 
 
-class TsmDoor:
+class TsmServer:
     """Makes a session for each connection: `loop.create_server(door.session, ...)`."""
 
     def __init__(
@@ -48,20 +48,20 @@ class TsmDoor:
         self._sessions_max = sessions_max
         self._idle_seconds_max = idle_seconds_max
         self._silent_seconds_max = silent_seconds_max
-        self._sessions: set[TsmSession] = set()
+        self._sessions: set[ServerSession] = set()
         self._work: set[asyncio.Task[None]] = set()
         self._opened_ms = store.clock.now_ms()
         names = [each.name for each in store.management_classes.values()]
         self._default_class = names.index(policy.DEFAULT_CLASS)
 
-    def session(self) -> TsmSession:
-        return TsmSession(self)
+    def session(self) -> ServerSession:
+        return ServerSession(self)
 
-    def joined(self, session: TsmSession) -> bool:
+    def joined(self, session: ServerSession) -> bool:
         self._sessions.add(session)
         return len(self._sessions) <= self._sessions_max
 
-    def left(self, session: TsmSession) -> None:
+    def left(self, session: ServerSession) -> None:
         self._sessions.discard(session)
 
     def spawn(self, work: Awaitable[None]) -> None:

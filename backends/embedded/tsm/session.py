@@ -23,11 +23,11 @@ from ..core.changes.archives import DeleteSpace, Event, UpdateObject, UpdateSpac
 from ..core.files.digests import Buffer
 from ..core.rules.refusals import NothingArchived
 from ..core.store import Store
-from ..core.tables.archives import Rule, Space
+from ..core.tables.archives import AccessRule, Space
 from . import codes, frames, streams
-from .access import Caller, Source, may_read_any, seen_space
+from .access import Caller, ReadSource, may_read_any, seen_space
 from .buffers import ReceiveBuffers
-from .frames import HEADER_BYTES, LAST, Fields, Kind, Malformed
+from .frames import HEADER_BYTES, LAST, Fields, FrameKind, Malformed
 from .incoming import Flow, Incoming
 from .nodes import ITERATIONS_MAX, Node, Nodes, mac
 from .streams import StreamFailed
@@ -49,10 +49,10 @@ class Door(Protocol):
     buffers: ReceiveBuffers
     requests: Counter[tuple[str, int]]
 
-    def joined(self, session: TsmSession) -> bool:
+    def joined(self, session: ServerSession) -> bool:
         """Whether there is room for it."""
 
-    def left(self, session: TsmSession) -> None:
+    def left(self, session: ServerSession) -> None:
         """It has ended."""
 
     def welcome(self, proof: bytes) -> frames.Welcome:
@@ -65,7 +65,7 @@ class Door(Protocol):
         """Have something done that outlives the session."""
 
 
-class TsmSession(asyncio.BufferedProtocol):
+class ServerSession(asyncio.BufferedProtocol):
     """The server's side of one connection."""
 
     def __init__(self, door: Door) -> None:
@@ -80,8 +80,8 @@ class TsmSession(asyncio.BufferedProtocol):
         self._start = self._end = 0  # of what has arrived and is not taken yet
         self._data_left = 0  # of the frame under way
         self._ends_object = False
-        self._expects: tuple[Kind, ...] = (Kind.HELLO,)
-        self._ready: tuple[Kind, ...] = ()  # what it expects between one thing and the next
+        self._expects: tuple[FrameKind, ...] = (FrameKind.HELLO,)
+        self._ready: tuple[FrameKind, ...] = ()  # what it expects between one thing and the next
         self._hello: frames.Hello | None = None
         self._node: Node | None = None
         self._nonces = b""
@@ -182,26 +182,26 @@ class TsmSession(asyncio.BufferedProtocol):
         if self._transport.get_write_buffer_size() > _UNREAD_BYTES_MAX:
             self.drop()  # its client asks and never listens
 
-    def _answer(self, kind: Kind, code: int, frame: Buffer) -> None:
+    def _answer(self, kind: FrameKind, code: int, frame: Buffer) -> None:
         """Answer a request of this kind; it counts now, so that its client finds it counted."""
         self._count(kind, code)
         self._send(frame)
 
-    def _count(self, kind: Kind, code: int, count: int = 1) -> None:
+    def _count(self, kind: FrameKind, code: int, count: int = 1) -> None:
         if count:
             self._requests[_OPERATIONS[kind], code] += count
 
     def _count_transaction(self, incoming: Incoming, code: int) -> None:
         """What the transaction was to do is done or failed, object by object."""
-        self._count(Kind.OBJECT, code, incoming.objects)
-        self._count(Kind.DELETE, code, incoming.deletes)
-        self._count(Kind.EVENT, code, incoming.events)
+        self._count(FrameKind.OBJECT, code, incoming.objects)
+        self._count(FrameKind.DELETE, code, incoming.deletes)
+        self._count(FrameKind.EVENT, code, incoming.events)
 
     def _refuse_malformed(self) -> None:
         self._requests[_MALFORMED, codes.COMM_PROTOCOL_ERROR] += 1
         self._refuse(codes.COMM_PROTOCOL_ERROR)
 
-    def _refuse(self, code: int, kind: Kind | None = None) -> None:
+    def _refuse(self, code: int, kind: FrameKind | None = None) -> None:
         """The last word; `kind`: of the request that it answers."""
         if kind is not None:
             self._count(kind, code)
@@ -229,11 +229,11 @@ class TsmSession(asyncio.BufferedProtocol):
         if available < HEADER_BYTES:
             return False
         length, kind, flags = frames.parse_header(self._buffer, self._start)
-        if kind not in self._expects or flags & ~LAST or (flags and kind not in (Kind.OBJECT, Kind.DATA)):
+        if kind not in self._expects or flags & ~LAST or (flags and kind not in (FrameKind.OBJECT, FrameKind.DATA)):
             raise Malformed
-        if kind == Kind.OBJECT:
+        if kind == FrameKind.OBJECT:
             return self._object(length, flags, available)
-        if kind == Kind.DATA:
+        if kind == FrameKind.DATA:
             self._start += HEADER_BYTES
             self._data(length, flags)
             return True
@@ -243,7 +243,7 @@ class TsmSession(asyncio.BufferedProtocol):
             return False
         at = self._start + HEADER_BYTES
         self._start = at + length
-        self._handlers[Kind(kind)](self, self._view[at : at + length])
+        self._handlers[FrameKind(kind)](self, self._view[at : at + length])
         return True
 
     def _object(self, length: int, flags: int, available: int) -> bool:
@@ -319,31 +319,31 @@ class TsmSession(asyncio.BufferedProtocol):
         if hello.version != frames.PROTOCOL_VERSION:
             is_older = hello.version < frames.PROTOCOL_VERSION
             code = codes.REJECT_CLIENT_DOWNLEVEL if is_older else codes.REJECT_SERVER_DOWNLEVEL
-            self._refuse(code, Kind.HELLO)
+            self._refuse(code, FrameKind.HELLO)
             return
         node = self._door.nodes.get(hello.node)
         if node is None:
-            self._refuse(codes.REJECT_ID_UNKNOWN, Kind.HELLO)
+            self._refuse(codes.REJECT_ID_UNKNOWN, FrameKind.HELLO)
             return
         if not hello.enables_protection:
-            self._refuse(codes.CLIENT_NOT_ARCHRETPROT, Kind.HELLO)
+            self._refuse(codes.CLIENT_NOT_ARCHRETPROT, FrameKind.HELLO)
             return
         nonce = secrets.token_bytes(frames.NONCE_BYTES)
         self._hello, self._candidate = hello, node
         self._nonces = hello.nonce + nonce
-        self._expects = (Kind.PROOF,)
-        self._answer(Kind.HELLO, 0, frames.challenge(nonce, node.salt, node.iterations))
+        self._expects = (FrameKind.PROOF,)
+        self._answer(FrameKind.HELLO, 0, frames.challenge(nonce, node.salt, node.iterations))
 
     def _on_proof(self, body: memoryview) -> None:
         assert self._hello is not None
         node, about = self._candidate, self._nonces + self._hello.node
         if not hmac.compare_digest(bytes(body), mac(node.key, "client", about)):
-            self._refuse(codes.AUTH_FAILURE, Kind.PROOF)
+            self._refuse(codes.AUTH_FAILURE, FrameKind.PROOF)
             return
         self._node = node
         self._caller = Caller(node.name, self._hello.owner)
         self._expects = self._ready = _READY
-        self._answer(Kind.PROOF, 0, self._door.welcome(mac(node.key, "server", about)).encode())
+        self._answer(FrameKind.PROOF, 0, self._door.welcome(mac(node.key, "server", about)).encode())
 
     def _on_change_password(self, body: memoryview) -> None:
         assert self._node is not None
@@ -355,25 +355,25 @@ class TsmSession(asyncio.BufferedProtocol):
         node = self._door.nodes.get(self._hello.node) or self._node  # as it is now: another session may have changed it
         sealed = about + change.iterations.to_bytes(4, "little") + change.masked_key
         if not hmac.compare_digest(change.mac, mac(node.key, "change", sealed)):
-            self._answer_code(Kind.CHANGE_PASSWORD, codes.BAD_VERIFIER)
+            self._answer_code(FrameKind.CHANGE_PASSWORD, codes.BAD_VERIFIER)
             return
         mask = mac(node.key, "mask", about)
         key = bytes(left ^ right for left, right in zip(change.masked_key, mask, strict=True))
         try:
             self._door.nodes.change_key(node.name, change.salt, change.iterations, key)
         except StoreError as failed:
-            self._answer_code(Kind.CHANGE_PASSWORD, codes.reason(failed))
+            self._answer_code(FrameKind.CHANGE_PASSWORD, codes.reason(failed))
             return
-        self._answer_code(Kind.CHANGE_PASSWORD, 0)
+        self._answer_code(FrameKind.CHANGE_PASSWORD, 0)
 
     # Requests with one answer.
 
-    def _answer_code(self, kind: Kind, code: int, value: int = 0) -> None:
+    def _answer_code(self, kind: FrameKind, code: int, value: int = 0) -> None:
         self._answer(kind, code, frames.answer(code, value))
 
     def _on_ping(self, body: memoryview) -> None:
         Fields(body).end()
-        self._answer(Kind.PING, 0, frames.date(self._store.clock.now_ms()))
+        self._answer(FrameKind.PING, 0, frames.date(self._store.clock.now_ms()))
 
     def _on_log(self, body: memoryview) -> None:
         assert self._node is not None
@@ -383,15 +383,15 @@ class TsmSession(asyncio.BufferedProtocol):
         fields.end()
         printable = "".join(each if each.isprintable() else " " for each in message)
         self._door.say(f"node {self._node.name} reports (severity {severity}): {printable}")
-        self._answer_code(Kind.LOG, 0)
+        self._answer_code(FrameKind.LOG, 0)
 
     def _on_find_space(self, body: memoryview) -> None:
         space = seen_space(self._store, self._caller, frames.parse_name(body))
         if space is not None:
-            self._answer_code(Kind.FIND_SPACE, 0, space.id)
+            self._answer_code(FrameKind.FIND_SPACE, 0, space.id)
             return
         known = may_read_any(self._store, self._caller)
-        self._answer_code(Kind.FIND_SPACE, codes.FS_NOT_REGISTERED if known else codes.NO_AUTHORIZATION)
+        self._answer_code(FrameKind.FIND_SPACE, codes.FS_NOT_REGISTERED if known else codes.NO_AUTHORIZATION)
 
     def _on_register_space(self, body: memoryview) -> None:
         said = frames.parse_space(Fields(body))
@@ -403,7 +403,7 @@ class TsmSession(asyncio.BufferedProtocol):
             space, known = await self._store.register_space(asked)
             return codes.FS_ALREADY_REGED if known else 0, space.id
 
-        self._wait_for(self._answer_with(Kind.REGISTER_SPACE, register))
+        self._wait_for(self._answer_with(FrameKind.REGISTER_SPACE, register))
 
     def _on_update_space(self, body: memoryview) -> None:
         fields = Fields(body)
@@ -421,7 +421,7 @@ class TsmSession(asyncio.BufferedProtocol):
             await self._store.change(change)
             return 0, 0
 
-        self._wait_for(self._answer_with(Kind.UPDATE_SPACE, update, codes.FS_NOT_REGISTERED))
+        self._wait_for(self._answer_with(FrameKind.UPDATE_SPACE, update, codes.FS_NOT_REGISTERED))
 
     def _on_delete_space(self, body: memoryview) -> None:
         name = frames.parse_name(body)
@@ -429,7 +429,7 @@ class TsmSession(asyncio.BufferedProtocol):
         async def delete() -> tuple[int, int]:
             return 0, await self._store.delete_space(DeleteSpace(self._caller.node, self._caller.owner, name))
 
-        self._wait_for(self._answer_with(Kind.DELETE_SPACE, delete, codes.FSNAME_NOTFOUND))
+        self._wait_for(self._answer_with(FrameKind.DELETE_SPACE, delete, codes.FSNAME_NOTFOUND))
 
     def _on_update_object(self, body: memoryview) -> None:
         said = frames.parse_object_update(body)
@@ -445,21 +445,21 @@ class TsmSession(asyncio.BufferedProtocol):
             await self._store.change(change)
             return 0, 0
 
-        self._wait_for(self._answer_with(Kind.UPDATE_OBJECT, update))
+        self._wait_for(self._answer_with(FrameKind.UPDATE_OBJECT, update))
 
     # Other nodes and owners.
 
     def _on_read_from(self, body: memoryview) -> None:
         node, owner = frames.parse_source(body)
         source = node.decode("ascii", "replace").upper() or self._caller.node
-        self._caller = Caller(self._caller.node, self._caller.owner, Source(source, owner))
+        self._caller = Caller(self._caller.node, self._caller.owner, ReadSource(source, owner))
         self._expects = self._ready = _READING
-        self._answer_code(Kind.READ_FROM, 0)
+        self._answer_code(FrameKind.READ_FROM, 0)
 
     def _on_set_access(self, body: memoryview) -> None:
         said = frames.parse_access(body)
         caller, store = self._caller, self._store
-        rule = Rule(0, said.space, said.hl, said.ll, caller.owner, said.node.upper(), said.owner)
+        rule = AccessRule(0, said.space, said.hl, said.ll, caller.owner, said.node.upper(), said.owner)
 
         async def set_access() -> tuple[int, int]:
             space = store.spaces.get(rule.space)
@@ -468,7 +468,7 @@ class TsmSession(asyncio.BufferedProtocol):
                 raise NothingArchived
             return 0, await store.set_access(SetAccess(caller.node, rule))
 
-        self._wait_for(self._answer_with(Kind.SET_ACCESS, set_access, codes.FSNAME_NOTFOUND))
+        self._wait_for(self._answer_with(FrameKind.SET_ACCESS, set_access, codes.FSNAME_NOTFOUND))
 
     def _on_delete_access(self, body: memoryview) -> None:
         change = DeleteAccess(self._caller.node, self._caller.owner, frames.parse_number(body, 4))
@@ -477,14 +477,14 @@ class TsmSession(asyncio.BufferedProtocol):
             await self._store.change(change)
             return 0, 0
 
-        self._wait_for(self._answer_with(Kind.DELETE_ACCESS, delete))
+        self._wait_for(self._answer_with(FrameKind.DELETE_ACCESS, delete))
 
     def _on_query_access(self, body: memoryview) -> None:
         Fields(body).end()
-        self._begin_stream(streams.rules(self._store, self._caller), Kind.QUERY_ACCESS)
+        self._begin_stream(streams.rules(self._store, self._caller), FrameKind.QUERY_ACCESS)
 
     async def _answer_with(
-        self, kind: Kind, work: Callable[[], Awaitable[tuple[int, int]]], no_space: int = codes.NO_MATCH
+        self, kind: FrameKind, work: Callable[[], Awaitable[tuple[int, int]]], no_space: int = codes.NO_MATCH
     ) -> None:
         """Answer code and value of `work`, or its refusal as a code; `no_space` is the one for a missing file space."""
         try:
@@ -526,7 +526,7 @@ class TsmSession(asyncio.BufferedProtocol):
                 self._count_transaction(incoming, reason)
             self._incoming = None
             self._expects = self._ready
-            self._answer(Kind.END_TRANSACTION, reason, frames.vote(reason))
+            self._answer(FrameKind.END_TRANSACTION, reason, frames.vote(reason))
 
         self._wait_for(end())
 
@@ -534,28 +534,28 @@ class TsmSession(asyncio.BufferedProtocol):
 
     def _on_query_archives(self, body: memoryview) -> None:
         query = frames.parse_archive_query(body)
-        self._begin_stream(streams.archives(self._store, self._caller, query), Kind.QUERY_ARCHIVES)
+        self._begin_stream(streams.archives(self._store, self._caller, query), FrameKind.QUERY_ARCHIVES)
 
     def _on_query_spaces(self, body: memoryview) -> None:
         pieces = streams.spaces(self._store, self._caller, frames.parse_name(body))
-        self._begin_stream(pieces, Kind.QUERY_SPACES)
+        self._begin_stream(pieces, FrameKind.QUERY_SPACES)
 
     def _on_get(self, body: memoryview) -> None:
         wanted = frames.parse_get(body)
-        served = partial(self._count, Kind.GET)
+        served = partial(self._count, FrameKind.GET)
         self._begin_stream(streams.objects(self._store, self._caller, wanted, served), None)
 
     def _on_stop(self, body: memoryview) -> None:
         Fields(body).end()
         self._stops_stream = self._stream is not None
 
-    def _begin_stream(self, pieces: AsyncIterator[Buffer], kind: Kind | None) -> None:
+    def _begin_stream(self, pieces: AsyncIterator[Buffer], kind: FrameKind | None) -> None:
         """`kind`: of the request that its end answers; None where that is counted object by object."""
         self._stops_stream = False
         self._expects = _IN_STREAM
         self._stream = self._loop.create_task(self._run_stream(pieces, kind))
 
-    async def _run_stream(self, pieces: AsyncIterator[Buffer], kind: Kind | None) -> None:
+    async def _run_stream(self, pieces: AsyncIterator[Buffer], kind: FrameKind | None) -> None:
         code = codes.ABORT_BY_CLIENT  # where it does not come to its end
         try:
             async for piece in pieces:
@@ -580,46 +580,54 @@ class TsmSession(asyncio.BufferedProtocol):
         self._expects = ()
         self._transport.close()
 
-    _handlers: dict[Kind, Callable[[TsmSession, memoryview], None]] = {  # noqa: RUF012 - never changed
-        Kind.HELLO: _on_hello,
-        Kind.PROOF: _on_proof,
-        Kind.PING: _on_ping,
-        Kind.FIND_SPACE: _on_find_space,
-        Kind.REGISTER_SPACE: _on_register_space,
-        Kind.UPDATE_SPACE: _on_update_space,
-        Kind.DELETE_SPACE: _on_delete_space,
-        Kind.CHANGE_PASSWORD: _on_change_password,
-        Kind.LOG: _on_log,
-        Kind.UPDATE_OBJECT: _on_update_object,
-        Kind.READ_FROM: _on_read_from,
-        Kind.SET_ACCESS: _on_set_access,
-        Kind.DELETE_ACCESS: _on_delete_access,
-        Kind.QUERY_ACCESS: _on_query_access,
-        Kind.DELETE: _on_delete,
-        Kind.EVENT: _on_event,
-        Kind.END_TRANSACTION: _on_end_transaction,
-        Kind.QUERY_ARCHIVES: _on_query_archives,
-        Kind.QUERY_SPACES: _on_query_spaces,
-        Kind.STOP: _on_stop,
-        Kind.GET: _on_get,
-        Kind.BYE: _on_bye,
+    _handlers: dict[FrameKind, Callable[[ServerSession, memoryview], None]] = {  # noqa: RUF012 - never changed
+        FrameKind.HELLO: _on_hello,
+        FrameKind.PROOF: _on_proof,
+        FrameKind.PING: _on_ping,
+        FrameKind.FIND_SPACE: _on_find_space,
+        FrameKind.REGISTER_SPACE: _on_register_space,
+        FrameKind.UPDATE_SPACE: _on_update_space,
+        FrameKind.DELETE_SPACE: _on_delete_space,
+        FrameKind.CHANGE_PASSWORD: _on_change_password,
+        FrameKind.LOG: _on_log,
+        FrameKind.UPDATE_OBJECT: _on_update_object,
+        FrameKind.READ_FROM: _on_read_from,
+        FrameKind.SET_ACCESS: _on_set_access,
+        FrameKind.DELETE_ACCESS: _on_delete_access,
+        FrameKind.QUERY_ACCESS: _on_query_access,
+        FrameKind.DELETE: _on_delete,
+        FrameKind.EVENT: _on_event,
+        FrameKind.END_TRANSACTION: _on_end_transaction,
+        FrameKind.QUERY_ARCHIVES: _on_query_archives,
+        FrameKind.QUERY_SPACES: _on_query_spaces,
+        FrameKind.STOP: _on_stop,
+        FrameKind.GET: _on_get,
+        FrameKind.BYE: _on_bye,
     }
 
 
 # Operations as they are counted. OBJECT, DELETE, EVENT and GET count objects, the others frames that were answered.
-_OPERATIONS = {kind: f"TSM {kind.name}" for kind in Kind}
+_OPERATIONS = {kind: f"TSM {kind.name}" for kind in FrameKind}
 _MALFORMED = "TSM malformed"
-_IN_TRANSACTION = (Kind.OBJECT, Kind.DELETE, Kind.EVENT, Kind.END_TRANSACTION, Kind.PING, Kind.BYE)
-_IN_OBJECT = (Kind.DATA, Kind.END_TRANSACTION, Kind.BYE)
-_IN_STREAM = (Kind.STOP, Kind.PING, Kind.BYE)
+_IN_TRANSACTION = (
+    FrameKind.OBJECT,
+    FrameKind.DELETE,
+    FrameKind.EVENT,
+    FrameKind.END_TRANSACTION,
+    FrameKind.PING,
+    FrameKind.BYE,
+)
+_IN_OBJECT = (FrameKind.DATA, FrameKind.END_TRANSACTION, FrameKind.BYE)
+_IN_STREAM = (FrameKind.STOP, FrameKind.PING, FrameKind.BYE)
 _READY = (
-    Kind.OBJECT, Kind.DELETE, Kind.EVENT, Kind.END_TRANSACTION, Kind.PING, Kind.FIND_SPACE, Kind.REGISTER_SPACE,
-    Kind.UPDATE_SPACE, Kind.DELETE_SPACE, Kind.CHANGE_PASSWORD, Kind.LOG, Kind.UPDATE_OBJECT, Kind.QUERY_ARCHIVES,
-    Kind.QUERY_SPACES, Kind.GET, Kind.STOP, Kind.BYE, Kind.READ_FROM, Kind.SET_ACCESS, Kind.DELETE_ACCESS,
-    Kind.QUERY_ACCESS,
+    FrameKind.OBJECT, FrameKind.DELETE, FrameKind.EVENT, FrameKind.END_TRANSACTION, FrameKind.PING,
+    FrameKind.FIND_SPACE, FrameKind.REGISTER_SPACE, FrameKind.UPDATE_SPACE, FrameKind.DELETE_SPACE,
+    FrameKind.CHANGE_PASSWORD, FrameKind.LOG, FrameKind.UPDATE_OBJECT, FrameKind.QUERY_ARCHIVES,
+    FrameKind.QUERY_SPACES, FrameKind.GET, FrameKind.STOP, FrameKind.BYE, FrameKind.READ_FROM, FrameKind.SET_ACCESS,
+    FrameKind.DELETE_ACCESS, FrameKind.QUERY_ACCESS,
 )  # fmt: skip
 # Of a session that reads from another node or owner: nothing that changes anything but its own node's password.
 _READING = (
-    Kind.PING, Kind.FIND_SPACE, Kind.CHANGE_PASSWORD, Kind.LOG, Kind.QUERY_ARCHIVES, Kind.QUERY_SPACES, Kind.GET,
-    Kind.QUERY_ACCESS, Kind.STOP, Kind.BYE,
+    FrameKind.PING, FrameKind.FIND_SPACE, FrameKind.CHANGE_PASSWORD, FrameKind.LOG, FrameKind.QUERY_ARCHIVES,
+    FrameKind.QUERY_SPACES, FrameKind.GET, FrameKind.QUERY_ACCESS, FrameKind.STOP, FrameKind.BYE,
 )  # fmt: skip

@@ -17,7 +17,7 @@ from ..core.store import Store
 from ..core.tables.archives import FIND_AT_ONCE, Archive
 from . import codes, frames
 from .access import Caller, Sight, may_read_any, own_rules, seen_spaces, sight
-from .frames import ArchiveQuery, Kind, Wanted
+from .frames import ArchiveQuery, FrameKind, Wanted
 from .patterns import bounds, matches
 
 _ROWS_AT_ONCE = 100
@@ -52,12 +52,12 @@ async def archives(store: Store, caller: Caller, query: ArchiveQuery) -> AsyncGe
         found = True
         rows.append(frames.archive_row(archive, kept_by, indexes[archive.class_id]))
         if len(rows) >= _ROWS_AT_ONCE:
-            yield frames.rows_frame(Kind.ARCHIVES, rows)
+            yield frames.rows_frame(FrameKind.ARCHIVES, rows)
             rows = []
     if not found:
         raise StreamFailed(codes.NO_MATCH)
     if rows:
-        yield frames.rows_frame(Kind.ARCHIVES, rows)
+        yield frames.rows_frame(FrameKind.ARCHIVES, rows)
 
 
 def _matches(query: ArchiveQuery, archive: Archive, expires_ms: int | None, sees: Sight) -> bool:
@@ -95,7 +95,7 @@ async def spaces(store: Store, caller: Caller, pattern: bytes) -> AsyncIterator[
         raise StreamFailed(codes.NO_MATCH)
     for first in range(0, len(found), _ROWS_AT_ONCE):
         rows = [frames.space_row(space) for space in found[first : first + _ROWS_AT_ONCE]]
-        yield frames.rows_frame(Kind.SPACES, rows)
+        yield frames.rows_frame(FrameKind.SPACES, rows)
 
 
 async def rules(store: Store, caller: Caller) -> AsyncIterator[Buffer]:
@@ -105,7 +105,7 @@ async def rules(store: Store, caller: Caller) -> AsyncIterator[Buffer]:
     if not rows:
         raise StreamFailed(codes.NO_MATCH)
     for first in range(0, len(rows), _ROWS_AT_ONCE):
-        yield frames.rows_frame(Kind.RULES, rows[first : first + _ROWS_AT_ONCE])
+        yield frames.rows_frame(FrameKind.RULES, rows[first : first + _ROWS_AT_ONCE])
 
 
 async def objects(
@@ -173,7 +173,7 @@ async def _large(
     try:
         async for block in store.read_blocks(archive, entry.offset, length):
             assert len(block) <= BLOCK_BYTES
-            yield frames.frame_header(Kind.OBJECT_DATA, len(block))
+            yield frames.frame_header(FrameKind.OBJECT_DATA, len(block))
             yield block
         served(0)
     except StoreError as failed:

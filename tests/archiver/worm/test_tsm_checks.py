@@ -22,7 +22,7 @@ from archiver.worm.tsm_case import ArchiveClass, TsmCase
 from archiver.worm.tsm_suite import plain_stanza, run_tsm
 from archiver.worm.verdict import Verdict
 from backends.embedded.core.changes import archives as archive_changes
-from backends.embedded.core.changes.archives import Event, Transaction
+from backends.embedded.core.changes.archives import ArchiveTransaction, Event
 from backends.embedded.core.rules import policy
 from backends.embedded.core.rules.refusals import ArchiveRetained, Locked
 from backends.embedded.tsm import frames, server, streams
@@ -227,14 +227,14 @@ def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platfor
 
 _check_delete = policy.check_delete
 _expires_ms = policy.ManagementClass.expires_ms
-_after_event = Transaction._after_event
-_apply = Transaction.apply
+_after_event = ArchiveTransaction._after_event
+_apply = ArchiveTransaction.apply
 
 
 def says_it_is_unprotected(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    welcome = server.TsmDoor.welcome
+    welcome = server.TsmServer.welcome
     patch.setattr(
-        server.TsmDoor, "welcome", lambda self, proof: dataclasses.replace(welcome(self, proof), is_protected=False)
+        server.TsmServer, "welcome", lambda self, proof: dataclasses.replace(welcome(self, proof), is_protected=False)
     )
 
 
@@ -266,19 +266,19 @@ def deletes_before_expiry(patch: pytest.MonkeyPatch, _: Platform) -> None:
 
 
 def commits_half_a_transaction(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    def apply(self: Transaction, group: Any) -> None:
+    def apply(self: ArchiveTransaction, group: Any) -> None:
         try:
             _apply(self, group)
         except Locked:
             for number in self.deletes:
                 try:
-                    _apply(Transaction(self.node, self.owner, deletes=[number]), group)
+                    _apply(ArchiveTransaction(self.node, self.owner, deletes=[number]), group)
                 except Locked:
                     pass
             if len(self.deletes) == 1:
                 raise
 
-    patch.setattr(Transaction, "apply", apply)
+    patch.setattr(ArchiveTransaction, "apply", apply)
 
 
 def deletes_spaces_with_all_that_is_in_them(patch: pytest.MonkeyPatch, _: Platform) -> None:
@@ -295,14 +295,14 @@ def deletes_spaces_with_all_that_is_in_them(patch: pytest.MonkeyPatch, _: Platfo
 
 
 def replaces_what_has_the_same_name(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    def apply(self: Transaction, group: Any) -> None:
+    def apply(self: ArchiveTransaction, group: Any) -> None:
         for new in self.archives:
             known = group.catalogue.archives.newest(new.space, new.hl, new.ll)
             if known is not None:
                 group.catalogue.archives.remove(known)
         _apply(self, group)
 
-    patch.setattr(Transaction, "apply", apply)
+    patch.setattr(ArchiveTransaction, "apply", apply)
 
 
 def forgets_holds_after_expiry(patch: pytest.MonkeyPatch, _: Platform) -> None:
@@ -316,11 +316,11 @@ def forgets_holds_after_expiry(patch: pytest.MonkeyPatch, _: Platform) -> None:
 def _events(patch: pytest.MonkeyPatch, lie: Callable[[Event | None, Any, int], Any]) -> None:
     """What an event makes of a row; None: what it should."""
 
-    def after(self: Transaction, archives: Any, row: Any, now_ms: int) -> Any:
+    def after(self: ArchiveTransaction, archives: Any, row: Any, now_ms: int) -> Any:
         lied = lie(self.event, row, now_ms)
         return lied if lied is not None else _after_event(self, archives, row, now_ms)
 
-    patch.setattr(Transaction, "_after_event", after)
+    patch.setattr(ArchiveTransaction, "_after_event", after)
 
 
 def ignores_holds(patch: pytest.MonkeyPatch, _: Platform) -> None:
@@ -429,12 +429,12 @@ def renames(_: pytest.MonkeyPatch, platform: Platform) -> None:
 
 
 def knows_no_owners(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    def mine(self: Transaction, archives: Any, ids: Sequence[int]) -> Iterator[Any]:
+    def mine(self: ArchiveTransaction, archives: Any, ids: Sequence[int]) -> Iterator[Any]:
         found = archives.find(ids) if ids else {}
         for number in ids:
             yield found[number]
 
-    patch.setattr(Transaction, "_mine", mine)
+    patch.setattr(ArchiveTransaction, "_mine", mine)
 
 
 def damages_large_objects_that_are_held(patch: pytest.MonkeyPatch, _: Platform) -> None:

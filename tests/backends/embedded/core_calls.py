@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from backends.embedded.core.changes.objects import Put
+from backends.embedded.core.changes.objects import PutVersion
 from backends.embedded.core.files.digests import Digests
-from backends.embedded.core.rules.locks import Lock
+from backends.embedded.core.rules.locks import VersionLock
 from backends.embedded.core.store import Store
 
 PLENTY = 1 << 40
@@ -16,10 +16,12 @@ class Disk:
     free = PLENTY
 
 
-def put(key: str, content: bytes = b"content", lock: Lock | None = None, bucket: str = "b") -> Put:
+def put(key: str, content: bytes = b"content", lock: VersionLock | None = None, bucket: str = "b") -> PutVersion:
     digests = Digests()
     digests.update(content)
-    return Put(bucket, key, [content], len(content), digests.block_crcs(), digests.md5().hex(), lock=lock or Lock())
+    return PutVersion(
+        bucket, key, [content], len(content), digests.block_crcs(), digests.md5().hex(), lock=lock or VersionLock()
+    )
 
 
 async def content_of(store: Store, key: str) -> bytes:

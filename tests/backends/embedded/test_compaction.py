@@ -13,21 +13,21 @@ import pytest
 
 from archiver.errors import Damaged
 from backends.embedded.core import commits, compaction
-from backends.embedded.core.changes.archives import Event, NewArchive, Transaction
+from backends.embedded.core.changes.archives import ArchiveTransaction, Event, NewArchive
 from backends.embedded.core.changes.objects import CreateBucket, Delete, DeleteBucket
 from backends.embedded.core.files.segments import RecordHeader
-from backends.embedded.core.rules.locks import Lock, Mode, Retention
+from backends.embedded.core.rules.locks import Mode, VersionLock, VersionRetention
 from backends.embedded.core.rules.refusals import Locked, NoSuchKey
 from backends.embedded.core.store import Store
 from backends.embedded.core.tables.archives import Archive, Space
-from backends.embedded.core.tables.catalogue import Version
+from backends.embedded.core.tables.catalogue import VersionRow
 from backends.embedded.tsm import incoming as tsm_incoming
 from backends.embedded.tsm.incoming import Flow, Incoming
 from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
 
 ROLL_BYTES = 4000
 OBJECT_BYTES = 700
-LOCK = Lock(Retention(Mode.COMPLIANCE, 2_000_000_000_000 + 86_400_000), legal_hold=True)
+LOCK = VersionLock(VersionRetention(Mode.COMPLIANCE, 2_000_000_000_000 + 86_400_000), legal_hold=True)
 
 
 @pytest.fixture(autouse=True)
@@ -40,11 +40,11 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "segments").iterdir())
 
 
-def versions(store: Store) -> dict[str, Version]:
+def versions(store: Store) -> dict[str, VersionRow]:
     return {each.key: each for each in store.queries.scan(store.bucket("b"), "", None, None)}
 
 
-def facts(version: Version) -> Version:
+def facts(version: VersionRow) -> VersionRow:
     """A version without its place, which is all that moving may change."""
     return version._replace(segment=0, offset=0)
 
@@ -286,7 +286,7 @@ async def test_a_large_objects_segment_is_not_appended_to(data_dir: Path, monkey
 
 
 async def archive(store: Store, contents: dict[str, bytes], *, large: bool = False) -> None:
-    """One transaction as the TSM door makes it; its objects may be deleted at once."""
+    """One transaction as the TSM server makes it; its objects may be deleted at once."""
     space, _ = await store.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
     names = {each.name: number for number, each in store.management_classes.items()}
     incoming = Incoming(store, "N", b"", Flow(lambda: None, lambda: None, lambda code: None))
@@ -332,10 +332,10 @@ async def test_archives_and_versions_are_moved_out_of_the_same_segments(
     sealed = files(data_dir)[:-1]
     committed = core._catalogue.state.commits
     held = [before[name].id for name in list(kept)[::8]]
-    await core.transact(Transaction("N", b"", event=Event.HOLD, event_ids=held))
+    await core.transact(ArchiveTransaction("N", b"", event=Event.HOLD, event_ids=held))
     before = archives(core)
     gone = [name for name in kept if int(name) % 4]
-    await core.transact(Transaction("N", b"", deletes=[before[name].id for name in gone]))
+    await core.transact(ArchiveTransaction("N", b"", deletes=[before[name].id for name in gone]))
     await delete(core, contents, gone)
     for name in gone:
         del kept[name], before[name]
@@ -361,7 +361,7 @@ async def test_archives_and_versions_are_moved_out_of_the_same_segments(
         assert {key: await content_of(store, key) for key in contents} == contents
         for number in held:
             with pytest.raises(Locked):
-                await store.transact(Transaction("N", b"", deletes=[number]))
+                await store.transact(ArchiveTransaction("N", b"", deletes=[number]))
     reopened.close()
 
 
@@ -372,7 +372,7 @@ async def test_an_archive_that_moves_while_it_is_read_is_read_on(core: Store, da
     looked_up = archives(core)
     under_way = core.read_blocks(looked_up["000"], 0, OBJECT_BYTES)
     deletes = [row.id for name, row in looked_up.items() if int(name) % 4]
-    await core.transact(Transaction("N", b"", deletes=deletes))
+    await core.transact(ArchiveTransaction("N", b"", deletes=deletes))
     sealed = {f"{row.segment:08d}.seg" for name, row in looked_up.items() if name < "040"}
     await until(core, lambda: not sealed & set(files(data_dir)))
     core._segments._open.clear()
@@ -387,7 +387,7 @@ async def test_a_damaged_archive_stays_where_it_is(core: Store, disk: Disk, data
         await archive(core, {f"{number:03d}": os.urandom(OBJECT_BYTES)})
     disk.free = 0
     rows = archives(core)
-    await core.transact(Transaction("N", b"", deletes=[row.id for name, row in rows.items() if int(name) % 4]))
+    await core.transact(ArchiveTransaction("N", b"", deletes=[row.id for name, row in rows.items() if int(name) % 4]))
     damaged = rows["004"]
     path = data_dir / "segments" / f"{damaged.segment:08d}.seg"
     data = bytearray(path.read_bytes())
@@ -413,7 +413,7 @@ async def test_what_is_moved_of_a_large_transaction_is_never_larger_than_a_segme
     contents = {f"{number}": os.urandom(size) for number, size in enumerate(sizes)}
     await archive(core, contents, large=True)
     before = archives(core)
-    await core.transact(Transaction("N", b"", deletes=[before[f"{number}"].id for number in gone]))
+    await core.transact(ArchiveTransaction("N", b"", deletes=[before[f"{number}"].id for number in gone]))
     dead = {number: use for number, use in core._catalogue.segments.items() if use.live_record_bytes < use.dead_bytes}
     for use in dead.values():
         assert use.live_record_bytes < 2000 + 1600 + 500

@@ -14,8 +14,8 @@ import pytest
 
 from archiver.errors import Damaged, StoreError
 from backends.embedded.core import commits
-from backends.embedded.core.changes.objects import Condition, CreateBucket, Delete, SetLegalHold, SetRetention
-from backends.embedded.core.rules.locks import Lock, Mode, Retention
+from backends.embedded.core.changes.objects import CreateBucket, Delete, SetLegalHold, SetRetention, WriteCondition
+from backends.embedded.core.rules.locks import Mode, VersionLock, VersionRetention
 from backends.embedded.core.rules.refusals import Locked, NoSuchKey, Refusal, StoreFull, WriteFailed
 from backends.embedded.core.store import Store
 from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
@@ -48,7 +48,7 @@ async def test_of_a_delete_and_a_lock_that_race_only_one_wins(core: Store) -> No
 async def test_a_refusal_leaves_the_group_alone(core: Store) -> None:
     outcomes = await asyncio.gather(
         core.put(put("good")),
-        core.put(put("bad", lock=Lock(Retention(Mode.GOVERNANCE, 1)))),
+        core.put(put("bad", lock=VersionLock(VersionRetention(Mode.GOVERNANCE, 1)))),
         core.put(put("also good")),
         return_exceptions=True,
     )
@@ -60,9 +60,9 @@ async def test_changes_of_one_group_see_each_other(core: Store) -> None:
     """Ten at once wait for the first and so share a group; each must know what the ones before it did."""
     puts = [put("once") for _ in range(10)]
     for each in puts:
-        each.condition = Condition(only_if_absent=True)
+        each.condition = WriteCondition(only_if_absent=True)
     outcomes = await asyncio.gather(*(core.put(each) for each in puts), return_exceptions=True)
-    assert sorted(type(each).__name__ for each in outcomes) == ["AlreadyExists"] * 9 + ["Stored"]
+    assert sorted(type(each).__name__ for each in outcomes) == ["AlreadyExists"] * 9 + ["ChangeResult"]
 
     await core.change(CreateBucket("unversioned", object_lock=False))
     puts = [put("replaced", b"%d" % number) for number in range(10)]
@@ -168,7 +168,7 @@ async def test_an_abandoned_large_upload_leaves_nothing(core: Store, data_dir: P
 async def test_the_hosts_clock_cannot_end_a_lock(data_dir: Path) -> None:
     opened = Store.open(data_dir, wall_seconds=lambda: 2_000_000_000.0)
     await opened.change(CreateBucket("b", object_lock=True))
-    lock = Lock(Retention(Mode.COMPLIANCE, 2_000_000_060_000))
+    lock = VersionLock(VersionRetention(Mode.COMPLIANCE, 2_000_000_060_000))
     stored = await opened.put(put("k", lock=lock))
     opened.close()
     for wall, refused in ((1_000_000_000.0, True), (2_000_000_059.0, True), (2_000_000_060.0, False)):
@@ -188,10 +188,10 @@ async def test_the_hosts_clock_cannot_end_a_lock(data_dir: Path) -> None:
 async def test_a_lock_that_has_passed_may_be_replaced(data_dir: Path) -> None:
     opened = Store.open(data_dir, wall_seconds=lambda: 2_000_000_000.0)
     await opened.change(CreateBucket("b", object_lock=True))
-    await opened.put(put("k", lock=Lock(Retention(Mode.COMPLIANCE, 2_000_000_060_000))))
+    await opened.put(put("k", lock=VersionLock(VersionRetention(Mode.COMPLIANCE, 2_000_000_060_000))))
     opened.close()
     opened = Store.open(data_dir, wall_seconds=lambda: 2_000_000_100.0)
-    weaker = Retention(Mode.GOVERNANCE, 2_000_000_200_000)
+    weaker = VersionRetention(Mode.GOVERNANCE, 2_000_000_200_000)
     await opened.change(SetRetention("b", "k", None, weaker, bypass=False))
     assert opened.queries.object(opened.bucket("b"), "k", None).retention == weaker
     opened.close()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
-from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.test_s3_mutation import exchanged, head_of, is_done
 from tests.backends.embedded.test_s3_signature import signed_by_botocore
 from tests.backends.embedded.tsm_client import Ended
@@ -166,21 +166,21 @@ def test_no_file_space_or_object_of_tsm_escapes(data_dir: Path) -> None:
     data_dir.mkdir(parents=True)
     (data_dir.parent / "x").write_text("a neighbour's file")
     around = {name for name in files(data_dir.parent) if not name.startswith("store/")}
-    with RunningDoor(data_dir) as door:
-        with door.sign_on() as client:
+    with RunningTsmServer(data_dir) as tsm_server:
+        with tsm_server.sign_on() as client:
             assert client.archive(client.space(b"/first"), b"/first", b"x") == 0
         own = files(data_dir)
         for name in TSM_NAMES:
-            with door.sign_on() as client:
+            with tsm_server.sign_on() as client:
                 space = client.space(name)
                 index = client.class_index("NONE")
                 for hl, ll in ((b"/..", b"/.."), (name[:1000], b"/x"), (b"/d", name[:200])):
                     assert client.archive(space, ll, name, hl=hl, class_index=index) == 0
                     (row,) = [row for row in client.query(space) if (row.hl, row.ll) == (hl, ll)]
                     assert client.get(row.id)[0].content == name
-        with door.sign_on() as client:
+        with tsm_server.sign_on() as client:
             for name in (b"", b"..", b"/" + b"x" * 1024):
-                with door.sign_on() as other, pytest.raises(Ended):
+                with tsm_server.sign_on() as other, pytest.raises(Ended):
                     other.space(name)
             assert {row.name for row in client.query_spaces()} == {*TSM_NAMES, b"/first"}
         assert {name for name in files(data_dir.parent) if not name.startswith("store/")} == around

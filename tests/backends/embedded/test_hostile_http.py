@@ -1,4 +1,4 @@
-"""What strangers send to the S3 door: bytes that are no requests, requests with two meanings, and no hurry at all."""
+"""What strangers send to the S3 server: bytes that are no requests, requests with two meanings, and no hurry at all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import base64
 import hashlib
 import re
 import socket
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -24,7 +23,7 @@ from backends.embedded.s3 import credentials, xml
 from backends.embedded.s3.credentials import Credential
 from backends.embedded.s3.errors import S3Error
 from backends.embedded.s3.requests.connection import HEADERS_MAX, LINE_BYTES_MAX, PACE_BYTES_MIN, S3Connections
-from backends.embedded.s3.server import S3Door
+from backends.embedded.s3.server import S3Server
 from tests.backends.embedded.test_s3_signature import signed_by_botocore
 
 HOST = "Host: store"
@@ -109,7 +108,7 @@ def connected(store: StoreProcess) -> Iterator[socket.socket]:
 
 
 def answers(connection: socket.socket) -> bytes:
-    """Everything, until the door closes."""
+    """Everything, until the server closes."""
     received = b""
     with suppress(ConnectionResetError):  # it closed while some was on its way to it
         while data := connection.recv(65536):
@@ -230,11 +229,11 @@ def test_the_longest_documents_that_amazon_allows_are_plain() -> None:
     assert len(xml.parse_delete(f"<Delete>{keys}</Delete>".encode("utf-16"))[0]) == 1000
 
 
-# Time and number, on a door in this process.
+# Time and number, on a server in this process.
 
 
 class Door:
-    """An S3 door whose patience is the test's."""
+    """An S3 server whose patience is the test's."""
 
     def __init__(self, store: Store, credential: Credential, connections: S3Connections, port: int) -> None:
         self.store = store
@@ -264,11 +263,11 @@ class Door:
 
 
 @pytest.fixture
-async def door(data_dir: Path) -> AsyncIterator[Door]:
+async def tsm_server(data_dir: Path) -> AsyncIterator[Door]:
     store = Store.open(data_dir)
     await store.change(CreateBucket("b", object_lock=False))
     known = credentials.ensure(data_dir, ())
-    connections = S3Connections(S3Door(store, known, Counter()).handle, connections_max=3)
+    connections = S3Connections(S3Server(store, known, lambda: "").handle, connections_max=3)
     listener = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
     yield Door(store, known["default"], connections, listener.sockets[0].getsockname()[1])
     listener.close()
@@ -287,84 +286,84 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
     return b""
 
 
-async def test_a_head_in_drops_is_not_waited_for(door: Door) -> None:
-    reader, writer = await door.connect()
+async def test_a_head_in_drops_is_not_waited_for(tsm_server: Door) -> None:
+    reader, writer = await tsm_server.connect()
     writer.write(b"GET / HTTP/1.1\r\nHost: ")
-    await door.all_are(lambda each: each._head_since is not None, 1)
-    door.look(50)
+    await tsm_server.all_are(lambda each: each._head_since is not None, 1)
+    tsm_server.look(50)
     writer.write(b"st")
-    await door.all_are(lambda each: each._arrived_bytes == 24, 1)
-    door.look(59)
+    await tsm_server.all_are(lambda each: each._arrived_bytes == 24, 1)
+    tsm_server.look(59)
     writer.write(b"ore\r\n\r\n")
     assert b"403" in await reader.readline()  # in time
     writer.write(b"GET / HTTP/1.1\r\n")
-    await door.all_are(lambda each: each._head_since is not None, 1)
-    door.look(61)
+    await tsm_server.all_are(lambda each: each._head_since is not None, 1)
+    tsm_server.look(61)
     assert b"HTTP/" not in await ended(reader)
     writer.close()
 
 
-async def test_who_says_nothing_between_requests_may_stay(door: Door) -> None:
-    reader, writer = await door.connect()
-    writer.write(door.signed("GET", "/b"))
+async def test_who_says_nothing_between_requests_may_stay(tsm_server: Door) -> None:
+    reader, writer = await tsm_server.connect()
+    writer.write(tsm_server.signed("GET", "/b"))
     assert b"200" in await reader.readline()
     for seconds in (30, 61, 122):
-        door.look(seconds)
-    writer.write(door.signed("GET", "/b", "Connection: close"))
+        tsm_server.look(seconds)
+    writer.write(tsm_server.signed("GET", "/b", "Connection: close"))
     assert b"HTTP/1.1 200" in await ended(reader)
     writer.close()
 
 
-async def test_a_body_in_drops_is_not_waited_for_and_leaves_nothing(door: Door) -> None:
+async def test_a_body_in_drops_is_not_waited_for_and_leaves_nothing(tsm_server: Door) -> None:
     size = 40 << 20
-    reader, writer = await door.connect()
-    writer.write(door.signed("PUT", "/b/k", f"Content-Length: {size}"))
-    await door.all_are(lambda each: each._current_request is not None, 1)
-    door.look(0)
+    reader, writer = await tsm_server.connect()
+    writer.write(tsm_server.signed("PUT", "/b/k", f"Content-Length: {size}"))
+    await tsm_server.all_are(lambda each: each._current_request is not None, 1)
+    tsm_server.look(0)
     for minute, sent_bytes in ((1, PACE_BYTES_MIN), (2, PACE_BYTES_MIN), (3, PACE_BYTES_MIN - 1)):
-        enough = door.connections.connections[0]._arrived_bytes + sent_bytes  # type: ignore[attr-defined]
+        enough = tsm_server.connections.connections[0]._arrived_bytes + sent_bytes  # type: ignore[attr-defined]
         writer.write(bytes(sent_bytes))
-        await door.all_are(partial(has_sent, enough), 1)
-        door.look(minute * 60 + 1)
+        await tsm_server.all_are(partial(has_sent, enough), 1)
+        tsm_server.look(minute * 60 + 1)
     assert await ended(reader) == b""
-    await door.all_are(bool, 0)
+    await tsm_server.all_are(bool, 0)
     writer.close()
-    reader, writer = await door.connect()
-    writer.write(door.signed("HEAD", "/b/k", "Connection: close"))
+    reader, writer = await tsm_server.connect()
+    writer.write(tsm_server.signed("HEAD", "/b/k", "Connection: close"))
     assert b" 404 " in await ended(reader)
     writer.close()
 
 
-async def test_an_answer_that_nobody_takes_is_not_kept(door: Door) -> None:
-    reader, writer = await door.connect()
+async def test_an_answer_that_nobody_takes_is_not_kept(tsm_server: Door) -> None:
+    reader, writer = await tsm_server.connect()
     size = 24 << 20
-    writer.write(door.signed("PUT", "/b/k", f"Content-Length: {size}") + bytes(size))
+    writer.write(tsm_server.signed("PUT", "/b/k", f"Content-Length: {size}") + bytes(size))
     assert b"200" in await reader.readline()
     writer.close()
-    await door.all_are(bool, 0)
-    with socket.create_connection(("127.0.0.1", door._port)) as connection:
+    await tsm_server.all_are(bool, 0)
+    with socket.create_connection(("127.0.0.1", tsm_server._port)) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.sendall(door.signed("GET", "/b/k"))
-        await door.all_are(lambda each: each._connection.get_write_buffer_size() > 0 and each._paused, 1)
-        door.look(0)
-        door.look(59)
-        assert len(door.connections.connections) == 1
-        door.look(61)
-        await door.all_are(bool, 0)
+        connection.sendall(tsm_server.signed("GET", "/b/k"))
+        await tsm_server.all_are(lambda each: each._connection.get_write_buffer_size() > 0 and each._paused, 1)
+        tsm_server.look(0)
+        tsm_server.look(59)
+        assert len(tsm_server.connections.connections) == 1
+        tsm_server.look(61)
+        await tsm_server.all_are(bool, 0)
 
 
-async def test_only_so_many_connections_at_a_time(door: Door) -> None:
-    first = [await door.connect() for _ in range(3)]
-    await door.all_are(bool, 3)
-    reader, writer = await door.connect()
+async def test_only_so_many_connections_at_a_time(tsm_server: Door) -> None:
+    first = [await tsm_server.connect() for _ in range(3)]
+    await tsm_server.all_are(bool, 3)
+    reader, writer = await tsm_server.connect()
     refused = await ended(reader)
     assert refused.startswith(b"HTTP/1.1 503 ")
     assert codes(refused) == ["SlowDown"]
     writer.close()
     first[0][1].close()
-    await door.all_are(bool, 2)
-    reader, writer = await door.connect()
-    writer.write(door.signed("GET", "/b", "Connection: close"))
+    await tsm_server.all_are(bool, 2)
+    reader, writer = await tsm_server.connect()
+    writer.write(tsm_server.signed("GET", "/b", "Connection: close"))
     assert b"HTTP/1.1 200" in await ended(reader)
     for _, each in (*first[1:], (reader, writer)):
         each.close()

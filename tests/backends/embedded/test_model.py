@@ -24,7 +24,7 @@ from backends.embedded.core.changes import uploads as upload_changes
 from backends.embedded.core.changes.objects import (
     CreateBucket,
     Delete,
-    Put,
+    PutVersion,
     SetLegalHold,
     SetLockConfiguration,
     SetRetention,
@@ -32,10 +32,10 @@ from backends.embedded.core.changes.objects import (
 )
 from backends.embedded.core.changes.uploads import AbortUpload, BeginUpload, CompleteUpload, Listed
 from backends.embedded.core.rules import locks
-from backends.embedded.core.rules.locks import DefaultRetention, Lock, Mode, Retention
+from backends.embedded.core.rules.locks import DefaultRetention, Mode, VersionLock, VersionRetention
 from backends.embedded.core.rules.refusals import Locked, Refusal
 from backends.embedded.core.store import Store
-from backends.embedded.core.tables.catalogue import Version
+from backends.embedded.core.tables.catalogue import VersionRow
 from backends.embedded.s3.calls import pages
 from backends.embedded.s3.calls.copy import copy_content
 from tests.backends.embedded.core_calls import PLENTY, put
@@ -249,12 +249,12 @@ class StoreAndModel(RuleBasedStateMachine):
         made = made or [each for name, each in self.made if name == bucket]
         return None if number is None or not made else made[number % len(made)]
 
-    def _retention(self, wanted: tuple[Mode, int] | None) -> tuple[Retention | None, tuple[str, int] | None]:
+    def _retention(self, wanted: tuple[Mode, int] | None) -> tuple[VersionRetention | None, tuple[str, int] | None]:
         """The same retention for the store and for the model; the date is so many seconds from now."""
         if wanted is None:
             return None, None
         until = self.model.now + wanted[1]
-        return Retention(wanted[0], until * 1000), (wanted[0].value, until)
+        return VersionRetention(wanted[0], until * 1000), (wanted[0].value, until)
 
     def _remember(self, name: str, stored: Any, made: Made | None) -> None:
         if made is not None:
@@ -269,7 +269,7 @@ class StoreAndModel(RuleBasedStateMachine):
         retention, (mode, until) = self._retention(wanted)[0], self._retention(wanted)[1] or (None, None)
         made = Made(key, content * repeat, self.model.buckets[bucket].versioning != "Enabled", mode, until, hold)
         expected = self.model.put(bucket, made)
-        answer = self._do(self.store.put(put(key, content * repeat, Lock(retention, hold), bucket)))
+        answer = self._do(self.store.put(put(key, content * repeat, VersionLock(retention, hold), bucket)))
         self._agreed(answer, expected)
         if expected == "ok":
             self._remember(bucket, answer, made)
@@ -293,8 +293,8 @@ class StoreAndModel(RuleBasedStateMachine):
         retention, (mode, until) = self._retention(wanted)[0], self._retention(wanted)[1] or (None, None)
         made = Made(key, content, self.model.buckets[bucket].versioning != "Enabled", mode, until, hold)
         expected = self.model.put(bucket, made)
-        answer = self._do(self.store.put(Put(
-            bucket, key, copied.content, copied.size, copied.block_crcs, copied.etag, lock=Lock(retention, hold)
+        answer = self._do(self.store.put(PutVersion(
+            bucket, key, copied.content, copied.size, copied.block_crcs, copied.etag, lock=VersionLock(retention, hold)
         )))  # fmt: skip
         self._agreed(answer, expected)
         if expected == "ok":
@@ -304,7 +304,7 @@ class StoreAndModel(RuleBasedStateMachine):
     def begin_upload(self, bucket: str, key: str, wanted: tuple[Mode, int] | None, hold: bool | None) -> None:
         retention, (mode, until) = self._retention(wanted)[0], self._retention(wanted)[1] or (None, None)
         upload = Upload(0, bucket, key, mode, until, hold)
-        answer = self._do(self.store.begin_upload(BeginUpload(bucket, key, lock=Lock(retention, hold))))
+        answer = self._do(self.store.begin_upload(BeginUpload(bucket, key, lock=VersionLock(retention, hold))))
         refusal = self.model.refuses_lock(bucket, upload)
         self._agreed(answer, refusal or "ok")
         if refusal is None:
@@ -400,7 +400,7 @@ class StoreAndModel(RuleBasedStateMachine):
             target.hold = on
         self._agreed(answer, target if isinstance(target, str) else "ok")
 
-    def _may_delete(self, version: Version, bypass: bool) -> bool:
+    def _may_delete(self, version: VersionRow, bypass: bool) -> bool:
         try:
             locks.check_delete(version.lock, self.store.clock.now_ms(), bypass=bypass)
         except Locked:

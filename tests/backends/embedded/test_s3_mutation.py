@@ -1,7 +1,7 @@
 """Whatever was signed and is altered by a single byte is refused, or still means the same: every byte, one by one.
 
-What the door gets is taken apart by the parser that it has, judged by the functions that it calls, and compared by what
-it would mean there. A sample of each kind goes over the wire.
+The test parses and judges each request with the server's own parser and functions, and compares what it would mean
+there. A sample of each kind goes over the wire.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ REFUSED = None
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What the door would do for a request."""
+    """What the server would do for a request."""
 
     method: str
     bucket: str
@@ -77,7 +77,7 @@ def heard(head: bytes) -> Any:
 
 
 def meaning(head: bytes) -> Meaning | None:
-    """What the door makes of a head; None where it is refused."""
+    """What the server makes of a head; None where it is refused."""
     message = heard(head)
     if message is None:
         return REFUSED
@@ -378,7 +378,7 @@ def test_the_date_that_is_signed_is_the_one_that_counts() -> None:
 
 
 def exchanged(store: StoreProcess, data: bytes) -> bytes:
-    """All that comes back for these bytes, until the door closes."""
+    """All that comes back for these bytes, until the server closes."""
     parts = urlsplit(store.endpoint)
     received = b""
     with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection, suppress(ConnectionError):

@@ -1,4 +1,4 @@
-"""Presigned URLs, made by botocore and boto3: as values by the test's clock, then against the real door."""
+"""Presigned URLs, made by botocore and boto3: as values by the test's clock, then against the real server."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_the_old_signature_is_named() -> None:
         verifier.verify("GET", "/b/k", "AWSAccessKeyId=KEY&Signature=abc&Expires=1", {"host": "store"})
 
 
-# Against the real door.
+# Against the real server.
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Signatures, made by botocore, checked by the door: as values first, then as raw HTTP against the real door."""
+"""Signatures, made by botocore, checked by the server: as values first, then as raw HTTP against the real server."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_plus_sign_in_the_query_is_a_space_for_the_signature_too() -> None:
     verify("GET", "http://store/bucket?prefix=a+b", signed_by_botocore("GET", "http://store/bucket?prefix=a%20b", {}))
 
 
-# Raw HTTP against the real door.
+# Raw HTTP against the real server.
 
 
 @dataclass

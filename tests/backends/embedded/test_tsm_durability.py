@@ -1,4 +1,4 @@
-"""What survives of what was archived: kills, damage, silence, and a store from before there was a TSM door."""
+"""What survives of what was archived: kills, damage, silence, and a store from before there was a TSM server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from backends.embedded.core.tables import catalogue as catalogue_module
 from backends.embedded.core.tables.catalogue import Catalogue
 from backends.embedded.process import StoreProcess
 from tests.backends.embedded.core_calls import content_of, put
-from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
     DATA,
     END_TRANSACTION,
@@ -172,13 +172,13 @@ def flip_byte(path: Path, position: int) -> None:
 
 
 def test_damage_is_told_of_the_object_that_has_it_and_of_no_other(data_dir: Path) -> None:
-    with RunningDoor(data_dir) as door, door.sign_on() as client:
+    with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
         space = client.space()
         sizes = [5000, 5001, 300_000, 3 * MIB, 0, 12 * MIB]
         for size in sizes:
             assert client.archive(space, b"/%09d" % size, content(b"%d" % size, size)) == 0
         rows = {row.size: row for row in client.query(space)}
-        places = [door.call(_place(door, rows[size].id)) for size in (5001, 300_000, 3 * MIB, 12 * MIB)]
+        places = [tsm_server.call(_place(tsm_server, rows[size].id)) for size in (5001, 300_000, 3 * MIB, 12 * MIB)]
         for (path, offset), within in zip(places, (2500, 299_999, 2 * MIB + 5, 7), strict=True):
             flip_byte(path, offset + within)
         client.send(GET, get_body([(rows[size].id, 0, 0) for size in sizes]))
@@ -204,9 +204,9 @@ def test_damage_is_told_of_the_object_that_has_it_and_of_no_other(data_dir: Path
         assert client.event(HOLD, number) == 0
 
 
-async def _place(door: RunningDoor, number: int) -> tuple[Path, int]:
-    row = door.store.queries.archives.find([number])[number]
-    return door.store._segments.path(row.segment), row.offset
+async def _place(tsm_server: RunningTsmServer, number: int) -> tuple[Path, int]:
+    row = tsm_server.store.queries.archives.find([number])[number]
+    return tsm_server.store._segments.path(row.segment), row.offset
 
 
 # Silence.
@@ -214,18 +214,18 @@ async def _place(door: RunningDoor, number: int) -> tuple[Path, int]:
 IDLE, SILENT = 900.0, 60.0
 
 
-def leave_silent(door: RunningDoor, seconds: float) -> None:
-    """The only session was last heard so many seconds ago, and the door looks."""
+def leave_silent(tsm_server: RunningTsmServer, seconds: float) -> None:
+    """The only session was last heard so many seconds ago, and the server looks."""
 
     def look() -> None:
-        door.session.heard_at -= seconds
-        door.door.drop_silent()
+        tsm_server.session.heard_at -= seconds
+        tsm_server.server.drop_silent()
 
-    door.do(look)
+    tsm_server.do(look)
 
 
-def is_dropped(door: RunningDoor) -> bool:
-    return door.do(lambda: not door.door._sessions or door.session._transport.is_closing())
+def is_dropped(tsm_server: RunningTsmServer) -> bool:
+    return tsm_server.do(lambda: not tsm_server.server._sessions or tsm_server.session._transport.is_closing())
 
 
 @pytest.mark.parametrize(
@@ -234,17 +234,17 @@ def is_dropped(door: RunningDoor) -> bool:
      ("in an object", SILENT), ("after a transaction", IDLE), ("in a stream", SILENT), ("after a stream", IDLE)],
 )  # fmt: skip
 def test_a_session_that_is_silent_for_too_long_is_dropped(data_dir: Path, doing: str, limit: float) -> None:
-    with RunningDoor(data_dir, idle_seconds_max=IDLE, silent_seconds_max=SILENT) as door:
-        with door.sign_on() as client:
+    with RunningTsmServer(data_dir, idle_seconds_max=IDLE, silent_seconds_max=SILENT) as tsm_server:
+        with tsm_server.sign_on() as client:
             space = client.space()
             assert client.archive(space, b"/o", bytes(MIB)) == 0
             (row,) = client.query(space)
-        door.settled(sessions=0)
-        with door.connect() as client:
+        tsm_server.settled(sessions=0)
+        with tsm_server.connect() as client:
             if doing == "challenged":
                 client.challenge(b"ARCHIVER")
             elif doing != "connected":
-                client.sign_on(b"ARCHIVER", door.password())
+                client.sign_on(b"ARCHIVER", tsm_server.password())
             if doing == "in an object":
                 client.send(OBJECT, object_body(space, b"/d", b"/never") + b"x")
             elif "transaction" in doing:
@@ -257,22 +257,26 @@ def test_a_session_that_is_silent_for_too_long_is_dropped(data_dir: Path, doing:
                 if "after" in doing:
                     client.stream()
                 else:
-                    door.call(door.until(lambda: len(door.door._sessions) == 1 and door.session._stream is not None))
-                    door.call(door.until(lambda: not door.session._may_write.is_set()))
-            door.call(door.until(lambda: len(door.door._sessions) == 1))
+                    tsm_server.call(
+                        tsm_server.until(
+                            lambda: len(tsm_server.server._sessions) == 1 and tsm_server.session._stream is not None
+                        )
+                    )
+                    tsm_server.call(tsm_server.until(lambda: not tsm_server.session._may_write.is_set()))
+            tsm_server.call(tsm_server.until(lambda: len(tsm_server.server._sessions) == 1))
             if doing == "in an object":
-                door.call(door.until(lambda: door.session._incoming is not None))
-            leave_silent(door, limit - 30)
-            assert not is_dropped(door)
-            leave_silent(door, 31)
-            door.settled(sessions=0)
-        with door.sign_on() as client:
+                tsm_server.call(tsm_server.until(lambda: tsm_server.session._incoming is not None))
+            leave_silent(tsm_server, limit - 30)
+            assert not is_dropped(tsm_server)
+            leave_silent(tsm_server, 31)
+            tsm_server.settled(sessions=0)
+        with tsm_server.sign_on() as client:
             assert b"/never" not in {each.ll for each in client.query(space)}
 
 
-def test_a_session_that_is_heard_again_is_not_silent(door: RunningDoor, tsm: Client) -> None:
+def test_a_session_that_is_heard_again_is_not_silent(tsm_server: RunningTsmServer, tsm: Client) -> None:
     for _ in range(3):
-        leave_silent(door, IDLE - 30)
+        leave_silent(tsm_server, IDLE - 30)
         assert tsm.ping()
 
 
@@ -316,18 +320,18 @@ async def test_a_store_of_the_first_layout_opens_and_gains_what_came_later(data_
     assert list(store.management_classes.values()) == list(BUILT_IN)
     assert store.spaces == {}
     store.close()
-    with RunningDoor(data_dir) as door, door.sign_on() as client:
+    with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
         assert client.archive(client.space(), b"/o", b"archived") == 0
         (row,) = client.query(client.space())
         assert client.get(row.id)[0].content == b"archived"
-        assert door.call(content_of(door.store, "before")) == b"content of before"
+        assert tsm_server.call(content_of(tsm_server.store, "before")) == b"content of before"
 
 
 def test_an_empty_catalogue_of_the_first_layout_opens(data_dir: Path) -> None:
     data_dir.mkdir()
     layout_1(data_dir / "catalogue.db").close()
-    with RunningDoor(data_dir) as door, door.sign_on() as client:
-        assert door.store.queries._store_id == "0123456789abcdef"
+    with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
+        assert tsm_server.store.queries._store_id == "0123456789abcdef"
         assert client.archive(client.space(), b"/o", b"archived") == 0
 
 

@@ -1,4 +1,4 @@
-"""Whatever arrives at the TSM door: it breaks nothing, lets nobody in, and disturbs no other session."""
+"""Whatever arrives at the TSM server: it breaks nothing, lets nobody in, and disturbs no other session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from backends.embedded.tsm import frames
 from backends.embedded.tsm.frames import Fields, Malformed
 from tests.backends.embedded import tsm_client as wire
-from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import Client, Row
 
 U64 = st.integers(0, (1 << 64) - 1)
@@ -184,15 +184,15 @@ def test_any_header_is_parsed_or_malformed(data: bytes) -> None:
         assert zero or length > (1 << 20) + 8192
 
 
-# A running door.
+# A running server.
 
 
 class Fuzzed:
-    """A door with something in it and a session that must not notice anything."""
+    """A server with something in it and a session that must not notice anything."""
 
-    def __init__(self, door: RunningDoor) -> None:
-        self.door = door
-        self.witness = door.sign_on()
+    def __init__(self, tsm_server: RunningTsmServer) -> None:
+        self.server = tsm_server
+        self.witness = tsm_server.sign_on()
         self.space = self.witness.space()
         for number, class_name in enumerate(("NONE", "STANDARD", "EVENT")):
             said = {"class_index": self.witness.class_index(class_name)}
@@ -201,8 +201,8 @@ class Fuzzed:
 
     def check(self) -> None:
         """Nobody else is left, and what the witness has is what it had."""
-        self.door.settled(sessions=1)
-        assert self.door.faults == []
+        self.server.settled(sessions=1)
+        assert self.server.faults == []
         assert self.witness.query(self.space) == self.rows
         got = self.witness.get(*(row.id for row in self.rows))
         assert [each.content for each in got] == [b"content %d" % number for number in range(3)]
@@ -223,12 +223,12 @@ class Fuzzed:
 
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
-    with RunningDoor(tmp_path_factory.mktemp("fuzz") / "store") as door:
-        fuzzed = Fuzzed(door)
+    with RunningTsmServer(tmp_path_factory.mktemp("fuzz") / "store") as tsm_server:
+        fuzzed = Fuzzed(tsm_server)
         yield fuzzed
         # Nothing that was begun and given up has left anything on the disk.
-        known = {door.store._segments.path(number) for number in door.store._catalogue.segments}
-        assert set(door.segments()) == known
+        known = {tsm_server.store._segments.path(number) for number in tsm_server.store._catalogue.segments}
+        assert set(tsm_server.segments()) == known
         fuzzed.witness.close()
 
 
@@ -327,7 +327,7 @@ cuts = st.lists(st.integers(0, 10_000), max_size=6)
 def test_strangers_hear_nothing_but_that_they_are_refused(
     fuzzed: Fuzzed, data: bytes, cuts: list[int], has_said_hello: bool
 ) -> None:
-    with fuzzed.door.connect() as stranger:
+    with fuzzed.server.connect() as stranger:
         if has_said_hello:
             stranger.challenge(b"ARCHIVER")
             data = wire.frame(wire.PROOF, bytes(32)) + data if len(data) % 2 else data
@@ -342,8 +342,8 @@ def test_strangers_hear_nothing_but_that_they_are_refused(
 
 @over_the_wire
 @given(conversations(), cuts)
-def test_no_session_breaks_the_door_or_reaches_anothers_objects(fuzzed: Fuzzed, data: bytes, cuts: list[int]) -> None:
-    with fuzzed.door.sign_on("OTHER") as client:
+def test_no_session_breaks_the_server_or_reaches_anothers_objects(fuzzed: Fuzzed, data: bytes, cuts: list[int]) -> None:
+    with fuzzed.server.sign_on("OTHER") as client:
         client.space(b"/own")
         received = fuzzed.send(client, data, cuts)
     assert {each.kind for each in received} <= {
@@ -362,7 +362,7 @@ def test_no_session_breaks_the_door_or_reaches_anothers_objects(fuzzed: Fuzzed, 
 @given(st.lists(requests, min_size=1, max_size=8), cuts)
 def test_a_session_that_breaks_no_rule_is_never_refused(fuzzed: Fuzzed, asked: list[bytes], cuts: list[int]) -> None:
     """Each request has its answer before the next, so that none comes in the middle of a stream."""
-    with fuzzed.door.sign_on("OTHER") as client:
+    with fuzzed.server.sign_on("OTHER") as client:
         client.space(b"/own")
         for each in asked:
             if each[4] == wire.CHANGE_PASSWORD:

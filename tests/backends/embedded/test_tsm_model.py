@@ -23,7 +23,7 @@ from archiver.errors import StoreError
 from backends.embedded.core import commits
 from backends.embedded.core.changes.archives import DeleteSpace, Event, NewArchive, UpdateObject
 from backends.embedded.core.changes.objects import CreateBucket, Delete
-from backends.embedded.core.files.segments import Location, RecordHeader
+from backends.embedded.core.files.segments import RecordHeader, SegmentLocation
 from backends.embedded.core.rules import policy
 from backends.embedded.core.store import Store
 from backends.embedded.core.tables.archives import Archive, Space
@@ -164,7 +164,7 @@ class StoreAndModel(RuleBasedStateMachine):
             living = [
                 (record, found)
                 for record, offset in _records(self.store, number, use.length)
-                if (found := catalogue.living(record, Location(number, offset)))
+                if (found := catalogue.living(record, SegmentLocation(number, offset)))
             ]
             assert use.live_objects == len(living)
             assert use.live_bytes == sum(found.size for _, found in living)

@@ -1,4 +1,4 @@
-"""What the TSM door tells about objects and spaces, what may be changed of that, and how long answers are cut short."""
+"""Queries of objects and file spaces on the TSM server, updates of both, and how long answers are stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from backends.embedded.tsm import streams
 from backends.embedded.tsm.patterns import bounds, matches
-from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
     BYE,
     DIRECTORY,
@@ -110,13 +110,13 @@ def test_several_objects_of_one_name_come_oldest_first(tsm: Client) -> None:
 
 
 @pytest.fixture
-def three(door: RunningDoor, tsm: Client) -> list[Row]:
+def three(tsm_server: RunningTsmServer, tsm: Client) -> list[Row]:
     """Objects archived one after another, one second apart; they expire in the other order, one never."""
     space = tsm.space()
     for number, (class_name, kind) in enumerate((("STANDARD", FILE), ("SHORT", DIRECTORY), ("EVENT", FILE))):
         said: dict[str, Any] = {"class_index": tsm.class_index(class_name), "kind": kind, "owner": b"o%d" % number}
         assert tsm.archive(space, b"/%d" % number, description=b"descr %d" % number, **said) == 0
-        door.clock.seconds += 1
+        tsm_server.clock.seconds += 1
     return tsm.query(space)
 
 
@@ -182,7 +182,7 @@ def test_a_long_answer_has_everything_once(tsm: Client, many: list[bytes]) -> No
     assert len(tsm.query(tsm.space(), ll=b"*9")) == sum(name.endswith(b"9") for name in many)
 
 
-def test_a_long_search_lets_others_go_first(door: RunningDoor, tsm: Client, many: list[bytes]) -> None:
+def test_a_long_search_lets_others_go_first(tsm_server: RunningTsmServer, tsm: Client, many: list[bytes]) -> None:
     """Even when it finds nothing that could be sent meanwhile."""
     caller = streams.Caller("ARCHIVER", b"")
     query = streams.ArchiveQuery(tsm.space(), FILE, 0, NEVER, 0, NEVER, b"*", b"*", b"", b"nothing")
@@ -191,7 +191,7 @@ def test_a_long_search_lets_others_go_first(door: RunningDoor, tsm: Client, many
         turns = 0
 
         async def search() -> None:
-            async for _ in streams.archives(door.store, caller, query):
+            async for _ in streams.archives(tsm_server.store, caller, query):
                 raise AssertionError("nothing matches")
 
         searching = asyncio.ensure_future(search())
@@ -201,7 +201,7 @@ def test_a_long_search_lets_others_go_first(door: RunningDoor, tsm: Client, many
         assert isinstance(searching.exception(), streams.StreamFailed)
         return turns
 
-    assert door.call(turns_of_others()) >= len(many) / 1000
+    assert tsm_server.call(turns_of_others()) >= len(many) / 1000
 
 
 # Streams that are cut short.
@@ -216,33 +216,33 @@ def test_a_query_is_stopped(tsm: Client, many: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "bye", "nonsense", "vanish"])
-def test_a_get_that_nobody_reads_is_stopped(door: RunningDoor, tsm: Client, how: str) -> None:
+def test_a_get_that_nobody_reads_is_stopped(tsm_server: RunningTsmServer, tsm: Client, how: str) -> None:
     """It would be four gigabytes; the server has only what its buffers take under way."""
     assert tsm.archive(tsm.space(), b"/o", bytes(MIB)) == 0
     (row,) = tsm.query(tsm.space())
     read: list[int] = []
-    found: Callable[..., Any] = door.store._read
+    found: Callable[..., Any] = tsm_server.store._read
 
     async def counted(*arguments: Any) -> Any:
         read.append(1)
         return await found(*arguments)
 
-    door.store._read = counted  # type: ignore[method-assign]
-    with door.sign_on() as client:
+    tsm_server.store._read = counted  # type: ignore[method-assign]
+    with tsm_server.sign_on() as client:
         client.send(GET, get_body([(row.id, 0, 0)] * 4080))
 
         async def until_it_waits() -> Any:
-            await door.until(lambda: len(door.door._sessions) == 2)
-            session = next(each for each in door.door._sessions if each._stream)
-            await door.until(lambda: not session._may_write.is_set())
+            await tsm_server.until(lambda: len(tsm_server.server._sessions) == 2)
+            session = next(each for each in tsm_server.server._sessions if each._stream)
+            await tsm_server.until(lambda: not session._may_write.is_set())
             return session
 
-        session = door.call(until_it_waits())
+        session = tsm_server.call(until_it_waits())
         client.send({"stop": STOP, "bye": BYE}.get(how, 0x7F))
         if how == "vanish":
             client.reset()
         elif how == "stop":
-            door.call(door.until(lambda: session._stops_stream))
+            tsm_server.call(tsm_server.until(lambda: session._stops_stream))
             frames, code = client.stream()
             assert code == 0
             assert len(frames) < 500
@@ -252,7 +252,7 @@ def test_a_get_that_nobody_reads_is_stopped(door: RunningDoor, tsm: Client, how:
             assert len(received) < 500
             assert (received[-1].kind == 0x8F) is (how == "nonsense")
             assert STREAM_END not in {each.kind for each in received}
-    door.settled(sessions=1)
+    tsm_server.settled(sessions=1)
     assert len(read) < 500
 
 
@@ -284,7 +284,7 @@ def test_no_other_request_may_come_in_the_middle_of_a_stream(tsm: Client, many: 
 
 
 def test_a_client_that_asks_and_never_listens_is_dropped(
-    door: RunningDoor, tsm: Client, monkeypatch: pytest.MonkeyPatch
+    tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("backends.embedded.tsm.session._UNREAD_BYTES_MAX", 100_000)
 
@@ -292,10 +292,10 @@ def test_a_client_that_asks_and_never_listens_is_dropped(
         for _ in range(200):
             client.send_bytes(frame(PING) * 10_000)
 
-    with door.sign_on() as client:
+    with tsm_server.sign_on() as client:
         with pytest.raises(ConnectionError):
             ask(client)
-        door.settled(sessions=1)
+        tsm_server.settled(sessions=1)
     assert tsm.ping()
 
 
@@ -341,7 +341,7 @@ def test_a_space_is_registered_once(tsm: Client) -> None:
     assert tsm.query_spaces() == [(b"/fs", b"kind", 5, (1 << 64) - 1, bytes(range(200)), 0)]
 
 
-def test_spaces_are_found_by_pattern_in_order(door: RunningDoor, tsm: Client) -> None:
+def test_spaces_are_found_by_pattern_in_order(tsm_server: RunningTsmServer, tsm: Client) -> None:
     names = [b"/b", b"/a", b"/a/b", b"/" + b"n" * 1023, b"/\xff"]
     for name in names:
         tsm.space(name)
@@ -376,12 +376,12 @@ def test_of_a_space_what_the_mask_names_is_changed(tsm: Client, mask: int, chang
     assert tsm.update_space(mask, b"/other", b"T", 7, 8, b"I") == 2061
 
 
-def test_a_space_knows_when_something_was_archived_in_it(door: RunningDoor, tsm: Client) -> None:
+def test_a_space_knows_when_something_was_archived_in_it(tsm_server: RunningTsmServer, tsm: Client) -> None:
     number = tsm.space()
     tsm.space(b"/other")
-    door.clock.seconds += 5
+    tsm_server.clock.seconds += 5
     assert tsm.archive(number, b"/o", b"o") == 0
-    assert [row.archived_ms for row in tsm.query_spaces()] == [door.clock.now_ms, 0]
+    assert [row.archived_ms for row in tsm.query_spaces()] == [tsm_server.clock.now_ms, 0]
 
 
 @pytest.mark.parametrize("name", [b"", b"fs", b"/" + b"n" * 1024])

@@ -15,7 +15,7 @@ from backends.embedded.core.changes import uploads
 from backends.embedded.core.changes.objects import CreateBucket, Delete, DeleteBucket
 from backends.embedded.core.changes.uploads import AbortUpload, BeginUpload, CompleteUpload
 from backends.embedded.core.files.segments import LARGE_BYTES
-from backends.embedded.core.rules.locks import Lock, Mode, Retention
+from backends.embedded.core.rules.locks import Mode, VersionLock, VersionRetention
 from backends.embedded.core.rules.refusals import Locked, NoSuchKey, NoSuchUpload, StoreFull, WriteFailed
 from backends.embedded.core.store import Store
 from backends.embedded.core.tables.catalogue import Catalogue
@@ -61,7 +61,7 @@ async def test_any_range_of_the_parts_comes_back(core: Store, start: int, length
 async def test_an_upload_goes_on_after_a_restart(data_dir: Path) -> None:
     store = Store.open(data_dir)
     await store.change(CreateBucket("b", object_lock=True))
-    lock = Lock(Retention(Mode.COMPLIANCE, FAR_MS), legal_hold=True)
+    lock = VersionLock(VersionRetention(Mode.COMPLIANCE, FAR_MS), legal_hold=True)
     upload = await begun(store, PIECES[:3], lock=lock)
     store.close()
     store = Store.open(data_dir)

@@ -1,4 +1,4 @@
-"""A blocking client of the TSM door's protocol, written from its description and not from the door.
+"""A blocking client of the TSM server's protocol, written from its description and not from the server.
 
 It sends whatever it is told to, wrong frames too, and says what came back.
 """

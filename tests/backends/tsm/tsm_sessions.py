@@ -63,7 +63,7 @@ def batch(operation: Operation, *numbers: int, size_bytes: int = SIZE) -> Batch:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A store process, and what is needed to reach its TSM door with a library."""
+    """A store process, and what is needed to reach its TSM server with a library."""
 
     store: StoreProcess
     library: Path

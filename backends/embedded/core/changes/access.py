@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..rules.refusals import NoSuchRule, NoSuchSpace, RuleExists, TooManyRules
-from ..tables.archives import Rule
-from .objects import Group
+from ..tables.archives import AccessRule
+from .objects import ChangeGroup
 
 RULES_MAX = 1000  # of one node: every reading by a rule looks through them
 
@@ -19,9 +19,9 @@ class SetAccess:
     """Open objects of one's own to others. Answers with the rule's number."""
 
     caller_node: str
-    rule: Rule  # without its number
+    rule: AccessRule  # without its number
 
-    def apply(self, group: Group) -> int:
+    def apply(self, group: ChangeGroup) -> int:
         archives = group.catalogue.archives
         space = archives.spaces.get(self.rule.space)
         if space is None or space.node != self.caller_node:
@@ -42,7 +42,7 @@ class DeleteAccess:
     owner: bytes
     number: int
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         archives = group.catalogue.archives
         rule = archives.rules.get(self.number)
         if rule is None or archives.spaces[rule.space].node != self.node or (self.owner and rule.giver != self.owner):

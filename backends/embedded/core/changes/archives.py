@@ -15,11 +15,11 @@ from typing import Any
 from awscrt import checksums
 
 from ..files.digests import Buffer
-from ..files.segments import Location, RecordHeader
+from ..files.segments import RecordHeader, SegmentLocation
 from ..rules import policy
 from ..rules.refusals import AlreadyHeld, NoSuchArchive, NoSuchSpace, NotOwner, WrongRetentionEvent
 from ..tables.archives import Archive, Archives, Space, find_space
-from .objects import Group
+from .objects import ChangeGroup
 
 
 class Event(IntEnum):
@@ -47,11 +47,11 @@ class NewArchive:
     block_crcs: bytes = b""
     record_key: bytes = b""  # what its record in a segment is called
     id: int = 0  # set, with the location, once it is written to a segment of the transaction's own
-    location: Location | None = None
+    location: SegmentLocation | None = None
 
 
 @dataclass(slots=True)
-class Transaction:
+class ArchiveTransaction:
     """What one node does at once. `owner` empty: the session acts for all owners."""
 
     node: str
@@ -67,7 +67,7 @@ class Transaction:
         """Bytes that the group commit is to write."""
         return 0 if self.is_written else sum(archive.size for archive in self.archives)
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         archives = group.catalogue.archives
         for number in {new.space for new in self.archives}:
             space = archives.spaces.get(number)
@@ -117,7 +117,7 @@ class Transaction:
             raise WrongRetentionEvent(f"archived object {row.id} waits for no event: its class counts from creation")
         return row if row.event_ms is not None else row._replace(event_ms=now_ms)
 
-    def _add(self, group: Group, archives: Archives) -> None:
+    def _add(self, group: ChangeGroup, archives: Archives) -> None:
         if not self.archives:
             return
         now_ms, commit, take_sequence = group.now_ms, group.commit, group.catalogue.take_sequence
@@ -147,7 +147,7 @@ class RegisterSpace:
 
     space: Space
 
-    def apply(self, group: Group) -> tuple[Space, bool]:
+    def apply(self, group: ChangeGroup) -> tuple[Space, bool]:
         archives = group.catalogue.archives
         known = find_space(archives.spaces.values(), self.space.node, self.space.name)
         if known is not None:
@@ -166,7 +166,7 @@ class UpdateSpace:
     capacity: int | None
     info: bytes | None
 
-    def apply(self, group: Group) -> Space:
+    def apply(self, group: ChangeGroup) -> Space:
         archives = group.catalogue.archives
         known = find_space(archives.spaces.values(), self.node, self.name)
         if known is None:
@@ -188,7 +188,7 @@ class DeleteSpace:
     owner: bytes
     name: bytes
 
-    def apply(self, group: Group) -> int:
+    def apply(self, group: ChangeGroup) -> int:
         archives = group.catalogue.archives
         space = find_space(archives.spaces.values(), self.node, self.name)
         if space is None:
@@ -221,7 +221,7 @@ class UpdateObject:
     estimate: int | None
     description: bytes | None
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         archives = group.catalogue.archives
         space = archives.spaces.get(self.space)
         if self.number:

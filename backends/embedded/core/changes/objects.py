@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..files.digests import Buffer
-from ..files.segments import LargeContent, Location, RecordHeader
+from ..files.segments import LargeContent, RecordHeader, SegmentLocation
 from ..rules import locks
-from ..rules.locks import DefaultRetention, Lock, Retention
+from ..rules.locks import DefaultRetention, VersionLock, VersionRetention
 from ..rules.refusals import (
     AlreadyExists,
     BucketExists,
@@ -25,10 +25,10 @@ from ..rules.refusals import (
     WrongBucketState,
     WrongETag,
 )
-from ..tables.catalogue import Bucket, Catalogue, Version
+from ..tables.catalogue import Bucket, Catalogue, VersionRow
 
 
-class Content(Protocol):
+class PutContent(Protocol):
     """A change that brings the bytes of an object or of a part."""
 
     @property
@@ -39,33 +39,33 @@ class Content(Protocol):
     def block_crcs(self) -> bytes: ...
 
 
-class Group(Protocol):
+class ChangeGroup(Protocol):
     """The group commit that a change takes part in."""
 
     catalogue: Catalogue
     now_ms: int
     commit: int  # its number
 
-    def append(self, bucket: str, key: str, sequence: int, change: Content) -> Location:
+    def append(self, bucket: str, key: str, sequence: int, change: PutContent) -> SegmentLocation:
         """Take the change's bytes into this commit; says where they will be. Raises StoreFull."""
 
     def require_space(self) -> None:
         """Raises StoreFull where nothing may be written."""
 
-    def place(self, record: RecordHeader, content: Sequence[Buffer]) -> Location:
+    def place(self, record: RecordHeader, content: Sequence[Buffer]) -> SegmentLocation:
         """Take a record into this commit; says where its content will be."""
 
     def count(self, objects: int, size_bytes: int) -> None:
         """So much was written."""
 
 
-class Change(Protocol):
-    def apply(self, group: Group) -> object:
+class StoreChange(Protocol):
+    def apply(self, group: ChangeGroup) -> object:
         """Decide and write. Raises Refusal before it has written anything."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ChangeResult:
     """Which version a change made or met; `version_id` is None where the bucket never had versioning."""
 
     version_id: str | None
@@ -73,7 +73,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class WriteCondition:
     """What has to hold of a key's newest version for a change to be made."""
 
     only_if_absent: bool = False
@@ -88,7 +88,7 @@ class Condition:
             raise AlreadyExists(key)
         self.check_version(latest, key)
 
-    def check_version(self, version: Version | None, key: str) -> None:
+    def check_version(self, version: VersionRow | None, key: str) -> None:
         """The same of one version."""
         if self.only_if_etag is not None:
             if version is None or version.is_marker:
@@ -97,11 +97,11 @@ class Condition:
                 raise WrongETag(key)
 
 
-UNCONDITIONAL = Condition()
+UNCONDITIONAL = WriteCondition()
 
 
 @dataclass(slots=True)
-class Put:
+class PutVersion:
     """Store an object.
 
     A lock of its own replaces the bucket's default retention; a legal hold alone does not.
@@ -116,11 +116,11 @@ class Put:
     checksum: str | None = None
     content_type: str | None = None
     metadata: str | None = None
-    lock: Lock = locks.UNLOCKED
-    condition: Condition = UNCONDITIONAL
+    lock: VersionLock = locks.UNLOCKED
+    condition: WriteCondition = UNCONDITIONAL
     tags: str | None = None
 
-    def apply(self, group: Group) -> Stored:
+    def apply(self, group: ChangeGroup) -> ChangeResult:
         catalogue = group.catalogue
         bucket = catalogue.bucket(self.bucket)
         check_lock(bucket, self.lock, group.now_ms)
@@ -134,7 +134,7 @@ class Put:
             catalogue.remove_version(bucket, replaced)
         hold = None if self.lock.legal_hold is None else int(self.lock.legal_hold)
         mode, until_ms = (retention.mode, retention.until_ms) if retention else (None, None)
-        version = Version(
+        version = VersionRow(
             bucket.id, self.key, sequence, bucket.versioning != "Enabled", 0, group.now_ms, self.size,
             *location, self.block_crcs, self.etag, self.checksum,
             self.content_type, self.metadata, mode, until_ms, hold, None, self.tags,
@@ -142,7 +142,7 @@ class Put:
         return add_version(group, bucket, version)
 
 
-def check_lock(bucket: Bucket, lock: Lock, now_ms: int) -> None:
+def check_lock(bucket: Bucket, lock: VersionLock, now_ms: int) -> None:
     """Return if a version may be made there with this lock of its own."""
     if not bucket.object_lock and lock != locks.UNLOCKED:
         raise NotLockBucket(bucket.name)
@@ -150,16 +150,16 @@ def check_lock(bucket: Bucket, lock: Lock, now_ms: int) -> None:
         locks.check_new_retention(lock.retention, now_ms)
 
 
-def takes_place_of(group: Group, bucket: Bucket, key: str, condition: Condition) -> Version | None:
+def takes_place_of(group: ChangeGroup, bucket: Bucket, key: str, condition: WriteCondition) -> VersionRow | None:
     """The version that a new one of that key replaces, if any. Raises the refusal where there may be no new one."""
     condition.check(group.catalogue, bucket, key)
     return _replaced(group, bucket, key)
 
 
-def add_version(group: Group, bucket: Bucket, version: Version) -> Stored:
+def add_version(group: ChangeGroup, bucket: Bucket, version: VersionRow) -> ChangeResult:
     catalogue = group.catalogue
     catalogue.add_version(bucket, version)
-    return Stored(None if bucket.versioning == "Off" else catalogue.version_id(version))
+    return ChangeResult(None if bucket.versioning == "Off" else catalogue.version_id(version))
 
 
 @dataclass(slots=True)
@@ -170,9 +170,9 @@ class Delete:
     key: str
     version_id: str | None
     bypass: bool
-    condition: Condition = UNCONDITIONAL
+    condition: WriteCondition = UNCONDITIONAL
 
-    def apply(self, group: Group) -> Stored:
+    def apply(self, group: ChangeGroup) -> ChangeResult:
         catalogue = group.catalogue
         bucket = catalogue.bucket(self.bucket)
         if self.version_id is None:
@@ -183,26 +183,26 @@ class Delete:
             locks.check_delete(version.lock, group.now_ms, bypass=self.bypass)
         self.condition.check_version(version, self.key)
         if version is None:
-            return Stored(self.version_id)  # gone is what was asked for
+            return ChangeResult(self.version_id)  # gone is what was asked for
         catalogue.remove_version(bucket, version)
-        return Stored(self.version_id, bool(version.is_marker))
+        return ChangeResult(self.version_id, bool(version.is_marker))
 
-    def _put_marker(self, group: Group, bucket: Bucket) -> Stored:
+    def _put_marker(self, group: ChangeGroup, bucket: Bucket) -> ChangeResult:
         catalogue = group.catalogue
         replaced = _replaced(group, bucket, self.key)
         if replaced is not None:
             catalogue.remove_version(bucket, replaced)
         if bucket.versioning == "Off":
-            return Stored(None)
-        marker = Version(
+            return ChangeResult(None)
+        marker = VersionRow(
             bucket.id, self.key, catalogue.take_sequence(), bucket.versioning != "Enabled", 1, group.now_ms,
             0, 0, 0, b"", "", None, None, None, None, None, None, None, None,
         )  # fmt: skip
         catalogue.add_version(bucket, marker)
-        return Stored(catalogue.version_id(marker), is_marker=True)
+        return ChangeResult(catalogue.version_id(marker), is_marker=True)
 
 
-def _replaced(group: Group, bucket: Bucket, key: str) -> Version | None:
+def _replaced(group: ChangeGroup, bucket: Bucket, key: str) -> VersionRow | None:
     """The version that a new one or a marker takes the place of: without versioning a key has one null version."""
     if bucket.versioning == "Enabled":
         return None
@@ -218,12 +218,12 @@ class DeleteMany:
 
     deletes: Sequence[Delete]
 
-    def apply(self, group: Group) -> list[Stored | Refusal]:
+    def apply(self, group: ChangeGroup) -> list[ChangeResult | Refusal]:
         group.catalogue.bucket(self.deletes[0].bucket)
         return [_answer(delete, group) for delete in self.deletes]
 
 
-def _answer(delete: Delete, group: Group) -> Stored | Refusal:
+def _answer(delete: Delete, group: ChangeGroup) -> ChangeResult | Refusal:
     try:
         return delete.apply(group)
     except Refusal as refusal:
@@ -237,10 +237,10 @@ class SetRetention:
     bucket: str
     key: str
     version_id: str | None
-    retention: Retention | None
+    retention: VersionRetention | None
     bypass: bool
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         version = _lockable(group, self.bucket, self.key, self.version_id)
         locks.check_retention_change(version.retention, self.retention, group.now_ms, bypass=self.bypass)
         group.catalogue.set_lock(version, replace(version.lock, retention=self.retention))
@@ -253,7 +253,7 @@ class SetLegalHold:
     version_id: str | None
     on: bool
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         version = _lockable(group, self.bucket, self.key, self.version_id)
         group.catalogue.set_lock(version, replace(version.lock, legal_hold=self.on))
 
@@ -267,7 +267,7 @@ class SetTags:
     version_id: str | None
     tags: str | None
 
-    def apply(self, group: Group) -> str:
+    def apply(self, group: ChangeGroup) -> str:
         """The version's id."""
         catalogue = group.catalogue
         version = catalogue.lockable(catalogue.bucket(self.bucket), self.key, self.version_id)
@@ -275,7 +275,7 @@ class SetTags:
         return catalogue.version_id(version)
 
 
-def _lockable(group: Group, bucket_name: str, key: str, version_id: str | None) -> Version:
+def _lockable(group: ChangeGroup, bucket_name: str, key: str, version_id: str | None) -> VersionRow:
     bucket = group.catalogue.bucket(bucket_name)
     if not bucket.object_lock:
         raise NotLockBucket(bucket_name)
@@ -287,7 +287,7 @@ class CreateBucket:
     name: str
     object_lock: bool
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         if self.name in group.catalogue.buckets:
             raise BucketExists(self.name)
         group.catalogue.add_bucket(self.name, group.now_ms, object_lock=self.object_lock)
@@ -297,7 +297,7 @@ class CreateBucket:
 class DeleteBucket:
     name: str
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         bucket = group.catalogue.bucket(self.name)
         if not group.catalogue.is_empty(bucket):
             raise BucketNotEmpty(self.name)
@@ -309,7 +309,7 @@ class SetVersioning:
     name: str
     versioning: str  # Enabled or Suspended
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         bucket = group.catalogue.bucket(self.name)
         if bucket.object_lock and self.versioning != "Enabled":
             raise WrongBucketState("an Object Lock configuration is present: versioning cannot be suspended")
@@ -325,7 +325,7 @@ class SetLockConfiguration:
     name: str
     default: DefaultRetention | None
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         bucket = group.catalogue.bucket(self.name)
         if bucket.versioning != "Enabled":
             raise WrongBucketState("versioning must be Enabled before Object Lock can be")

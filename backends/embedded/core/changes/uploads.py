@@ -16,7 +16,7 @@ from ..files import digests
 from ..files.digests import Buffer
 from ..files.segments import LargeContent
 from ..rules import locks
-from ..rules.locks import Lock
+from ..rules.locks import VersionLock
 from ..rules.refusals import (
     NoSuchPart,
     NoSuchUpload,
@@ -27,9 +27,9 @@ from ..rules.refusals import (
     WrongObjectSize,
     WrongUploadChecksum,
 )
-from ..tables.catalogue import Bucket, Version
-from ..tables.uploads import Part, Upload
-from .objects import UNCONDITIONAL, Condition, Group, Stored, add_version, check_lock, takes_place_of
+from ..tables.catalogue import Bucket, VersionRow
+from ..tables.uploads import Upload, UploadPart
+from .objects import UNCONDITIONAL, ChangeGroup, ChangeResult, WriteCondition, add_version, check_lock, takes_place_of
 
 PART_BYTES_MIN = 5 << 20  # of every part but the last
 OBJECT_BYTES_MAX = 5 << 40
@@ -47,9 +47,9 @@ class BeginUpload:
     content_type: str | None = None
     metadata: str | None = None
     tags: str | None = None
-    lock: Lock = locks.UNLOCKED
+    lock: VersionLock = locks.UNLOCKED
 
-    def apply(self, group: Group) -> int:
+    def apply(self, group: ChangeGroup) -> int:
         """The upload's number."""
         group.require_space()
         catalogue = group.catalogue
@@ -81,14 +81,14 @@ class PutPart:
     etag: str
     checksum: str | None = None
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         catalogue = group.catalogue
         bucket = catalogue.bucket(self.bucket)
         catalogue.upload(bucket, self.key, self.upload)
         sequence = catalogue.take_sequence()
         location = group.append(bucket.name, self.key, sequence, self)
         catalogue.uploads.put_part(
-            Part(
+            UploadPart(
                 sequence, self.upload, self.number, group.now_ms, self.size,
                 *location, self.block_crcs, self.etag, self.checksum,
             ),
@@ -109,7 +109,7 @@ class Listed:
 class Completed:
     """What an upload became."""
 
-    stored: Stored
+    stored: ChangeResult
     etag: str
     checksum: str | None
 
@@ -127,9 +127,9 @@ class CompleteUpload:
     listed: Sequence[Listed]
     size: int | None = None
     checksum: str | None = None
-    condition: Condition = UNCONDITIONAL
+    condition: WriteCondition = UNCONDITIONAL
 
-    def apply(self, group: Group) -> Completed:
+    def apply(self, group: ChangeGroup) -> Completed:
         catalogue = group.catalogue
         bucket = catalogue.bucket(self.bucket)
         try:
@@ -151,24 +151,24 @@ class CompleteUpload:
         catalogue.uploads.remove_parts([part for part in parts if part.id in left_out], names_bytes)
         catalogue.uploads.remove(upload.id)
         mode, until_ms = (retention.mode, retention.until_ms) if retention else (None, None)
-        version = Version(
+        version = VersionRow(
             bucket.id, self.key, catalogue.take_sequence(), bucket.versioning != "Enabled", 0, group.now_ms,
             sum(part.size for part in chosen), 0, 0, b"", _etag(chosen), checksum,
             upload.content_type, upload.metadata, mode, until_ms, upload.legal_hold, upload.id, upload.tags,
         )  # fmt: skip
         return Completed(add_version(group, bucket, version), version.etag, checksum)
 
-    def _again(self, group: Group, bucket: Bucket) -> Completed:
+    def _again(self, group: ChangeGroup, bucket: Bucket) -> Completed:
         catalogue = group.catalogue
         version = catalogue.completed(bucket, self.key, self.upload)
         self._chosen(catalogue.uploads.parts(self.upload))
         version_id = None if bucket.versioning == "Off" else catalogue.version_id(version)
-        return Completed(Stored(version_id), version.etag, version.checksum)
+        return Completed(ChangeResult(version_id), version.etag, version.checksum)
 
-    def _chosen(self, parts: Sequence[Part]) -> list[Part]:
+    def _chosen(self, parts: Sequence[UploadPart]) -> list[UploadPart]:
         """The listed parts. Raises NoSuchPart or PartsOutOfOrder."""
         by_number = {part.number: part for part in parts}
-        chosen: list[Part] = []
+        chosen: list[UploadPart] = []
         for listed in self.listed:
             if chosen and listed.number <= chosen[-1].number:
                 raise PartsOutOfOrder
@@ -178,7 +178,7 @@ class CompleteUpload:
             chosen.append(part)
         return chosen
 
-    def _check_sizes(self, chosen: Sequence[Part]) -> None:
+    def _check_sizes(self, chosen: Sequence[UploadPart]) -> None:
         for part in chosen[:-1]:
             if part.size < PART_BYTES_MIN:
                 raise PartTooSmall(part.number, part.etag, part.size, PART_BYTES_MIN)
@@ -188,7 +188,7 @@ class CompleteUpload:
         if self.size is not None and size != self.size:
             raise WrongObjectSize(self.size, size)
 
-    def _checksum(self, upload: Upload, chosen: Sequence[Part]) -> str | None:
+    def _checksum(self, upload: Upload, chosen: Sequence[UploadPart]) -> str | None:
         """That of the version, kind:base64; a digest of digests ends with the number of parts."""
         kind = upload.checksum_kind
         if kind is None:
@@ -212,7 +212,7 @@ class CompleteUpload:
         return checksum
 
 
-def _etag(parts: Sequence[Part]) -> str:
+def _etag(parts: Sequence[UploadPart]) -> str:
     """As Amazon makes it: the MD5 of the parts' MD5s, and how many there are."""
     whole = hashlib.md5(b"".join(bytes.fromhex(part.etag) for part in parts), usedforsecurity=False)
     return f"{whole.hexdigest()}-{len(parts)}"
@@ -224,6 +224,6 @@ class AbortUpload:
     key: str
     upload: int
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         bucket = group.catalogue.bucket(self.bucket)
         group.catalogue.remove_upload(bucket, group.catalogue.upload(bucket, self.key, self.upload))

@@ -48,7 +48,7 @@ _BUFFERS_MAX = 1000  # IOV_MAX is 1024 on Linux
 _SYNC_EVERY_BYTES = 64 << 20  # keeps the last sync of a large object short
 
 
-class Location(NamedTuple):
+class SegmentLocation(NamedTuple):
     """Where an object's bytes (not its record's header) are."""
 
     segment: int
@@ -285,13 +285,13 @@ class LargeTransaction(OwnSegment):
         self._start = self._end
         self._end += RecordHeader.length(len(key))
 
-    def end(self, key: bytes, sequence: int, block_crcs: bytes) -> Location:
+    def end(self, key: bytes, sequence: int, block_crcs: bytes) -> SegmentLocation:
         """The object has ended; says where its content is."""
         content = self._start + RecordHeader.length(len(key))
         crc = checksums.crc32c(block_crcs)
         header = RecordHeader(b"", key, sequence, self._commit, self._end - content, crc)
         self._write([header.encode()], self._start)
-        return Location(self.number, content)
+        return SegmentLocation(self.number, content)
 
 
 def sync_folder(folder: Path) -> None:

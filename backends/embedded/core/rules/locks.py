@@ -25,16 +25,16 @@ class Mode(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class VersionRetention:
     mode: Mode
     until_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class VersionLock:
     """What protects a version. `legal_hold` is None where there never was one: S3 tells it from OFF."""
 
-    retention: Retention | None = None
+    retention: VersionRetention | None = None
     legal_hold: bool | None = None
 
 
@@ -49,21 +49,21 @@ class DefaultRetention:
     days: int | None = None
     years: int | None = None
 
-    def starting(self, created_ms: int) -> Retention:
+    def starting(self, created_ms: int) -> VersionRetention:
         if self.days is not None:
-            return Retention(self.mode, created_ms + self.days * _DAY_MS)
+            return VersionRetention(self.mode, created_ms + self.days * _DAY_MS)
         created = datetime.fromtimestamp(created_ms // 1000, UTC)
         try:
             until = created.replace(year=created.year + (self.years or 0))
         except ValueError:  # 29 February in a common year: one day more, never one less
             until = created.replace(month=3, day=1, year=created.year + (self.years or 0))
-        return Retention(self.mode, int(until.timestamp()) * 1000 + created_ms % 1000)
+        return VersionRetention(self.mode, int(until.timestamp()) * 1000 + created_ms % 1000)
 
 
-UNLOCKED = Lock()
+UNLOCKED = VersionLock()
 
 
-def check_delete(lock: Lock, now_ms: int, *, bypass: bool) -> None:
+def check_delete(lock: VersionLock, now_ms: int, *, bypass: bool) -> None:
     """Return if a version under `lock` may be deleted at `now_ms`; `bypass` is header and right together."""
     if lock.legal_hold:
         raise LegallyHeld
@@ -75,7 +75,7 @@ def check_delete(lock: Lock, now_ms: int, *, bypass: bool) -> None:
     raise _retained(retention)
 
 
-def check_new_retention(wanted: Retention, now_ms: int) -> None:
+def check_new_retention(wanted: VersionRetention, now_ms: int) -> None:
     """Return if a lock may begin with this date: in the future, and at most 100 years away."""
     if wanted.until_ms <= now_ms:
         raise BadRetainUntil("The retain until date must be in the future!")
@@ -83,7 +83,9 @@ def check_new_retention(wanted: Retention, now_ms: int) -> None:
         raise BadRetainUntil(f"The retain until date must be within {LONGEST_RETENTION_YEARS} years")
 
 
-def check_retention_change(current: Retention | None, wanted: Retention | None, now_ms: int, *, bypass: bool) -> None:
+def check_retention_change(
+    current: VersionRetention | None, wanted: VersionRetention | None, now_ms: int, *, bypass: bool
+) -> None:
     """Return if `current` may become `wanted` (None: no retention) at `now_ms`.
 
     Amazon's answers: extending and re-sending never need bypass; GOVERNANCE to COMPLIANCE is a change of mode
@@ -101,7 +103,7 @@ def check_retention_change(current: Retention | None, wanted: Retention | None, 
     raise _retained(current)
 
 
-def _retained(retention: Retention) -> Retained:
+def _retained(retention: VersionRetention) -> Retained:
     if retention.mode is Mode.COMPLIANCE:
         return Retained(retention.mode, retention.until_ms, "nobody can delete it or weaken its lock before")
     return Retained(

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ..files.segments import Location
+from ..files.segments import SegmentLocation
 from ..rules import policy
 from ..rules.policy import ManagementClass
 
@@ -37,7 +37,7 @@ class Space(NamedTuple):
         return self.node.encode() + b"\0" + self.name + b"\0"
 
 
-class Rule(NamedTuple):
+class AccessRule(NamedTuple):
     """An access rule: which objects of a file space it opens, and to whom (see `access.sql`)."""
 
     id: int
@@ -83,7 +83,7 @@ _ROW = f"({', '.join('?' * len(_FIELDS))})"
 # As for versions: few calls into SQLite with many rows each.
 _INSERTS = {count: f"INSERT INTO archives ({_COLUMNS}) VALUES {', '.join([_ROW] * count)}" for count in (64, 16, 4, 1)}
 _SPACE_COLUMNS = ", ".join(Space._fields)
-_RULE_COLUMNS = ", ".join(Rule._fields)
+_RULE_COLUMNS = ", ".join(AccessRule._fields)
 
 
 class ArchiveQueries:
@@ -125,14 +125,10 @@ class ArchiveQueries:
         )
 
 
-# Rows in one segment, bytes of their records' names together, alive from now on (1) or no more (-1).
-UseSegment = Callable[[Sequence[Archive], int, int], None]
-
-
 class Archives(ArchiveQueries):
     """The writer's side; `use` keeps the catalogue's count of what is alive in each segment."""
 
-    def __init__(self, connection: sqlite3.Connection, use: UseSegment) -> None:
+    def __init__(self, connection: sqlite3.Connection, use: Callable[[Sequence[Archive], int, int], None]) -> None:
         super().__init__(connection)
         self._use = use
         self._new: list[Archive] = []  # added in this group, not yet in the table
@@ -147,8 +143,8 @@ class Archives(ArchiveQueries):
         self.classes: Mapping[int, ManagementClass] = dict(zip(ids, named, strict=True))
         spaces = map(Space._make, execute(f"SELECT {_SPACE_COLUMNS} FROM spaces"))
         self.spaces: Mapping[int, Space] = {space.id: space for space in spaces}
-        rules = map(Rule._make, execute(f"SELECT {_RULE_COLUMNS} FROM access_rules ORDER BY id"))
-        self.rules: Mapping[int, Rule] = {rule.id: rule for rule in rules}
+        rules = map(AccessRule._make, execute(f"SELECT {_RULE_COLUMNS} FROM access_rules ORDER BY id"))
+        self.rules: Mapping[int, AccessRule] = {rule.id: rule for rule in rules}
 
     def flush(self) -> None:
         """Bring the rows that were added into the table, before anything looks at it."""
@@ -202,7 +198,7 @@ class Archives(ArchiveQueries):
         self._connection.execute("DELETE FROM spaces WHERE id = ?", (space.id,))
         self.spaces = {number: other for number, other in self.spaces.items() if number != space.id}
 
-    def add_rule(self, rule: Rule) -> Rule:
+    def add_rule(self, rule: AccessRule) -> AccessRule:
         """Add an access rule (id 0)."""
         columns = _RULE_COLUMNS.removeprefix("id, ")
         cursor = self._connection.execute(f"INSERT INTO access_rules ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rule[1:])
@@ -211,7 +207,7 @@ class Archives(ArchiveQueries):
         self.rules = {**self.rules, added.id: added}
         return added
 
-    def remove_rule(self, rule: Rule) -> None:
+    def remove_rule(self, rule: AccessRule) -> None:
         self._connection.execute("DELETE FROM access_rules WHERE id = ?", (rule.id,))
         self.rules = {number: other for number, other in self.rules.items() if number != rule.id}
 
@@ -238,7 +234,7 @@ class Archives(ArchiveQueries):
             ),
         )  # fmt: skip
 
-    def move(self, archive: Archive, names_bytes: int, to: Location) -> None:
+    def move(self, archive: Archive, names_bytes: int, to: SegmentLocation) -> None:
         """The object's bytes are found elsewhere from this commit on."""
         self._connection.execute("UPDATE archives SET segment = ?, offset = ? WHERE id = ?", (*to, archive.id))
         self._use([archive], names_bytes, -1)

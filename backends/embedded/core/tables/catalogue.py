@@ -20,14 +20,14 @@ from typing import NamedTuple
 
 from archiver.errors import Damaged, StoreError, UsageError
 
-from ..files.segments import Location, RecordHeader
+from ..files.segments import RecordHeader, SegmentLocation
 from ..files.written import LogWatch, Written
 from ..rules import policy
-from ..rules.locks import DefaultRetention, Lock, Mode, Retention
+from ..rules.locks import DefaultRetention, Mode, VersionLock, VersionRetention
 from ..rules.policy import ManagementClass
 from ..rules.refusals import BadVersionId, IsDeleteMarker, NoSuchBucket, NoSuchKey, NoSuchUpload, NoSuchVersion
 from .archives import Archive, ArchiveQueries, Archives
-from .uploads import Part, Upload, UploadQueries, Uploads
+from .uploads import Upload, UploadPart, UploadQueries, Uploads
 
 # The text that brings the catalogue from each layout to the next.
 _LAYOUTS = ("catalogue.sql", "archives.sql", "uploads.sql", "access.sql")
@@ -41,7 +41,7 @@ _VERSION_ID = re.compile(r"[0-9A-Za-z._]{32}")
 _OUR_VERSION_ID = re.compile(r"([0-9a-f]{16})([0-9a-f]{16})")
 
 
-class Version(NamedTuple):
+class VersionRow(NamedTuple):
     """A row of `versions`: a version of an object, or a delete marker."""
 
     bucket: int
@@ -65,16 +65,16 @@ class Version(NamedTuple):
     tags: str | None
 
     @property
-    def retention(self) -> Retention | None:
-        return None if self.mode is None or self.until_ms is None else Retention(Mode(self.mode), self.until_ms)
+    def retention(self) -> VersionRetention | None:
+        return None if self.mode is None or self.until_ms is None else VersionRetention(Mode(self.mode), self.until_ms)
 
     @property
-    def lock(self) -> Lock:
-        return Lock(self.retention, None if self.legal_hold is None else bool(self.legal_hold))
+    def lock(self) -> VersionLock:
+        return VersionLock(self.retention, None if self.legal_hold is None else bool(self.legal_hold))
 
 
-_COLUMNS = ", ".join(Version._fields)
-_ROW = f"({', '.join('?' * len(Version._fields))})"
+_COLUMNS = ", ".join(VersionRow._fields)
+_ROW = f"({', '.join('?' * len(VersionRow._fields))})"
 # New rows go in by statements of so many, each one call into SQLite: a call lets go of the interpreter, and
 # taking it back from a busy event loop costs more than the row.
 _INSERTS = {
@@ -105,14 +105,14 @@ class SegmentUse:
 
 
 @dataclass(slots=True)
-class State:
+class CatalogueState:
     store_id: str
     commits: int
     next_sequence: int
     clock_ms: int
 
 
-class Held(NamedTuple):
+class CatalogueTotals(NamedTuple):
     """What the store holds, all segments together."""
 
     segments: int
@@ -133,18 +133,18 @@ class Queries:
     def close(self) -> None:
         self._connection.close()
 
-    def version_id(self, version: Version) -> str:
+    def version_id(self, version: VersionRow) -> str:
         return NULL_ID if version.is_null else f"{version.sequence:016x}{self._store_id}"
 
-    def page_marker(self, version: Version) -> str:
+    def page_marker(self, version: VersionRow) -> str:
         """Where the next page of a listing begins: as a version id, but one that a null version has too."""
         return f"{version.sequence:016x}{self._store_id}"
 
-    def latest(self, bucket: Bucket, key: str) -> Version | None:
+    def latest(self, bucket: Bucket, key: str) -> VersionRow | None:
         """The newest version or delete marker of a key."""
         return self._first("bucket = ? AND key = ? ORDER BY sequence DESC LIMIT 1", (bucket.id, key))
 
-    def by_id(self, bucket: Bucket, key: str, version_id: str) -> Version | None:
+    def by_id(self, bucket: Bucket, key: str, version_id: str) -> VersionRow | None:
         """That version or delete marker. Raises BadVersionId for what cannot be a version id."""
         if version_id == NULL_ID:
             return self._first("bucket = ? AND key = ? AND is_null = 1", (bucket.id, key))
@@ -175,14 +175,14 @@ class Queries:
             raise NoSuchUpload
         return found
 
-    def completed(self, bucket: Bucket, key: str, upload: int) -> Version:
+    def completed(self, bucket: Bucket, key: str, upload: int) -> VersionRow:
         """The version that an upload became. Raises NoSuchUpload, also where it is deleted."""
         found = self._first("upload = ?", (upload,))
         if found is None or (found.bucket, found.key) != (bucket.id, key):
             raise NoSuchUpload
         return found
 
-    def object(self, bucket: Bucket, key: str, version_id: str | None) -> Version:
+    def object(self, bucket: Bucket, key: str, version_id: str | None) -> VersionRow:
         """The version asked for, or the newest.
 
         Raises NoSuchKey, NoSuchVersion, IsDeleteMarker or BadVersionId.
@@ -201,7 +201,7 @@ class Queries:
             raise IsDeleteMarker(key, version_id)
         return version
 
-    def lockable(self, bucket: Bucket, key: str, version_id: str | None) -> Version:
+    def lockable(self, bucket: Bucket, key: str, version_id: str | None) -> VersionRow:
         """As `object`, for calls about locks: to those a newest version that is a marker is a marker."""
         try:
             return self.object(bucket, key, version_id)
@@ -210,29 +210,29 @@ class Queries:
                 raise
             raise IsDeleteMarker(key, missing.marker_id) from None
 
-    def as_it_is_now(self, row: Version | Archive | Part) -> Version | Archive | Part | None:
+    def as_it_is_now(self, row: VersionRow | Archive | UploadPart) -> VersionRow | Archive | UploadPart | None:
         """The same version, archived object or part read again; None if it was deleted since."""
         if isinstance(row, Archive):
             return self.archives.find([row.id]).get(row.id)
-        if isinstance(row, Part):
+        if isinstance(row, UploadPart):
             return self.uploads.part(row.id)
         return self._first("bucket = ? AND key = ? AND sequence = ?", (row.bucket, row.key, row.sequence))
 
-    def scan(self, bucket: Bucket, low: str, low_sequence: int | None, high: str | None) -> Iterator[Version]:
+    def scan(self, bucket: Bucket, low: str, low_sequence: int | None, high: str | None) -> Iterator[VersionRow]:
         """Versions in listing order, low <= key < high; with `low_sequence`, of `low` only older ones."""
         upper = "" if high is None else "AND key < ?"
         bounds: tuple[int | str, ...] = () if high is None else (high,)
         above = "key >= ?"
         if low_sequence is not None:
             older = "bucket = ? AND key = ? AND sequence < ? ORDER BY sequence DESC"
-            yield from map(Version._make, self._select(older, (bucket.id, low, low_sequence)))
+            yield from map(VersionRow._make, self._select(older, (bucket.id, low, low_sequence)))
             above = "key > ?"
         rest = f"bucket = ? AND {above} {upper} ORDER BY key, sequence DESC"
-        yield from map(Version._make, self._select(rest, (bucket.id, low, *bounds)))
+        yield from map(VersionRow._make, self._select(rest, (bucket.id, low, *bounds)))
 
-    def _first(self, condition: str, values: tuple[int | str, ...]) -> Version | None:
+    def _first(self, condition: str, values: tuple[int | str, ...]) -> VersionRow | None:
         row = self._select(condition, values).fetchone()
-        return None if row is None else Version._make(row)
+        return None if row is None else VersionRow._make(row)
 
     def _select(self, condition: str, values: tuple[int | str, ...]) -> sqlite3.Cursor:
         """Rows of `versions`; every read of that table by both sides passes here."""
@@ -250,7 +250,7 @@ class Catalogue(Queries):
         self.folder = folder
         self.written = Written()
         self._path = folder / FILE_NAME
-        self._new: list[Version] = []  # added in this group, not yet in the table
+        self._new: list[VersionRow] = []  # added in this group, not yet in the table
         self.created = not self._path.exists()
         try:
             super().__init__(_connect(self._path), "")
@@ -317,7 +317,7 @@ class Catalogue(Queries):
     def _load(self) -> None:
         execute = self._connection.execute
         self.archives.load()
-        self.state = State(*execute(
+        self.state = CatalogueState(*execute(
             "SELECT store_id, commits, next_sequence, clock_ms FROM state"
         ).fetchone())  # fmt: skip
         self._store_id = self.state.store_id
@@ -333,9 +333,9 @@ class Catalogue(Queries):
         """Another connection, read-only, for the event loop's thread."""
         return Queries(_connect(self._path, read_only=True), self._store_id)
 
-    def held(self) -> Held:
+    def held(self) -> CatalogueTotals:
         uses = self.segments.values()
-        return Held(
+        return CatalogueTotals(
             len(uses),
             sum(use.live_objects for use in uses),
             sum(use.live_bytes for use in uses),
@@ -427,10 +427,10 @@ class Catalogue(Queries):
     def is_empty(self, bucket: Bucket) -> bool:
         return self._first("bucket = ? LIMIT 1", (bucket.id,)) is None
 
-    def null_version(self, bucket: Bucket, key: str) -> Version | None:
+    def null_version(self, bucket: Bucket, key: str) -> VersionRow | None:
         return self.by_id(bucket, key, NULL_ID)
 
-    def add_version(self, bucket: Bucket, version: Version) -> None:
+    def add_version(self, bucket: Bucket, version: VersionRow) -> None:
         """A version of an upload has its parts counted already."""
         self._new.append(version)
         if version.upload is None:
@@ -448,7 +448,7 @@ class Catalogue(Queries):
         self._insert_new()
         return super()._select(condition, values)
 
-    def remove_version(self, bucket: Bucket, version: Version) -> None:
+    def remove_version(self, bucket: Bucket, version: VersionRow) -> None:
         self._insert_new()
         self._connection.execute(
             "DELETE FROM versions WHERE bucket = ? AND key = ? AND sequence = ?",
@@ -464,12 +464,12 @@ class Catalogue(Queries):
         self.uploads.remove(upload.id)
         self.uploads.remove_parts(self.uploads.parts(upload.id), _names_bytes(bucket, upload.key))
 
-    def living(self, record: RecordHeader, location: Location) -> Version | Archive | Part | None:
+    def living(self, record: RecordHeader, location: SegmentLocation) -> VersionRow | Archive | UploadPart | None:
         """What a record at that place is the content of; None if it is nobody's any more."""
         found = self._named_by(record)
         return None if found is None or (found.segment, found.offset) != location else found
 
-    def _named_by(self, record: RecordHeader) -> Version | Archive | Part | None:
+    def _named_by(self, record: RecordHeader) -> VersionRow | Archive | UploadPart | None:
         if not record.bucket:
             return self.archives.find([record.sequence]).get(record.sequence)
         bucket = self.buckets.get(record.bucket.decode())
@@ -479,13 +479,13 @@ class Catalogue(Queries):
         version = self._first("bucket = ? AND key = ? AND sequence = ?", (bucket.id, key, record.sequence))
         return self.uploads.part(record.sequence) if version is None else version
 
-    def move(self, living: Version | Archive | Part, record: RecordHeader, to: Location) -> None:
+    def move(self, living: VersionRow | Archive | UploadPart, record: RecordHeader, to: SegmentLocation) -> None:
         """The bytes of `record` are found elsewhere from this commit on."""
         names_bytes = len(record.bucket) + len(record.key)
         if isinstance(living, Archive):
             self.archives.move(living, names_bytes, to)
             return
-        if isinstance(living, Part):
+        if isinstance(living, UploadPart):
             self.uploads.move(living, names_bytes, to)
             return
         self._connection.execute(
@@ -495,7 +495,7 @@ class Catalogue(Queries):
         self._use([living], names_bytes, -1)
         self._use([living._replace(segment=to.segment, offset=to.offset)], names_bytes, 1)
 
-    def set_lock(self, version: Version, lock: Lock) -> None:
+    def set_lock(self, version: VersionRow, lock: VersionLock) -> None:
         self._insert_new()
         mode, until_ms = (lock.retention.mode, lock.retention.until_ms) if lock.retention else (None, None)
         self._connection.execute(
@@ -503,18 +503,18 @@ class Catalogue(Queries):
             (mode, until_ms, lock.legal_hold, version.bucket, version.key, version.sequence),
         )
 
-    def set_tags(self, version: Version, tags: str | None) -> None:
+    def set_tags(self, version: VersionRow, tags: str | None) -> None:
         self._insert_new()
         self._connection.execute(
             "UPDATE versions SET tags = ? WHERE bucket = ? AND key = ? AND sequence = ?",
             (tags, version.bucket, version.key, version.sequence),
         )
 
-    def _use_version(self, bucket: Bucket, version: Version, count: int) -> None:
+    def _use_version(self, bucket: Bucket, version: VersionRow, count: int) -> None:
         if not version.is_marker:
             self._use([version], _names_bytes(bucket, version.key), count)
 
-    def _use(self, rows: Sequence[Version | Archive | Part], names_bytes: int, count: int) -> None:
+    def _use(self, rows: Sequence[VersionRow | Archive | UploadPart], names_bytes: int, count: int) -> None:
         """The segment of `rows` holds them too (1) or no more (-1), and is at least as long as that needs."""
         number = rows[0].segment
         use = self.segments.get(number)

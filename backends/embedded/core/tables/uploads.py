@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..files.segments import Location
-from ..rules.locks import Lock, Mode, Retention
+from ..files.segments import SegmentLocation
+from ..rules.locks import Mode, VersionLock, VersionRetention
 
 NUMBER_MAX = 10_000  # of a part; the first is 1
 
@@ -33,13 +33,15 @@ class Upload(NamedTuple):
     legal_hold: int | None
 
     @property
-    def lock(self) -> Lock:
+    def lock(self) -> VersionLock:
         """What was asked for when it began."""
-        retention = None if self.mode is None or self.until_ms is None else Retention(Mode(self.mode), self.until_ms)
-        return Lock(retention, None if self.legal_hold is None else bool(self.legal_hold))
+        retention = (
+            None if self.mode is None or self.until_ms is None else VersionRetention(Mode(self.mode), self.until_ms)
+        )
+        return VersionLock(retention, None if self.legal_hold is None else bool(self.legal_hold))
 
 
-class Part(NamedTuple):
+class UploadPart(NamedTuple):
     """A row of `parts`."""
 
     id: int
@@ -60,7 +62,7 @@ class Part(NamedTuple):
 
 
 _UPLOAD_COLUMNS = ", ".join(Upload._fields)
-_PART_COLUMNS = ", ".join(Part._fields)
+_PART_COLUMNS = ", ".join(UploadPart._fields)
 
 
 class UploadQueries:
@@ -78,11 +80,11 @@ class UploadQueries:
         upper, bounds = ("", ()) if high is None else ("AND key < ?", (high,))
         return self._uploads(f"bucket = ? AND (key, id) > (?, ?) {upper} ORDER BY key, id", (bucket, *low, *bounds))
 
-    def parts(self, upload: int, after: int = 0, limit: int = NUMBER_MAX) -> list[Part]:
+    def parts(self, upload: int, after: int = 0, limit: int = NUMBER_MAX) -> list[UploadPart]:
         """Parts with numbers above `after`, in order."""
         return list(self._parts("upload = ? AND number > ? ORDER BY number LIMIT ?", (upload, after, limit)))
 
-    def parts_between(self, upload: int, start: int, end: int) -> list[tuple[Part, int]]:
+    def parts_between(self, upload: int, start: int, end: int) -> list[tuple[UploadPart, int]]:
         """The parts that have the object's bytes from `start` to `end`, each with where in the object it begins."""
         rows = self._connection.execute(
             f"SELECT {_PART_COLUMNS}, ends - size FROM ("
@@ -90,25 +92,21 @@ class UploadQueries:
             ") WHERE size > 0 AND ends > ? AND ends - size < ? ORDER BY number",
             (upload, start, end),
         )
-        return [(Part._make(row[:-1]), row[-1]) for row in rows]
+        return [(UploadPart._make(row[:-1]), row[-1]) for row in rows]
 
-    def part_at(self, upload: int, number: int) -> Part | None:
+    def part_at(self, upload: int, number: int) -> UploadPart | None:
         return next(self._parts("upload = ? AND number = ?", (upload, number)), None)
 
-    def part(self, part: int) -> Part | None:
+    def part(self, part: int) -> UploadPart | None:
         return next(self._parts("id = ?", (part,)), None)
 
     def _uploads(self, condition: str, values: tuple[int | str, ...]) -> Iterator[Upload]:
         rows = self._connection.execute(f"SELECT {_UPLOAD_COLUMNS} FROM uploads WHERE {condition}", values)
         return map(Upload._make, rows)
 
-    def _parts(self, condition: str, values: tuple[int, ...]) -> Iterator[Part]:
+    def _parts(self, condition: str, values: tuple[int, ...]) -> Iterator[UploadPart]:
         rows = self._connection.execute(f"SELECT {_PART_COLUMNS} FROM parts WHERE {condition}", values)
-        return map(Part._make, rows)
-
-
-# Rows in one segment, bytes of their records' names together, alive from now on (1) or no more (-1).
-UseSegment = Callable[[Sequence[Part], int, int], None]
+        return map(UploadPart._make, rows)
 
 
 class Uploads(UploadQueries):
@@ -117,7 +115,7 @@ class Uploads(UploadQueries):
     `names_bytes` is what the names of a part's record have: those of bucket and key.
     """
 
-    def __init__(self, connection: sqlite3.Connection, use: UseSegment) -> None:
+    def __init__(self, connection: sqlite3.Connection, use: Callable[[Sequence[UploadPart], int, int], None]) -> None:
         super().__init__(connection)
         self._use = use
 
@@ -129,7 +127,7 @@ class Uploads(UploadQueries):
         """The upload is unfinished no more; its parts stay."""
         self._connection.execute("DELETE FROM uploads WHERE id = ?", (upload,))
 
-    def put_part(self, part: Part, names_bytes: int) -> None:
+    def put_part(self, part: UploadPart, names_bytes: int) -> None:
         """Add a part, instead of one that had its number."""
         before = self.part_at(part.upload, part.number)
         if before is not None:
@@ -138,12 +136,12 @@ class Uploads(UploadQueries):
         self._connection.execute(f"INSERT INTO parts ({_PART_COLUMNS}) VALUES ({marks})", part)
         self._use([part], names_bytes, 1)
 
-    def remove_parts(self, parts: Sequence[Part], names_bytes: int) -> None:
+    def remove_parts(self, parts: Sequence[UploadPart], names_bytes: int) -> None:
         self._connection.executemany("DELETE FROM parts WHERE id = ?", [(part.id,) for part in parts])
         for part in parts:
             self._use([part], names_bytes, -1)
 
-    def move(self, part: Part, names_bytes: int, to: Location) -> None:
+    def move(self, part: UploadPart, names_bytes: int, to: SegmentLocation) -> None:
         """The part's bytes are found elsewhere from this commit on."""
         self._connection.execute("UPDATE parts SET segment = ?, offset = ? WHERE id = ?", (*to, part.id))
         self._use([part], names_bytes, -1)

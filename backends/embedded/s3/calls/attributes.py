@@ -12,10 +12,10 @@ from email.utils import formatdate
 from aiohttp import web
 
 from ...core.store import Store
-from ...core.tables.catalogue import Version
+from ...core.tables.catalogue import VersionRow
 from ..answers import Respond, checksum_elements, part_checksum_element
 from ..errors import S3Error, invalid_argument, plain_number
-from ..requests.request import Call
+from ..requests.request import S3Call
 from ..xml import document, element, group
 
 _HEADER = "x-amz-object-attributes"
@@ -23,7 +23,7 @@ _NAMES = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSi
 _PARTS_MAX = 1000
 
 
-async def get_attributes(store: Store, respond: Respond, call: Call) -> web.StreamResponse:
+async def get_attributes(store: Store, respond: Respond, call: S3Call) -> web.StreamResponse:
     bucket = store.bucket(call.bucket)
     wanted = {name.strip() for name in call.headers.get(_HEADER, "").split(",")}
     if wanted == {""}:
@@ -45,7 +45,7 @@ async def get_attributes(store: Store, respond: Respond, call: Call) -> web.Stre
     return respond(call, body=body, headers=headers)
 
 
-def _parts(store: Store, version: Version, headers: Mapping[str, str]) -> str:
+def _parts(store: Store, version: VersionRow, headers: Mapping[str, str]) -> str:
     assert version.upload is not None
     marker, limit = _number(headers, "x-amz-part-number-marker", 0), _number(headers, "x-amz-max-parts", _PARTS_MAX)
     limit = min(limit, _PARTS_MAX)

@@ -11,8 +11,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from ...core.changes.objects import UNCONDITIONAL, Condition
-from ...core.tables.catalogue import Version
+from ...core.changes.objects import UNCONDITIONAL, WriteCondition
+from ...core.tables.catalogue import VersionRow
 from ..errors import S3Error
 
 UNCHANGED = frozenset({"if-none-match", "if-modified-since"})  # unmet, a read is answered 304 and not 412
@@ -21,7 +21,7 @@ _NOTHING_SAID = [None] * len(_OF_READS)
 _ONLY_DIRECTORIES = ("x-amz-if-match-last-modified-time", "x-amz-if-match-size")
 
 
-def unmet(headers: Mapping[str, str], version: Version, prefix: str = "") -> str | None:
+def unmet(headers: Mapping[str, str], version: VersionRow, prefix: str = "") -> str | None:
     """The first condition that does not hold of the version; `prefix` is what the names of its headers begin with.
 
     Where there are two, an ETag that matches overrides a date, of either pair (RFC 9110, 13.2.2).
@@ -48,7 +48,7 @@ def failed(name: str) -> S3Error:
     )
 
 
-def of_write(headers: Mapping[str, str]) -> Condition:
+def of_write(headers: Mapping[str, str]) -> WriteCondition:
     """What has to hold for an upload, a copy or a completed upload to become the newest version."""
     match, no_match = headers.get("if-match"), headers.get("if-none-match")
     if match is no_match is None:
@@ -56,11 +56,11 @@ def of_write(headers: Mapping[str, str]) -> Condition:
     if no_match is not None:
         if no_match != "*" or match is not None:
             raise _not_offered("If-None-Match")
-        return Condition(only_if_absent=True)
+        return WriteCondition(only_if_absent=True)
     return of_etag(match)
 
 
-def of_deletion(headers: Mapping[str, str]) -> Condition:
+def of_deletion(headers: Mapping[str, str]) -> WriteCondition:
     """What has to hold for an object, or a version of it, to be deleted."""
     for name in _ONLY_DIRECTORIES:
         if name in headers:
@@ -68,8 +68,8 @@ def of_deletion(headers: Mapping[str, str]) -> Condition:
     return of_etag(headers.get("if-match"))
 
 
-def of_etag(etag: str | None) -> Condition:
-    return UNCONDITIONAL if etag is None else Condition(only_if_etag=etag.strip().strip('"'))
+def of_etag(etag: str | None) -> WriteCondition:
+    return UNCONDITIONAL if etag is None else WriteCondition(only_if_etag=etag.strip().strip('"'))
 
 
 def _not_offered(header: str) -> S3Error:

@@ -14,29 +14,27 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from ...core.changes.objects import Put
+from ...core.changes.objects import PutVersion
 from ...core.files.digests import CHECKSUM_KINDS, Buffer, Digests
 from ...core.files.segments import LARGE_BYTES, LargeContent
 from ...core.rules.locks import UNLOCKED
 from ...core.rules.refusals import IsDeleteMarker, NotLockBucket
 from ...core.store import Store
-from ...core.tables.catalogue import Bucket, Version
+from ...core.tables.catalogue import Bucket, VersionRow
 from .. import xml
 from ..answers import Respond, checksum_elements, part_checksum_element, stored_headers
 from ..errors import S3Error, invalid_argument
 from ..requests.body import OBJECT_BYTES_MAX, Received
-from ..requests.request import Call, decode_name, lock_of_headers
+from ..requests.request import S3Call, decode_name, lock_of_headers
 from ..xml import document, element
-from . import conditions
-from . import description as s3_description
-from . import tags as s3_tags
+from . import conditions, description, tags
 
 SOURCE_HEADER = "x-amz-copy-source"
 _RANGE_HEADER = "x-amz-copy-source-range"
 _RANGE = re.compile(r"bytes=(\d+)-(\d+)")
 
 
-async def copy_object(store: Store, respond: Respond, call: Call) -> web.StreamResponse:
+async def copy_object(store: Store, respond: Respond, call: S3Call) -> web.StreamResponse:
     headers = call.headers
     bucket = store.bucket(call.bucket)
     lock = lock_of_headers(call)
@@ -54,23 +52,23 @@ async def copy_object(store: Store, respond: Respond, call: Call) -> web.StreamR
             "This copy request is illegal because it is trying to copy an object to itself without changing the"
             " object's metadata, storage class, website redirect location or encryption attributes.",
         )
-    said = s3_description.of_headers(headers)
-    content_type, description = (
+    said = description.of_headers(headers)
+    content_type, metadata = (
         (headers.get("content-type"), said) if new_metadata else (source.content_type, source.metadata)
     )
-    tags = s3_tags.of_header(headers) if new_tags else source.tags
+    tag_set = tags.of_header(headers) if new_tags else source.tags
     kind = checksum_kind(headers) or (source.checksum or "").partition(":")[0] or None
     copied = await copy_content(store, source, 0, source.size, kind, bucket.name, call.key)
-    put = Put(
+    put = PutVersion(
         bucket.name, call.key, copied.content, copied.size, copied.block_crcs, copied.etag, copied.checksum,
-        content_type, description, lock, condition, tags,
+        content_type, metadata, lock, condition, tag_set,
     )  # fmt: skip
     stored = await store.put(put)
     body = document("CopyObjectResult", result_elements(copied, store.clock.now_ms()))
     return respond(call, body=body, headers={**stored_headers(stored), **source_headers(store, source_bucket, source)})
 
 
-def find_source(store: Store, headers: Mapping[str, str]) -> tuple[Bucket, Version, bool]:
+def find_source(store: Store, headers: Mapping[str, str]) -> tuple[Bucket, VersionRow, bool]:
     """Bucket and version that the request copies from, and whether it named the version. Checks its conditions."""
     path, _, version_id = headers[SOURCE_HEADER].partition("?versionId=")
     name, _, key = path.removeprefix("/").partition("/")
@@ -113,7 +111,7 @@ def checksum_kind(headers: Mapping[str, str]) -> str | None:
     return said.lower()
 
 
-def source_range(headers: Mapping[str, str], version: Version) -> tuple[int, int]:
+def source_range(headers: Mapping[str, str], version: VersionRow) -> tuple[int, int]:
     """Start and length of what a part copies of its source."""
     said = headers.get(_RANGE_HEADER)
     if said is None:
@@ -135,7 +133,7 @@ def source_range(headers: Mapping[str, str], version: Version) -> tuple[int, int
 
 
 async def copy_content(
-    store: Store, source: Version, start: int, length: int, kind: str | None, bucket: str, key: str
+    store: Store, source: VersionRow, start: int, length: int, kind: str | None, bucket: str, key: str
 ) -> Received:
     """Bytes of a version as those of an upload of `key`; after a failure nothing of them is left."""
     digests = Digests((kind,) if kind else ())
@@ -178,7 +176,7 @@ def part_result_elements(copied: Received, now_ms: int) -> list[str]:
     ]
 
 
-def source_headers(store: Store, bucket: Bucket, source: Version) -> dict[str, str]:
+def source_headers(store: Store, bucket: Bucket, source: VersionRow) -> dict[str, str]:
     if bucket.versioning == "Off":
         return {}
     return {"x-amz-copy-source-version-id": store.queries.version_id(source)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote
 
-from ...core.tables.catalogue import Bucket, Queries, Version
+from ...core.tables.catalogue import Bucket, Queries, VersionRow
 from .. import xml
 from ..answers import listed_checksum_elements
 from ..errors import invalid_argument, plain_number
@@ -146,7 +146,7 @@ def _decode_token(token: str) -> str:
         raise invalid_argument("The continuation token provided is incorrect", "continuation-token", token) from None
 
 
-def _listed(version: Version) -> list[str]:
+def _listed(version: VersionRow) -> list[str]:
     return [
         element("LastModified", xml.text_of_instant(version.created_ms)),
         element("ETag", f'"{version.etag}"'),

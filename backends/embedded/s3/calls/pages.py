@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...core.rules.refusals import BadVersionId
-from ...core.tables.catalogue import Bucket, Queries, Version
+from ...core.tables.catalogue import Bucket, Queries, VersionRow
 from ...core.tables.uploads import Upload
 
 
@@ -19,7 +19,7 @@ from ...core.tables.uploads import Upload
 class Page:
     """Part of a listing. `resume_at` is the first key of the next page, None at the end."""
 
-    versions: list[Version] = field(default_factory=list)
+    versions: list[VersionRow] = field(default_factory=list)
     latest: list[bool] = field(default_factory=list)
     prefixes: list[str] = field(default_factory=list)
     resume_at: str | None = None
@@ -174,7 +174,7 @@ def _walk(
     low_sequence: int | None,
     *,
     newest_only: bool,
-) -> Iterator[Version | str]:
+) -> Iterator[VersionRow | str]:
     """Versions in order, each common prefix once in place of what it folds away."""
     high = behind_prefix(prefix)
     if low < prefix:

@@ -15,7 +15,7 @@ from aiohttp import web
 from ...core.store import Store
 from ..answers import Respond
 from ..errors import S3Error
-from ..requests.request import OWNER_ID, Call
+from ..requests.request import OWNER_ID, S3Call
 from ..xml import document, element, group
 from . import description
 from .listings import OWNER
@@ -70,7 +70,7 @@ _OWNERS_ACL = document(
     [OWNER, group("AccessControlList", [group("Grant", [_GRANTEE, element("Permission", "FULL_CONTROL")])])],
 )
 
-Table = dict[tuple[str, str, str], tuple[str, Callable[[Call], Awaitable[web.StreamResponse]]]]
+Table = dict[tuple[str, str, str], tuple[str, Callable[[S3Call], Awaitable[web.StreamResponse]]]]
 
 
 def check_new_bucket(headers: Mapping[str, str]) -> None:
@@ -104,22 +104,22 @@ def table(store: Store, respond: Respond) -> Table:
     return calls
 
 
-async def _say_absent(store: Store, code: str, call: Call) -> web.StreamResponse:
+async def _say_absent(store: Store, code: str, call: S3Call) -> web.StreamResponse:
     store.bucket(call.bucket)
     raise S3Error(code, "the embedded store has none", {"BucketName": call.bucket})
 
 
-async def _say_always(store: Store, respond: Respond, body: bytes, call: Call) -> web.StreamResponse:
+async def _say_always(store: Store, respond: Respond, body: bytes, call: S3Call) -> web.StreamResponse:
     store.bucket(call.bucket)
     return respond(call, body=body)
 
 
-async def _delete_nothing(store: Store, respond: Respond, call: Call) -> web.StreamResponse:
+async def _delete_nothing(store: Store, respond: Respond, call: S3Call) -> web.StreamResponse:
     store.bucket(call.bucket)
     return respond(call, 204)
 
 
-async def _get_acl(store: Store, respond: Respond, call: Call) -> web.StreamResponse:
+async def _get_acl(store: Store, respond: Respond, call: S3Call) -> web.StreamResponse:
     """The owner may everything, and nobody else anything."""
     bucket = store.bucket(call.bucket)
     if call.key:
@@ -127,7 +127,7 @@ async def _get_acl(store: Store, respond: Respond, call: Call) -> web.StreamResp
     return respond(call, body=_OWNERS_ACL)
 
 
-async def _put_acl(store: Store, call: Call) -> web.StreamResponse:
+async def _put_acl(store: Store, call: S3Call) -> web.StreamResponse:
     bucket = store.bucket(call.bucket)
     if call.key:
         store.queries.object(bucket, call.key, call.version_id)

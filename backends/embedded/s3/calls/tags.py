@@ -18,7 +18,7 @@ from ...core.tables.catalogue import Bucket
 from .. import xml
 from ..answers import Respond
 from ..errors import S3Error
-from ..requests.request import Call
+from ..requests.request import S3Call
 from ..xml import document, element, group
 
 HEADER = "x-amz-tagging"
@@ -60,7 +60,7 @@ def count_headers(tags: str | None) -> dict[str, str]:
     return {} if tags is None else {COUNT_HEADER: str(len(json.loads(tags)))}
 
 
-async def get_tags(store: Store, respond: Respond, call: Call) -> web.StreamResponse:
+async def get_tags(store: Store, respond: Respond, call: S3Call) -> web.StreamResponse:
     bucket = store.bucket(call.bucket)
     version = store.queries.lockable(bucket, call.key, call.version_id)
     tags = json.loads(version.tags) if version.tags else {}
@@ -72,13 +72,13 @@ async def get_tags(store: Store, respond: Respond, call: Call) -> web.StreamResp
     )
 
 
-async def put_tags(store: Store, respond: Respond, call: Call) -> web.StreamResponse:
+async def put_tags(store: Store, respond: Respond, call: S3Call) -> web.StreamResponse:
     tags = _checked(xml.parse_tagging(await call.body(integrity=True)))
     version_id = await store.set_tags(SetTags(call.bucket, call.key, call.version_id, tags))
     return respond(call, headers=_version_headers(store.bucket(call.bucket), version_id))
 
 
-async def delete_tags(store: Store, respond: Respond, call: Call) -> web.StreamResponse:
+async def delete_tags(store: Store, respond: Respond, call: S3Call) -> web.StreamResponse:
     version_id = await store.set_tags(SetTags(call.bucket, call.key, call.version_id, None))
     return respond(call, 204, headers=_version_headers(store.bucket(call.bucket), version_id))
 

@@ -16,13 +16,13 @@ from ...core.files import digests
 from ...core.files.digests import CHECKSUM_KINDS
 from ...core.rules.locks import UNLOCKED
 from ...core.store import Store
-from ...core.tables.catalogue import Bucket, Version
+from ...core.tables.catalogue import Bucket, VersionRow
 from ...core.tables.uploads import NUMBER_MAX, Upload
 from .. import xml
 from ..answers import Respond, checksum_elements, part_checksum_element, part_checksum_headers, stored_headers
 from ..errors import S3Error, invalid_argument, plain_number
 from ..requests.body import OBJECT_BYTES_MAX, Claims, Received, receive_document, receive_object
-from ..requests.request import PUT_OF_A_SOURCE, Call, lock_of_headers
+from ..requests.request import PUT_OF_A_SOURCE, S3Call, lock_of_headers
 from ..xml import document, element, group
 from . import conditions, copy, description, pages, tags
 from .listings import OWNER, encoder, page_size, prefix_elements
@@ -38,7 +38,7 @@ class UploadCalls:
     def __init__(self, store: Store, respond: Respond) -> None:
         self._store = store
         self._respond = respond
-        self.table: dict[tuple[str, str, str], tuple[str, Callable[[Call], Awaitable[web.StreamResponse]]]] = {
+        self.table: dict[tuple[str, str, str], tuple[str, Callable[[S3Call], Awaitable[web.StreamResponse]]]] = {
             ("POST", "key", "uploads"): ("NewMultipartUpload", self._create),
             ("PUT", "key", "uploadId"): ("PutObjectPart", self._upload_part),
             (PUT_OF_A_SOURCE, "key", "uploadId"): ("CopyObjectPart", self._copy_part),
@@ -48,7 +48,7 @@ class UploadCalls:
             ("GET", "bucket", "uploads"): ("ListMultipartUploads", self._list_uploads),
         }
 
-    async def _create(self, call: Call) -> web.StreamResponse:
+    async def _create(self, call: S3Call) -> web.StreamResponse:
         headers = call.headers
         lock = lock_of_headers(call)
         kind, kind_type = _checksum_of_upload(headers)
@@ -67,15 +67,15 @@ class UploadCalls:
         )
         return self._respond(call, body=document("InitiateMultipartUploadResult", parts), headers=shown)
 
-    def upload_of(self, call: Call) -> tuple[Bucket, Upload]:
+    def upload_of(self, call: S3Call) -> tuple[Bucket, Upload]:
         """The unfinished upload that the call names."""
         bucket = self._store.bucket(call.bucket)
         return bucket, self._store.queries.upload(bucket, call.key, self._number(call))
 
-    def _number(self, call: Call) -> int:
+    def _number(self, call: S3Call) -> int:
         return self._store.queries.upload_number(call.query["uploadId"])
 
-    async def _upload_part(self, call: Call) -> web.StreamResponse:
+    async def _upload_part(self, call: S3Call) -> web.StreamResponse:
         number = part_number(call.query)
         bucket, upload = self.upload_of(call)
         claims = Claims.of(call.headers)
@@ -96,7 +96,7 @@ class UploadCalls:
         answer = {"ETag": f'"{received.etag}"', **part_checksum_headers(received.checksum)}
         return self._respond(call, headers=answer)
 
-    async def _copy_part(self, call: Call) -> web.StreamResponse:
+    async def _copy_part(self, call: S3Call) -> web.StreamResponse:
         number = part_number(call.query)
         _, upload = self.upload_of(call)
         source_bucket, source, _ = copy.find_source(self._store, call.headers)
@@ -110,7 +110,7 @@ class UploadCalls:
         body = document("CopyPartResult", copy.part_result_elements(copied, self._store.clock.now_ms()))
         return self._respond(call, body=body, headers=copy.source_headers(self._store, source_bucket, source))
 
-    async def _put_part(self, call: Call, upload: Upload, number: int, received: Received) -> None:
+    async def _put_part(self, call: S3Call, upload: Upload, number: int, received: Received) -> None:
         await self._store.put_part(
             PutPart(
                 call.bucket, call.key, upload.id, number,
@@ -118,7 +118,7 @@ class UploadCalls:
             )
         )  # fmt: skip
 
-    async def _complete(self, call: Call) -> web.StreamResponse:
+    async def _complete(self, call: S3Call) -> web.StreamResponse:
         headers = call.headers
         # Here a checksum header is about the object, not about this document.
         about_document = {name: value for name, value in headers.items() if _CHECKSUM_WORD not in name}
@@ -143,7 +143,7 @@ class UploadCalls:
         answer = document("CompleteMultipartUploadResult", parts)
         return self._respond(call, body=answer, headers=stored_headers(completed.stored))
 
-    def _check_type(self, call: Call) -> None:
+    def _check_type(self, call: S3Call) -> None:
         """Return if the upload was begun with the type of checksum that its end names; after its end anything goes."""
         said, upload = call.headers.get("x-amz-checksum-type"), self._store.queries.uploads.find(self._number(call))
         if said is not None and upload is not None and upload.checksum_type not in (None, said):
@@ -152,11 +152,11 @@ class UploadCalls:
                 " request must use the same checksum mode.",
             )  # fmt: skip
 
-    async def _abort(self, call: Call) -> web.StreamResponse:
+    async def _abort(self, call: S3Call) -> web.StreamResponse:
         await self._store.change(AbortUpload(call.bucket, call.key, self._number(call)))
         return self._respond(call, 204)
 
-    async def _list_parts(self, call: Call) -> web.StreamResponse:
+    async def _list_parts(self, call: S3Call) -> web.StreamResponse:
         bucket, upload = self.upload_of(call)
         limit = page_size(call.query, "max-parts")
         marker = call.query.get("part-number-marker", "") or "0"
@@ -189,7 +189,7 @@ class UploadCalls:
             listed.append(group("Part", about))
         return self._respond(call, body=document("ListPartsResult", listed))
 
-    async def _list_uploads(self, call: Call) -> web.StreamResponse:
+    async def _list_uploads(self, call: S3Call) -> web.StreamResponse:
         queries, query = self._store.queries, call.query
         bucket = self._store.bucket(call.bucket)
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
@@ -237,7 +237,7 @@ def part_number(query: Mapping[str, str]) -> int:
     return number
 
 
-def part_span(store: Store, version: Version, number: int) -> tuple[int, int, int | None]:
+def part_span(store: Store, version: VersionRow, number: int) -> tuple[int, int, int | None]:
     """Start and length of a version's part, counted from 1, and how many it has; None: it was uploaded whole."""
     if version.upload is None:
         sizes, count = [version.size], None

@@ -39,7 +39,7 @@ _REDIRECTS = ("success_action_redirect", "redirect")
 _STATUSES = ("200", "201", "204")
 
 
-class Content(Protocol):
+class BodyStream(Protocol):
     """A body as it comes; b"" is its end."""
 
     async def readany(self) -> bytes: ...
@@ -57,10 +57,10 @@ def is_form(method: str, raw_path: str, raw_query: str, headers: Mapping[str, st
 # ---- the form
 
 
-class Form:
+class UploadForm:
     """A multipart form, read once from its beginning to its end. Memory is bounded: only the fields are kept."""
 
-    def __init__(self, content: Content, headers: Mapping[str, str]) -> None:
+    def __init__(self, content: BodyStream, headers: Mapping[str, str]) -> None:
         """`headers` of the request, by lower-case name. Raises S3Error where they belong to no form of its own."""
         if "authorization" in headers:
             raise invalid_argument("Only one auth mechanism allowed: header or form", "Authorization", "")
@@ -264,7 +264,7 @@ def _holds(operation: str, name: str, given: str, value: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class FormUpload:
     """What a form comes to: the headers of a PUT, and how its answer is to look."""
 
     key: str
@@ -274,7 +274,7 @@ class Upload:
     status: int
 
 
-def allowed_upload(form: Form, bucket: str, verifier: Verifier, now_ms: int) -> Upload:
+def allowed_upload(form: UploadForm, bucket: str, verifier: Verifier, now_ms: int) -> FormUpload:
     """The upload that a form's fields ask for, all of which its signer foresaw. Raises S3Error."""
     fields = form.fields
     if "key" not in fields:
@@ -298,7 +298,7 @@ def allowed_upload(form: Form, bucket: str, verifier: Verifier, now_ms: int) -> 
         raise invalid_argument(
             "a field has a line break, or another character that no header may have", unprintable, ""
         )
-    return Upload(fields["key"], headers, signed, policy, int(status) if status in _STATUSES else 204)
+    return FormUpload(fields["key"], headers, signed, policy, int(status) if status in _STATUSES else 204)
 
 
 def _signed_policy(fields: Mapping[str, str], verifier: Verifier) -> tuple[Signed, Policy]:

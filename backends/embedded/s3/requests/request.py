@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 from aiohttp import web
 from multidict import MultiMapping
 
-from ...core.rules.locks import UNLOCKED, Lock, Mode, Retention
+from ...core.rules.locks import UNLOCKED, Mode, VersionLock, VersionRetention
 from .. import xml
 from ..credentials import Credential
 from ..errors import S3Error, invalid_argument
@@ -52,7 +52,7 @@ SUBRESOURCES = frozenset(
 )  # fmt: skip
 
 
-class Call:
+class S3Call:
     """One request, taken apart. `name` is what MinIO calls it, so that what they count can be compared."""
 
     __slots__ = ("bucket", "headers", "key", "name", "query", "request", "request_id", "signed")
@@ -144,7 +144,7 @@ def parse_query(raw_query: str) -> dict[str, str]:
     return query
 
 
-def lock_of_headers(call: Call) -> Lock:
+def lock_of_headers(call: S3Call) -> VersionLock:
     """The lock that an upload asks for, and whether the credential may set it."""
     headers = call.headers
     if "x-amz-object-lock-event-hold" in headers:
@@ -164,15 +164,15 @@ def lock_of_headers(call: Call) -> Lock:
         if mode not in Mode.__members__:
             raise invalid_argument("Unknown wormMode directive.", MODE_HEADER, mode)
         try:
-            retention = Retention(Mode(mode), xml.instant_of_text(until))
+            retention = VersionRetention(Mode(mode), xml.instant_of_text(until))
         except (ValueError, OverflowError):
             raise invalid_argument("The retain until date must be an ISO 8601 instant", UNTIL_HEADER, until) from None
     if hold is None:
-        return Lock(retention)
+        return VersionLock(retention)
     call.require("hold")
     if hold not in ("ON", "OFF"):
         raise invalid_argument("Legal Hold must be either of 'ON' or 'OFF'", HOLD_HEADER, hold)
-    return Lock(retention, hold == "ON")
+    return VersionLock(retention, hold == "ON")
 
 
 def byte_range(header: str, size: int) -> tuple[int, int, int]:

@@ -1,6 +1,6 @@
-"""What anybody may send to the S3 door: an answer that blames the sender, or an end; nothing is stored unsigned.
+"""What anybody may send to the S3 server: an answer that blames the sender, or an end; nothing is stored unsigned.
 
-One idea: 500 is the door's own word for a fault of its own, so no request may come to it. Requests here are signed
+One idea: 500 is the server's own word for a fault of its own, so no request may come to it. Requests here are signed
 after they were made strange, so that they get past the signature, to what parses them.
 """
 
@@ -60,7 +60,7 @@ class Witness:
         return received
 
     def check_answers(self, received: bytes) -> list[int]:
-        """Their statuses; none may say that the door has a fault."""
+        """Their statuses; none may say that the server has a fault."""
         statuses = [int(each) for each in re.findall(rb"(?:^|\r\n|>|\n)HTTP/\d\.\d (\d{3}) ", received)]
         assert bool(statuses) == bool(received), received[:200]
         assert not [each for each in statuses if each in (500, 502, 503)], received[:2000]
@@ -170,7 +170,7 @@ def signed(store: StoreProcess, method: str, path: str, query: str, headers: dic
     st.sampled_from(["GET", "PUT", "HEAD", "POST", "DELETE"]), paths, queries,
     st.dictionaries(HEADERS, WORDS, max_size=4), bodies,
 )  # fmt: skip
-def test_whatever_is_asked_in_a_known_name_is_answered_and_never_the_doors_fault(
+def test_whatever_is_asked_in_a_known_name_is_answered_and_never_the_servers_fault(
     witness: Witness, method: str, path: str, said: list[tuple[str, str]], headers: dict[str, str], body: str
 ) -> None:
     if method == "DELETE" and path in ("/locked", "/plain"):

@@ -35,7 +35,7 @@ def tsm(store: StoreProcess) -> Iterator[Client]:
         yield client
 
 
-def test_neither_door_reaches_what_came_through_the_other(s3: Any, bucket: str, tsm: Client) -> None:
+def test_neither_server_reaches_what_came_through_the_other(s3: Any, bucket: str, tsm: Client) -> None:
     space = tsm.space(b"/" + bucket.encode())
     s3.put_object(Bucket=bucket, Key="d/o", Body=b"s3")
     assert tsm.archive(space, b"/o", b"tsm", class_index=tsm.class_index("NONE")) == 0
@@ -64,7 +64,7 @@ def test_a_store_with_only_archives_has_no_buckets(data_dir: Path, connect: Call
         assert connect(store).list_buckets()["Buckets"] == []
 
 
-def test_both_doors_are_busy_at_once_and_a_restart_keeps_everything(
+def test_both_servers_are_busy_at_once_and_a_restart_keeps_everything(
     data_dir: Path, connect: Callable[..., Any]
 ) -> None:
     sizes = [0, 100, 5000, 300_000, MIB + 1]
