@@ -1,9 +1,9 @@
-"""Group commit: one writer thread, which takes every change that waits and makes them durable together.
+"""Group commit: one writer thread takes all waiting changes and makes them durable together.
 
-One idea: syncing costs the same for one object as for a hundred. A group is decided change by change inside
-one catalogue transaction; then its bytes go to the segment in one write and one fdatasync; then the
-transaction commits (its own fsync); and only then does anybody hear of success, all of the group in one call
-into the event loop. Bytes come before rows, so that a row never names bytes that a crash could take away.
+One idea: a sync costs the same for one object as for a hundred. The writer decides the changes of a group one after
+another inside one catalogue transaction. Then it writes their bytes to the segment in one write and one fdatasync, then
+it commits the transaction (with its own fsync). Only then does it report success, for the whole group in one call into
+the event loop. Bytes are durable before rows, so a row never names bytes that a crash could lose.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from .recovery import CommitMark
 from .rules.refusals import Refusal, StoreFull, WriteFailed
 from .tables.catalogue import Catalogue
 
-ROLL_BYTES = 256 << 20  # a segment that has passed this is appended to no more
+ROLL_BYTES = 256 << 20  # the writer appends to a segment up to this length
 RESERVE_BYTES = 256 << 20
 _GROUP_CHANGES_MAX = 1000
 _GROUP_BYTES_MAX = 64 << 20
-_IDLE_SECONDS = 60.0  # how often the clock's high-water mark is committed when nothing else is
+_IDLE_SECONDS = 60.0  # between commits of the clock's high-water mark if there are no changes
 
 
 @dataclass(slots=True)
 class Commits:
-    """What the writer did since the store opened."""
+    """Counters of the writer since the store opened."""
 
     commits: int = 0
     changes: int = 0
@@ -60,7 +60,7 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Group:
-    """A commit in the making: what `changes.Group` offers, and the bytes that are to be written."""
+    """An open group: a `ChangeGroup`, and the bytes to write."""
 
     catalogue: Catalogue
     now_ms: int
@@ -76,7 +76,7 @@ class _Group:
     def require_space(self) -> None:
         if not self.has_space:
             self.writer.check_space()
-            self.has_space = True  # asking once for a group is enough: the reserve is larger than any group
+            self.has_space = True  # one check is enough for a group: the reserve is larger than any group
 
     def append(self, bucket: str, key: str, sequence: int, change: PutContent) -> SegmentLocation:
         self.require_space()
@@ -103,7 +103,7 @@ class _Group:
 
 
 class Writer:
-    """Owns the writing side of catalogue and segments, in a thread of its own."""
+    """The thread that writes the catalogue and the segments."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Writer:
         self._mark = mark
         self._on_commit = on_commit
         self._say = say
-        self._refuses = False  # writes, as far as anybody was told
+        self._refuses = False  # whether `say` was last told that writes are refused
         self._active: tuple[int, SegmentFile] | None = None
         self._offset = 0  # end of the active segment
         self._continue_last_segment()
@@ -136,7 +136,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, change: StoreChange) -> asyncio.Future[object]:
-        """Hand over a change. The future's result is what `apply` returned; refusals are its exception."""
+        """Queue a change. The future's result is what `apply` returns; a refusal is its exception."""
         if self._failure is not None:
             raise StoreError(f"the store's writer has stopped: {self._failure}; restart the store") from self._failure
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
@@ -144,12 +144,12 @@ class Writer:
         return future
 
     def stop(self) -> None:
-        """Finish what was submitted, then end."""
+        """Finish the submitted changes, then end the thread."""
         self._queue.put(None)
         self._thread.join()
         self._active = None  # the file closes
 
-    # What follows runs in the writer's thread.
+    # The methods below run in the writer's thread.
 
     def _run(self) -> None:
         group: list[_Pending] = []
@@ -160,10 +160,10 @@ class Writer:
                 group, last = self._collect(0.0 if has_moves else _IDLE_SECONDS)
                 if group or not has_moves:
                     self._carry_out(group)
-                if not last and self._has_moves():  # asked again: the group may have emptied what was to be moved
+                if not last and self._has_moves():  # again: the group may have emptied the segment to move
                     self._move()
         except BaseException as failure:
-            # A fault of ours. Answering nobody would look like a hang, going on could lose data.
+            # A bug. Without an answer clients would hang, and continuing could lose data.
             self._failure = failure
             while not self._queue.empty():
                 waiting = self._queue.get()
@@ -174,7 +174,7 @@ class Writer:
             raise
 
     def _collect(self, wait_seconds: float) -> tuple[list[_Pending], bool]:
-        """What waits, up to a group's size, and whether it is the last group. Empty if nothing comes in time."""
+        """Return the waiting changes of one group, none after the timeout, and whether the writer stops after them."""
         group: list[_Pending] = []
         size = 0
         try:
@@ -213,9 +213,9 @@ class Writer:
         _answer(pendings)
 
     def _has_moves(self) -> bool:
-        """Whether a segment waits to be rewritten, and the device has the room for both it and its copy.
+        """Return whether a segment is to be rewritten and the device has the space for its copy.
 
-        That may come out of the reserve: no segment that is rewritten has more than half of `ROLL_BYTES` to move.
+        The copy may use the reserve: a segment to rewrite has at most half of `ROLL_BYTES` of live records.
         """
         to_move = self.compaction.choose(self._active[0] if self._active else None)
         return to_move is not None and self._free_bytes() >= to_move + RESERVE_BYTES // 4
@@ -227,7 +227,7 @@ class Writer:
         self._on_commit()
 
     def _commit(self, decide: Callable[[_Group], None]) -> tuple[_Group, WriteFailed | None]:
-        """One commit of what `decide` does to its group. After a failure nothing of it has happened."""
+        """Commit what `decide` does to a new group. After a failure nothing has changed."""
         catalogue = self._catalogue
         group = _Group(catalogue, self._clock.now_ms(), self, catalogue.state.commits + 1)
         try:
@@ -243,8 +243,8 @@ class Writer:
             return group, WriteFailed(f"{folder} cannot be written: {failed}")
         catalogue.count_commit()
         self.commits.commits += 1
-        # It is durable, whatever becomes of these: an older mark is allowed, and a file that the catalogue does not
-        # name goes when the store opens. A disk without room may refuse both.
+        # The group is durable even if the two steps below fail, for example on a full disk: an older mark is allowed,
+        # and the store deletes files that the catalogue does not name when it opens.
         with suppress(OSError):
             self._mark.write(catalogue.state.commits)
         for number in emptied:
@@ -253,7 +253,7 @@ class Writer:
         return group, None
 
     def check_space(self) -> None:
-        """Raise StoreFull before the device is full: SQLite needs room even to delete."""
+        """Raise StoreFull before the device is full, because SQLite needs space even to delete."""
         free = self._free_bytes()
         if free < RESERVE_BYTES:
             fullest = min(self._segments.folder.parent, self._catalogue.folder, key=free_bytes)
@@ -272,7 +272,7 @@ class Writer:
             self._say("writes are taken again")
 
     def _continue_last_segment(self) -> None:
-        """Append where the last process ended, so that many short lives do not leave as many files."""
+        """Append to the last segment of the last process, so that many restarts do not leave many small files."""
         number = max(self._catalogue.segments, default=None)
         if number is None or self._catalogue.segments[number].length >= ROLL_BYTES:
             return
@@ -283,14 +283,16 @@ class Writer:
             self._offset = self._catalogue.segments[number].length
 
     def end_of_segment(self) -> tuple[int, int]:
-        """The number and end of the segment that is appended to; a group never spans two."""
+        """Return the number and end of the active segment. A group never spans two segments."""
         if self._active is None:
             self._active = self._segments.create()
             self._offset = 0
         return self._active[0], self._offset
 
     def _write(self, group: _Group) -> None:
-        """Make the group's bytes durable. Where that fails, the segment's end stays and is written over."""
+        """Make the group's bytes durable. After a failure the segment's end is unchanged, and the next group
+        overwrites.
+        """
         for content, header in group.large:
             content.file.write([header], 0)
             content.file.sync()
@@ -302,15 +304,14 @@ class Writer:
         try:
             file.sync()
         except OSError:
-            # After a failed sync the kernel may call pages clean that never reached the disk: trust none of
-            # them.
+            # After a failed sync the kernel may mark pages as clean that never reached the disk: trust none of them.
             self._active = None
             raise
-        # From here on the end has moved, even if the catalogue's commit fails: its log may name these bytes.
+        # The end moves now, even if the catalogue's commit fails: its log may name these bytes.
         self._offset = end
 
     def _empty_segments(self) -> list[int]:
-        """Take segments with nothing alive out of the catalogue; their files go once that is durable."""
+        """Remove segments without live objects from the catalogue. Return them: their files go after the commit."""
         catalogue = self._catalogue
         active = self._active[0] if self._active else None
         if active is not None and self._is_done(active):
@@ -321,7 +322,7 @@ class Writer:
         return emptied
 
     def _is_done(self, active: int) -> bool:
-        """Whether the active segment is full, or so much of it dead that it is to be rewritten."""
+        """Return whether the active segment is full, or so sparse that it must be rewritten."""
         use = self._catalogue.segments.get(active)
         return self._offset >= ROLL_BYTES or (use is not None and use.dead_bytes >= ROLL_BYTES // 2)
 
@@ -334,7 +335,7 @@ def _answer(pendings: list[_Pending]) -> None:
     for loop, answered in by_loop.items():
         try:
             loop.call_soon_threadsafe(_complete, answered)
-        except RuntimeError:  # the loop closed; nobody waits any more
+        except RuntimeError:  # the loop is closed, so no caller waits
             continue
 
 
@@ -349,6 +350,6 @@ def _complete(pendings: list[_Pending]) -> None:
 
 
 def free_bytes(folder: Path) -> int:
-    """What a caller without privileges may still write on the folder's device."""
+    """Return the bytes that an unprivileged process can still write to the folder's device."""
     status = os.statvfs(folder)
     return status.f_bavail * status.f_frsize

@@ -1,11 +1,10 @@
-"""Compaction: the room of deleted objects comes back from segments in which others still live.
+"""Compaction: rewrite sparse segments to free the disk space of deleted objects.
 
-One idea: moving an object is a change like any other. A few living records at a time are copied from the
-sparsest segment to the end of the active one, in a group commit of their own; and a segment that has lost its
-last object is deleted, as always. So a crash at any moment leaves every object at the one place that the
-catalogue knows, and nothing about compaction has to be remembered.
+One idea: moving an object is a change like any other. A step copies a few live records from the sparsest segment to the
+end of the active one, in a group commit of its own. A segment that has lost its last object is deleted, as always. So
+after a crash at any moment every object is at the one place that the catalogue has, and compaction keeps no state.
 
-A damaged record is never copied: it stays where it is, is named, and its segment with it.
+A damaged record is never copied. It stays in its segment, the store reports it, and the segment stays too.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ from .files.digests import Buffer, first_damaged_block
 from .files.segments import RecordHeader, SegmentLocation, Segments
 from .tables.catalogue import Catalogue
 
-# One step is what waiting clients wait for besides their own group: a few milliseconds.
+# Waiting clients wait for one step in addition to their own group: a few milliseconds.
 _STEP_BYTES = 4 << 20
 _STEP_RECORDS = 1000
 
 
 class CompactionGroup(Protocol):
-    """The group commit that a step is."""
+    """The group commit of one step."""
 
     @property
     def commit(self) -> int:
-        """Its number."""
+        """The number of the commit."""
 
     def place(self, record: RecordHeader, content: Sequence[Buffer]) -> SegmentLocation:
-        """Take a record into this commit; says where its content will be."""
+        """Add a record to this commit. Return where its content will be."""
 
 
 class Compaction:
-    """Works on one segment at a time, in the writer's thread."""
+    """Rewrites one segment at a time, in the writer's thread."""
 
     def __init__(self, catalogue: Catalogue, segments: Segments, say: Callable[[str], None]) -> None:
         self.bytes_moved = 0
@@ -48,7 +47,9 @@ class Compaction:
         self._left_alone: set[int] = set()  # until the store opens again
 
     def choose(self, active: int | None) -> int | None:
-        """Stay with the segment under way or find the one with least to move; how many bytes, or None for none."""
+        """Keep the current segment or choose the one with the fewest live bytes. Return those bytes; None: no
+        segment.
+        """
         catalogue = self._catalogue
         candidates = catalogue.sparse_segments - self._left_alone - {active}
         if self._source not in candidates:
@@ -57,7 +58,7 @@ class Compaction:
         return None if self._source is None else catalogue.segments[self._source].live_record_bytes
 
     def step(self, group: CompactionGroup) -> None:
-        """Copy the next living records of the chosen segment."""
+        """Copy the next live records of the chosen segment."""
         source = self._source
         assert source is not None
         end = self._catalogue.segments[source].length
@@ -74,7 +75,7 @@ class Compaction:
             self.leave_alone("it has damaged objects")
 
     def leave_alone(self, why: str) -> None:
-        """Give the segment up that is under way; what it still holds stays readable there."""
+        """Give up the current segment. Its objects stay there and stay readable."""
         if self._source is not None:
             self._say(f"segment {self._segments.path(self._source)} keeps the room of its deleted objects: {why}")
             self._left_alone.add(self._source)

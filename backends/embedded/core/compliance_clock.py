@@ -1,8 +1,8 @@
-"""The compliance clock: the only time the store believes, and one that never goes backwards.
+"""The compliance clock: the only time that the store uses, and one that never goes backwards.
 
-One idea: whoever may set the host's clock must not be able to end a retention. The clock starts at the later
-of the host's time and the highest time that the store ever committed, and from then on advances by elapsed
-time, which nobody can set. A host clock put forward while the store runs therefore changes nothing either.
+One idea: a person who can set the host's clock must not be able to end a retention period. The clock starts at the
+later of the host's time and the highest time that the store ever committed. From then on it advances by elapsed time,
+which no one can set. Setting the host's clock forward while the store runs therefore changes nothing either.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from email.utils import formatdate
 
 
 def elapsed_seconds() -> float:
-    """Seconds that passed, whatever anybody set a clock to."""
-    # Unlike CLOCK_MONOTONIC, CLOCK_BOOTTIME goes on while the machine is suspended.
+    """Return elapsed seconds, which do not depend on the clock that the host shows."""
+    # Unlike CLOCK_MONOTONIC, CLOCK_BOOTTIME advances while the machine is suspended.
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class ComplianceClock:
-    """Milliseconds since the epoch. `high_water_ms` is what the catalogue has of earlier processes."""
+    """A clock of milliseconds since the epoch. `high_water_ms`: the highest time that earlier processes committed."""
 
     def __init__(
         self,
@@ -35,12 +35,12 @@ class ComplianceClock:
 
     def now_ms(self) -> int:
         now_ms = int((self._zero_seconds + self._elapsed_seconds()) * 1000)
-        # Reading one after the other in two threads may only ever repeat an instant, never turn it back.
+        # Two threads that read one after the other may get the same instant, but never an earlier one.
         self._highest_ms = now_ms = max(now_ms, self._highest_ms)
         return now_ms
 
     def http_date(self) -> str:
-        """This instant as an HTTP `Date`, made anew once a second."""
+        """Return this instant as an HTTP `Date`; formatted once a second."""
         second = self.now_ms() // 1000
         if second != self._date_second:
             self._date = formatdate(second, usegmt=True)

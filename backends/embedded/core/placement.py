@@ -1,14 +1,15 @@
-"""Where a store's catalogue is: in the data folder or, on another disk, in a folder of its own.
+"""The catalogue's place: in the data folder, or in a folder of its own on another disk.
 
-One idea: the data folder remembers, and the store's id in the catalogue proves that it is the right one. A catalogue
-that is not there, or is another store's, is refused: to begin with an empty one would forget what was acknowledged.
-To move a catalogue later is not offered.
+One idea: the data folder records the place, and the store's id in the catalogue proves that it is the right one. The
+store refuses a catalogue that is missing or has another store's id: starting with an empty catalogue would lose
+acknowledged objects. A catalogue cannot be moved later.
 
-    data folder:       catalogue.json   where the catalogue is, the store's id, whether the catalogue was ever ready
-    catalogue folder:  store.json       whose catalogue it is
+    data folder:       catalogue.json   the catalogue's folder, the store's id, whether the catalogue was ever ready
+    catalogue folder:  store.json       the store that the catalogue belongs to
 
-The data folder remembers before there is a catalogue, and knows that it was ready before anything is acknowledged. A
-crash between the two loses nothing: the next start makes the catalogue, or takes the one with the store's id.
+The data folder records the place before the catalogue exists, and records that the catalogue is ready before the store
+acknowledges anything. A crash between the two loses nothing: the next start creates the catalogue, or takes the one
+with the store's id.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _OWNER_NAME = "store.json"
 
 
 class _Memory(msgspec.Struct, frozen=True):
-    """What a data folder remembers of a catalogue elsewhere."""
+    """The record in a data folder about a catalogue in another folder."""
 
     catalogue_dir: str
     store_id: str
@@ -39,7 +40,7 @@ class _Memory(msgspec.Struct, frozen=True):
 
 
 class _Owner(msgspec.Struct, frozen=True):
-    """Whose catalogue a folder has. The data folder is for people: it may be mounted elsewhere by now."""
+    """The record in a catalogue folder. The data folder is informative only: it may be mounted elsewhere now."""
 
     data: str
     store_id: str
@@ -50,7 +51,7 @@ _Document = TypeVar("_Document", _Memory, _Owner)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder for a catalogue; `store_id`: whose it has to be, None where it is the data folder itself."""
+    """A folder for a catalogue. `store_id`: the store it must belong to; None if the folder is the data folder."""
 
     data: Path
     folder: Path
@@ -58,14 +59,14 @@ class Place:
     was_ready: bool = False
 
     def made(self) -> Path:
-        """The folder, made where there was none yet."""
+        """Return the folder; create it for a new store."""
         if not self.was_ready:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync_folder(self.folder.parent)
         return self.folder
 
     def take(self) -> None:
-        """Keep the folder for this store, once both are locked. Raises UsageError where it is another's."""
+        """Claim the folder for this store; both folders must be locked. Raises UsageError if another store has it."""
         if self.store_id is None or self.was_ready:
             return
         owner = _read(self.folder / _OWNER_NAME, _Owner)
@@ -77,7 +78,7 @@ class Place:
         _write(self.folder / _OWNER_NAME, _Owner(str(self.data.absolute()), self.store_id))
 
     def confirm(self) -> None:
-        """The catalogue is there: from now on nothing else is taken for it."""
+        """Record that the catalogue exists: from now on the store refuses a missing one."""
         if self.store_id is not None and not self.was_ready:
             self._remember(ready=True)
 
@@ -87,9 +88,9 @@ class Place:
 
 
 def find(data: Path, wanted: Path | None) -> Place:
-    """Where the catalogue of the store in `data` is or, for a new store, is to be.
+    """Return the place of the catalogue of the store in `data`; for a new store, the place that `wanted` names.
 
-    Raises UsageError where it is not as wanted, StoreError where it is gone.
+    Raises UsageError if the catalogue is not in the wanted folder, StoreError if it is missing.
     """
     owner = _read(data / _OWNER_NAME, _Owner)
     if owner is not None:
@@ -119,7 +120,7 @@ def find(data: Path, wanted: Path | None) -> Place:
 
 
 def catalogue_folder(data: Path) -> Path:
-    """Where the catalogue of a store that was made is."""
+    """Return the catalogue's folder of an existing store."""
     memory = _read(data / _MEMORY_NAME, _Memory)
     return data if memory is None else Path(memory.catalogue_dir)
 

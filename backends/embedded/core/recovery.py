@@ -1,10 +1,10 @@
-"""What a store checks and mends when it opens: the segments against the catalogue.
+"""Recovery: the store compares its segments with its catalogue when it opens.
 
-One idea: the catalogue is the truth. A segment with less than the catalogue says is damage and is named; a
-segment with more is what a crash left behind, bytes that nobody was promised, and is cut off. One exception
-tells a crash from a catalogue that was damaged or put back: only one commit is ever under way, so leftovers
-of a later one than the next were acknowledged once, and the store refuses to throw them away. The commit mark
-tells the same of commits that left nothing in a segment, and of the very last one.
+One idea: the catalogue decides. A segment that is shorter than the catalogue's length is damaged, and the error names
+it. A segment that is longer has bytes of a crashed, unacknowledged commit, and the store cuts them off. One exception
+distinguishes a crash from a catalogue that was damaged or replaced by an older copy: only one commit is under way at a
+time. Bytes of a later commit than the next one were acknowledged once, so the store refuses to discard them. The
+commit mark detects the same for commits that left nothing in a segment, and for the very last commit.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MARK_NAME = "last-commit"
 class CommitMark:
     """The number of the last commit, in a file of the data folder.
 
-    It is written after each commit and never synced. So it outlives the process, however that ends; after a
-    power failure it may be older than the catalogue, but never newer, unless the catalogue has lost commits.
+    The store writes it after each commit and never syncs it. So it survives any end of the process. After a power
+    failure it may be older than the catalogue. It is newer only if the catalogue has lost commits.
     """
 
     def __init__(self, folder: Path, commit: int) -> None:
@@ -39,14 +39,14 @@ class CommitMark:
 
     @staticmethod
     def read(folder: Path) -> int:
-        """0 where there is none, or a power failure left no number in it."""
+        """Return the number; 0 if the file does not exist or holds no number after a power failure."""
         path = folder / _MARK_NAME
         text = path.read_bytes().strip() if path.exists() else b""
         return int(text) if text.isdigit() else 0
 
 
 def reconcile(catalogue: Catalogue, segments: Segments, marked_commit: int) -> None:
-    """Raise Damaged, or leave exactly the segments and lengths that the catalogue knows."""
+    """Make the segments and their lengths equal to the catalogue's. Raises Damaged if acknowledged data is missing."""
     existing = segments.numbers()
     if catalogue.created and existing:
         raise Damaged(

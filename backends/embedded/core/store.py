@@ -1,8 +1,8 @@
-"""The store's core, as doors see it: asyncio calls over one writer thread and reads that do not wait for it.
+"""The interface of the store's core: asyncio calls over one writer thread, and reads that do not wait for it.
 
-One idea: whatever changes anything goes through the writer, in order, and answers when it is durable;
-whatever only reads asks the catalogue and the segments directly. The core speaks of buckets, versions and
-locks, of file spaces, archives and classes, never of HTTP or frames.
+One idea: every change goes through the writer, in order, and returns when it is durable. Reads use the catalogue and
+the segments directly. The core has buckets, versions and locks, file spaces, archives and classes. It knows no HTTP
+and no TSM frames.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ from .tables.uploads import UploadPart
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What the store holds, and what its writer did since it opened."""
+    """The contents of the store, and the work of its writer since the store opened."""
 
     buckets: int
-    objects: int  # versions with content, delete markers not counted; of what was uploaded in parts, each part
+    objects: int  # versions with content, no delete markers; each part of a multipart upload counts
     bytes: int
     segments: int
     segment_bytes: int
     free_bytes: int
     reserve_bytes: int
     commits: int
-    syncs: int  # of both parts
+    syncs: int  # of catalogue and segments
     changes: int
     objects_written: int
     bytes_written: int
-    bytes_moved: int  # out of segments that were mostly dead
+    bytes_moved: int  # by compaction
     groups_failed: int
     clock_ms: int
 
 
 class Store:
-    """One open store. Open it with `Store.open`; exactly one process may."""
+    """An open store. Open it with `Store.open`. Only one process may have a store open."""
 
     def __init__(
         self, folder: Path, locks: Sequence[IO[str]], catalogue: Catalogue, clock: ComplianceClock,
@@ -90,11 +90,11 @@ class Store:
         say: Callable[[str], None] | None = None,
         management_classes: Sequence[ManagementClass] = (),
     ) -> Store:
-        """Open or create the store in `folder`. `say` is told, from any thread, what its owner should know.
+        """Open or create the store in `folder`. `say` gets messages for the operator, from any thread.
 
-        `catalogue_dir`: where a new store is to have its catalogue; it remembers that (see `placement`). Raises
-        UsageError where that is another place than it has, or a management class would become weaker, StoreError if
-        the store is in use, Damaged if it is not whole.
+        `catalogue_dir`: the catalogue's folder of a new store, which the store records (see `placement`). Raises
+        UsageError if the catalogue is in another folder or a management class would become weaker, StoreError if the
+        store is in use, Damaged if data is missing or damaged.
         """
         with ExitStack() as undo:
             try:
@@ -129,7 +129,7 @@ class Store:
             return opened
 
     def close(self) -> None:
-        """Finish the writes under way and let go of the folder. Blocks."""
+        """Finish the current writes and release the folder. Blocks."""
         self._writer.stop()
         self.queries.close()
         self._catalogue.close()
@@ -139,7 +139,7 @@ class Store:
             lock_file.close()
 
     def _publish(self) -> None:
-        """After each commit: what readers on other threads see is replaced as a whole, never changed."""
+        """Replace the values that readers on other threads see; called after each commit. The values never change."""
         self._buckets = self._catalogue.buckets
         self._spaces = self._catalogue.archives.spaces
         self._access_rules = list(self._catalogue.archives.rules.values())
@@ -150,7 +150,7 @@ class Store:
 
     @property
     def buckets(self) -> Sequence[Bucket]:
-        """All buckets, by name."""
+        """All buckets, in order of their names."""
         return list(self._buckets.values())
 
     def bucket(self, name: str) -> Bucket:
@@ -166,19 +166,16 @@ class Store:
 
     @property
     def access_rules(self) -> Sequence[AccessRule]:
-        """All access rules, in order of age."""
+        """All access rules, oldest first."""
         return self._access_rules
 
     @property
     def management_classes(self) -> Mapping[int, ManagementClass]:
-        """By their numbers; they do not change while the store is open."""
+        """All management classes, by their numbers. They do not change while the store is open."""
         return self._catalogue.archives.classes
 
     async def read(self, version: VersionRow | Archive, start: int, length: int) -> memoryview:
-        """`length` bytes of an object from `start`, checked.
-
-        Raises Damaged and then returns nothing of it.
-        """
+        """Return `length` bytes of an object from `start`, verified by their CRCs. Raises Damaged or NoSuchKey."""
         if isinstance(version, VersionRow) and version.upload is not None:
             pieces = [await self._read_one(*span) for span in self._part_spans(version, start, length)]
             return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
@@ -190,7 +187,7 @@ class Store:
         return await self._read(file, row, start, length)
 
     async def read_blocks(self, version: VersionRow | Archive, start: int, length: int) -> AsyncIterator[memoryview]:
-        """As `read`, in pieces that end on block boundaries; each is checked before it is handed out."""
+        """Yield the bytes that `read` returns, in pieces that end on block boundaries. Each piece is verified first."""
         if isinstance(version, VersionRow) and version.upload is not None:
             for part, first, count in self._part_spans(version, start, length):
                 async for block in self._blocks_of_one(part, first, count):
@@ -210,7 +207,7 @@ class Store:
             start = stop
 
     def _part_spans(self, version: VersionRow, start: int, length: int) -> list[tuple[UploadPart, int, int]]:
-        """Which bytes of which parts are those of an object that was uploaded in parts: part, start, length."""
+        """Return the spans of parts that hold a range of a multipart object: part, start in the part, length."""
         assert version.upload is not None
         end = start + length
         spans = []
@@ -218,16 +215,16 @@ class Store:
             first, last = max(start, begins), min(end, begins + part.size)
             spans.append((part, first - begins, last - first))
         if length and not spans:
-            raise NoSuchKey(version.key)  # deleted since the catalogue was asked
+            raise NoSuchKey(version.key)  # deleted since the query
         return spans
 
     def _find(
         self, version: VersionRow | Archive | UploadPart
     ) -> tuple[VersionRow | Archive | UploadPart, SegmentFile]:
-        """The open segment that has the object's bytes, and the version as it was when that was found out.
+        """Return the open segment with the object's bytes, and the row that names the segment.
 
-        The catalogue was asked a moment ago: its segment may have been rewritten and deleted since. Once open,
-        a segment stays readable.
+        Compaction may have moved the object and deleted its segment since the query that returned the row. An open
+        segment stays readable.
         """
         while True:
             try:
@@ -245,7 +242,7 @@ class Store:
     ) -> memoryview:
         first, end = block_span(start, length, version.size)
         buffer = bytearray(end - first)
-        # Memory answers in microseconds without a thread; only what must come from the disk waits in one.
+        # The page cache answers in microseconds and needs no thread; only reads from the disk use one.
         if not file.read_cached(buffer, version.offset + first):
             await asyncio.to_thread(file.read, buffer, version.offset + first)
         damaged = first_damaged_block(buffer, version.block_crcs, first // BLOCK_BYTES)
@@ -258,7 +255,7 @@ class Store:
 
     @property
     def written(self) -> Mapping[str, Written]:
-        """Bytes and syncs since the store opened, by part."""
+        """Bytes and syncs since the store opened: of `catalogue` and of `segments`."""
         return {"catalogue": self._catalogue.written, "segments": self._segments.written}
 
     def statistics(self) -> Statistics:
@@ -282,17 +279,17 @@ class Store:
             clock_ms=self.clock.now_ms(),
         )
 
-    # Changing. Each returns when it is durable, or raises the Refusal that says why nothing happened.
+    # Changes. Each returns when it is durable, or raises the Refusal, and then nothing has changed.
 
     async def change(self, change: StoreChange) -> None:
-        """Carry out a change that has no answer but success: buckets, locks."""
+        """Apply a change that has no result: of buckets and locks."""
         await self._writer.submit(change)
 
     async def put(self, put: PutVersion) -> ChangeResult:
         return cast(ChangeResult, await self._submit_content(put))
 
     async def begin_upload(self, begin: BeginUpload) -> int:
-        """The upload's number."""
+        """Return the upload's number."""
         return cast(int, await self._writer.submit(begin))
 
     async def put_part(self, part: PutPart) -> None:
@@ -302,7 +299,7 @@ class Store:
         return cast(Completed, await self._writer.submit(complete))
 
     async def _submit_content(self, change: PutVersion | PutPart) -> object:
-        """What is refused leaves nothing."""
+        """Submit a change with content. A refused change leaves no bytes."""
         try:
             return await self._writer.submit(change)
         except Refusal:
@@ -311,7 +308,7 @@ class Store:
             raise
 
     async def set_tags(self, tags: SetTags) -> str:
-        """The version's id."""
+        """Return the version's id."""
         return cast(str, await self._writer.submit(tags))
 
     async def delete(self, delete: Delete) -> ChangeResult:
@@ -324,33 +321,33 @@ class Store:
         await self._writer.submit(transaction)
 
     async def register_space(self, space: Space) -> tuple[Space, bool]:
-        """The space, and whether it was there before."""
+        """Return the space, and whether it existed before."""
         return cast("tuple[Space, bool]", await self._writer.submit(RegisterSpace(space)))
 
     async def delete_space(self, deletion: DeleteSpace) -> int:
-        """How many objects had to stay."""
+        """Return how many objects remain."""
         return cast(int, await self._writer.submit(deletion))
 
     async def set_access(self, setting: SetAccess) -> int:
-        """The rule's number."""
+        """Return the rule's number."""
         return cast(int, await self._writer.submit(setting))
 
     async def begin_large(self, bucket: str, key: str) -> LargeContent:
-        """A place for an object or part above LARGE_BYTES, written as it comes.
+        """Create a segment for an object or part above LARGE_BYTES, written while the bytes arrive.
 
-        It is then given to `put`, `put_part` or `abandon`.
+        Pass it to `put`, `put_part` or `abandon` then.
         """
         self.bucket(bucket)
         number, file = await asyncio.to_thread(self._create_segment)
         return LargeContent(number, file, bucket, key)
 
     def begin_large_transaction(self) -> LargeTransaction:
-        """The same for a transaction, then given to `transact` or `abandon`. Blocks."""
+        """Create a segment for a transaction above LARGE_BYTES; pass it to `transact` or `abandon` then. Blocks."""
         number, file = self._create_segment()
         return LargeTransaction(number, file, self._committed + 1)
 
     def take_sequence(self) -> int:
-        """A number for an object of a large transaction; from any thread."""
+        """Return a number for an object of a large transaction. Any thread may call this."""
         return self._catalogue.take_sequence()
 
     def _create_segment(self) -> tuple[int, SegmentFile]:
@@ -361,17 +358,17 @@ class Store:
             raise WriteFailed(f"{self._segments.folder} cannot be written: {failed}") from failed
 
     async def abandon(self, content: OwnSegment) -> None:
-        """Take back what did not become objects."""
+        """Delete a segment whose bytes did not become objects."""
         await asyncio.to_thread(self._segments.remove, content.number)
 
 
 def say_to_stderr(words: str) -> None:
-    """Tell the owner where nobody listens otherwise."""
+    """Write a message for the operator to stderr."""
     print(words, file=sys.stderr, flush=True)
 
 
 def _lock(folder: Path, what: str) -> IO[str]:
-    """Hold the folder for this process; the system lets go of it when the process ends, however it does."""
+    """Lock the folder for this process. The system releases the lock at any end of the process."""
     lock_file = (folder / "lock").open("a+", encoding="ascii")
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)

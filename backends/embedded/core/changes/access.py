@@ -1,6 +1,6 @@
-"""The changes of access rules, by the node whose objects they open.
+"""The changes of access rules. The node whose objects a rule opens makes them.
 
-One idea: a rule is a row like any other, so making one and taking it back are durable before they are answered.
+One idea: a rule is a row like any other, so creating and deleting one is durable before the server answers.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from ..rules.refusals import NoSuchRule, NoSuchSpace, RuleExists, TooManyRules
 from ..tables.archives import AccessRule
 from .objects import ChangeGroup
 
-RULES_MAX = 1000  # of one node: every reading by a rule looks through them
+RULES_MAX = 1000  # of one node: every read by a rule scans them
 
 
 @dataclass(slots=True)
 class SetAccess:
-    """Open objects of one's own to others. Answers with the rule's number."""
+    """Open the caller's own objects to other nodes or owners."""
 
     caller_node: str
     rule: AccessRule  # without its number
 
     def apply(self, group: ChangeGroup) -> int:
+        """Return the rule's number. Raises NoSuchSpace, RuleExists or TooManyRules."""
         archives = group.catalogue.archives
         space = archives.spaces.get(self.rule.space)
         if space is None or space.node != self.caller_node:
@@ -36,7 +37,7 @@ class SetAccess:
 
 @dataclass(slots=True)
 class DeleteAccess:
-    """Take a rule back; `owner` empty: whoever made it."""
+    """Delete a rule. `owner` empty: a rule of any owner of the node."""
 
     node: str
     owner: bytes

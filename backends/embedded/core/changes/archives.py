@@ -1,7 +1,7 @@
-"""The changes of the TSM door: transactions, file spaces, descriptions of objects.
+"""The changes of TSM sessions: transactions, file spaces, attributes of archived objects.
 
-One idea: a transaction is one change, so it is one of a group commit or none of it. It looks at everything that
-it is to do before it does the first thing; what it is refused for, it is refused as a whole.
+One idea: a transaction is one change, so a group commit has all of it or none of it. The transaction checks all its
+operations before it does the first one. If one operation is refused, the whole transaction is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Event(IntEnum):
 
 @dataclass(slots=True)
 class NewArchive:
-    """An object to be archived: what the client said of it, and its bytes or where they already are."""
+    """An object to archive: the attributes that the client sent, and its bytes or the place where they already are."""
 
     space: int
     class_id: int
@@ -45,14 +45,14 @@ class NewArchive:
     content: list[Buffer] = field(default_factory=list)
     size: int = 0
     block_crcs: bytes = b""
-    record_key: bytes = b""  # what its record in a segment is called
-    id: int = 0  # set, with the location, once it is written to a segment of the transaction's own
+    record_key: bytes = b""  # the name of its record in a segment
+    id: int = 0  # set, with the location, if the transaction has a segment of its own
     location: SegmentLocation | None = None
 
 
 @dataclass(slots=True)
 class ArchiveTransaction:
-    """What one node does at once. `owner` empty: the session acts for all owners."""
+    """The operations that one node commits together. `owner` empty: the session acts for all owners."""
 
     node: str
     owner: bytes
@@ -64,7 +64,7 @@ class ArchiveTransaction:
 
     @property
     def size(self) -> int:
-        """Bytes that the group commit is to write."""
+        """The bytes that the group commit will write."""
         return 0 if self.is_written else sum(archive.size for archive in self.archives)
 
     def apply(self, group: ChangeGroup) -> None:
@@ -87,7 +87,7 @@ class ArchiveTransaction:
         for row in changed:
             if row.id in gone:
                 raise NoSuchArchive(row.id)
-        # Nothing is refused from here on.
+        # Nothing below refuses.
         self._add(group, archives)
         for row in doomed:
             archives.remove(row)
@@ -143,7 +143,7 @@ class ArchiveTransaction:
 
 @dataclass(slots=True)
 class RegisterSpace:
-    """Make a file space. Answers with it, and whether it was there before."""
+    """Register a file space. `apply` returns it, and whether it existed before."""
 
     space: Space
 
@@ -157,7 +157,7 @@ class RegisterSpace:
 
 @dataclass(slots=True)
 class UpdateSpace:
-    """Change what a client says of its file space; None leaves a value."""
+    """Change a file space's attributes; None leaves a value unchanged."""
 
     node: str
     name: bytes
@@ -182,7 +182,10 @@ class UpdateSpace:
 
 @dataclass(slots=True)
 class DeleteSpace:
-    """Remove what has expired and is not held, and the space with its last object; answers how many had to stay."""
+    """Remove the expired objects that are not held, and the space if it is then empty.
+
+    `apply` returns how many objects remain.
+    """
 
     node: str
     owner: bytes
@@ -208,7 +211,7 @@ class DeleteSpace:
 
 @dataclass(slots=True)
 class UpdateObject:
-    """Change what a client says of its object; its content, class and retention stay. `number` 0: the newest."""
+    """Change an object's attributes; content, class and retention stay. `number` 0: the newest object of the name."""
 
     node: str
     session_owner: bytes

@@ -1,8 +1,8 @@
-"""Every change of the store, and the rules that decide it.
+"""The changes of buckets and S3 objects, and what every change has in common.
 
-One idea: a change decides and writes in one place, in the one writer's thread, inside the transaction of its
-group. What it reads cannot change before it writes, so a delete that races a new lock loses or wins, never
-both. A change refuses before it writes anything; the group's other changes go on.
+One idea: a change decides and writes in one place, in the one writer's thread, inside the transaction of its group.
+What it reads cannot change before it writes. So of a delete and a new lock that race, exactly one wins. A change
+refuses before it writes anything; the other changes of the group continue.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..tables.catalogue import Bucket, Catalogue, VersionRow
 
 
 class PutContent(Protocol):
-    """A change that brings the bytes of an object or of a part."""
+    """A change with the bytes of an object or a part."""
 
     @property
     def content(self) -> Sequence[Buffer] | LargeContent: ...
@@ -40,33 +40,33 @@ class PutContent(Protocol):
 
 
 class ChangeGroup(Protocol):
-    """The group commit that a change takes part in."""
+    """The group commit that a change is part of."""
 
     catalogue: Catalogue
     now_ms: int
     commit: int  # its number
 
     def append(self, bucket: str, key: str, sequence: int, change: PutContent) -> SegmentLocation:
-        """Take the change's bytes into this commit; says where they will be. Raises StoreFull."""
+        """Add the change's bytes to this commit. Return where they will be. Raises StoreFull."""
 
     def require_space(self) -> None:
-        """Raises StoreFull where nothing may be written."""
+        """Raise StoreFull if the store may not write."""
 
     def place(self, record: RecordHeader, content: Sequence[Buffer]) -> SegmentLocation:
-        """Take a record into this commit; says where its content will be."""
+        """Add a record to this commit. Return where its content will be."""
 
     def count(self, objects: int, size_bytes: int) -> None:
-        """So much was written."""
+        """Count written objects and their bytes, for the statistics."""
 
 
 class StoreChange(Protocol):
     def apply(self, group: ChangeGroup) -> object:
-        """Decide and write. Raises Refusal before it has written anything."""
+        """Decide and write. Raises Refusal before it writes anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """Which version a change made or met; `version_id` is None where the bucket never had versioning."""
+    """The version that a change created or deleted. `version_id` is None if the bucket never had versioning."""
 
     version_id: str | None
     is_marker: bool = False
@@ -74,13 +74,15 @@ class ChangeResult:
 
 @dataclass(frozen=True, slots=True)
 class WriteCondition:
-    """What has to hold of a key's newest version for a change to be made."""
+    """A precondition of a change on the newest version of its key."""
 
     only_if_absent: bool = False
-    only_if_etag: str | None = None  # "*": any, but there has to be one
+    only_if_etag: str | None = None  # "*": any, but the object must exist
 
     def check(self, catalogue: Catalogue, bucket: Bucket, key: str) -> None:
-        """Return if it holds. A delete marker counts as no version."""
+        """Return if the condition is true. A delete marker counts as no version. Raises AlreadyExists, NoSuchKey,
+        WrongETag.
+        """
         if not self.only_if_absent and self.only_if_etag is None:
             return
         latest = catalogue.latest(bucket, key)
@@ -89,7 +91,7 @@ class WriteCondition:
         self.check_version(latest, key)
 
     def check_version(self, version: VersionRow | None, key: str) -> None:
-        """The same of one version."""
+        """Return if `only_if_etag` is true of this version. Raises NoSuchKey or WrongETag."""
         if self.only_if_etag is not None:
             if version is None or version.is_marker:
                 raise NoSuchKey(key)
@@ -102,10 +104,7 @@ UNCONDITIONAL = WriteCondition()
 
 @dataclass(slots=True)
 class PutVersion:
-    """Store an object.
-
-    A lock of its own replaces the bucket's default retention; a legal hold alone does not.
-    """
+    """Store an object. A retention in `lock` replaces the bucket's default retention; a legal hold alone does not."""
 
     bucket: str
     key: str
@@ -143,7 +142,7 @@ class PutVersion:
 
 
 def check_lock(bucket: Bucket, lock: VersionLock, now_ms: int) -> None:
-    """Return if a version may be made there with this lock of its own."""
+    """Return if a new version in the bucket may have this lock. Raises NotLockBucket or BadRetainUntil."""
     if not bucket.object_lock and lock != locks.UNLOCKED:
         raise NotLockBucket(bucket.name)
     if lock.retention is not None:
@@ -151,7 +150,7 @@ def check_lock(bucket: Bucket, lock: VersionLock, now_ms: int) -> None:
 
 
 def takes_place_of(group: ChangeGroup, bucket: Bucket, key: str, condition: WriteCondition) -> VersionRow | None:
-    """The version that a new one of that key replaces, if any. Raises the refusal where there may be no new one."""
+    """Return the version that a new one of that key replaces, if any. Raises Refusal if no new one is allowed."""
     condition.check(group.catalogue, bucket, key)
     return _replaced(group, bucket, key)
 
@@ -164,7 +163,7 @@ def add_version(group: ChangeGroup, bucket: Bucket, version: VersionRow) -> Chan
 
 @dataclass(slots=True)
 class Delete:
-    """Delete one version, or without a version id put a marker on top; `bypass`: header and right."""
+    """Delete one version; without a version id, add a delete marker. `bypass`: the caller may bypass governance."""
 
     bucket: str
     key: str
@@ -183,7 +182,7 @@ class Delete:
             locks.check_delete(version.lock, group.now_ms, bypass=self.bypass)
         self.condition.check_version(version, self.key)
         if version is None:
-            return ChangeResult(self.version_id)  # gone is what was asked for
+            return ChangeResult(self.version_id)  # already deleted
         catalogue.remove_version(bucket, version)
         return ChangeResult(self.version_id, bool(version.is_marker))
 
@@ -203,7 +202,7 @@ class Delete:
 
 
 def _replaced(group: ChangeGroup, bucket: Bucket, key: str) -> VersionRow | None:
-    """The version that a new one or a marker takes the place of: without versioning a key has one null version."""
+    """Return the null version, which a new version or marker replaces unless versioning is enabled. Raises Locked."""
     if bucket.versioning == "Enabled":
         return None
     replaced = group.catalogue.null_version(bucket, key)
@@ -232,7 +231,7 @@ def _answer(delete: Delete, group: ChangeGroup) -> ChangeResult | Refusal:
 
 @dataclass(slots=True)
 class SetRetention:
-    """Change a version's retention (the newest version's without a version id); None removes it."""
+    """Change the retention of a version, or of the newest version if there is no id; None removes it."""
 
     bucket: str
     key: str
@@ -260,7 +259,7 @@ class SetLegalHold:
 
 @dataclass(slots=True)
 class SetTags:
-    """Replace a version's tags (a JSON object; None removes them). No lock stands against that."""
+    """Replace a version's tags (a JSON object; None removes them). Locks do not protect tags."""
 
     bucket: str
     key: str
@@ -268,7 +267,7 @@ class SetTags:
     tags: str | None
 
     def apply(self, group: ChangeGroup) -> str:
-        """The version's id."""
+        """Return the version's id."""
         catalogue = group.catalogue
         version = catalogue.lockable(catalogue.bucket(self.bucket), self.key, self.version_id)
         catalogue.set_tags(version, self.tags)
@@ -320,7 +319,7 @@ class SetVersioning:
 
 @dataclass(slots=True)
 class SetLockConfiguration:
-    """Turn Object Lock on, for ever, and set or clear the default retention of versions yet to come."""
+    """Enable Object Lock, permanently, and set or clear the default retention of future versions."""
 
     name: str
     default: DefaultRetention | None

@@ -1,8 +1,8 @@
-"""The changes of uploads in parts: begin, part, complete, abort.
+"""The changes of multipart uploads: begin, put a part, complete, abort.
 
-One idea: nobody sees a part before all of them are a version. Until then nothing is locked, as nothing is there to be
-locked; the one commit that makes the version writes its lock with it. What lock that is was asked for when the upload
-began, or is the default that the bucket has when the version is made.
+One idea: a part is not visible before the upload is completed. Until then no lock exists, as no version exists. The one
+commit that creates the version writes its lock. The lock is the one that the begin request set, or else the bucket's
+default retention at that commit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMPOSITE, FULL_OBJECT = "COMPOSITE", "FULL_OBJECT"  # a digest of the parts' di
 
 @dataclass(slots=True)
 class BeginUpload:
-    """What the version is to be, as `Put` knows it."""
+    """Begin an upload, with the attributes of the later version, as in `PutVersion`."""
 
     bucket: str
     key: str
@@ -50,7 +50,7 @@ class BeginUpload:
     lock: VersionLock = locks.UNLOCKED
 
     def apply(self, group: ChangeGroup) -> int:
-        """The upload's number."""
+        """Return the upload's number."""
         group.require_space()
         catalogue = group.catalogue
         bucket = catalogue.bucket(self.bucket)
@@ -69,7 +69,7 @@ class BeginUpload:
 
 @dataclass(slots=True)
 class PutPart:
-    """Store a part; it takes the place of one that had its number."""
+    """Store a part. It replaces an earlier part with its number."""
 
     bucket: str
     key: str
@@ -98,7 +98,7 @@ class PutPart:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A part as the completing client lists it. `checksums`: base64 by kind."""
+    """A part in the list of the complete request. `checksums`: base64 by kind."""
 
     number: int
     etag: str
@@ -107,7 +107,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What an upload became."""
+    """The version that an upload became."""
 
     stored: ChangeResult
     etag: str
@@ -116,9 +116,9 @@ class Completed:
 
 @dataclass(slots=True)
 class CompleteUpload:
-    """Make the listed parts a version; the others go. Said again, it is answered again and changes nothing.
+    """Make the listed parts a version and remove the other parts. A repeated request gets the same answer.
 
-    `size` and `checksum` (kind:base64) are what the client expects of the whole object, where it says that.
+    `size` and `checksum` (kind:base64): what the client expects of the whole object, or None.
     """
 
     bucket: str
@@ -166,7 +166,7 @@ class CompleteUpload:
         return Completed(ChangeResult(version_id), version.etag, version.checksum)
 
     def _chosen(self, parts: Sequence[UploadPart]) -> list[UploadPart]:
-        """The listed parts. Raises NoSuchPart or PartsOutOfOrder."""
+        """Return the listed parts. Raises NoSuchPart or PartsOutOfOrder."""
         by_number = {part.number: part for part in parts}
         chosen: list[UploadPart] = []
         for listed in self.listed:
@@ -189,7 +189,7 @@ class CompleteUpload:
             raise WrongObjectSize(self.size, size)
 
     def _checksum(self, upload: Upload, chosen: Sequence[UploadPart]) -> str | None:
-        """That of the version, kind:base64; a digest of digests ends with the number of parts."""
+        """Return the version's checksum, kind:base64. A digest of digests ends with the number of parts."""
         kind = upload.checksum_kind
         if kind is None:
             return None
@@ -213,7 +213,7 @@ class CompleteUpload:
 
 
 def _etag(parts: Sequence[UploadPart]) -> str:
-    """As Amazon makes it: the MD5 of the parts' MD5s, and how many there are."""
+    """Return Amazon's multipart ETag: the MD5 of the parts' MD5s, and the number of parts."""
     whole = hashlib.md5(b"".join(bytes.fromhex(part.etag) for part in parts), usedforsecurity=False)
     return f"{whole.hexdigest()}-{len(parts)}"
 

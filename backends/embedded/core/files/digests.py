@@ -1,9 +1,8 @@
-"""What is computed of an object's bytes on their way in.
+"""Digests of an object's bytes, computed while the bytes arrive.
 
-One idea: every object is cut into blocks of 1 MiB and each block has its CRC32C in the catalogue. A read of
-any range checks exactly the blocks that it touches before it serves a byte of them, so a range costs no more
-than it reads and needs no second kind of proof. An object of at most one block has one CRC: that of the
-whole.
+One idea: the store cuts every object into blocks of 1 MiB and keeps the CRC32C of each block in the catalogue. A read
+of a range checks the blocks that it touches before it returns a byte of them. So the check costs no more than the read
+and needs no second kind of digest. An object of at most one block has one CRC: that of the whole object.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Running(Protocol):
-    """A checksum that is fed: the `hashlib` shape."""
+    """A running checksum, with the interface of `hashlib`."""
 
     def update(self, data: Buffer, /) -> None: ...
     def digest(self) -> bytes: ...
 
 
 class _Crc:
-    """A CRC in the `hashlib` shape; `digest` is big-endian, as S3 sends it."""
+    """A CRC with the interface of `hashlib`; `digest` is big-endian, as S3 sends it."""
 
     def __init__(self, step: Callable[[Buffer, int], int], width_bytes: int) -> None:
         self._step = step
@@ -46,7 +45,7 @@ class _Crc:
         return self._value.to_bytes(self._width_bytes, "big")
 
 
-# The checksum kinds a client may send, by the word S3 has for them.
+# The checksum kinds that a client may send, by their S3 names.
 CHECKSUM_KINDS: dict[str, Callable[[], Running]] = {
     "crc32": lambda: _Crc(zlib.crc32, 4),
     "crc32c": lambda: _Crc(checksums.crc32c, 4),
@@ -56,7 +55,7 @@ CHECKSUM_KINDS: dict[str, Callable[[], Running]] = {
 }
 
 
-# Of two adjoining pieces and the second one's length: the CRC of both together.
+# Functions of two adjoining pieces' CRCs and the second piece's length; each returns the CRC of both pieces together.
 _COMBINE: dict[str, Callable[[int, int, int], int]] = {
     "crc32": checksums.combine_crc32,
     "crc32c": checksums.combine_crc32c,
@@ -66,7 +65,7 @@ COMBINED_KINDS = frozenset(_COMBINE)
 
 
 def combined(kind: str, values: Sequence[bytes], sizes: Sequence[int]) -> bytes:
-    """The checksum of pieces put together, from theirs; `kind` is one of `COMBINED_KINDS`."""
+    """Return the checksum of the joined pieces from the checksums of the pieces; `kind` is one of `COMBINED_KINDS`."""
     whole = 0
     for value, size in zip(values, sizes, strict=True):
         whole = _COMBINE[kind](whole, int.from_bytes(value, "big"), size)
@@ -74,14 +73,14 @@ def combined(kind: str, values: Sequence[bytes], sizes: Sequence[int]) -> bytes:
 
 
 def of_digests(kind: str, values: Sequence[bytes]) -> bytes:
-    """The digest of pieces' digests."""
+    """Return the digest of the pieces' digests."""
     running = CHECKSUM_KINDS[kind]()
     running.update(b"".join(values))
     return running.digest()
 
 
 class BlockCrcs:
-    """Fed with an object's bytes in order: the CRC32C of each of its blocks."""
+    """The CRC32C of each block of an object; `update` takes the object's bytes in order."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -104,7 +103,7 @@ class BlockCrcs:
         self._room -= len(rest)
 
     def all(self) -> bytes:
-        """One unsigned 32-bit little-endian CRC32C per block; empty for an empty object."""
+        """Return one unsigned 32-bit little-endian CRC32C per block; empty for an empty object."""
         crcs = array("I", self._crcs)
         if self._room < BLOCK_BYTES:
             crcs.append(self._crc)
@@ -112,7 +111,7 @@ class BlockCrcs:
 
 
 class Digests:
-    """Fed with an object's bytes in order: MD5 (the ETag), the block CRCs, and the kinds asked for."""
+    """MD5 (the ETag), block CRCs and the requested kinds of an object; `update` takes the object's bytes in order."""
 
     def __init__(self, kinds: tuple[str, ...] = ()) -> None:
         self._md5 = hashlib.md5(usedforsecurity=False)
@@ -133,8 +132,8 @@ class Digests:
         if len(data) > _MD5_WHOLE_BYTES_MIN:
             self._md5.update(data)
             return
-        # hashlib lets go of the interpreter from 2048 bytes on. For a small object getting it back from the busy
-        # writer thread costs several times what the hashing does.
+        # hashlib releases the GIL from 2048 bytes on. For a small object, getting the GIL back from the busy writer
+        # thread costs several times as much as the hashing.
         view = memoryview(data)
         for start in range(0, len(view), _MD5_PIECE_BYTES):
             self._md5.update(view[start : start + _MD5_PIECE_BYTES])
@@ -146,12 +145,12 @@ class Digests:
         return self._others[kind].digest()
 
     def block_crcs(self) -> bytes:
-        """One unsigned 32-bit little-endian CRC32C per block; empty for an empty object."""
+        """Return one unsigned 32-bit little-endian CRC32C per block; empty for an empty object."""
         return self._crcs.all()
 
 
 def first_damaged_block(data: Buffer, crcs: bytes, first_block: int) -> int | None:
-    """The first block whose bytes do not match, or None. `data` begins where `first_block` does."""
+    """Return the first block whose bytes do not match their CRC, or None. `data` begins with `first_block`."""
     expected = memoryview(crcs).cast("I")
     view = memoryview(data)
     for index, start in enumerate(range(0, len(view), BLOCK_BYTES), first_block):

@@ -1,4 +1,4 @@
-"""Small files in a store's folder, some with secrets: whole, durable, and readable by their owner only."""
+"""Small JSON files in a store's folder, some with secrets. Writes are atomic and durable; only the owner can read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Entry = TypeVar("Entry")
 
 
 def read_entries(path: Path, list_name: str, entry_of: Callable[[Any], Entry]) -> list[Entry]:
-    """The entries of the document's one list; none if there is no file yet. Raises StoreError."""
+    """Return the entries of the document's one list; empty if the file does not exist. Raises StoreError."""
     try:
         return [entry_of(each) for each in json.loads(path.read_text("utf-8"))[list_name]]
     except FileNotFoundError:
@@ -30,9 +30,9 @@ def read_entries(path: Path, list_name: str, entry_of: Callable[[Any], Entry]) -
 
 
 def write_for_owner(path: Path, document: dict[str, Any]) -> None:
-    """Write a JSON document in place of the one that is there; after a crash there is the old one or this one.
+    """Replace a JSON file atomically: after a crash the old document or the new one exists, whole.
 
-    Raises WriteFailed, and then the old one is there.
+    Raises WriteFailed, and then the old document is unchanged.
     """
     try:
         _write(path, document)

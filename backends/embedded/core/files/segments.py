@@ -1,18 +1,18 @@
 """Segments: the append-only files that hold every object's bytes.
 
-One idea: a record describes itself. Header, bucket and key, then the object's bytes, so that a segment can be
-read without the catalogue; but which records count is the catalogue's word alone. What lies in a file beyond
-the length that the catalogue knows was never acknowledged and is cut off when the store opens.
+One idea: a record describes itself. It has a header, bucket and key, then the object's bytes, so a segment can be read
+without the catalogue. But only the catalogue decides which records count. Bytes beyond the length that the catalogue
+has for a file were never acknowledged; the store cuts them off when it opens.
 
     segments/00000001.seg:  header | bucket | key | content     header | bucket | key | content     ...
 
-Records are appended until a segment is full. What arrives in more than `LARGE_BYTES` (one object, or the
-objects of one transaction) gets a segment of its own, which is written as it comes; the header of each record
-comes after its content, so that a file that does not begin with one is an upload that never ended.
+The writer appends records until a segment is full. An object above `LARGE_BYTES`, or a transaction whose objects are
+larger together, gets a segment of its own, which is written while the bytes arrive. There the header of each record is
+written after its content. So a file that does not begin with a header is an upload that never ended.
 
-`commit` in the header is the number of the catalogue's commit that makes the record count (for a transaction
-in a segment of its own: the earliest that it may be). At most one commit is ever under way: a record of a
-later one than the catalogue's next proves that the catalogue has lost commits.
+`commit` in the header is the number of the catalogue's commit that makes the record count. For a transaction in a
+segment of its own it is the earliest commit that the transaction may be part of. At most one commit is under way at a
+time: a record of a later commit than the catalogue's next one proves that the catalogue has lost commits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..rules.refusals import WriteFailed
 from .digests import BLOCK_BYTES, Buffer
 from .written import Written
 
-LARGE_BYTES = 8 << 20  # also the most bytes of one object that are ever held in memory
+LARGE_BYTES = 8 << 20  # also the upper limit of one object's bytes in memory
 
 # magic, layout version, bucket length, key length (bytes of UTF-8), CRC32C of the block CRCs, content length,
 # sequence number of the version, commit, CRC32C of bucket and key, CRC32C of the header up to here.
@@ -41,22 +41,21 @@ _FIXED = struct.Struct("<4sHHIIQQQI")  # the same without its last field
 _CRC = struct.Struct("<I")
 _MAGIC = b"AWS1"  # archiver WORM segment, layout 1
 _LAYOUT = 1
-_NAMES_BYTES_MAX = (
-    4096  # more than S3's longest bucket and key (63 + 1024) and TSM's longest names (64 + 1024 + 1024 + 256)
-)
+# More than S3's longest bucket and key (63 + 1024) and TSM's longest names (64 + 1024 + 1024 + 256).
+_NAMES_BYTES_MAX = 4096
 _BUFFERS_MAX = 1000  # IOV_MAX is 1024 on Linux
 _SYNC_EVERY_BYTES = 64 << 20  # keeps the last sync of a large object short
 
 
 class SegmentLocation(NamedTuple):
-    """Where an object's bytes (not its record's header) are."""
+    """The place of an object's first byte, after the header of its record."""
 
     segment: int
     offset: int
 
 
 class RecordHeader(NamedTuple):
-    """What a record says of itself. `bucket` is empty for an object archived through the TSM door."""
+    """The header of a record. `bucket` is empty for an object that a TSM client archived."""
 
     bucket: bytes
     key: bytes
@@ -76,7 +75,7 @@ class RecordHeader(NamedTuple):
 
     @staticmethod
     def length(names_bytes: int) -> int:
-        """Bytes of a header with bucket and key of so many bytes together."""
+        """Return the bytes of a header whose bucket and key have `names_bytes` together."""
         return _HEADER.size + names_bytes
 
     @property
@@ -85,7 +84,7 @@ class RecordHeader(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> RecordHeader | None:
-        """The header at the start of `data`, or None if there is no whole, undamaged one."""
+        """Return the header at the start of `data`, or None if no complete and undamaged header is there."""
         if len(data) < _HEADER.size:
             return None
         magic, layout, bucket_bytes, key_bytes, content_crc, size, sequence, commit, names_crc, crc = (
@@ -100,17 +99,14 @@ class RecordHeader(NamedTuple):
 
 
 class SegmentFile:
-    """One open segment.
-
-    It closes when the last reader lets go of it, so a file may be deleted while it is read.
-    """
+    """One open segment. The file closes when its last reader releases it, so it may be deleted while it is read."""
 
     def __init__(self, path: Path, flags: int, written: Written) -> None:
         self.path = path
         self._written = written
         self.fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
-        # Objects are read one by one: readahead would fill memory with neighbours that nobody asked for, and a cold
-        # read measured after it would not be one.
+        # Clients read objects one by one. Readahead would fill the page cache with neighbours that no client requested,
+        # and a later cold read of these would not be cold.
         os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_RANDOM)
 
     def __del__(self) -> None:
@@ -118,7 +114,7 @@ class SegmentFile:
             os.close(self.fd)
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> int:
-        """Write all of it at `offset`, however often the system takes only a part. Returns the end."""
+        """Write all buffers at `offset`, also after partial writes. Return the end offset."""
         start = offset
         try:
             for first in range(0, len(buffers), _BUFFERS_MAX):
@@ -135,26 +131,23 @@ class SegmentFile:
         return offset
 
     def sync(self) -> None:
-        """Make what was written durable. Raises OSError."""
+        """Make the written bytes durable. Raises OSError."""
         os.fdatasync(self.fd)
         self._written.add(0, 1)
 
     def header_at(self, offset: int) -> RecordHeader | None:
-        """The record that begins there, or None if no whole, undamaged one does."""
+        """Return the header of the record that begins at `offset`, or None if no undamaged header does."""
         return RecordHeader.decode(os.pread(self.fd, _HEADER.size + _NAMES_BYTES_MAX, offset))
 
     def read_cached(self, buffer: bytearray, offset: int) -> bool:
-        """Fill `buffer` if memory holds all of those bytes; never waits for the disk."""
+        """Fill `buffer` if the page cache has all of those bytes; return whether it did. Never waits for the disk."""
         try:
             return os.preadv(self.fd, [buffer], offset, os.RWF_NOWAIT) == len(buffer)
         except OSError:
-            return False  # not in memory, or not readable at all, which `read` will say
+            return False  # not in memory, or unreadable, which `read` reports
 
     def read(self, buffer: bytearray, offset: int) -> None:
-        """Fill `buffer`, waiting for the disk.
-
-        Raises Damaged where the file ends too early or cannot be read.
-        """
+        """Fill `buffer`, waiting for the disk. Raises Damaged if the file ends too early or cannot be read."""
         view = memoryview(buffer)
         while view:
             try:
@@ -167,7 +160,7 @@ class SegmentFile:
 
 
 class Segments:
-    """The folder of segments: opens them for reading, and appends for the one writer."""
+    """The folder of segments: opens them for reading, and creates and removes them for the writer."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -180,11 +173,11 @@ class Segments:
         return self.folder / f"{number:08d}.seg"
 
     def numbers(self) -> list[int]:
-        """Of every segment file that exists."""
+        """Return the numbers of the existing segment files, ascending."""
         return sorted(int(path.stem) for path in self.folder.glob("*.seg") if path.stem.isdecimal())
 
     def file(self, number: int) -> SegmentFile:
-        """A segment, open for reading (from any thread)."""
+        """Return a segment, open for reading. Any thread may call this. Raises Damaged if it cannot be opened."""
         opened = self._open.get(number)
         if opened is None:
             try:
@@ -194,12 +187,12 @@ class Segments:
             while len(self._open) >= 256:
                 self._open.pop(next(iter(self._open)), None)
             self._open[number] = opened
-            if not os.fstat(opened.fd).st_nlink:  # deleted meanwhile: kept open, it would keep its room on the disk
+            if not os.fstat(opened.fd).st_nlink:  # deleted meanwhile: an open file would keep its disk space
                 self._open.pop(number, None)
         return opened
 
     def create(self) -> tuple[int, SegmentFile]:
-        """A new segment, whose name in the folder is already durable, and its number."""
+        """Create a segment and return its number and file; its name in the folder is durable."""
         number = next(self._next_number)
         created = SegmentFile(self.path(number), os.O_RDWR | os.O_CREAT | os.O_EXCL, self.written)
         sync_folder(self.folder)
@@ -207,20 +200,20 @@ class Segments:
         return number, created
 
     def reopen(self, number: int) -> SegmentFile:
-        """A segment that is to be appended to again."""
+        """Open a segment to append to it again."""
         return SegmentFile(self.path(number), os.O_RDWR, self.written)
 
     def remove(self, number: int) -> None:
-        """Delete a segment in which nothing is alive; readers under way finish."""
+        """Delete a segment without live objects; current readers can finish."""
         self.path(number).unlink(missing_ok=True)
         self._open.pop(number, None)
 
     def close(self) -> None:
-        """Keep no file open; readers under way finish."""
+        """Release all open files; current readers can finish."""
         self._open.clear()
 
     def records_from(self, number: int, offset: int) -> Iterator[RecordHeader]:
-        """The whole, undamaged record headers from `offset` on, up to the first thing that is none."""
+        """Yield the undamaged record headers from `offset` on, up to the first bytes that are not one."""
         file = self.file(number)
         while (header := file.header_at(offset)) is not None:
             yield header
@@ -228,7 +221,7 @@ class Segments:
 
 
 class OwnSegment:
-    """A segment that is written as its bytes come, for one object or one transaction. Its calls block."""
+    """A segment for one large object or transaction, written while its bytes arrive. Its calls block."""
 
     def __init__(self, number: int, file: SegmentFile, start: int) -> None:
         self.number = number
@@ -237,7 +230,7 @@ class OwnSegment:
         self._synced = 0
 
     def write(self, pieces: Sequence[Buffer]) -> None:
-        """Append. Raises WriteFailed, as `sync` does."""
+        """Append the pieces. Raises WriteFailed, as `sync` does."""
         self._write(pieces, self._end)
         self._end += sum(map(len, pieces))
         if self._end - self._synced > _SYNC_EVERY_BYTES:
@@ -258,7 +251,7 @@ class OwnSegment:
 
 
 class LargeContent(OwnSegment):
-    """An object above LARGE_BYTES on its way into a segment of its own."""
+    """An object above LARGE_BYTES that is written to a segment of its own."""
 
     def __init__(self, number: int, file: SegmentFile, bucket: str, key: str) -> None:
         self.content_offset = RecordHeader.length(len(bucket.encode()) + len(key.encode()))
@@ -270,9 +263,9 @@ class LargeContent(OwnSegment):
 
 
 class LargeTransaction(OwnSegment):
-    """The objects of a transaction above LARGE_BYTES on their way into a segment of its own, one after another.
+    """The objects of a transaction above LARGE_BYTES, written one after another to a segment of their own.
 
-    `commit` is the earliest that the transaction may be part of.
+    `commit` is the earliest commit that the transaction may be part of.
     """
 
     def __init__(self, number: int, file: SegmentFile, commit: int) -> None:
@@ -281,12 +274,12 @@ class LargeTransaction(OwnSegment):
         self._start = 0  # of the record under way
 
     def begin(self, key: bytes) -> None:
-        """The next object begins; its header comes when it ends."""
+        """Begin the next object. `end` writes its header."""
         self._start = self._end
         self._end += RecordHeader.length(len(key))
 
     def end(self, key: bytes, sequence: int, block_crcs: bytes) -> SegmentLocation:
-        """The object has ended; says where its content is."""
+        """End the object: write its header and return where its content is."""
         content = self._start + RecordHeader.length(len(key))
         crc = checksums.crc32c(block_crcs)
         header = RecordHeader(b"", key, sequence, self._commit, self._end - content, crc)
@@ -295,7 +288,7 @@ class LargeTransaction(OwnSegment):
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the directory entries of a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -304,6 +297,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def block_span(start: int, length: int, size: int) -> tuple[int, int]:
-    """Start and end of the whole blocks, of an object of `size` bytes, that cover the bytes asked for."""
+    """Return start and end of the whole blocks that cover a range of an object of `size` bytes."""
     first = start // BLOCK_BYTES * BLOCK_BYTES
     return first, min(size, -(-(start + length) // BLOCK_BYTES) * BLOCK_BYTES)

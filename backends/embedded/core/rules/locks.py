@@ -1,9 +1,8 @@
-"""Retention rules: may this version be deleted, may this lock become that one.
+"""Lock rules of S3 versions: whether a version may be deleted and whether its lock may change.
 
-One idea: protection only grows, unless somebody with the right to bypass weakens GOVERNANCE. Everything here
-is a value or a pure function of values and an instant; a function returns when the store may go on and raises
-the refusal when it may not. Instants are milliseconds since the epoch. A version is retained while `now <
-until`.
+One idea: protection only grows, except that a caller with the right to bypass may weaken GOVERNANCE. Everything here is
+a value or a pure function of values and an instant. A check returns if the store may proceed and raises the refusal if
+it may not. Instants are milliseconds since the epoch. A version is retained while `now < until`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _DAY_MS = 86_400_000
 
 class Mode(enum.StrEnum):
     GOVERNANCE = "GOVERNANCE"  # a caller with the right to bypass may weaken it or delete
-    COMPLIANCE = "COMPLIANCE"  # nobody may
+    COMPLIANCE = "COMPLIANCE"  # no caller may
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class VersionRetention:
 
 @dataclass(frozen=True, slots=True)
 class VersionLock:
-    """What protects a version. `legal_hold` is None where there never was one: S3 tells it from OFF."""
+    """The protection of a version. `legal_hold` is None if it was never set, which S3 distinguishes from OFF."""
 
     retention: VersionRetention | None = None
     legal_hold: bool | None = None
@@ -40,10 +39,7 @@ class VersionLock:
 
 @dataclass(frozen=True, slots=True)
 class DefaultRetention:
-    """A bucket's rule, stamped on each version when it is made and never afterwards.
-
-    One of days and years is set.
-    """
+    """A bucket's default retention. A new version gets it once, when it is created. Days or years is set, not both."""
 
     mode: Mode
     days: int | None = None
@@ -64,7 +60,10 @@ UNLOCKED = VersionLock()
 
 
 def check_delete(lock: VersionLock, now_ms: int, *, bypass: bool) -> None:
-    """Return if a version under `lock` may be deleted at `now_ms`; `bypass` is header and right together."""
+    """Return if a version under `lock` may be deleted at `now_ms`.
+
+    `bypass`: the request has the bypass header and its credential has the right. Raises LegallyHeld or Retained.
+    """
     if lock.legal_hold:
         raise LegallyHeld
     retention = lock.retention
@@ -76,7 +75,7 @@ def check_delete(lock: VersionLock, now_ms: int, *, bypass: bool) -> None:
 
 
 def check_new_retention(wanted: VersionRetention, now_ms: int) -> None:
-    """Return if a lock may begin with this date: in the future, and at most 100 years away."""
+    """Return if a new lock may have this date: in the future, and at most 100 years away. Raises BadRetainUntil."""
     if wanted.until_ms <= now_ms:
         raise BadRetainUntil("The retain until date must be in the future!")
     if wanted.until_ms > now_ms + LONGEST_RETENTION_YEARS * 366 * _DAY_MS:
@@ -86,11 +85,11 @@ def check_new_retention(wanted: VersionRetention, now_ms: int) -> None:
 def check_retention_change(
     current: VersionRetention | None, wanted: VersionRetention | None, now_ms: int, *, bypass: bool
 ) -> None:
-    """Return if `current` may become `wanted` (None: no retention) at `now_ms`.
+    """Return if `current` may become `wanted` (None: no retention) at `now_ms`. Raises BadRetainUntil or Retained.
 
-    Amazon's answers: extending and re-sending never need bypass; GOVERNANCE to COMPLIANCE is a change of mode
-    and needs it, as does anything that weakens GOVERNANCE; COMPLIANCE never weakens; a lock that has passed
-    may become anything.
+    The rules are Amazon's. Extending or repeating a retention never needs bypass. Weakening GOVERNANCE needs bypass,
+    and so does the change from GOVERNANCE to COMPLIANCE. COMPLIANCE is never weakened. An expired lock may become any
+    lock.
     """
     if wanted is not None:
         check_new_retention(wanted, now_ms)

@@ -1,7 +1,7 @@
-"""Management classes: for how long an archived object must stay, and who may say so.
+"""Management classes: the retention periods of archived objects.
 
-One idea: a class is the promise under which objects were archived, so it may be made stricter and never weaker.
-Everything here is a value or a pure function of values and instants (milliseconds since the epoch).
+One idea: objects are archived under the promise of a class, so a class may become stricter and never weaker. Everything
+here is a value or a pure function of values and instants (milliseconds since the epoch).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ManagementClass:
     retmin_seconds: int = 0
 
     def expires_ms(self, archived_ms: int, event_ms: int | None) -> int | None:
-        """When an object expires; None: never, or not before an event that has not happened."""
+        """Return when an object expires. None: never, or its retention event has not happened yet."""
         if self.retver_seconds is None:
             return None
         if self.retinit == "creation":
@@ -46,14 +46,14 @@ class ManagementClass:
 
     @property
     def description(self) -> str:
-        """For people: a query of the classes shows it."""
+        """The text that a query of the classes shows."""
         length = "no limit" if self.retver_seconds is None else format_duration(self.retver_seconds)
         if self.retinit == "creation":
             return f"kept from archiving on: {length}"
         return f"kept until an event and then {length}, at least {format_duration(self.retmin_seconds)}"
 
 
-# What every store begins with. Seconds and minutes, because a tester's objects have to go away again.
+# The classes of a new store. Periods are seconds and minutes because test objects must be deletable soon.
 BUILT_IN = (
     ManagementClass(DEFAULT_CLASS, "creation", 300),
     ManagementClass("SHORT", "creation", 10),
@@ -63,12 +63,12 @@ BUILT_IN = (
 
 
 def days(seconds: int | None) -> int:
-    """A length as the protocol tells it: whole days, never less than the truth; 65535 for no limit."""
+    """Return a period as the protocol sends it: whole days, rounded up; 65535 for no limit."""
     return 65_535 if seconds is None else -(-seconds // _DAY_SECONDS)
 
 
 def parse_request(text: str) -> ManagementClass:
-    """A class of `NAME:retver=30d[,retinit=event,retmin=10d]`. Raises UsageError."""
+    """Parse a class from `NAME:retver=30d[,retinit=event,retmin=10d]`. Raises UsageError."""
     name, colon, rest = text.partition(":")
     name = name.upper()
     pairs = [pair.partition("=") for pair in rest.split(",")] if colon else []
@@ -100,7 +100,7 @@ def _seconds(text: str, value: str) -> int:
 
 
 def tightened(known: ManagementClass, wanted: ManagementClass) -> ManagementClass:
-    """`wanted`, where it keeps every object at least as long as `known` does. Raises UsageError otherwise."""
+    """Return `wanted` if it keeps every object at least as long as `known` does. Raises UsageError otherwise."""
     weaker = None
     if wanted.retinit != known.retinit:
         weaker = f"retinit is {known.retinit} for good"
@@ -120,7 +120,9 @@ def _length(seconds: int | None) -> str:
 
 
 def check_delete(kept_by: ManagementClass, archived_ms: int, event_ms: int | None, held: bool, now_ms: int) -> None:
-    """Return if an archived object may be deleted at `now_ms`; nobody may bypass."""
+    """Return if an archived object may be deleted at `now_ms`; no caller may bypass. Raises ArchiveHeld,
+    ArchiveRetained.
+    """
     if held:
         raise ArchiveHeld
     expires_ms = kept_by.expires_ms(archived_ms, event_ms)
@@ -129,7 +131,7 @@ def check_delete(kept_by: ManagementClass, archived_ms: int, event_ms: int | Non
 
 
 def load(folder: Path) -> Mapping[str, ManagementClass]:
-    """The classes of a store that is there, by name, whether it runs or not."""
+    """Return the classes of an existing store by name. The store may be running."""
     path = (folder / "catalogue.db").resolve()
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         return {each.name: each for each in rows(connection)}

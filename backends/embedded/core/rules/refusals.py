@@ -1,8 +1,8 @@
-"""What the core answers when it does not do what it was asked.
+"""Refusals: the errors that the core raises when its rules or its disk do not allow a call.
 
-One idea: the core decides, a door translates. A refusal carries facts (which bucket, locked until when); only
-the door knows that S3 calls one of them `403 AccessDenied`. Refusals are answers, not faults: nothing is
-logged for them.
+One idea: the core decides and a server translates. A refusal carries facts, such as the bucket and the retain-until
+date. Only the S3 server knows that S3 answers one of them with `403 AccessDenied`. Refusals are answers and not faults:
+the store does not log them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from archiver.sizes import format_bytes, format_instant
 
 
 class Refusal(StoreError):
-    """Base of all: the store is well and says no."""
+    """Base class of the refusals: the store works and refuses the call."""
 
 
 class NoSuchBucket(Refusal):
@@ -31,18 +31,18 @@ class BucketNotEmpty(Refusal):
 
 
 class NotLockBucket(Refusal):
-    """A lock, or a change of one, was asked for in a bucket without Object Lock."""
+    """The call sets or changes a lock in a bucket without Object Lock."""
 
     def __init__(self, bucket: str) -> None:
         super().__init__(f"bucket {bucket!r} has no Object Lock; create it with Object Lock enabled")
 
 
 class WrongBucketState(Refusal):
-    """Versioning and Object Lock contradict each other in what was asked."""
+    """The call combines a versioning state and an Object Lock state that exclude each other."""
 
 
 class NoSuchKey(Refusal):
-    """No such object, or its newest version is a delete marker (then `marker_id` names that)."""
+    """The object does not exist, or its newest version is a delete marker, which `marker_id` then names."""
 
     def __init__(self, key: str, marker_id: str | None = None) -> None:
         super().__init__(f"object {key!r} does not exist" + (" (deleted by a marker)" if marker_id else ""))
@@ -114,21 +114,21 @@ class WrongUploadChecksum(Refusal):
 
 
 class AlreadyExists(Refusal):
-    """The object was to be stored only if absent, and it is there."""
+    """The call stores an object only if it does not exist, and it exists."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"object {key!r} exists already")
 
 
 class WrongETag(Refusal):
-    """The object was to be replaced or deleted only as it was known, and it is another."""
+    """The call replaces or deletes an object only if it has a given ETag, and it has another."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"object {key!r} has another ETag; read it again")
 
 
 class Locked(Refusal):
-    """The store kept the object, or its lock, as it should."""
+    """A lock protects the object, so the store refused to delete it or to weaken its lock."""
 
 
 class LegallyHeld(Locked):
@@ -142,11 +142,11 @@ class Retained(Locked):
 
 
 class BadRetainUntil(Refusal):
-    """The date of a new lock has passed already or is further away than any lock may be."""
+    """The date of a new lock is in the past, or later than the latest date that a lock may have."""
 
 
 class StoreFull(Refusal):
-    """Nothing was written: the device is full, or would have less free space than the store's reserve."""
+    """The store wrote nothing: the device is full, or would have less free space than the store's reserve."""
 
     def __init__(self, folder: object, free_bytes: int, reserve_bytes: int) -> None:
         super().__init__(
@@ -157,11 +157,11 @@ class StoreFull(Refusal):
 
 
 class WriteFailed(Refusal):
-    """The operating system refused a write; nothing of it is visible, and reads go on."""
+    """The operating system refused a write. The change is not visible, and reads continue."""
 
 
 class NoSuchSpace(Refusal):
-    """A file space that a transaction needs is not, or no longer, there."""
+    """A file space that a transaction uses does not exist or was deleted."""
 
     def __init__(self) -> None:
         super().__init__("the file space does not exist; register it first")
@@ -203,7 +203,7 @@ class ArchiveHeld(Locked):
 
 
 class ArchiveRetained(Locked):
-    """`until_ms` None: its class has no limit, or waits for an event."""
+    """`until_ms` None: the class has no limit, or the retention event has not happened yet."""
 
     def __init__(self, until_ms: int | None) -> None:
         until = "for good, or until an event" if until_ms is None else f"until {format_instant(until_ms / 1000)}"
@@ -216,4 +216,4 @@ class AlreadyHeld(Refusal):
 
 
 class WrongRetentionEvent(Refusal):
-    """A release of what is not held, or an activation where no event is waited for."""
+    """A release of an object that is not held, or an activation of an object that waits for no event."""

@@ -1,8 +1,8 @@
-"""The catalogue's tables of the TSM door (see `archives.sql`): classes, file spaces, access rules, archived objects.
+"""The catalogue's tables of TSM archives (see `archives.sql`): classes, file spaces, access rules, archived objects.
 
-One idea, as in `catalogue.py`: one writer, any number of readers. `ArchiveQueries` is what both may ask;
-`Archives` adds the changes, inside the one transaction of a group commit. Classes, spaces and rules are few and are
-mirrored in memory, as values that are replaced and never changed; a rollback reads them again.
+One idea, as in `catalogue.py`: one writer, any number of readers. `ArchiveQueries` has the queries of both; `Archives`
+adds the changes, inside the one transaction of a group commit. Classes, spaces and rules are few. They are mirrored in
+memory as values that are replaced and never changed; a rollback reads them again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Space(NamedTuple):
 
     @property
     def record_key_start(self) -> bytes:
-        """What the names of its objects' records in segments begin with."""
+        """The prefix of the record names of its objects in segments."""
         return self.node.encode() + b"\0" + self.name + b"\0"
 
 
 class AccessRule(NamedTuple):
-    """An access rule: which objects of a file space it opens, and to whom (see `access.sql`)."""
+    """An access rule: the objects of a file space that it opens, and its readers (see `access.sql`)."""
 
     id: int
     space: int
@@ -73,27 +73,27 @@ class Archive(NamedTuple):
 
     @property
     def key(self) -> str:
-        """For messages."""
+        """A name for messages."""
         return (self.hl + self.ll).decode("utf-8", "replace")
 
 
 _FIELDS = [{"class_id": "class"}.get(field, field) for field in Archive._fields]
 _COLUMNS = ", ".join(_FIELDS)
 _ROW = f"({', '.join('?' * len(_FIELDS))})"
-# As for versions: few calls into SQLite with many rows each.
+# As for versions: few calls of SQLite with many rows each.
 _INSERTS = {count: f"INSERT INTO archives ({_COLUMNS}) VALUES {', '.join([_ROW] * count)}" for count in (64, 16, 4, 1)}
 _SPACE_COLUMNS = ", ".join(Space._fields)
 _RULE_COLUMNS = ", ".join(AccessRule._fields)
 
 
 class ArchiveQueries:
-    """What may be asked, on one connection."""
+    """The queries on archived objects, on one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def find(self, ids: Sequence[int]) -> dict[int, Archive]:
-        """Those of the objects that exist, by id."""
+        """Return the objects that exist, by id."""
         found: dict[int, Archive] = {}
         for first in range(0, len(ids), FIND_AT_ONCE):
             part = ids[first : first + FIND_AT_ONCE]
@@ -102,9 +102,9 @@ class ArchiveQueries:
         return found
 
     def of_space(self, space: int, low: tuple[bytes, bytes], high: tuple[bytes, bytes]) -> Iterator[Archive]:
-        """Objects of a space with low <= (hl, ll) < high, by name and then by age.
+        """Yield objects of a space with low <= (hl, ll) < high, by name and then by age.
 
-        They come in pages: between two of them nothing is locked, and objects may come and go.
+        The query reads pages. Between two pages it holds no lock, and objects may be added and deleted.
         """
         condition = f"space = ? AND (hl, ll, id) > (?, ?, ?) AND (hl, ll) < (?, ?) ORDER BY hl, ll, id LIMIT {_PAGE}"
         last: tuple[bytes, bytes, int] = (*low, -1)
@@ -115,18 +115,18 @@ class ArchiveQueries:
             last = page[-1].hl, page[-1].ll, page[-1].id
 
     def newest(self, space: int, hl: bytes, ll: bytes) -> Archive | None:
-        """The most recently archived object of a name."""
+        """Return the most recently archived object of a name."""
         return next(self._select("space = ? AND hl = ? AND ll = ? ORDER BY id DESC LIMIT 1", (space, hl, ll)), None)
 
     def _select(self, condition: str, values: Iterable[int | bytes]) -> Iterator[Archive]:
-        """Rows of `archives`; every read of that table by both sides passes here."""
+        """Read rows of `archives`. Reader and writer read that table only here."""
         return map(
             Archive._make, self._connection.execute(f"SELECT {_COLUMNS} FROM archives WHERE {condition}", tuple(values))
         )
 
 
 class Archives(ArchiveQueries):
-    """The writer's side; `use` keeps the catalogue's count of what is alive in each segment."""
+    """The writer's side: queries and changes. `use` is as in `uploads.Uploads`."""
 
     def __init__(self, connection: sqlite3.Connection, use: Callable[[Sequence[Archive], int, int], None]) -> None:
         super().__init__(connection)
@@ -135,7 +135,7 @@ class Archives(ArchiveQueries):
         self.load()
 
     def load(self) -> None:
-        """Read what is mirrored; forget what was added and not committed."""
+        """Read the mirrored rows again; discard rows that were added and not committed."""
         self._new.clear()
         execute = self._connection.execute
         named = list(policy.rows(self._connection))
@@ -147,7 +147,7 @@ class Archives(ArchiveQueries):
         self.rules: Mapping[int, AccessRule] = {rule.id: rule for rule in rules}
 
     def flush(self) -> None:
-        """Bring the rows that were added into the table, before anything looks at it."""
+        """Insert the added rows into the table; called before every other use of it."""
         rows, self._new = self._new, []
         first = 0
         for count, statement in _INSERTS.items():
@@ -163,7 +163,7 @@ class Archives(ArchiveQueries):
         return super()._select(condition, values)
 
     def define_class(self, wanted: ManagementClass) -> None:
-        """Add a class, or make one stricter. Raises UsageError where it would become weaker."""
+        """Add a class, or make one stricter. Raises UsageError if it would become weaker."""
         known = {each.name: each for each in self.classes.values()}
         if wanted.name in known:
             policy.tightened(known[wanted.name], wanted)
@@ -175,7 +175,7 @@ class Archives(ArchiveQueries):
         )
 
     def put_space(self, space: Space) -> Space:
-        """Add a space (id 0), or replace what is known of one."""
+        """Add a space (id 0), or replace the attributes of an existing one."""
         if space.id == 0:
             columns = _SPACE_COLUMNS.removeprefix("id, ")
             cursor = self._connection.execute(f"INSERT INTO spaces ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", space[1:])
@@ -190,7 +190,7 @@ class Archives(ArchiveQueries):
         return space
 
     def remove_space(self, space: Space) -> None:
-        """The space is empty. Rules that open it go with it."""
+        """Remove an empty space and the access rules that open it."""
         self.flush()
         for rule in self.rules.values():
             if rule.space == space.id:
@@ -212,7 +212,7 @@ class Archives(ArchiveQueries):
         self.rules = {number: other for number, other in self.rules.items() if number != rule.id}
 
     def add(self, archives: Sequence[Archive], names_bytes: int) -> None:
-        """Add objects whose records are in one segment, with so many bytes of names together."""
+        """Add objects whose records are in one segment; `names_bytes`: their records' names together."""
         self._new += archives
         self._use(archives, names_bytes, 1)
 
@@ -223,7 +223,7 @@ class Archives(ArchiveQueries):
         self._use([archive], names_bytes, -1)
 
     def change(self, archive: Archive) -> None:
-        """Write what may change of an object: its event, hold, owner, texts and estimate."""
+        """Write the changeable columns of an object: event, hold, owner, texts and estimate."""
         self.flush()
         self._connection.execute(
             "UPDATE archives SET event_ms = ?, held = ?, owner = ?, estimate = ?, description = ?, info = ?"
@@ -235,18 +235,18 @@ class Archives(ArchiveQueries):
         )  # fmt: skip
 
     def move(self, archive: Archive, names_bytes: int, to: SegmentLocation) -> None:
-        """The object's bytes are found elsewhere from this commit on."""
+        """Record the new place of the object's bytes, from this commit on."""
         self._connection.execute("UPDATE archives SET segment = ?, offset = ? WHERE id = ?", (*to, archive.id))
         self._use([archive], names_bytes, -1)
         self._use([archive._replace(segment=to.segment, offset=to.offset)], names_bytes, 1)
 
 
 def find_space(spaces: Iterable[Space], node: str, name: bytes) -> Space | None:
-    """A node's file space by its name."""
+    """Return a node's file space by its name."""
     return next((space for space in spaces if space.node == node and space.name == name), None)
 
 
 def after(name: bytes) -> bytes:
-    """The smallest bytes above everything that begins with `name`; for bounds of ranges."""
+    """Return the smallest bytes greater than every name that begins with `name`; for bounds of ranges."""
     trimmed = name.rstrip(b"\xff")
     return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else b"\xff" * 2000

@@ -1,25 +1,25 @@
--- What is archived through the TSM door; part of the catalogue since layout 2.
+-- Layout 2: what TSM sessions archive.
 --
--- Names and other texts are bytes, as clients send them. Unsigned 64-bit numbers of clients are kept as the signed
--- number with the same bits. Expiry is not a column: it follows from the class as it is now, which only ever tightens.
+-- Names and other texts are bytes, as clients send them. An unsigned 64-bit number of a client is stored as the signed
+-- number with the same bits. Expiry is not a column: it follows from the current class, which only becomes stricter.
 
 CREATE TABLE management_classes (
     id              INTEGER PRIMARY KEY,
     name            TEXT NOT NULL UNIQUE,   -- upper case
     retinit         TEXT NOT NULL CHECK (retinit IN ('creation', 'event')),
-    retver_seconds  INTEGER,                -- from creation or event on; NULL: no limit
-    retmin_seconds  INTEGER NOT NULL        -- event only: at least so long after creation
+    retver_seconds  INTEGER,                -- after creation or event; NULL: no limit
+    retmin_seconds  INTEGER NOT NULL        -- event only: the minimum after creation
 ) STRICT;
 
 CREATE TABLE spaces (
-    id             INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: sessions remember it
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: sessions keep it
     node           TEXT NOT NULL,
     name           BLOB NOT NULL,
     type           BLOB NOT NULL,
     occupancy      INTEGER NOT NULL,
     capacity       INTEGER NOT NULL,
     info           BLOB NOT NULL,
-    archived_ms    INTEGER NOT NULL,       -- the last archive operation; 0: none yet
+    archived_ms    INTEGER NOT NULL,       -- the time of the last archive operation; 0: none yet
     UNIQUE (node, name)
 ) STRICT;
 
@@ -33,9 +33,9 @@ CREATE TABLE archives (
     owner          BLOB NOT NULL,
     class          INTEGER NOT NULL REFERENCES management_classes (id),
     archived_ms    INTEGER NOT NULL,
-    event_ms       INTEGER,                -- of the retention event; NULL: none yet
+    event_ms       INTEGER,                -- the time of the retention event; NULL: none yet
     held           INTEGER NOT NULL,
-    estimate       INTEGER NOT NULL,       -- what the client said before it sent
+    estimate       INTEGER NOT NULL,       -- the client's size estimate before it sent the object
     size           INTEGER NOT NULL,
     segment        INTEGER NOT NULL,
     offset         INTEGER NOT NULL,       -- of the first content byte in the segment

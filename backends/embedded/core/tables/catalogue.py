@@ -1,9 +1,8 @@
 """The catalogue: versions, locks, buckets and segments in SQLite (see `catalogue.sql`).
 
-One idea: one writer, any number of readers. `Queries` is what both may ask; `Catalogue` adds the changes, all
-inside the one transaction of a group commit. Buckets, segments and the state row are few and are mirrored in
-memory; a rollback reads them again. Archives and uploads in parts have tables and modules of their own
-(`archives.py`, `uploads.py`).
+One idea: one writer, any number of readers. `Queries` has the queries of both; `Catalogue` adds the changes, all inside
+the one transaction of a group commit. Buckets, segments and the state row are few and are mirrored in memory; a
+rollback reads them again. Archives and uploads have tables and modules of their own (`archives.py`, `uploads.py`).
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from ..rules.refusals import BadVersionId, IsDeleteMarker, NoSuchBucket, NoSuchK
 from .archives import Archive, ArchiveQueries, Archives
 from .uploads import Upload, UploadPart, UploadQueries, Uploads
 
-# The text that brings the catalogue from each layout to the next.
+# The SQL that brings the catalogue from each layout to the next.
 _LAYOUTS = ("catalogue.sql", "archives.sql", "uploads.sql", "access.sql")
 FILE_NAME = "catalogue.db"
 NULL_ID = "null"
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-CHECKPOINT_PAGES = 4000  # so many in the log are carried over into the catalogue's file
+CHECKPOINT_PAGES = 4000  # a log of more pages is checkpointed
 
-# Ours are 32 hexadecimal digits. Any other text of that shape is well-formed and merely names no version.
+# This store's ids are 32 hexadecimal digits. Another text of that shape is well-formed and names no version.
 _VERSION_ID = re.compile(r"[0-9A-Za-z._]{32}")
 _OUR_VERSION_ID = re.compile(r"([0-9a-f]{16})([0-9a-f]{16})")
 
@@ -75,8 +74,8 @@ class VersionRow(NamedTuple):
 
 _COLUMNS = ", ".join(VersionRow._fields)
 _ROW = f"({', '.join('?' * len(VersionRow._fields))})"
-# New rows go in by statements of so many, each one call into SQLite: a call lets go of the interpreter, and
-# taking it back from a busy event loop costs more than the row.
+# One statement inserts several rows. A call of SQLite releases the GIL, and getting it back from a busy event loop
+# costs more than the row.
 _INSERTS = {
     count: f"INSERT INTO versions ({_COLUMNS}) VALUES {', '.join([_ROW] * count)}" for count in (64, 32, 16, 8, 4, 2, 1)
 }
@@ -113,7 +112,7 @@ class CatalogueState:
 
 
 class CatalogueTotals(NamedTuple):
-    """What the store holds, all segments together."""
+    """The totals of all segments."""
 
     segments: int
     objects: int
@@ -122,7 +121,7 @@ class CatalogueTotals(NamedTuple):
 
 
 class Queries:
-    """What may be asked of the catalogue, on one connection."""
+    """The queries on the catalogue, on one connection."""
 
     def __init__(self, connection: sqlite3.Connection, store_id: str) -> None:
         self._connection = connection
@@ -137,15 +136,15 @@ class Queries:
         return NULL_ID if version.is_null else f"{version.sequence:016x}{self._store_id}"
 
     def page_marker(self, version: VersionRow) -> str:
-        """Where the next page of a listing begins: as a version id, but one that a null version has too."""
+        """Return the marker after which the next page of a listing begins: a version id, also for a null version."""
         return f"{version.sequence:016x}{self._store_id}"
 
     def latest(self, bucket: Bucket, key: str) -> VersionRow | None:
-        """The newest version or delete marker of a key."""
+        """Return the newest version or delete marker of a key."""
         return self._first("bucket = ? AND key = ? ORDER BY sequence DESC LIMIT 1", (bucket.id, key))
 
     def by_id(self, bucket: Bucket, key: str, version_id: str) -> VersionRow | None:
-        """That version or delete marker. Raises BadVersionId for what cannot be a version id."""
+        """Return the version or delete marker with this id. Raises BadVersionId if the text cannot be a version id."""
         if version_id == NULL_ID:
             return self._first("bucket = ? AND key = ? AND is_null = 1", (bucket.id, key))
         if _VERSION_ID.fullmatch(version_id) is None:
@@ -156,7 +155,7 @@ class Queries:
         return self._first("bucket = ? AND key = ? AND sequence = ? AND is_null = 0", (bucket.id, key, sequence))
 
     def _sequence_of(self, identity: str) -> int | None:
-        """The first half of an id of this store; None for any other text."""
+        """Return the first half of an id of this store; None for any other text."""
         ours = _OUR_VERSION_ID.fullmatch(identity)
         sequence = int(ours[1], 16) if ours is not None and ours[2] == self._store_id else -1
         return sequence if 0 < sequence < 1 << 63 else None
@@ -165,25 +164,27 @@ class Queries:
         return f"{upload:016x}{self._store_id}"
 
     def upload_number(self, upload_id: str) -> int:
-        """What `upload_id` made the text of, or 0, which no upload has."""
+        """Return the number of an upload id; 0, which no upload has, for any other text."""
         return self._sequence_of(upload_id) or 0
 
     def upload(self, bucket: Bucket, key: str, number: int) -> Upload:
-        """An unfinished upload. Raises NoSuchUpload, also where it is another key's."""
+        """Return an unfinished upload of this key. Raises NoSuchUpload."""
         found = self.uploads.find(number)
         if found is None or (found.bucket, found.key) != (bucket.id, key):
             raise NoSuchUpload
         return found
 
     def completed(self, bucket: Bucket, key: str, upload: int) -> VersionRow:
-        """The version that an upload became. Raises NoSuchUpload, also where it is deleted."""
+        """Return the version of this key that an upload became. Raises NoSuchUpload, also if the version was
+        deleted.
+        """
         found = self._first("upload = ?", (upload,))
         if found is None or (found.bucket, found.key) != (bucket.id, key):
             raise NoSuchUpload
         return found
 
     def object(self, bucket: Bucket, key: str, version_id: str | None) -> VersionRow:
-        """The version asked for, or the newest.
+        """Return the version with this id, or the newest if there is no id.
 
         Raises NoSuchKey, NoSuchVersion, IsDeleteMarker or BadVersionId.
         """
@@ -202,7 +203,9 @@ class Queries:
         return version
 
     def lockable(self, bucket: Bucket, key: str, version_id: str | None) -> VersionRow:
-        """As `object`, for calls about locks: to those a newest version that is a marker is a marker."""
+        """Return a version as `object` does, for calls about locks: if a marker is newest, they raise
+        IsDeleteMarker.
+        """
         try:
             return self.object(bucket, key, version_id)
         except NoSuchKey as missing:
@@ -211,7 +214,7 @@ class Queries:
             raise IsDeleteMarker(key, missing.marker_id) from None
 
     def as_it_is_now(self, row: VersionRow | Archive | UploadPart) -> VersionRow | Archive | UploadPart | None:
-        """The same version, archived object or part read again; None if it was deleted since."""
+        """Read the same version, archived object or part again; None if it was deleted since."""
         if isinstance(row, Archive):
             return self.archives.find([row.id]).get(row.id)
         if isinstance(row, UploadPart):
@@ -219,7 +222,7 @@ class Queries:
         return self._first("bucket = ? AND key = ? AND sequence = ?", (row.bucket, row.key, row.sequence))
 
     def scan(self, bucket: Bucket, low: str, low_sequence: int | None, high: str | None) -> Iterator[VersionRow]:
-        """Versions in listing order, low <= key < high; with `low_sequence`, of `low` only older ones."""
+        """Yield versions in listing order, low <= key < high; with `low_sequence`, only older versions of `low`."""
         upper = "" if high is None else "AND key < ?"
         bounds: tuple[int | str, ...] = () if high is None else (high,)
         above = "key >= ?"
@@ -235,18 +238,18 @@ class Queries:
         return None if row is None else VersionRow._make(row)
 
     def _select(self, condition: str, values: tuple[int | str, ...]) -> sqlite3.Cursor:
-        """Rows of `versions`; every read of that table by both sides passes here."""
+        """Read rows of `versions`. Reader and writer read that table only here."""
         return self._connection.execute(f"SELECT {_COLUMNS} FROM versions WHERE {condition}", values)
 
 
 class Catalogue(Queries):
-    """The writer's side. Between `begin` and `commit` or `rollback` it belongs to one thread."""
+    """The writer's side: queries and changes. Between `begin` and `commit` or `rollback` one thread uses it."""
 
     archives: Archives
     uploads: Uploads
 
     def __init__(self, folder: Path, classes: Sequence[ManagementClass] = (), *, store_id: str | None = None) -> None:
-        """`store_id`: whose catalogue it has to be, or to become; None takes what is there."""
+        """Open or create the catalogue in `folder`. `store_id`: the store it must belong to; None accepts any."""
         self.folder = folder
         self.written = Written()
         self._path = folder / FILE_NAME
@@ -267,7 +270,7 @@ class Catalogue(Queries):
             raise Damaged(f"the catalogue {self._path} cannot be read: {failed}; restore it from a copy") from failed
 
     def close(self) -> None:
-        """Every reader is closed before."""
+        """Close the catalogue. Every reader must be closed before."""
         super().close()
         self._log.close()
 
@@ -279,7 +282,7 @@ class Catalogue(Queries):
             )
         connection.execute("PRAGMA synchronous = FULL")  # a commit is durable when it returns
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA temp_store = MEMORY")  # no file for what only a failing statement would need
+        connection.execute("PRAGMA temp_store = MEMORY")  # no temporary file for statement rollback
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute("PRAGMA journal_size_limit = 67108864")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -302,7 +305,7 @@ class Catalogue(Queries):
             raise Damaged(f"the catalogue {self._path} is damaged: {'; '.join(faults)}; restore it from a copy")
 
     def _define(self, classes: Sequence[ManagementClass]) -> None:
-        """Give the store the classes that it is to have, the built-in ones where it has none of that name yet."""
+        """Define the given classes, and the built-in ones whose names do not exist yet."""
         known = {each.name for each in self.archives.classes.values()}
         self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -324,13 +327,13 @@ class Catalogue(Queries):
         self.buckets = {row[1]: _bucket(row) for row in execute(f"SELECT {_BUCKET_COLUMNS} FROM buckets ORDER BY name")}
         self.segments = {row[0]: SegmentUse(*row[1:]) for row in execute("SELECT * FROM segments")}
         self.empty_segments: set[int] = set()
-        self.sparse_segments: set[int] = set()  # less than half of them is alive
+        self.sparse_segments: set[int] = set()  # less than half of the bytes are live
         for number in self.segments:
             self._sort_in(number)
         self._changed_segments: set[int] = set()
 
     def reader(self) -> Queries:
-        """Another connection, read-only, for the event loop's thread."""
+        """Return queries on another, read-only connection for the event loop's thread."""
         return Queries(_connect(self._path, read_only=True), self._store_id)
 
     def held(self) -> CatalogueTotals:
@@ -348,7 +351,7 @@ class Catalogue(Queries):
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self, now_ms: int) -> None:
-        """Make the group durable, and with it the clock's high-water mark."""
+        """Make the group and the clock's high-water mark durable."""
         self._insert_new()
         self.archives.flush()
         state = self.state
@@ -370,14 +373,11 @@ class Catalogue(Queries):
         self._changed_segments.clear()
 
     def count_commit(self) -> None:
-        """After each: add to `written` what it wrote."""
+        """Add the bytes and syncs of the last commit to `written`; called after each commit."""
         self._log.committed()
 
     def rollback(self) -> None:
-        """Forget the group.
-
-        Sequence numbers that it took stay taken: bytes of it may have reached a segment.
-        """
+        """Discard the group. Its sequence numbers stay used, because bytes of it may have reached a segment."""
         self._new.clear()
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
@@ -392,7 +392,9 @@ class Catalogue(Queries):
             raise NoSuchBucket(name) from None
 
     def take_sequence(self) -> int:
-        """A number never used before; from any thread. What a crash loses of them never reached the catalogue."""
+        """Return a number never used before. Any thread may call this. Numbers lost in a crash are not in the
+        catalogue.
+        """
         return next(self._sequence)
 
     def add_bucket(self, name: str, created_ms: int, *, object_lock: bool) -> None:
@@ -418,7 +420,7 @@ class Catalogue(Queries):
         self.buckets = {**self.buckets, bucket.name: changed}
 
     def remove_bucket(self, bucket: Bucket) -> None:
-        """The bucket is empty. Uploads that are unfinished go with it."""
+        """Remove an empty bucket and its unfinished uploads."""
         for upload in list(self.uploads.of_bucket(bucket.id, ("", 0), None)):
             self.remove_upload(bucket, upload)
         self._connection.execute("DELETE FROM buckets WHERE id = ?", (bucket.id,))
@@ -431,13 +433,13 @@ class Catalogue(Queries):
         return self.by_id(bucket, key, NULL_ID)
 
     def add_version(self, bucket: Bucket, version: VersionRow) -> None:
-        """A version of an upload has its parts counted already."""
+        """Add a version. The parts of a completed upload are counted already."""
         self._new.append(version)
         if version.upload is None:
             self._use_version(bucket, version, 1)
 
     def _insert_new(self) -> None:
-        """Bring the rows that were added into the table, before anything looks at it."""
+        """Insert the added rows into the table; called before every other use of it."""
         rows, self._new = self._new, []
         for count, statement in _INSERTS.items():
             while len(rows) >= count:
@@ -460,12 +462,12 @@ class Catalogue(Queries):
             self.uploads.remove_parts(self.uploads.parts(version.upload), _names_bytes(bucket, version.key))
 
     def remove_upload(self, bucket: Bucket, upload: Upload) -> None:
-        """Forget an unfinished upload and its parts."""
+        """Remove an unfinished upload and its parts."""
         self.uploads.remove(upload.id)
         self.uploads.remove_parts(self.uploads.parts(upload.id), _names_bytes(bucket, upload.key))
 
     def living(self, record: RecordHeader, location: SegmentLocation) -> VersionRow | Archive | UploadPart | None:
-        """What a record at that place is the content of; None if it is nobody's any more."""
+        """Return the row whose content is the record at that place; None if the record is dead."""
         found = self._named_by(record)
         return None if found is None or (found.segment, found.offset) != location else found
 
@@ -480,7 +482,7 @@ class Catalogue(Queries):
         return self.uploads.part(record.sequence) if version is None else version
 
     def move(self, living: VersionRow | Archive | UploadPart, record: RecordHeader, to: SegmentLocation) -> None:
-        """The bytes of `record` are found elsewhere from this commit on."""
+        """Record the new place of the bytes of `record`, from this commit on."""
         names_bytes = len(record.bucket) + len(record.key)
         if isinstance(living, Archive):
             self.archives.move(living, names_bytes, to)
@@ -515,7 +517,7 @@ class Catalogue(Queries):
             self._use([version], _names_bytes(bucket, version.key), count)
 
     def _use(self, rows: Sequence[VersionRow | Archive | UploadPart], names_bytes: int, count: int) -> None:
-        """The segment of `rows` holds them too (1) or no more (-1), and is at least as long as that needs."""
+        """Count rows that are added to their one segment (`count` 1) or removed from it (-1)."""
         number = rows[0].segment
         use = self.segments.get(number)
         if use is None:
@@ -545,7 +547,7 @@ class Catalogue(Queries):
         self.sparse_segments.discard(number)
 
     def objects_beyond(self, segment: int, length: int) -> int:
-        """How many objects and parts need bytes of a segment that lie after its first `length`."""
+        """Return how many objects and parts have bytes of a segment beyond its first `length`."""
         beyond = "segment = ? AND offset + size > ?"
         row = self._connection.execute(
             f"SELECT (SELECT count(*) FROM versions WHERE is_marker = 0 AND {beyond})"
@@ -556,7 +558,7 @@ class Catalogue(Queries):
 
 
 def _names_bytes(bucket: Bucket, key: str) -> int:
-    """What the names of a record of that key have."""
+    """Return the bytes of the names in a record of that key."""
     return len(bucket.name.encode()) + len(key.encode())
 
 
@@ -573,7 +575,7 @@ def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}",
         uri=True,
-        isolation_level=None,  # transactions begin and end where this module says so
+        isolation_level=None,  # this module begins and ends transactions
         check_same_thread=False,  # opened in one thread, then used by exactly one other
         cached_statements=64,
     )

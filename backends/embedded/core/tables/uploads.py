@@ -1,7 +1,7 @@
-"""The catalogue's tables of uploads in parts (see `uploads.sql`).
+"""The catalogue's tables of multipart uploads (see `uploads.sql`).
 
-One idea: a part belongs to its upload's number for ever. While the upload is unfinished, a row of `uploads` has that
-number; once it is completed, the version has it. So a part never moves from one owner to another.
+One idea: a part belongs to the number of its upload for ever. While the upload is unfinished, a row of `uploads` has
+that number; once it is completed, the version has it. So a part never moves from one row to another.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import NamedTuple
 from ..files.segments import SegmentLocation
 from ..rules.locks import Mode, VersionLock, VersionRetention
 
-NUMBER_MAX = 10_000  # of a part; the first is 1
+NUMBER_MAX = 10_000  # the highest part number; the lowest is 1
 
 
 class Upload(NamedTuple):
-    """A row of `uploads`: an upload under way, and what its version is to be."""
+    """A row of `uploads`: an unfinished upload and the attributes of the version that it will become."""
 
     id: int
     bucket: int
@@ -34,7 +34,7 @@ class Upload(NamedTuple):
 
     @property
     def lock(self) -> VersionLock:
-        """What was asked for when it began."""
+        """The lock that the request set when the upload began."""
         retention = (
             None if self.mode is None or self.until_ms is None else VersionRetention(Mode(self.mode), self.until_ms)
         )
@@ -57,7 +57,7 @@ class UploadPart(NamedTuple):
 
     @property
     def key(self) -> str:
-        """For messages."""
+        """A name for messages."""
         return f"part {self.number} of upload {self.upload}"
 
 
@@ -66,26 +66,26 @@ _PART_COLUMNS = ", ".join(UploadPart._fields)
 
 
 class UploadQueries:
-    """What may be asked, on one connection."""
+    """The queries on uploads and parts, on one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def find(self, upload: int) -> Upload | None:
-        """That upload, if it is unfinished."""
+        """Return the unfinished upload with this number."""
         return next(self._uploads("id = ?", (upload,)), None)
 
     def of_bucket(self, bucket: int, low: tuple[str, int], high: str | None) -> Iterator[Upload]:
-        """Unfinished uploads in listing order, by key and then by age: low < (key, id), key < high."""
+        """Return unfinished uploads in listing order, by key and then by age: low < (key, id), key < high."""
         upper, bounds = ("", ()) if high is None else ("AND key < ?", (high,))
         return self._uploads(f"bucket = ? AND (key, id) > (?, ?) {upper} ORDER BY key, id", (bucket, *low, *bounds))
 
     def parts(self, upload: int, after: int = 0, limit: int = NUMBER_MAX) -> list[UploadPart]:
-        """Parts with numbers above `after`, in order."""
+        """Return parts with numbers above `after`, in order."""
         return list(self._parts("upload = ? AND number > ? ORDER BY number LIMIT ?", (upload, after, limit)))
 
     def parts_between(self, upload: int, start: int, end: int) -> list[tuple[UploadPart, int]]:
-        """The parts that have the object's bytes from `start` to `end`, each with where in the object it begins."""
+        """Return the parts that hold the object's bytes from `start` to `end`, each with its offset in the object."""
         rows = self._connection.execute(
             f"SELECT {_PART_COLUMNS}, ends - size FROM ("
             "SELECT *, sum(size) OVER (ORDER BY number) AS ends FROM parts WHERE upload = ?"
@@ -110,9 +110,11 @@ class UploadQueries:
 
 
 class Uploads(UploadQueries):
-    """The writer's side; `use` keeps the catalogue's count of what is alive in each segment.
+    """The writer's side: queries and changes of uploads and parts.
 
-    `names_bytes` is what the names of a part's record have: those of bucket and key.
+    `use` updates the catalogue's count of live records in a segment. Its arguments are rows in one segment, the bytes
+    of their records' names together, and 1 (added) or -1 (removed). `names_bytes`: bytes of the bucket's name and the
+    key.
     """
 
     def __init__(self, connection: sqlite3.Connection, use: Callable[[Sequence[UploadPart], int, int], None]) -> None:
@@ -124,11 +126,11 @@ class Uploads(UploadQueries):
         self._connection.execute(f"INSERT INTO uploads ({_UPLOAD_COLUMNS}) VALUES ({marks})", upload)
 
     def remove(self, upload: int) -> None:
-        """The upload is unfinished no more; its parts stay."""
+        """Delete the upload's row when it is completed; its parts stay."""
         self._connection.execute("DELETE FROM uploads WHERE id = ?", (upload,))
 
     def put_part(self, part: UploadPart, names_bytes: int) -> None:
-        """Add a part, instead of one that had its number."""
+        """Add a part. It replaces an earlier part with its number."""
         before = self.part_at(part.upload, part.number)
         if before is not None:
             self.remove_parts([before], names_bytes)
@@ -142,7 +144,7 @@ class Uploads(UploadQueries):
             self._use([part], names_bytes, -1)
 
     def move(self, part: UploadPart, names_bytes: int, to: SegmentLocation) -> None:
-        """The part's bytes are found elsewhere from this commit on."""
+        """Record the new place of the part's bytes, from this commit on."""
         self._connection.execute("UPDATE parts SET segment = ?, offset = ? WHERE id = ?", (*to, part.id))
         self._use([part], names_bytes, -1)
         self._use([part._replace(segment=to.segment, offset=to.offset)], names_bytes, 1)
