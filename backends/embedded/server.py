@@ -1,8 +1,8 @@
 """The store as a process: `python -m backends.embedded.server --data DIR`.
 
-One idea: whoever started it can rely on three things. It says when it is ready (one line of JSON on a file
-descriptor given to it), it finishes what is under way when it is told to stop, and it ends when its owner
-does (a pipe that closes), so that no store is ever left behind.
+One idea: the process that started it can rely on three things. The store reports when it is ready (one line of JSON on
+a given file descriptor). It finishes current work when it is told to stop. It ends when its owner ends (a pipe closes),
+so no store process is ever left behind.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from .tsm.server import SESSIONS_MAX, TsmServer
 
 _DRAIN_SECONDS = 10.0
 _HANDSHAKE_SECONDS_MAX = 20.0
-_OWN_DESCRIPTORS = 200  # for segments, the catalogue and what Python needs: a store that has none left cannot write
+_OWN_DESCRIPTORS = 200  # for segments, the catalogue and Python: without one the store cannot write
 _CONNECTIONS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class ListenAddresses:
-    """Where a running store listens."""
+    """The addresses on which a running store listens."""
 
-    endpoint: str  # of the S3 door, a URL
+    endpoint: str  # the URL of the S3 server
     tsm_host: str
     tsm_port: int
 
 
-OnReady = Callable[[ListenAddresses, Statistics], None]  # is told where it listens, and what the store holds
+OnReady = Callable[[ListenAddresses, Statistics], None]  # gets the addresses, and the store's statistics
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a store process runs."""
+    """The settings of a store process."""
 
     data: Path
     host: str = "127.0.0.1"
@@ -66,13 +66,13 @@ class Settings:
     management_classes: Sequence[ManagementClass] = ()
     tls_certificate: Path | None = None
     tls_key: Path | None = None
-    catalogue_dir: Path | None = None  # None: as the data folder remembers, else in it
+    catalogue_dir: Path | None = None  # None: the recorded one, or the data folder
 
 
 def serve(settings: Settings, on_ready: OnReady, *, exit_with_parent_descriptor: int | None = None) -> None:
     """Run a store until SIGTERM, SIGINT or the end of its owner.
 
-    Raises StoreError where the store cannot be opened or the address is taken.
+    Raises StoreError if the store cannot be opened or an address is in use.
     """
     tls = _tls(settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -104,7 +104,7 @@ async def _serve(
             loop.add_signal_handler(number, stop.set)
         if exit_with_parent_descriptor is not None:
             loop.add_reader(exit_with_parent_descriptor, stop.set)
-        # A request makes many short-lived objects and no cycles: looking for those seldom is enough.
+        # A request creates many short-lived objects and no reference cycles: rare garbage collections are enough.
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
@@ -138,7 +138,10 @@ async def _listen(
 
 
 def connections_max() -> int:
-    """How many connections of S3 leave descriptors for TSM sessions and the store; takes all that the system gives."""
+    """Return how many S3 connections leave descriptors for TSM sessions and the store.
+
+    Raises the process's limit of descriptors to the highest that the system allows.
+    """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if most == resource.RLIM_INFINITY:

@@ -1,7 +1,7 @@
-"""What several calls of the S3 door answer alike: headers and elements for versions, checksums and locks.
+"""Parts of answers that several S3 calls share: headers and elements for versions, checksums and locks.
 
-One idea: a checksum is kept as `kind:base64`, and one of an object in parts that is a digest of digests ends with
-their number, as Amazon writes it. So the text alone says of which type it is.
+One idea: a checksum is kept as `kind:base64`. The digest of a multipart object's part digests ends with the number of
+parts, as Amazon writes it. So the text alone tells its type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..core.changes.objects import ChangeResult
 from ..core.changes.uploads import COMPOSITE, FULL_OBJECT
 from .xml import element
 
-Respond = Callable[..., web.Response]  # of the door: call, status, body, headers
+Respond = Callable[..., web.Response]  # S3Server's: call, status, body, headers
 
 
 def stored_headers(stored: ChangeResult) -> dict[str, str]:
@@ -44,7 +44,7 @@ def checksum_elements(checksum: str | None) -> list[str]:
 
 
 def listed_checksum_elements(checksum: str | None) -> list[str]:
-    """Of an object in a listing, which tells of what kind it is and not the checksum."""
+    """Return the elements of an object in a listing: the kind of the checksum without the checksum."""
     if checksum is None:
         return []
     kind = checksum.partition(":")[0]

@@ -1,7 +1,7 @@
-"""XML from strangers: parsed as long as it stays a small, plain document.
+"""A parser for XML from untrusted clients: it accepts small, plain documents only.
 
-One idea: a document is judged while it is parsed, whatever its encoding. What bytes look like says nothing of what they
-come to: a document type in UTF-16 is invisible to a search for its name, and a megabyte can be a million elements.
+One idea: the limits apply while the document is parsed, in any encoding. The bytes alone do not show the cost: a search
+for the name of a document type misses one in UTF-16, and a megabyte can contain a million elements.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-ELEMENTS_MAX = 60_000  # 10,000 parts with their numbers, ETags and checksums fit
+ELEMENTS_MAX = 60_000  # enough for 10,000 parts with numbers, ETags and checksums
 DEPTH_MAX = 16
 
 
 class NotPlain(Exception):
-    """It is no XML, has a document type, or has too many elements or too deep ones."""
+    """The body is no XML, has a document type, has too many elements or is nested too deeply."""
 
 
 def parse(body: bytes) -> Element:
-    """The root element. Raises NotPlain."""
+    """Return the root element. Raises NotPlain."""
     parser = ElementTree.XMLParser(target=_Builder())
     try:
         parser.feed(body)
         root: Element = parser.close()
-    except (ElementTree.ParseError, LookupError, ValueError) as failed:  # the latter two: an encoding that is none
+    except (ElementTree.ParseError, LookupError, ValueError) as failed:  # the latter two: an unknown encoding
         raise NotPlain from failed
     return root
 
@@ -34,7 +34,7 @@ class _Builder(ElementTree.TreeBuilder):
         self._elements = self._depth = 0
 
     def doctype(self, *_: object) -> None:
-        raise NotPlain  # entities in one can only do harm
+        raise NotPlain  # S3 needs no entities, and they can do harm
 
     def start(self, tag: str, attributes: dict[str, str], /) -> Element:
         self._elements += 1

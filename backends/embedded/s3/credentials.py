@@ -1,8 +1,7 @@
-"""Who may talk to the store: access keys, their secrets, and the rights that some of them lack.
+"""Credentials of the S3 server: access keys, their secrets, and the rights that some of them lack.
 
-One idea: the store invents its own credentials on first use and keeps them in one file that only its owner
-can read. Secrets leave this module for two purposes only, checking a signature and writing that file; they
-are never printed.
+One idea: the store creates its own credentials on first use and keeps them in one file that only its owner can read. A
+secret is used for two purposes only: to check a signature and to write that file. It is never printed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..core.files.owner_file import read_entries, write_for_owner
 FILE_NAME = "credentials.json"
 DEFAULT_NAME = "default"
 
-# What a credential may be denied, by the word on the command line, and what Amazon calls the permission.
+# The rights that a credential may lack: the word on the command line, and Amazon's names of the permissions.
 RIGHTS = {
     "bypass": "s3:BypassGovernanceRetention",
     "retention": "s3:PutObjectRetention",
@@ -41,7 +40,7 @@ class Credential:
 
 
 def parse_request(text: str) -> tuple[str, frozenset[str]]:
-    """Name and missing rights of `NAME[:without=bypass,retention,hold,delete]`. Raises UsageError."""
+    """Parse the name and the missing rights of `NAME[:without=bypass,retention,hold,delete]`. Raises UsageError."""
     name, colon, rest = text.partition(":")
     option, _, values = rest.partition("=")
     without = frozenset(value.strip() for value in values.split(",") if value.strip())
@@ -54,7 +53,7 @@ def parse_request(text: str) -> tuple[str, frozenset[str]]:
 
 
 def load(folder: Path) -> dict[str, Credential]:
-    """The credentials in a store's folder by name; none if there is no file yet. Raises StoreError."""
+    """Return the credentials in a store's folder by name; none if the file does not exist. Raises StoreError."""
 
     def credential(entry: Any) -> Credential:
         return Credential(entry["name"], entry["access_key"], entry["secret_key"], frozenset(entry["without"]))
@@ -63,9 +62,9 @@ def load(folder: Path) -> dict[str, Credential]:
 
 
 def ensure(folder: Path, requests: Iterable[str] = ()) -> dict[str, Credential]:
-    """Load the credentials, making the default one and those requested where they are missing.
+    """Load the credentials and create the default one and the requested ones if they are missing.
 
-    A request for a name that exists keeps its keys and sets its rights to those requested.
+    A request for an existing name keeps its keys and replaces its rights. Raises UsageError, StoreError or WriteFailed.
     """
     wanted: Mapping[str, frozenset[str]] = dict(map(parse_request, requests))
     known = load(folder)

@@ -1,7 +1,7 @@
-"""What the S3 door answers when it refuses: Amazon's codes, and the core's refusals in those codes.
+"""The errors of the S3 server: Amazon's codes, and the code of each refusal of the core.
 
-One idea: clients act on the code and people on the message. The codes are those that Amazon S3 gives; the
-messages are ours and say what to do.
+One idea: clients act on the code and people read the message. The codes are Amazon S3's. The messages are this store's
+and say what to do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..core.rules import refusals
 from ..core.rules.refusals import Refusal
 
-# Status of every code that the door sends.
+# The status of every code that the S3 server sends.
 STATUS = {
     "AccessControlListNotSupported": 400,
     "AccessDenied": 403,
@@ -111,14 +111,14 @@ _CODES: dict[type[Refusal], str] = {
     refusals.WrongETag: "PreconditionFailed",
     refusals.LegallyHeld: "AccessDenied",
     refusals.Retained: "AccessDenied",
-    # Clients know 503 as a server that cannot take a write just now; the message says that the disk is full.
+    # To clients, 503 means that the server cannot accept the write now; the message says that the disk is full.
     refusals.StoreFull: "ServiceUnavailable",
     refusals.WriteFailed: "ServiceUnavailable",
 }
 
 
 def of_refusal(refusal: Refusal, date_argument: str = "x-amz-object-lock-retain-until-date") -> S3Error:
-    """Amazon's answer for a refusal of the core. `date_argument`: how the call names the date."""
+    """Return Amazon's answer for a refusal of the core. `date_argument`: the name that the call has for the date."""
     if isinstance(refusal, refusals.BadVersionId):
         return invalid_argument("Invalid version id specified", "versionId", refusal.version_id)
     if isinstance(refusal, refusals.BadRetainUntil):
@@ -137,6 +137,8 @@ def of_refusal(refusal: Refusal, date_argument: str = "x-amz-object-lock-retain-
 
 
 def plain_number(text: str) -> int | None:
-    """A number as S3 writes them, of at most 19 digits; None: it is none. Python's own reading takes other alphabets'
-    digits, too, and fails on thousands of them."""
+    """Parse a number of at most 19 ASCII digits; None for any other text.
+
+    `int` alone would also accept digits of other alphabets, and fail on thousands of digits.
+    """
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 19 else None

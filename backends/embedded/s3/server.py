@@ -1,12 +1,12 @@
-"""The S3 door: HTTP requests in, calls of the core, HTTP answers out.
+"""The S3 server: HTTP requests in, calls of the core, HTTP answers out.
 
-One idea: a table says which method on which thing is which call; a call reads its inputs, asks the core once,
-and answers. aiohttp's low-level server is used without routing or middlewares, which would cost more than the
-rest of a small request.
+One idea: a table maps method, resource and subresource to a call. A call reads its inputs, calls the core once, and
+answers. The module uses aiohttp's low-level server without routing or middlewares, which would cost more than the rest
+of a small request.
 
-An object of at most `LARGE_BYTES` is checked as a whole before the first byte of the answer; a larger one
-block by block while it is sent, and at a damaged block the connection is cut, so that no client can take it
-for complete.
+The server verifies an object of at most `LARGE_BYTES` completely before the first byte of the answer. It verifies a
+larger one block by block while it sends it. At a damaged block it cuts the connection, so that no client can take the
+object for complete.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ from .xml import document, element, group
 METRICS_PATH = "/-/metrics"  # no bucket can be called "-"
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STATISTICS_PATH = "/-/statistics"
-_UNANSWERED = 499  # as proxies say it: the connection ended before the answer did
+_UNANSWERED = 499  # the status that proxies log if the connection ended before the answer
 
 
 Handler = Callable[[S3Call], Awaitable[web.StreamResponse]]
 
 
 class S3Server:
-    """Speaks S3 for one store. `handle` is the handler of an `aiohttp.web.Server`."""
+    """Serves S3 for one store. `handle` is the handler of an `aiohttp.web.Server`."""
 
     def __init__(self, store: Store, credentials: Mapping[str, Credential], metrics_page: Callable[[], str]) -> None:
         """`metrics_page` returns the text that `METRICS_PATH` serves."""
@@ -94,8 +94,8 @@ class S3Server:
         self._verifier = Verifier(credentials, lambda: store.clock.now_ms() / 1000)
         self._request_ids = map(f"{secrets.token_hex(4).upper()}{{:08X}}".format, itertools.count(1))
         self._uploads = uploads.UploadCalls(store, self._respond)
-        # Method (PUT_OF_A_SOURCE where it names another object), "service", "bucket" or "key", and subresource: the
-        # call's name and what carries it out.
+        # Method (PUT_OF_A_SOURCE for a PUT with a source object), "service", "bucket" or "key", and subresource: the
+        # call's name and its handler.
         self._calls: dict[tuple[str, str, str], tuple[str, Handler]] = {
             ("GET", "service", ""): ("ListBuckets", self._list_buckets),
             ("PUT", "bucket", ""): ("PutBucket", self._create_bucket),
@@ -140,7 +140,7 @@ class S3Server:
         try:
             response = await self._answer(call)
             status = response.status
-        except Exception as failed:  # noqa: BLE001 - every fault gets an answer, here and nowhere else
+        except Exception as failed:  # noqa: BLE001 - the one place that answers every fault
             response = self._error(call, failed)
             status = response.status
         finally:
@@ -152,7 +152,7 @@ class S3Server:
         raw_path, _, raw_query = request.raw_path.partition("?")
         if raw_path == _STATISTICS_PATH and self._is_local(request):
             return self._statistics(call)
-        if not post.is_form(request.method, raw_path, raw_query, call.headers):  # that is signed in its body
+        if not post.is_form(request.method, raw_path, raw_query, call.headers):  # a form's signature is in its body
             call.signed = self._verifier.verify(request.method, raw_path, raw_query, call.headers)
         if raw_path == _STATISTICS_PATH:
             return self._statistics(call)
@@ -167,7 +167,7 @@ class S3Server:
         return await handler(call)
 
     def _find(self, call: S3Call, raw_path: str, raw_query: str) -> Handler:
-        """Take path and query apart, and find the call."""
+        """Parse path and query, and return the handler of the call. Raises S3Error if there is none."""
         raw_bucket, _, raw_key = raw_path[1:].partition("/")
         if not raw_path.startswith("/"):
             raise S3Error("InvalidURI", "the request's path must begin with /")
@@ -191,13 +191,13 @@ class S3Server:
         return handler
 
     def _name(self, call: S3Call) -> None:
-        """Find out what a call that was refused at the door was to be."""
+        """Find the name of a call that was refused before it was parsed."""
         raw_path, _, raw_query = call.request.raw_path.partition("?")
         with suppress(S3Error):
             self._find(call, raw_path, raw_query)
 
     def _check_before_body(self, call: S3Call) -> None:
-        """What can be refused before a client that asked first sends its body."""
+        """Raise what can be refused before the client sends its body (Expect: 100-continue)."""
         if call.name == "PutObject":
             self._store.bucket(call.bucket)
         elif call.name == "PutObjectPart":
@@ -242,7 +242,7 @@ class S3Server:
             print(f"{call.name} {call.request_id}: {failed}", file=sys.stderr, flush=True)
             failed = S3Error("InternalError", str(failed))
         elif isinstance(failed, ConnectionError):
-            raise failed  # the client is gone: there is nobody to answer
+            raise failed  # the client is gone: no one reads the answer
         elif not isinstance(failed, S3Error):
             traceback.print_exception(failed)
             failed = S3Error("InternalError", f"an internal fault of the store; see its log for {call.request_id}")
@@ -255,12 +255,12 @@ class S3Server:
         )
         response = self._respond(call, failed.status, body, failed.headers)
         if "expect" in call.headers and not call.request.content.is_eof():
-            # The client may or may not send its body now: the connection can no longer be told apart from it.
+            # The client may or may not send its body now. The next bytes may be the body or a request: close.
             response.force_close()
         return response
 
     def _metrics(self) -> web.Response:
-        """Counts only, so for anybody who reaches the door; it is not counted itself."""
+        """Answer the metrics page. It has counts only, so it needs no signature. The request is not counted itself."""
         return web.Response(
             body=self._metrics_page().encode(), headers={"Server": "archiver", "Content-Type": _METRICS_TYPE}
         )
@@ -335,7 +335,7 @@ class S3Server:
         return self._respond(call, headers=await self._upload(call, receive))
 
     async def _post_object(self, call: S3Call) -> web.StreamResponse:
-        """A browser's form: once its policy allows it, an upload like any other."""
+        """Handle a form upload: if its policy allows it, it is an upload like any other."""
         request = call.request
         raw_path, _, raw_query = request.raw_path.partition("?")
         if not post.is_form(request.method, raw_path, raw_query, call.headers):
@@ -365,7 +365,7 @@ class S3Server:
         return self._respond(call, 201, body, headers=headers)
 
     async def _upload(self, call: S3Call, receive: Callable[[Claims], Awaitable[Received]]) -> dict[str, str]:
-        """Store what is received under the call's key, with the lock that its headers ask for; the answer's headers."""
+        """Receive and store an object with the lock that the headers request. Return the answer's headers."""
         store, headers = self._store, call.headers
         bucket = store.bucket(call.bucket)
         lock = lock_of_headers(call)
@@ -392,7 +392,7 @@ class S3Server:
         }
 
     async def _get_object(self, call: S3Call) -> web.StreamResponse:
-        """GetObject and HeadObject: one of them leaves the bytes out."""
+        """Handle GetObject and HeadObject, which differ in the bytes only."""
         store = self._store
         bucket = store.bucket(call.bucket)
         version = store.queries.object(bucket, call.key, call.version_id)
@@ -433,7 +433,7 @@ class S3Server:
         return web.Response(status=status, body=body, headers=headers)
 
     def _part_of(self, call: S3Call, version: VersionRow, headers: dict[str, str]) -> tuple[int, int, int]:
-        """Start, length and status of the part that is asked for; adds what is said of it."""
+        """Return start, length and status of the requested part; add its header to `headers`."""
         if "range" in call.headers:
             raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
         start, length, count = uploads.part_span(self._store, version, uploads.part_number(call.query))
@@ -446,13 +446,13 @@ class S3Server:
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=status, headers=headers)
         blocks = self._store.read_blocks(version, start, length)
-        first = await anext(blocks)  # damage at the beginning still gets a proper answer
+        first = await anext(blocks)  # damage in the first block still gets an error answer
         await response.prepare(call.request)
         try:
             await response.write(first)
             async for block in blocks:
                 await response.write(block)
-        except (Damaged, NoSuchKey) as damage:  # or a part of it was deleted since
+        except (Damaged, NoSuchKey) as damage:  # or a part was deleted since
             print(f"{call.name} {call.request_id}: {damage}", file=sys.stderr, flush=True)
             if call.request.transport is not None:
                 call.request.transport.abort()
@@ -491,7 +491,7 @@ class S3Server:
         return self._respond(call, body=document("DeleteResult", parts))
 
     async def _answers_to(self, call: S3Call, deletes: Sequence[Delete]) -> Sequence[ChangeResult | Refusal | S3Error]:
-        """Each deletion's own; who lacks the right is refused for each, as Amazon does."""
+        """Return one answer for each deletion. Without the right each one is refused, as at Amazon."""
         try:
             call.require("delete")
         except S3Error as denied:
@@ -499,7 +499,7 @@ class S3Server:
         return await self._store.delete_many(deletes)
 
     def _bypass(self, call: S3Call) -> bool:
-        """Whether governance is bypassed: the header says so and the credential may."""
+        """Return whether the request bypasses governance: it has the header, and its credential has the right."""
         header = call.headers.get(BYPASS_HEADER)
         if header is None:
             return False

@@ -1,7 +1,7 @@
-"""The XML documents of S3: those that the door reads and those that it writes.
+"""The XML documents of S3: those that the server reads and those that it writes.
 
-One idea: elements in, values of the core out, and the reverse. A document that is not what its call wants is
-MalformedXML, as Amazon answers; a value that is well-formed but wrong is InvalidArgument.
+One idea: parsing turns elements into values of the core, and writing does the reverse. A document that its call does
+not accept is MalformedXML, as at Amazon. A well-formed but wrong value is InvalidArgument.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def malformed() -> S3Error:
 
 
 def text_of_instant(instant_ms: int) -> str:
-    """ISO 8601 with milliseconds: a date that is cut to seconds would read as an earlier one."""
+    """Format an instant as ISO 8601 with milliseconds. A date cut to seconds would be an earlier one."""
     seconds = datetime.fromtimestamp(instant_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{seconds}.{instant_ms % 1000:03d}Z"
 
 
 @lru_cache(maxsize=64)  # clients send the same date with object after object
 def instant_of_text(text: str) -> int:
-    """Milliseconds of an ISO 8601 instant, rounded up. Raises ValueError."""
+    """Return the milliseconds of an ISO 8601 instant, rounded up. Raises ValueError."""
     instant = datetime.fromisoformat(text.strip())
     if instant.tzinfo is None:
         raise ValueError("an instant needs a zone")
@@ -53,7 +53,7 @@ def instant_of_text(text: str) -> int:
 
 
 def parse(body: bytes, root: str) -> Element:
-    """The root element, which must have that name; names lose their namespace. Raises MalformedXML."""
+    """Return the root element if it has the name `root`. Names lose their namespace. Raises S3Error MalformedXML."""
     try:
         element = bounded_xml.parse(body)
     except bounded_xml.NotPlain:
@@ -74,10 +74,12 @@ def _mode(element: Element) -> Mode | None:
 
 
 def parse_retention(body: bytes) -> VersionRetention | None:
-    """Of a Retention document; None for the empty one, which asks for removal."""
+    """Parse a Retention document. None for an empty one, which requests the removal of the retention. Raises
+    S3Error.
+    """
     root = parse(body, "Retention")
     if root.find("EventHold") is not None or root.find("EventHoldDuration") is not None:
-        raise S3Error("NotImplemented", "event holds are not offered by the S3 door")
+        raise S3Error("NotImplemented", "event holds are not offered by the S3 server")
     mode, date = _mode(root), root.findtext("RetainUntilDate")
     if mode is None and date is None:
         return None
@@ -107,7 +109,7 @@ def parse_versioning(body: bytes) -> str:
 
 
 def parse_lock_configuration(body: bytes) -> DefaultRetention | None:
-    """The default retention; None for a document without a rule, which clears it."""
+    """Parse the default retention. None for a document without a rule, which clears it. Raises S3Error."""
     root = parse(body, "ObjectLockConfiguration")
     if root.findtext("ObjectLockEnabled") != "Enabled":
         raise malformed()
@@ -118,7 +120,7 @@ def parse_lock_configuration(body: bytes) -> DefaultRetention | None:
     if default is None:
         raise malformed()
     if default.find("DefaultEventHold") is not None or rule.find("DefaultEventHold") is not None:
-        raise S3Error("NotImplemented", "event holds are not offered by the S3 door")
+        raise S3Error("NotImplemented", "event holds are not offered by the S3 server")
     mode, days, years = _mode(default), default.findtext("Days"), default.findtext("Years")
     if mode is None or (days is None) == (years is None):
         raise malformed()
@@ -148,11 +150,11 @@ class Named(NamedTuple):
 
     key: str
     version_id: str | None
-    etag: str | None  # deleted only if it has this one
+    etag: str | None  # the condition of its deletion
 
 
 def parse_delete(body: bytes) -> tuple[list[Named], bool]:
-    """What a Delete document names, and whether it asks for quiet."""
+    """Parse the objects of a Delete document, and whether it requests a quiet answer. Raises S3Error."""
     root = parse(body, "Delete")
     named = []
     for each in root.findall("Object"):
@@ -170,7 +172,7 @@ def parse_delete(body: bytes) -> tuple[list[Named], bool]:
 
 
 def parse_completion(body: bytes) -> list[Listed]:
-    """The parts of a CompleteMultipartUpload document."""
+    """Parse the parts of a CompleteMultipartUpload document. Raises S3Error."""
     listed = []
     for each in parse(body, "CompleteMultipartUpload").findall("Part"):
         number, etag = each.findtext("PartNumber", ""), each.findtext("ETag", "").strip().strip('"')
@@ -184,18 +186,18 @@ def parse_completion(body: bytes) -> list[Listed]:
 
 
 def parse_tagging(body: bytes) -> list[tuple[str, str]]:
-    """Names and values of a Tagging document."""
+    """Parse names and values of a Tagging document. Raises S3Error."""
     tag_set = parse(body, "Tagging").find("TagSet")
     if tag_set is None:
         raise malformed()
     return [(each.findtext("Key", ""), each.findtext("Value", "")) for each in tag_set.findall("Tag")]
 
 
-# Writing. A document is text; an element's content is escaped, a list of elements is joined.
+# Writing. `element` escapes its content; `group` and `document` join elements.
 
 
 def element(name: str, content: str | int | None) -> str:
-    """One element with text; nothing at all for None."""
+    """Return an element with text; an empty string for None."""
     if content is None:
         return ""
     text = escape(str(content))

@@ -213,7 +213,7 @@ def _replaced(group: ChangeGroup, bucket: Bucket, key: str) -> VersionRow | None
 
 @dataclass(slots=True)
 class DeleteMany:
-    """Several deletes; each succeeds or is refused by itself."""
+    """Several deletions. Each succeeds or is refused independently."""
 
     deletes: Sequence[Delete]
 

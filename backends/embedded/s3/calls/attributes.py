@@ -1,7 +1,7 @@
-"""GetObjectAttributes: what is known of a version, without its bytes.
+"""GetObjectAttributes: the attributes of a version, without its bytes.
 
-One idea: the caller names what it wants, and gets nothing else. The parts are numbered as GET with partNumber counts
-them, from 1 without gaps, whatever numbers they were uploaded under.
+One idea: the answer has the attributes that the client names and no others. Parts are numbered as GET with partNumber
+numbers them: from 1 without gaps, independent of the numbers of the upload.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _parts(store: Store, version: VersionRow, headers: Mapping[str, str]) -> str
         element("MaxParts", limit),
         element("IsTruncated", "true" if is_truncated else "false"),
     ]
-    if version.checksum is not None:  # without one Amazon tells only how many there are
+    if version.checksum is not None:  # without one Amazon sends only the number of parts
         for number, part in shown:
             about = [
                 element("PartNumber", number),

@@ -1,7 +1,7 @@
-"""The conditions that a request may put: on what it reads, on the source of a copy, on what it replaces or deletes.
+"""Conditional requests: on the object to read, on the source of a copy, on the object to replace or delete.
 
-One idea: a condition that is not understood is refused. A client that puts one counts on it, and to go on without it
-would delete or replace what the client wanted kept.
+One idea: the server refuses a condition that it does not know. The client relies on it: without the condition the
+request could delete or replace an object that the client wanted to keep.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ...core.changes.objects import UNCONDITIONAL, WriteCondition
 from ...core.tables.catalogue import VersionRow
 from ..errors import S3Error
 
-UNCHANGED = frozenset({"if-none-match", "if-modified-since"})  # unmet, a read is answered 304 and not 412
+UNCHANGED = frozenset({"if-none-match", "if-modified-since"})  # if one is false, a read is answered 304 and not 412
 _OF_READS = ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
 _NOTHING_SAID = [None] * len(_OF_READS)
 _ONLY_DIRECTORIES = ("x-amz-if-match-last-modified-time", "x-amz-if-match-size")
 
 
 def unmet(headers: Mapping[str, str], version: VersionRow, prefix: str = "") -> str | None:
-    """The first condition that does not hold of the version; `prefix` is what the names of its headers begin with.
+    """Return the first condition that is false for the version, or None. `prefix`: of the names of its headers.
 
-    Where there are two, an ETag that matches overrides a date, of either pair (RFC 9110, 13.2.2).
+    If a pair has both, a matching ETag overrides the date (RFC 9110, 13.2.2).
     """
     said = [headers.get(prefix + name) for name in _OF_READS]
     if said == _NOTHING_SAID:
@@ -49,7 +49,7 @@ def failed(name: str) -> S3Error:
 
 
 def of_write(headers: Mapping[str, str]) -> WriteCondition:
-    """What has to hold for an upload, a copy or a completed upload to become the newest version."""
+    """Return the condition for an upload, a copy or a completed upload to become the newest version."""
     match, no_match = headers.get("if-match"), headers.get("if-none-match")
     if match is no_match is None:
         return UNCONDITIONAL
@@ -61,7 +61,7 @@ def of_write(headers: Mapping[str, str]) -> WriteCondition:
 
 
 def of_deletion(headers: Mapping[str, str]) -> WriteCondition:
-    """What has to hold for an object, or a version of it, to be deleted."""
+    """Return the condition for a deletion of an object or a version."""
     for name in _ONLY_DIRECTORIES:
         if name in headers:
             raise _not_offered(name)
@@ -83,7 +83,7 @@ def _etags(header: str | None) -> set[str] | None:
 
 
 def _date(header: str | None) -> datetime | None:
-    """What is no date is no condition, as HTTP has it."""
+    """Parse a date. A text that is no date is no condition, as in HTTP."""
     with suppress(ValueError):
         found = None if header is None else parsedate_to_datetime(header)
         return found if found is None or found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -1,8 +1,8 @@
-"""Copies on the server's side: CopyObject, and the source of a part that is copied.
+"""Server-side copies: CopyObject, and the source of UploadPartCopy.
 
-One idea: a copy is an upload whose bytes come from the store. They are read and checked as for a client, and become
-the bytes of a new record; nothing is shared, so that neither can harm the other. No lock comes along: the new version
-has the lock that the request asks for, or its bucket's default.
+One idea: a copy is an upload whose bytes come from the store. The server reads and verifies them as for a client, and
+writes them to a new record. The two objects share nothing, so damage to one does not affect the other. A lock is not
+copied: the new version has the lock that the request sets, or its bucket's default retention.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ async def copy_object(store: Store, respond: Respond, call: S3Call) -> web.Strea
 
 
 def find_source(store: Store, headers: Mapping[str, str]) -> tuple[Bucket, VersionRow, bool]:
-    """Bucket and version that the request copies from, and whether it named the version. Checks its conditions."""
+    """Return the source bucket and version, and whether the request named the version. Check the request's
+    conditions.
+    """
     path, _, version_id = headers[SOURCE_HEADER].partition("?versionId=")
     name, _, key = path.removeprefix("/").partition("/")
     if not name or not key:
@@ -100,7 +102,7 @@ def _replaces(headers: Mapping[str, str], directive: str) -> bool:
 
 
 def checksum_kind(headers: Mapping[str, str]) -> str | None:
-    """Of x-amz-checksum-algorithm, as the store has it."""
+    """Return the kind that x-amz-checksum-algorithm names, in lower case; None without the header."""
     said = headers.get("x-amz-checksum-algorithm")
     if said is None:
         return None
@@ -112,7 +114,7 @@ def checksum_kind(headers: Mapping[str, str]) -> str | None:
 
 
 def source_range(headers: Mapping[str, str], version: VersionRow) -> tuple[int, int]:
-    """Start and length of what a part copies of its source."""
+    """Return start and length of the range that a part copies."""
     said = headers.get(_RANGE_HEADER)
     if said is None:
         return 0, version.size
@@ -135,7 +137,7 @@ def source_range(headers: Mapping[str, str], version: VersionRow) -> tuple[int, 
 async def copy_content(
     store: Store, source: VersionRow, start: int, length: int, kind: str | None, bucket: str, key: str
 ) -> Received:
-    """Bytes of a version as those of an upload of `key`; after a failure nothing of them is left."""
+    """Copy bytes of a version to a new record for `key`. After a failure no byte of the copy is left."""
     digests = Digests((kind,) if kind else ())
     content: list[Buffer] | LargeContent
     if length <= LARGE_BYTES:

@@ -1,8 +1,8 @@
-"""What an uploader says of an object: its metadata, and the headers that a browser acts on.
+"""The description of an object: user metadata, and headers such as Content-Disposition.
 
-One idea: both are kept together, as one JSON object, since both are only handed back. The name of a header of HTTP
-has a colon before it there, which no name of metadata can have. What would have to be acted on by the store, and is
-not, is refused here.
+One idea: both are kept together as one JSON object, since the server only returns them. The name of an HTTP header has
+a colon before it there, which a metadata name cannot have. A header that would require an action of the store, which
+the store does not offer, is refused here.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _META_PREFIX = "x-amz-meta-"
 _META_BYTES_MAX = 2048
 _KEPT = ("cache-control", "content-disposition", "content-encoding", "content-language", "expires")
 _REDIRECT = "x-amz-website-redirect-location"
-# The parameters with which a reader has headers answered otherwise than they were stored.
+# The parameters with which a reader overrides stored headers in the answer.
 _OVERRIDES = {f"response-{name}": name.title() for name in (*_KEPT, "content-type")}
 _ACL_HEADERS = tuple(f"x-amz-grant-{what}" for what in ("full-control", "read", "read-acp", "write", "write-acp"))
-_OWNERS_ACLS = ("bucket-owner-full-control", "private")  # both say what holds anyway
+_OWNERS_ACLS = ("bucket-owner-full-control", "private")  # both describe the only possible state
 _ENCRYPTION = "x-amz-server-side-encryption"
 
 
 def of_headers(headers: Mapping[str, str]) -> str | None:
-    """What is to be kept (a JSON object), None for nothing. Raises S3Error for what cannot be done."""
+    """Return the description to keep (a JSON object), None for none. Raises S3Error for a feature not offered."""
     _check_offered(headers)
     metadata = {name[len(_META_PREFIX) :]: value for name, value in headers.items() if name.startswith(_META_PREFIX)}
     size = sum(len(name) + len(value.encode("utf-8", "surrogateescape")) for name, value in metadata.items())
@@ -49,14 +49,16 @@ def _check_offered(headers: Mapping[str, str]) -> None:
 
 
 def check_acl(headers: Mapping[str, str]) -> None:
-    """Return if the request gives no rights to anybody but the owner: ACLs are off, as in a new bucket of Amazon's."""
+    """Return if the request gives rights to the owner only. ACLs are off, as in a new bucket of Amazon's. Raises
+    S3Error.
+    """
     acl = headers.get("x-amz-acl")
     if (acl is not None and acl not in _OWNERS_ACLS) or any(name in headers for name in _ACL_HEADERS):
         raise S3Error("AccessControlListNotSupported", "The bucket does not allow ACLs")
 
 
 def shown(description: str | None, query: Mapping[str, str]) -> dict[str, str]:
-    """The headers that tell it, and those that the reader wants to have instead: Words-Like-This, to replace others."""
+    """Return the headers of a description, with the overrides of the reader's query. Names are Words-Like-This."""
     headers = {}
     for name, value in json.loads(description).items() if description else ():
         headers[name[1:].title() if name.startswith(":") else _META_PREFIX + name] = value
@@ -72,5 +74,5 @@ def _printable(parameter: str, value: str) -> str:
 
 
 def _without_transport(encodings: str) -> str:
-    """Without aws-chunked, which is how the body was sent and not what it is."""
+    """Remove aws-chunked, which describes the transfer and not the object."""
     return ",".join(each.strip() for each in encodings.split(",") if each.strip().lower() != "aws-chunked")

@@ -1,4 +1,4 @@
-"""The three listings of S3 as documents: pages of the core's listing, in the words of each call."""
+"""The documents of S3's listings of buckets, objects and versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWNER = group("Owner", [element("ID", OWNER_ID), element("DisplayName", OWNER_ID
 
 
 def buckets_document(buckets: Sequence[Bucket], query: Mapping[str, str]) -> bytes:
-    """Of ListBuckets, whose continuation token is the name that the page before ended with."""
+    """Return the document of ListBuckets. Its continuation token is the last name of the previous page."""
     prefix, said = query.get("prefix", ""), query.get("max-buckets", "") or str(_BUCKETS_MAX)
     limit = plain_number(said)
     if limit is None or not 1 <= limit <= _BUCKETS_MAX:
@@ -43,7 +43,7 @@ def buckets_document(buckets: Sequence[Bucket], query: Mapping[str, str]) -> byt
 
 
 def objects_document(queries: Queries, bucket: Bucket, query: Mapping[str, str], *, is_v2: bool) -> bytes:
-    """Of ListObjectsV2, or of the older ListObjects, which pages by marker."""
+    """Return the document of ListObjectsV2, or of the older ListObjects, which uses markers."""
     prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
     limit, encode = page_size(query, "max-keys"), encoder(query)
     marker = query.get("start-after" if is_v2 else "marker", "")
@@ -68,7 +68,7 @@ def objects_document(queries: Queries, bucket: Bucket, query: Mapping[str, str],
             parts.append(element("NextContinuationToken", _encode_token(page.resume_at)))
     else:
         parts.append(element("Marker", encode(marker)))
-        if page.resume_at is not None and delimiter:  # without one the last key says as much, and Amazon says no more
+        if page.resume_at is not None and delimiter:  # without one the last key is the marker
             parts.append(element("NextMarker", encode(page.last)))
     owner = [OWNER] if not is_v2 or query.get("fetch-owner") == "true" else []
     for version in page.versions:
@@ -77,7 +77,7 @@ def objects_document(queries: Queries, bucket: Bucket, query: Mapping[str, str],
 
 
 def versions_document(queries: Queries, bucket: Bucket, query: Mapping[str, str]) -> bytes:
-    """Of ListObjectVersions."""
+    """Return the document of ListObjectVersions."""
     prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
     key_marker, version_marker = query.get("key-marker", ""), query.get("version-id-marker", "")
     if version_marker and not key_marker:
@@ -117,7 +117,7 @@ def versions_document(queries: Queries, bucket: Bucket, query: Mapping[str, str]
 
 
 def page_size(query: Mapping[str, str], name: str) -> int:
-    """Of the parameter with that name; the largest page where there is none."""
+    """Return the page size of the parameter `name`; the largest one without the parameter."""
     text = query.get(name, "") or str(_PAGE_MAX)
     limit = plain_number(text)
     if limit is None:
@@ -126,7 +126,7 @@ def page_size(query: Mapping[str, str], name: str) -> int:
 
 
 def encoder(query: Mapping[str, str]) -> Callable[[str], str]:
-    """What writes names as the client asked for."""
+    """Return the function that encodes names as the query requests."""
     encoding = query.get("encoding-type")
     if encoding is None:
         return str

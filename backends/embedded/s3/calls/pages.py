@@ -1,8 +1,8 @@
-"""Listings: pages of objects, versions or uploads, with prefix and delimiter.
+"""Pages of listings: objects, versions or uploads, with prefix and delimiter.
 
-One idea: a listing is one walk along the catalogue's primary key. A common prefix is reported when the walk
-first meets it, and the walk then seeks to the first key behind it, so a page costs what it shows and not what
-it folds away.
+One idea: a listing is one scan of the catalogue's primary key. At the first key of a common prefix the scan reports the
+prefix and seeks to the first key after it. So the cost of a page depends on its entries, not on the keys that common
+prefixes hide.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...core.tables.uploads import Upload
 
 @dataclass(slots=True)
 class Page:
-    """Part of a listing. `resume_at` is the first key of the next page, None at the end."""
+    """A page of a listing. `resume_at` is the first key of the next page, None at the end."""
 
     versions: list[VersionRow] = field(default_factory=list)
     latest: list[bool] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Page:
 
 
 def list_objects(queries: Queries, bucket: Bucket, prefix: str, delimiter: str, low: str, limit: int) -> Page:
-    """Newest versions that are no markers, with key >= low; at most `limit` of them and common prefixes."""
+    """Return newest versions that are no markers, with key >= low; at most `limit` of them and common prefixes."""
     page = Page()
     for entry in _walk(queries, bucket, prefix, delimiter, low, None, newest_only=True) if limit else ():
         if page.count == limit:
@@ -57,7 +57,7 @@ def list_versions(
     version_marker: str,
     limit: int,
 ) -> Page:
-    """Every version and delete marker behind the markers (both empty: from the start)."""
+    """Return versions and delete markers after the markers (both empty: from the start)."""
     page = Page()
     low, low_sequence = key_marker, None
     if version_marker:
@@ -80,7 +80,7 @@ def list_versions(
 
 @dataclass(slots=True)
 class UploadPage:
-    """Part of the listing of unfinished uploads."""
+    """A page of the listing of unfinished uploads."""
 
     uploads: list[Upload] = field(default_factory=list)
     prefixes: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ def list_uploads(
     upload_marker: int | None,
     limit: int,
 ) -> UploadPage:
-    """Uploads behind the markers: of the same key those begun after that one, else of greater keys."""
+    """Return uploads after the markers: later ones of the same key, then those of greater keys."""
     page = UploadPage()
     low = key_marker, 0
     if upload_marker is not None:
@@ -125,12 +125,12 @@ def list_uploads(
 
 
 def behind(key: str) -> str:
-    """The least key greater than this one."""
+    """Return the least key greater than this one."""
     return key + "\0"
 
 
 def behind_prefix(prefix: str) -> str | None:
-    """The least text greater than everything that begins with `prefix`; None if there is none."""
+    """Return the least text greater than every text that begins with `prefix`; None if there is none."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1]) + 1
         if code == 0xD800:
@@ -141,7 +141,7 @@ def behind_prefix(prefix: str) -> str | None:
 
 
 def behind_marker(marker: str, prefix: str, delimiter: str) -> str:
-    """Where a page starts behind a marker that may itself be a common prefix."""
+    """Return where the page after a marker starts; the marker may be a common prefix."""
     folded = _common_prefix(marker, prefix, delimiter)
     if folded == marker:
         return behind_prefix(marker) or behind(marker)
@@ -175,7 +175,7 @@ def _walk(
     *,
     newest_only: bool,
 ) -> Iterator[VersionRow | str]:
-    """Versions in order, each common prefix once in place of what it folds away."""
+    """Yield versions in order, and each common prefix once instead of its versions."""
     high = behind_prefix(prefix)
     if low < prefix:
         low, low_sequence = prefix, None

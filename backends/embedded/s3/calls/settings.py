@@ -1,8 +1,7 @@
-"""What a bucket or object can be set to at Amazon and never is here, so that only its absence can be read.
+"""Bucket and object settings of Amazon S3 that the embedded store does not offer.
 
-One idea: reading is answered truthfully, with the very answer of a new bucket of Amazon's, and deleting what is not
-there has nothing to do. Setting stays refused by name (501): a setting that was accepted and not obeyed would be a
-promise broken.
+One idea: a read gets the answer that a new bucket has at Amazon, and deleting an absent setting succeeds. Writing a
+setting is refused by name (501): a store that accepts a setting and ignores it would break a promise.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..xml import document, element, group
 from . import description
 from .listings import OWNER
 
-# Subresource of a bucket: how a GET is counted, and the code that says that there is none.
+# Subresource of a bucket: the name of its GET, and the error code for its absence.
 _ABSENT = {
     "cors": ("GetBucketCors", "NoSuchCORSConfiguration"),
     "encryption": ("GetBucketEncryption", "ServerSideEncryptionConfigurationNotFoundError"),
@@ -41,7 +40,7 @@ _DELETED = {
     "website": "DeleteBucketWebsite",
 }
 _ALL_BLOCKED = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
-# Subresource of a bucket: how a GET is counted, and the document that says what always holds.
+# Subresource of a bucket: the name of its GET, and the document with its constant value.
 _ALWAYS = {
     "accelerate": ("GetBucketAccelerate", document("AccelerateConfiguration", [])),
     "logging": ("GetBucketLogging", document("BucketLoggingStatus", [])),
@@ -74,7 +73,7 @@ Table = dict[tuple[str, str, str], tuple[str, Callable[[S3Call], Awaitable[web.S
 
 
 def check_new_bucket(headers: Mapping[str, str]) -> None:
-    """Return if a bucket may be made that gives rights to its owner only."""
+    """Return if the new bucket gives rights to its owner only. Raises S3Error."""
     ownership = headers.get("x-amz-object-ownership", "BucketOwnerEnforced")
     if ownership != "BucketOwnerEnforced":
         raise S3Error("NotImplemented", f"the embedded store has no ACLs, which {ownership} would allow")
@@ -88,7 +87,7 @@ def check_new_bucket(headers: Mapping[str, str]) -> None:
 
 
 def table(store: Store, respond: Respond) -> Table:
-    """The calls that read settings, for the door's table."""
+    """Return the calls that read settings, for the table of S3Server."""
     calls: Table = {
         ("GET", "bucket", "acl"): ("GetBucketACL", partial(_get_acl, store, respond)),
         ("GET", "key", "acl"): ("GetObjectACL", partial(_get_acl, store, respond)),
@@ -120,7 +119,7 @@ async def _delete_nothing(store: Store, respond: Respond, call: S3Call) -> web.S
 
 
 async def _get_acl(store: Store, respond: Respond, call: S3Call) -> web.StreamResponse:
-    """The owner may everything, and nobody else anything."""
+    """Answer the constant ACL: the owner has all rights, and no one else has any."""
     bucket = store.bucket(call.bucket)
     if call.key:
         store.queries.object(bucket, call.key, call.version_id)

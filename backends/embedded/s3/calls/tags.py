@@ -1,6 +1,6 @@
 """Tags of versions: the header that sets them, their documents, and the three calls.
 
-One idea: tags are notes beside a version. No lock protects them and they touch neither content nor lock.
+One idea: tags are notes on a version. Locks do not protect them, and they change neither content nor lock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHARACTERS = re.compile(r"[\w\s+\-=.:/@]*")  # letters of any script, digits, s
 
 
 def of_header(headers: Mapping[str, str]) -> str | None:
-    """The tags of an upload (a JSON object), from `name=value&...`; None for none."""
+    """Parse the tags of an upload from `name=value&...` to a JSON object; None for none. Raises S3Error."""
     said = headers.get(HEADER)
     if not said:
         return None
@@ -84,5 +84,5 @@ async def delete_tags(store: Store, respond: Respond, call: S3Call) -> web.Strea
 
 
 def _version_headers(bucket: Bucket, version_id: str) -> dict[str, str]:
-    """A bucket that never had versioning has no versions to name."""
+    """Return the version id header; none for a bucket that never had versioning."""
     return {} if bucket.versioning == "Off" else {"x-amz-version-id": version_id}

@@ -1,7 +1,7 @@
-"""The calls of uploads in parts: create, upload or copy a part, complete, abort, and the two listings.
+"""The calls of multipart uploads: create, upload or copy a part, complete, abort, and the two listings.
 
-One idea: a part is taken in as an object is (`s3_body`), and is durable when it is answered. What the finished version
-is to be was said at the start; completing says only which parts it is made of.
+One idea: the server receives a part as it receives an object (`requests.body`), and the part is durable when it is
+answered. The create call sets the attributes of the later version; the complete call only lists its parts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INITIATOR = OWNER.replace("Owner", "Initiator")
 
 
 class UploadCalls:
-    """Carries them out for one store; `respond` is the door's."""
+    """The calls on one store; `respond` is S3Server's."""
 
     def __init__(self, store: Store, respond: Respond) -> None:
         self._store = store
@@ -68,7 +68,7 @@ class UploadCalls:
         return self._respond(call, body=document("InitiateMultipartUploadResult", parts), headers=shown)
 
     def upload_of(self, call: S3Call) -> tuple[Bucket, Upload]:
-        """The unfinished upload that the call names."""
+        """Return the unfinished upload that the call names. Raises NoSuchUpload or NoSuchBucket."""
         bucket = self._store.bucket(call.bucket)
         return bucket, self._store.queries.upload(bucket, call.key, self._number(call))
 
@@ -120,7 +120,7 @@ class UploadCalls:
 
     async def _complete(self, call: S3Call) -> web.StreamResponse:
         headers = call.headers
-        # Here a checksum header is about the object, not about this document.
+        # In this call a checksum header is the object's, not the document's.
         about_document = {name: value for name, value in headers.items() if _CHECKSUM_WORD not in name}
         body = await receive_document(call.request, call.signed, headers, Claims.of(about_document))
         self._check_type(call)
@@ -144,7 +144,9 @@ class UploadCalls:
         return self._respond(call, body=answer, headers=stored_headers(completed.stored))
 
     def _check_type(self, call: S3Call) -> None:
-        """Return if the upload was begun with the type of checksum that its end names; after its end anything goes."""
+        """Return if the checksum type is the one of the create call. A completed upload is not checked. Raises
+        S3Error.
+        """
         said, upload = call.headers.get("x-amz-checksum-type"), self._store.queries.uploads.find(self._number(call))
         if said is not None and upload is not None and upload.checksum_type not in (None, said):
             raise S3Error(
@@ -238,7 +240,10 @@ def part_number(query: Mapping[str, str]) -> int:
 
 
 def part_span(store: Store, version: VersionRow, number: int) -> tuple[int, int, int | None]:
-    """Start and length of a version's part, counted from 1, and how many it has; None: it was uploaded whole."""
+    """Return start and length of a version's part, counted from 1, and the number of parts.
+
+    The number is None for an object that was uploaded whole, which has one part. Raises S3Error.
+    """
     if version.upload is None:
         sizes, count = [version.size], None
     else:
@@ -252,7 +257,7 @@ def part_span(store: Store, version: VersionRow, number: int) -> tuple[int, int,
 
 
 def _checksum_of_upload(headers: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """Kind and type of the checksum that the parts are to bring, as Amazon combines them."""
+    """Return kind and type of the checksum that the parts must have, as Amazon combines them. Raises S3Error."""
     kind, kind_type = copy.checksum_kind(headers), headers.get("x-amz-checksum-type")
     if kind is None:
         if kind_type is not None:
@@ -271,7 +276,7 @@ def _checksum_of_upload(headers: Mapping[str, str]) -> tuple[str | None, str | N
 
 
 def _said_checksum(headers: Mapping[str, str]) -> str | None:
-    """What the completing client expects of the object."""
+    """Return the checksum that the client expects of the whole object, as kind:base64, or None."""
     said = [(kind, headers[_CHECKSUM_PREFIX + kind]) for kind in CHECKSUM_KINDS if _CHECKSUM_PREFIX + kind in headers]
     if len(said) > 1:
         raise S3Error("InvalidRequest", "Expecting a single x-amz-checksum- header")

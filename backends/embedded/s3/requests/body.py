@@ -1,9 +1,8 @@
-"""Request bodies: received, decoded, and checked against everything that the client said about them.
+"""Request bodies: receive them, decode them, and verify their digests.
 
-One idea: no byte becomes an object before all of it was compared with the signed payload hash, Content-MD5
-and the x-amz-checksum of the request, whichever of them came. Small bodies are held in memory; an object
-above `LARGE_BYTES` goes to the disk piece by piece as it arrives and is abandoned if a check fails at its
-end.
+One idea: no byte becomes part of an object before the whole body matches its digests: the signed payload hash,
+Content-MD5 and x-amz-checksum, those of them that the request has. Small bodies are held in memory. An object above
+`LARGE_BYTES` is written to the disk while it arrives, and the store abandons it if a check at its end fails.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from .chunks import KINDS, ChunkDecoder
 from .signature import UNSIGNED, Signed
 
 OBJECT_BYTES_MAX = 5 << 30
-DOCUMENT_BYTES_MAX = 4 << 20  # 1000 names of 1024 bytes each, percent-encoded, fit
+DOCUMENT_BYTES_MAX = 4 << 20  # enough for 1000 percent-encoded names of 1024 bytes each
 
-_THREAD_BYTES_MIN = 256 << 10  # from here on hashing would hold up the event loop for more than half a millisecond
+_THREAD_BYTES_MIN = 256 << 10  # hashing more would block the event loop for over half a millisecond
 _CHECKSUM_PREFIX = "x-amz-checksum-"
 _NOT_CHECKSUMS = ("algorithm", "mode", "type")
 _ALGORITHM_HEADER = "x-amz-sdk-checksum-algorithm"
@@ -36,11 +35,11 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(slots=True)
 class Claims:
-    """What the client says about its body, apart from the signature."""
+    """The digests of its body that the client sent, apart from the signature."""
 
     md5: bytes | None = None
     kind: str | None = None  # of the x-amz-checksum
-    value: bytes | None = None  # None while it is still to come in the trailer
+    value: bytes | None = None  # None: it comes in the trailer
 
     @property
     def any(self) -> bool:
@@ -48,7 +47,7 @@ class Claims:
 
     @classmethod
     def of(cls, headers: Mapping[str, str]) -> Claims:
-        """From headers with lower-case names. Raises S3Error for what is malformed or unknown."""
+        """Read them from headers with lower-case names. Raises S3Error if one is malformed or unknown."""
         claims = cls()
         md5 = headers.get("content-md5")
         if md5 is not None:
@@ -65,7 +64,7 @@ class Claims:
         return claims
 
     def _check_algorithm(self, said: str | None) -> None:
-        """A client that names an algorithm believes that its checksum came along."""
+        """Require a checksum from a client that names an algorithm: it relies on the check. Raises S3Error."""
         if said is None:
             return
         if said.lower() not in CHECKSUM_KINDS or self.kind not in (None, said.lower()):
@@ -91,7 +90,7 @@ class Claims:
 
 @dataclass(slots=True)
 class Received:
-    """An object's bytes, checked."""
+    """The verified bytes of an object or part."""
 
     content: list[Buffer] | LargeContent
     size: int
@@ -103,7 +102,7 @@ class Received:
 async def receive_document(
     request: web.BaseRequest, signed: Signed, headers: Mapping[str, str], claims: Claims
 ) -> bytes:
-    """A small body, such as XML."""
+    """Receive a small body, such as XML. Raises S3Error."""
     size = _announced_bytes(headers, signed)
     if size is not None and size > DOCUMENT_BYTES_MAX:
         raise S3Error("MalformedXML", f"the document is longer than {DOCUMENT_BYTES_MAX} bytes")
@@ -127,7 +126,7 @@ async def receive_object(
     bucket: str,
     key: str,
 ) -> Received:
-    """The body of an upload. After a failure nothing of it is left."""
+    """Receive the body of an upload. Raises S3Error, and then no byte of it is left in the store."""
     size = _announced_bytes(headers, signed)
     if size is None:
         raise S3Error("MissingContentLength", "an upload needs Content-Length or x-amz-decoded-content-length")
@@ -160,9 +159,10 @@ async def receive_unmeasured(
     bucket: str,
     key: str,
 ) -> Received:
-    """An upload that is part of the body, and whose length nobody tells. After a failure nothing of it is left.
+    """Receive an upload that is part of the body and has no stated length.
 
-    `check_length` gets the bytes so far, and whether those are all.
+    `check_length` gets the bytes received so far and whether the upload is complete. Raises S3Error, and then no byte
+    of the upload is left in the store.
     """
     intake = _Intake(request, signed, claims)
     large: LargeContent | None = None
@@ -218,7 +218,7 @@ async def _into_memory(intake: _Intake, size: int) -> list[Buffer]:
 
 
 async def _into_segment(intake: _Intake, content: LargeContent, size: int) -> None:
-    """At most two blocks are in memory: one being written, one arriving."""
+    """Write the body to a segment. At most two blocks are in memory: one is written, one arrives."""
     batch: list[Buffer] = []
     batch_bytes = 0
 
@@ -244,7 +244,7 @@ def _update_all(digests: Digests, pieces: list[Buffer]) -> None:
 
 
 class _Intake:
-    """One body on its way in: its pieces, their digests, and the comparison at the end."""
+    """A body that arrives: its pieces, their digests, and the check at the end."""
 
     def __init__(self, request: web.BaseRequest, signed: Signed, claims: Claims) -> None:
         self._request = request
@@ -275,7 +275,9 @@ class _Intake:
             raise S3Error("IncompleteBody", "the connection ended before the body did") from cut
 
     def check(self, size: int | None) -> str | None:
-        """Compare everything. Returns the checksum to keep with the object, as kind:base64."""
+        """Verify all digests and the length. Return the checksum to keep with the object, as kind:base64. Raises
+        S3Error.
+        """
         digests, claims = self.digests, self._claims
         if self._decoder is not None and not self._decoder.finished:
             raise S3Error("IncompleteBody", "the aws-chunked body ends before its last chunk")
@@ -301,7 +303,7 @@ class _Intake:
 
 
 def _announced_bytes(headers: Mapping[str, str], signed: Signed) -> int | None:
-    """The decoded length of the body, if the client says it."""
+    """Return the decoded length of the body; None if the client did not send it."""
     name = "x-amz-decoded-content-length" if signed.payload_hash in KINDS else "content-length"
     text = headers.get(name)
     if text is None:

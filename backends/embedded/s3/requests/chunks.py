@@ -1,7 +1,7 @@
-"""The aws-chunked body: an object in chunks, with signatures and checksums that come after the bytes.
+"""The aws-chunked body: an object in chunks, with signatures and checksums after the bytes.
 
-One idea: a decoder that is fed whatever arrived and hands back the object's bytes in it. The S3 API
-reference, "Signature Calculations: Transferring Payload in Multiple Chunks", gives the form:
+One idea: the decoder takes the bytes that arrived and returns the object's bytes in them. The S3 API reference,
+"Signature Calculations: Transferring Payload in Multiple Chunks", defines the form:
 
     hex-size [;chunk-signature=...] \\r\\n  bytes \\r\\n   ...   0 [;chunk-signature=...] \\r\\n
     [trailer-name:value \\r\\n ...] [x-amz-trailer-signature:... \\r\\n] \\r\\n
@@ -28,7 +28,7 @@ _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 
 
 class ChunkDecoder:
-    """Feed it the body as it comes. `trailers` is complete when `finished` is true."""
+    """A decoder of one body; `feed` takes the bytes as they arrive. `trailers` is complete when `finished` is true."""
 
     def __init__(self, signed: Signed) -> None:
         self.finished = False
@@ -37,8 +37,8 @@ class ChunkDecoder:
         self._has_signatures = signed.payload_hash != UNSIGNED_TRAILER
         self._has_trailer = signed.payload_hash != SIGNED_CHUNKS
         self._previous_signature = signed.signature
-        self._line = b""  # of a size or trailer line, what has come
-        self._left = 0  # bytes of the chunk that are still to come
+        self._line = b""  # the received start of a size or trailer line
+        self._left = 0  # bytes of the chunk that have not arrived
         self._in_chunk = False
         self._last = False  # this chunk is the empty one
         self._in_trailer = False
@@ -46,7 +46,7 @@ class ChunkDecoder:
         self._chunk_hash = hashlib.sha256()
 
     def feed(self, data: bytes) -> Iterator[memoryview]:
-        """The object's bytes in `data`. Raises S3Error where form or signature is wrong."""
+        """Yield the object's bytes in `data`. Raises S3Error if the form or a signature is wrong."""
         view = memoryview(data)
         while view and not self.finished:
             if self._left:
@@ -71,7 +71,9 @@ class ChunkDecoder:
             raise _malformed("bytes follow the last chunk")
 
     def _take_line(self, view: memoryview) -> tuple[bytes | None, memoryview]:
-        """The next whole line without its end, or None if it has not all come; and the rest."""
+        """Return the next complete line without its end, or None if its end has not arrived, and the remaining
+        bytes.
+        """
         start = bytes(view[: _LINE_BYTES_MAX + 1])
         joined = self._line + start
         end = joined.find(b"\r\n")
@@ -100,7 +102,7 @@ class ChunkDecoder:
             self._in_trailer = True
 
     def _end_chunk(self) -> None:
-        """After a chunk's last byte. The empty chunk is the last; only a trailer can come behind it."""
+        """Check a chunk after its last byte. The empty chunk is the last; only a trailer may follow."""
         self._in_chunk = False
         if self._has_signatures:
             digests = f"{_EMPTY_SHA256}\n{self._chunk_hash.hexdigest()}"
@@ -115,7 +117,7 @@ class ChunkDecoder:
             return
         signature = self.trailers.pop("x-amz-trailer-signature", None)
         if self._has_signatures:
-            # What is signed are the trailer's lines as they came, each ended by a newline.
+            # The signed text is the trailer's lines as they arrived, each with a newline at its end.
             lines = "".join(f"{name}:{value}\n" for name, value in self.trailers.items())
             digest = hashlib.sha256(lines.encode("latin-1")).hexdigest()
             self._check_signature("AWS4-HMAC-SHA256-TRAILER", digest, signature or "")

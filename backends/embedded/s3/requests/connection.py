@@ -1,8 +1,8 @@
-"""Connections of the S3 door: how many there may be, for how long, and what is said to those who do not speak HTTP.
+"""Connections of the S3 server: their number, their time limits, and the answers to input that is not HTTP.
 
-One idea: whoever connects is a stranger until a signature holds, so a connection is bounded before anything is known
-of it. Heads are bounded by the parser. Time is bounded here: a head must come whole, and a body or an answer must go on
-moving, each at a pace that any honest client on any line keeps.
+One idea: a client is unknown until its signature is verified, so every connection has limits from its first byte. The
+parser limits the size of a request's head. This module limits time: a head must arrive completely, and a body or an
+answer must progress, each at a pace that any honest client keeps.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from aiohttp.web_protocol import RequestHandler
 
 from .. import xml
 
-IDLE_SECONDS_MAX = 900.0  # between requests, as long as the TSM door bears silence between calls
-SLOW_SECONDS_MAX = 60.0  # for a whole head, and for so many bytes of a body or an answer:
+IDLE_SECONDS_MAX = 900.0  # between requests; the TSM server has the same limit between calls
+SLOW_SECONDS_MAX = 60.0  # for a whole head, and for PACE_BYTES_MIN of a body or an answer
 PACE_BYTES_MIN = 64 << 10
 HEADERS_MAX = 128
-LINE_BYTES_MAX = 8190  # of a request's first line, and of each header
+LINE_BYTES_MAX = 8190  # of a request line, and of each header
 
 _LOOK_EVERY_SECONDS = 5.0
-_LINGERING_SECONDS = 5.0  # in which a client whose request was refused may send the rest of its body
+_LINGERING_SECONDS = 5.0  # for the rest of the body of a refused request
 _READ_BYTES = 1 << 20
 _UNCLEAR = "what came is not a request of HTTP/1.1, or one that could be understood in two ways"
 
 
 class S3Connections(web.Server):
-    """Makes a protocol for each connection: `loop.create_server(connections, ...)`."""
+    """Creates the protocol of each connection: `loop.create_server(connections, ...)`."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class S3Connections(web.Server):
         super().__init__(
             lambda request: handle(request) if _is_clear(request) else _refuse(),
             access_log=None,
-            auto_decompress=False,  # bodies are stored as they come: a Content-Encoding is the object's
+            auto_decompress=False,  # bodies are stored as sent: Content-Encoding is an attribute of the object
             read_bufsize=_READ_BYTES,
             lingering_time=_LINGERING_SECONDS,
             keepalive_timeout=idle_seconds_max,
@@ -60,7 +60,7 @@ class S3Connections(web.Server):
         return S3Connection(self, loop=self._loop, **self._kwargs)
 
     def _make_request(self, message: Any, *others: Any) -> web.BaseRequest:
-        """RFC 9112, 3.2.2: a server takes a target with its host in it, too, where that is the host of the request."""
+        """Accept a target in absolute form if its host is that of the Host header (RFC 9112, 3.2.2)."""
         if not message.path.startswith("/") and message.url.absolute:
             host = message.headers.get("Host", "")
             _, _, behind = message.path.partition("://")
@@ -70,7 +70,7 @@ class S3Connections(web.Server):
         return super()._make_request(message, *others)
 
     async def watch(self) -> None:
-        """Drop connections that are too slow; runs until it is cancelled."""
+        """Drop connections that are too slow. Runs until it is cancelled."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
             self.drop_slow()
@@ -82,7 +82,7 @@ class S3Connections(web.Server):
 
 
 class S3Connection(RequestHandler):
-    """aiohttp's protocol of a connection, with the times that it does not bound."""
+    """aiohttp's protocol of a connection, with the time limits that aiohttp lacks."""
 
     __slots__ = (
         "_arrived_bytes", "_body_mark", "_connection", "_has_drained", "_head_since", "_limits", "_sent_mark",
@@ -93,10 +93,10 @@ class S3Connection(RequestHandler):
         self._limits = limits
         self._connection: asyncio.Transport
         self._arrived_bytes = 0
-        self._head_since: float | None = None  # when a head was begun that is not whole yet
-        self._body_mark: tuple[float, int] | None = None  # a moment, and what had arrived until then
-        self._sent_mark: tuple[float, int] | None = None  # a moment, and what was still to be sent then
-        self._has_drained = False  # since the mark was made
+        self._head_since: float | None = None  # when an incomplete head began
+        self._body_mark: tuple[float, int] | None = None  # a time, and the bytes received until then
+        self._sent_mark: tuple[float, int] | None = None  # a time, and the bytes still unsent then
+        self._has_drained = False  # since the last mark
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -118,7 +118,7 @@ class S3Connection(RequestHandler):
         super().resume_writing()
 
     def drop_if_slow(self, now: float) -> None:
-        """To be called now and then."""
+        """Abort the connection if it is too slow; called periodically."""
         if self._is_slow_head(now) or self._is_slow_body(now) or self._is_slow_reader(now):
             self._connection.abort()
 
@@ -127,7 +127,9 @@ class S3Connection(RequestHandler):
 
     def _is_slow_body(self, now: float) -> bool:
         request = self._current_request
-        if request is None or request.content.is_eof() or self._reading_paused:  # or it is the store that is slow
+        if (
+            request is None or request.content.is_eof() or self._reading_paused
+        ):  # paused: the store is slow, not the client
             self._body_mark = None
             return False
         if self._body_mark is None:
@@ -149,12 +151,12 @@ class S3Connection(RequestHandler):
         if now - since < self._limits.slow_seconds_max:
             return False
         self._sent_mark = now, left_bytes
-        return marked_bytes - left_bytes < PACE_BYTES_MIN  # while it waits, nothing is added
+        return marked_bytes - left_bytes < PACE_BYTES_MIN  # the server adds nothing while the buffer is full
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """The answer to what is not a request, which ends the connection; nothing of what came is in it or logged."""
+        """Answer input that is not a request and close the connection. Neither answer nor log repeats the input."""
         if status == 500:
             return super().handle_error(request, status, exc, message)
         if isinstance(exc, LineTooLong):
@@ -164,7 +166,7 @@ class S3Connection(RequestHandler):
 
 
 def _is_clear(request: web.BaseRequest) -> bool:
-    """Whether nobody on the way can have taken the request for another one than the parser did."""
+    """Return whether no proxy can have read the request in another way than the parser did."""
     target = request.raw_path
     encoding = request.headers.get("Transfer-Encoding", "chunked")
     return target.startswith("/") and "#" not in target and request.version[0] == 1 and encoding.lower() == "chunked"
@@ -193,7 +195,7 @@ def _document(code: str, why: str) -> tuple[bytes, dict[str, str]]:
 
 
 def _refusal(status: int, code: str, why: str) -> bytes:
-    """A whole answer, for whoever is not listened to."""
+    """Return a complete answer as bytes, for a connection whose requests are not read."""
     body, headers = _document(code, why)
     lines = [f"HTTP/1.1 {status} {code}", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "Connection: close", "", ""]).encode() + body

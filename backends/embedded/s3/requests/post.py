@@ -1,9 +1,8 @@
-"""Browser forms: an upload whose every field was foreseen by whoever signed its policy.
+"""Browser-based uploads (POST policy): a form whose signed policy allows each of its fields.
 
-One idea: a form becomes a PUT or nothing. Its fields, once the signed policy allows each of them, are the headers of
-an ordinary upload, and its file is the body; locks, checksums and the bucket's default retention are then the affair
-of the one place that stores objects. "Browser-Based Uploads Using POST" in the S3 API reference defines form and
-policy.
+One idea: a form becomes a PUT or nothing. If the signed policy allows each field, the fields become the headers of an
+ordinary upload, and the file becomes its body. The one function that stores objects then handles locks, checksums and
+the bucket's default retention. "Browser-Based Uploads Using POST" in the S3 API reference defines form and policy.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ from ..xml import document, element
 from .presigned import ALGORITHM, Scope, refuse_token
 from .signature import Signed, Verifier
 
-FIELDS_BYTES_MAX = 20 << 10  # all that is not the file; Amazon's limit
+FIELDS_BYTES_MAX = 20 << 10  # of everything except the file; Amazon's limit
 FILENAME = "${filename}"
 
 _KIND = "multipart/form-data"
 _SIGNING = ("x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature")
-_UNCOVERED = ("x-amz-signature", "policy")  # fields that no condition has to name
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")  # what the name of a header may be: RFC 9110, 5.6.2
-_NO_HEADERS = ("policy", "key", "acl", "tagging")  # what a PUT says otherwise, or not at all
+_UNCOVERED = ("x-amz-signature", "policy")  # fields that need no condition
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")  # a legal header name: RFC 9110, 5.6.2
+_NO_HEADERS = ("policy", "key", "acl", "tagging")  # fields that are no headers of a PUT
 _REDIRECTS = ("success_action_redirect", "redirect")
 _STATUSES = ("200", "201", "204")
 
 
 class BodyStream(Protocol):
-    """A body as it comes; b"" is its end."""
+    """A body that arrives; `readany` returns b"" at its end."""
 
     async def readany(self) -> bytes: ...
 
 
 def is_form(method: str, raw_path: str, raw_query: str, headers: Mapping[str, str]) -> bool:
-    """Whether this is a browser's upload to a bucket, which is signed in its body only."""
+    """Return whether the request is a form upload to a bucket. Only its body is signed."""
     if method != "POST" or raw_query:
         return False
     raw_bucket, _, raw_key = raw_path[1:].partition("/")
@@ -58,10 +57,10 @@ def is_form(method: str, raw_path: str, raw_query: str, headers: Mapping[str, st
 
 
 class UploadForm:
-    """A multipart form, read once from its beginning to its end. Memory is bounded: only the fields are kept."""
+    """A multipart form, read once from start to end. Memory is bounded: it keeps the fields only."""
 
     def __init__(self, content: BodyStream, headers: Mapping[str, str]) -> None:
-        """`headers` of the request, by lower-case name. Raises S3Error where they belong to no form of its own."""
+        """`headers` are the request's, by lower-case name. Raises S3Error if a form must not have one of them."""
         if "authorization" in headers:
             raise invalid_argument("Only one auth mechanism allowed: header or form", "Authorization", "")
         unsigned = [name for name in headers if name.startswith("x-amz-")]
@@ -80,11 +79,11 @@ class UploadForm:
         self.fields: dict[str, str] = {}
         self._content = content
         self._mark = b"\r\n--" + boundary.encode("latin-1", "replace")
-        self._pending = b"\r\n"  # so that the first boundary looks like the others
+        self._pending = b"\r\n"  # the first boundary then has the form of the others
         self._room = FIELDS_BYTES_MAX
 
     async def read_fields(self) -> None:
-        """All that comes before the file. Names are in lower case."""
+        """Read the fields before the file. Names are in lower case. Raises S3Error."""
         await self._until(self._mark)
         while True:
             if await self._until(b"\r\n"):
@@ -102,8 +101,8 @@ class UploadForm:
                 raise _malformed(f"the field {name} is not UTF-8") from None
 
     async def file(self) -> AsyncIterator[bytes]:
-        """The file's bytes, then the form's end; fields behind the file count for nothing."""
-        kept = len(self._mark) - 1  # bytes that may be the beginning of the mark
+        """Yield the file's bytes, then read to the form's end; fields after the file are ignored. Raises S3Error."""
+        kept = len(self._mark) - 1  # bytes that may begin the mark
         while (end := self._pending.find(self._mark)) < 0:
             if len(self._pending) > kept:
                 ready, self._pending = self._pending[:-kept], self._pending[-kept:]
@@ -131,7 +130,7 @@ class UploadForm:
         return message
 
     async def _until(self, mark: bytes) -> bytes:
-        """What comes before the mark, which is taken with it."""
+        """Return the bytes before the mark; consume the mark too."""
         while (end := self._pending.find(mark)) < 0:
             if len(self._pending) > self._room:
                 raise _too_long()
@@ -141,7 +140,7 @@ class UploadForm:
         return taken
 
     async def _until_either(self, one: bytes, other: bytes) -> bytes:
-        """Which of these two comes next: two bytes each."""
+        """Return which of these two-byte marks comes next."""
         while len(self._pending) < len(one):
             self._pending += await self._more()
         taken, self._pending = self._pending[: len(one)], self._pending[len(one) :]
@@ -169,7 +168,7 @@ class UploadForm:
 
 def _parameter(disposition: Message, name: str) -> str:
     value = disposition.get_param(name, "", "content-disposition")
-    return value if isinstance(value, str) else ""  # the form of RFC 2231 is none of a browser's
+    return value if isinstance(value, str) else ""  # browsers do not use the form of RFC 2231
 
 
 # ---- the policy
@@ -177,7 +176,7 @@ def _parameter(disposition: Message, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a signed policy allows."""
+    """A signed policy: what the form may contain."""
 
     expires_ms: int
     conditions: tuple[tuple[str, str, str], ...]  # "eq" or "starts-with", field, value
@@ -185,7 +184,7 @@ class Policy:
 
     @classmethod
     def of(cls, text: str) -> Policy:
-        """From the base64 of its JSON. Raises S3Error for what is no policy."""
+        """Parse the base64 of the policy's JSON. Raises S3Error if it is no policy."""
         try:
             parsed = json.loads(base64.b64decode(text, validate=True), object_pairs_hook=_once)
             expiration, conditions = parsed.pop("expiration"), parsed.pop("conditions")
@@ -204,7 +203,7 @@ class Policy:
         return cls(expires_ms, tuple(plain), tuple(lengths))
 
     def check(self, fields: Mapping[str, str], now_ms: int) -> None:
-        """Every condition holds and every field is foreseen. `fields` has the bucket, too. Raises S3Error."""
+        """Return if every condition is true and every field has one. `fields` includes the bucket. Raises S3Error."""
         if now_ms >= self.expires_ms:
             raise _refused("Policy expired.")
         for operation, name, value in self.conditions:
@@ -216,7 +215,7 @@ class Policy:
             raise _refused(f"Extra input fields: {', '.join(sorted(extra))}")
 
     def check_length(self, size_bytes: int, is_whole: bool) -> None:
-        """Of the file, as far as it has come. Raises S3Error."""
+        """Check the bytes of the file received so far, and at its end the minimum. Raises S3Error."""
         for least, most in self.lengths:
             if size_bytes > most:
                 raise S3Error("EntityTooLarge", f"the policy allows a file of at most {most} bytes")
@@ -225,7 +224,7 @@ class Policy:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A name that comes twice would lose a condition."""
+    """Refuse a repeated name: one of its conditions would be lost."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name comes twice")
@@ -265,7 +264,7 @@ def _holds(operation: str, name: str, given: str, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FormUpload:
-    """What a form comes to: the headers of a PUT, and how its answer is to look."""
+    """The upload that a form requests: the headers of a PUT, and the status of its answer."""
 
     key: str
     headers: dict[str, str]
@@ -275,7 +274,7 @@ class FormUpload:
 
 
 def allowed_upload(form: UploadForm, bucket: str, verifier: Verifier, now_ms: int) -> FormUpload:
-    """The upload that a form's fields ask for, all of which its signer foresaw. Raises S3Error."""
+    """Return the upload that a form's fields request, if the signed policy allows all of them. Raises S3Error."""
     fields = form.fields
     if "key" not in fields:
         raise invalid_argument("Bucket POST must contain a field named 'key' before the file", "key", "")
@@ -291,10 +290,10 @@ def allowed_upload(form: UploadForm, bucket: str, verifier: Verifier, now_ms: in
     headers = {name: value for name, value in fields.items() if name not in (*_SIGNING, *_NO_HEADERS)}
     if "acl" in fields:
         headers["x-amz-acl"] = fields["acl"]
-    if "tagging" in fields:  # a document here, where a PUT has a header
+    if "tagging" in fields:  # a document in a form, a header in a PUT
         headers["x-amz-tagging"] = urlencode(xml.parse_tagging(fields["tagging"].encode()))
     unprintable = next((name for name, value in headers.items() if not value.isprintable()), None)
-    if unprintable is not None:  # it would come back as a header of every answer about the object
+    if unprintable is not None:  # answers about the object would have it as a header
         raise invalid_argument(
             "a field has a line break, or another character that no header may have", unprintable, ""
         )
@@ -318,7 +317,7 @@ def _signed_policy(fields: Mapping[str, str], verifier: Verifier) -> tuple[Signe
 
 
 def stored_document(bucket: str, key: str, etag: str, location: str) -> bytes:
-    """The body of a 201."""
+    """Return the body of a 201 answer."""
     parts = [element("Location", location), element("Bucket", bucket), element("Key", key), element("ETag", etag)]
     return document("PostResponse", parts)
 

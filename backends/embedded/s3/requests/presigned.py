@@ -1,8 +1,8 @@
-"""Presigned URLs: a request whose signature is in its query, and which is good for a while.
+"""Presigned URLs: requests whose signature is in the query and is valid for a limited time.
 
-One idea: a URL is passed on, so it may say no more than its signer said. What it carries is taken apart here and
-judged by the clock; the comparison itself is that of every other request. "Authenticating Requests: Using Query
-Parameters" in the S3 API reference defines the names and the limits.
+One idea: a signer passes a URL on, so the URL may request no more than its signer signed. This module parses the query
+and checks the time. `signature` compares the signature, as for every other request. "Authenticating Requests: Using
+Query Parameters" in the S3 API reference defines the names and the limits.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _NAMES = (
 )  # fmt: skip
 _OLD_NAMES = ("AWSAccessKeyId", "Signature")  # of Signature Version 2
 _PAYLOAD_HASH, _TOKEN = "X-Amz-Content-Sha256", "X-Amz-Security-Token"
-# Clients put these into the query; to leave them out of account loses nothing.
+# Clients put these into the query. Ignoring them has no effect on the result.
 _WITHOUT_EFFECT = ("x-amz-checksum-mode", "x-amz-sdk-checksum-algorithm", "x-amz-user-agent")
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose key of which day and region signed."""
+    """The scope of a signature: access key, day and region."""
 
     access_key: str
     date: str
@@ -45,14 +45,14 @@ class Scope:
 
     @classmethod
     def of(cls, credential: str) -> Scope | None:
-        """From ACCESSKEY/20261121/REGION/s3/aws4_request; None where it is none."""
+        """Parse ACCESSKEY/20261121/REGION/s3/aws4_request; None if the text has another form."""
         match = _CREDENTIAL.fullmatch(credential)
         return None if match is None else cls(*match.groups())
 
 
 @dataclass(frozen=True, slots=True)
 class Presigned:
-    """What the query of a presigned URL says about its signature."""
+    """The signature parameters in the query of a presigned URL."""
 
     scope: Scope
     timestamp: str
@@ -64,7 +64,9 @@ class Presigned:
 
     @classmethod
     def of(cls, raw_query: str) -> Presigned | None:
-        """None where the query carries no signature. Raises S3Error for one that is incomplete or malformed."""
+        """Parse the query; None if it has no signature. Raises S3Error if the parameters are incomplete or
+        malformed.
+        """
         if "Amz-" not in raw_query and "Signature=" not in raw_query:
             return None
         pairs = query_pairs(raw_query)
@@ -98,7 +100,7 @@ class Presigned:
         )
 
     def check_time(self, now_seconds: float) -> None:
-        """Raises S3Error before the URL is good and after."""
+        """Return if the URL is valid now. Raises S3Error if it is not yet valid or has expired."""
         try:
             signed_seconds = epoch_seconds(self.timestamp)
         except ValueError:
@@ -118,7 +120,7 @@ class Presigned:
             )
 
     def check_headers(self) -> None:
-        """Raises S3Error where the signer put a header into the query: it must not be passed over."""
+        """Raise S3Error if the signer put a header of S3 into the query, where the server would ignore it."""
         if self.misplaced:
             raise S3Error(
                 "AccessDenied",
@@ -127,19 +129,19 @@ class Presigned:
 
 
 def query_pairs(raw_query: str) -> list[tuple[str, str]]:
-    """Names and values, decoded, in their order. A plus sign is a space, as it is where the values are used."""
+    """Return decoded names and values in their order. A plus sign is a space, as in `parse_query`."""
     pairs = [part.partition("=") for part in raw_query.split("&") if part]
     return [(_decoded(name), _decoded(value)) for name, _, value in pairs]
 
 
 @lru_cache(maxsize=8)
 def epoch_seconds(timestamp: str) -> float:
-    """Of 20261121T180000Z. Raises ValueError."""
+    """Parse a timestamp like 20261121T180000Z. Raises ValueError."""
     return datetime.strptime(timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
 
 
 def refuse_token(given: Mapping[str, str], name: str) -> None:
-    """The store's credentials are lasting ones: a session token belongs to somebody else's."""
+    """Raise S3Error for a session token: the store's credentials are permanent and have none."""
     if name in given:
         raise S3Error("InvalidToken", "the store gives no session tokens; sign with its own credentials alone")
 

@@ -1,8 +1,7 @@
-"""An S3 request taken apart: names, query, and the values that its headers carry.
+"""An S3 request as values: names, query, and the values of its headers.
 
-One idea: names are opaque. The path is taken as it came and percent-decoded once, so `a//b`, `../x` and
-`dir/` are three ordinary keys. Whatever else a header may say is turned into a value of the core here, or
-refused here.
+One idea: names are opaque. The path is percent-decoded once, so `a//b`, `../x` and `dir/` are three ordinary keys.
+Every header that the server uses is turned into a value of the core here, or refused here.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ OWNER_ID = "archiver"  # of everything
 REGION = "us-east-1"
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
-# Amazon keeps these for itself, so a name that begins or ends so could not be taken there.
+# Amazon reserves these, so a bucket of such a name could not exist there.
 _RESERVED_BEGINNINGS = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_ENDINGS = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 _RANGE = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
@@ -34,11 +33,10 @@ MODE_HEADER = "x-amz-object-lock-mode"
 UNTIL_HEADER = "x-amz-object-lock-retain-until-date"
 HOLD_HEADER = "x-amz-object-lock-legal-hold"
 BYPASS_HEADER = "x-amz-bypass-governance-retention"
-PUT_OF_A_SOURCE = "PUT of a source"  # stands for the method where a PUT names another object; no client can send it
-UNKNOWN = "Unknown"  # the name of a call before it is found out
+PUT_OF_A_SOURCE = "PUT of a source"  # the method of a PUT that names a source object; no client can send it
+UNKNOWN = "Unknown"  # the name of a call before the request is parsed
 
-# Every subresource of S3, offered or not: a call on one that is not offered must not be taken for a plain
-# one.
+# Every subresource of S3, offered or not: a call on an unknown one would be handled as a plain call.
 SUBRESOURCES = frozenset(
     {
         "abac", "accelerate", "acl", "analytics", "annotation", "attributes", "cors", "delete",
@@ -53,7 +51,7 @@ SUBRESOURCES = frozenset(
 
 
 class S3Call:
-    """One request, taken apart. `name` is what MinIO calls it, so that what they count can be compared."""
+    """One request. `name` is MinIO's name of the call, so that the counts of both can be compared."""
 
     __slots__ = ("bucket", "headers", "key", "name", "query", "request", "request_id", "signed")
 
@@ -83,7 +81,7 @@ class S3Call:
         return version_id
 
     async def body(self, *, integrity: bool = False) -> bytes:
-        """The body of a document call; `integrity`: Amazon demands a digest of it."""
+        """Receive the body of a call with a document; `integrity`: Amazon requires a digest of it. Raises S3Error."""
         claims = Claims.of(self.headers)
         if integrity and not claims.any:
             raise S3Error("InvalidRequest", "Missing required header for this request: Content-MD5 or x-amz-checksum-*")
@@ -91,7 +89,7 @@ class S3Call:
 
 
 def lower_headers(headers: MultiMapping[str]) -> dict[str, str]:
-    """Headers by lower-case name; one that was sent several times has all its values, as a signature has them."""
+    """Return headers by lower-case name. A repeated header has all its values, joined as a signature joins them."""
     lower = {name.lower(): value for name, value in headers.items()}
     if len(lower) != len(headers):
         lower = {name: ",".join(headers.getall(name)) for name in lower}
@@ -128,7 +126,7 @@ def check_bucket_name(name: str) -> None:
 
 
 def check_owner(headers: Mapping[str, str]) -> None:
-    """Return if buckets belong to whom the client expects: there is one owner."""
+    """Return if the expected bucket owners are the one owner of the store. Raises S3Error."""
     for name in ("x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"):
         if headers.get(name, OWNER_ID) != OWNER_ID:
             raise S3Error("AccessDenied", f"the bucket's owner is {OWNER_ID!r}, not the one of {name}")
@@ -139,16 +137,16 @@ def parse_query(raw_query: str) -> dict[str, str]:
     for part in raw_query.split("&"):
         name, _, value = part.replace("+", " ").partition("=")
         if query.setdefault(decode_name(name), decode_name(value)) != decode_name(value):
-            # Their order is not signed, so which one counts would be for whoever carries the request to say.
+            # Their order is not signed, so a proxy could choose which one counts.
             raise S3Error("InvalidArgument", f"the parameter {decode_name(name)!r} comes twice")
     return query
 
 
 def lock_of_headers(call: S3Call) -> VersionLock:
-    """The lock that an upload asks for, and whether the credential may set it."""
+    """Return the lock that an upload requests. Raises S3Error if it is malformed or the credential may not set it."""
     headers = call.headers
     if "x-amz-object-lock-event-hold" in headers:
-        raise S3Error("NotImplemented", "event holds are not offered by the S3 door")
+        raise S3Error("NotImplemented", "event holds are not offered by the S3 server")
     mode, until, hold = headers.get(MODE_HEADER), headers.get(UNTIL_HEADER), headers.get(HOLD_HEADER)
     if mode is until is hold is None:
         return UNLOCKED
@@ -176,7 +174,7 @@ def lock_of_headers(call: S3Call) -> VersionLock:
 
 
 def byte_range(header: str, size: int) -> tuple[int, int, int]:
-    """Start, length and status for one range; anything else is answered with the whole object."""
+    """Return start, length and status for a header with one range; for any other header the whole object's."""
     match = _RANGE.fullmatch(header.strip())
     if match is None or match.groups() == ("", ""):
         return 0, size, 200

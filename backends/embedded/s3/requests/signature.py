@@ -1,9 +1,9 @@
-"""Signature Version 4 as a server checks it: who signed this request, and over what.
+"""Verification of Signature Version 4: which credential signed the request, and which parts of it.
 
-One idea: the server rebuilds the text that the client must have signed from the request as it came, and
-compares. The text is defined in the S3 API reference, "Authenticating Requests: Using the Authorization
-Header" and "Using Query Parameters"; function names here are its terms. Everything is computed from values that are
-passed in, so that a test needs no server.
+One idea: the server rebuilds the text that the client must have signed from the received request, and compares the
+signatures. The S3 API reference defines the text in "Authenticating Requests: Using the Authorization Header" and
+"Using Query Parameters"; function names here are its terms. All functions compute from their arguments, so tests need
+no server.
 """
 
 from __future__ import annotations
@@ -36,18 +36,15 @@ _AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256\s+Credential=([^/,\s]+)/([0-9]{8})/([A-Za-z0-9-]+)/s3/aws4_request\s*,\s*"
     r"SignedHeaders=([a-z0-9;._-]+)\s*,\s*Signature=([0-9a-f]{64})\s*"
 )
-# Their values are in the text that is signed, whether or not they are among the signed headers.
+# The signed text has their values even if they are not among the signed headers.
 _SIGNED_ANYWAY = ("x-amz-content-sha256", "x-amz-date")
-_BLANKS = re.compile("  +")  # no other kind of space is one to SigV4
+_BLANKS = re.compile("  +")  # SigV4 folds spaces only, no other white space
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A request whose signature holds.
-
-    A streaming payload's chunks are signed in a chain that begins with this.
-    """
+    """A request with a verified signature. The chain of chunk signatures of a streaming payload begins with it."""
 
     credential: Credential
     payload_hash: str  # of the body in hexadecimal, or one of the names such as UNSIGNED-PAYLOAD
@@ -58,14 +55,14 @@ class Signed:
 
 
 class Verifier:
-    """Checks requests against a set of credentials, by the given clock."""
+    """Verifies requests with a set of credentials and a clock."""
 
     def __init__(self, credentials: Mapping[str, Credential], now_seconds: Callable[[], float]) -> None:
         self._by_access_key = {each.access_key: each for each in credentials.values()}
         self._now_seconds = now_seconds
 
     def verify(self, method: str, raw_path: str, raw_query: str, headers: Mapping[str, str]) -> Signed:
-        """Who signed. Header names are in lower case. Raises S3Error with Amazon's code for whatever is wrong."""
+        """Verify a request; header names are in lower case. Raises S3Error with Amazon's code if anything is wrong."""
         authorization = headers.get("authorization")
         presigned = Presigned.of(raw_query) if raw_query else None
         refuse_token(headers, "x-amz-security-token")
@@ -105,13 +102,13 @@ class Verifier:
         return signed
 
     def verify_policy(self, policy: str, scope: Scope, timestamp: str, signature: str) -> Signed:
-        """Who signed this policy of a browser's form, as it came. Raises S3Error; when the policy ends is not asked."""
+        """Verify the signature of a form's policy. Does not check the policy's expiration. Raises S3Error."""
         credential = self._credential(scope.access_key)
         try:
             age_seconds = self._now_seconds() - epoch_seconds(timestamp)
         except ValueError:
             raise S3Error("AccessDenied", "the field x-amz-date is not like 20261121T180000Z") from None
-        # A signing key is good for seven days: "Calculating a Signature" in the S3 API reference.
+        # A signing key is valid for seven days: "Calculating a Signature" in the S3 API reference.
         if not timestamp.startswith(scope.date) or not -SKEW_SECONDS_MAX <= age_seconds <= EXPIRES_SECONDS_MAX:
             raise S3Error("AccessDenied", "x-amz-date is not of the last seven days, or not that of x-amz-credential")
         if not hmac.compare_digest(sign(_key(credential, scope), policy).encode(), _bytes(signature)):
@@ -146,17 +143,16 @@ class Verifier:
 
 @lru_cache(maxsize=64)
 def _started_hmac(key: bytes) -> hmac.HMAC:
-    """An HMAC that has the key but no text.
+    """Return an HMAC with the key and no text.
 
-    `hmac.digest` would let go of the interpreter for two microseconds of work, and get it back from a busy writer
-    thread a hundred later.
+    `hmac.digest` releases the GIL for two microseconds of work, and gets it back from a busy writer thread after 100.
     """
     return hmac.new(key, digestmod="sha256")
 
 
 @lru_cache(maxsize=64)
 def signing_key(secret_key: str, date: str, region: str) -> bytes:
-    """The key of a day and region; clients use one for thousands of requests."""
+    """Return the signing key of a day and region. Clients use one for thousands of requests."""
     key = b"AWS4" + secret_key.encode()
     for part in (date, region, "s3", "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")
@@ -172,7 +168,7 @@ def sign(key: bytes, string_to_sign: str) -> str:
 def _canonical_request(
     method: str, raw_path: str, raw_query: str, headers: Mapping[str, str], signed_names: str, payload_hash: str
 ) -> str:
-    """Raises S3Error where a header is left unsigned that must not be, or one that was signed is not there."""
+    """Build the signed text. Raises S3Error if a required header is unsigned or a signed header is missing."""
     names = signed_names.split(";")
     if "host" not in names:
         raise S3Error("AccessDenied", "the host header must be signed")
@@ -196,7 +192,7 @@ def _canonical_request(
 def _compare(
     credential: Credential, scope: Scope, timestamp: str, digest: str, signature: str, payload_hash: str
 ) -> Signed:
-    """Raises S3Error where the signature is not that of the canonical request with this digest."""
+    """Return the verified signature of the canonical request with this digest. Raises S3Error if it does not match."""
     key = _key(credential, scope)
     expected = sign(key, f"{ALGORITHM}\n{timestamp}\n{scope.text}\n{digest}")
     if not hmac.compare_digest(expected.encode(), _bytes(signature)):
@@ -209,7 +205,7 @@ def _key(credential: Credential, scope: Scope) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
-    """As it came, whatever it was."""
+    """Return the received bytes of a text, also if they are not UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -231,7 +227,7 @@ def _canonical_path(raw_path: str) -> str:
 
 
 def _canonical_query(raw_query: str) -> str:
-    """Without the signature that a presigned URL has in it."""
+    """Return the canonical query, without the signature of a presigned URL."""
     pairs = [(_encode(name), _encode(value)) for name, value in query_pairs(raw_query) if name != "X-Amz-Signature"]
     return "&".join(f"{name}={value}" for name, value in sorted(pairs))
 
