@@ -1,8 +1,8 @@
-"""What one session of the TSM door may read, and what it makes of another node's rules.
+"""What one session of the TSM server may read, by its node and owner and by the access rules of other nodes.
 
-One idea: reading is asked here and nowhere else. A session sees its own objects; where it reads from another node
-or owner it sees what a rule opens to it and not a trace of anything else. Changes never pass here: they are the
-node's own.
+One idea: all read access is decided here. A session sees its own objects. If it reads from another node or owner, it
+sees the objects that a rule opens to it and no sign of others. Changes do not use this module: a session changes
+objects of its own node only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Sight = Callable[[Archive], bool]
 
 @dataclass(frozen=True, slots=True)
 class ReadSource:
-    """Whose objects a session reads instead of its own; `owner` empty: of all owners there."""
+    """The node and owner whose objects a session reads instead of its own; `owner` empty: all owners of the node."""
 
     node: str
     owner: bytes
@@ -27,7 +27,7 @@ class ReadSource:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: `owner` empty acts for all of the node's owners."""
+    """The node and owner of a session. `owner` empty: the session acts for all owners of the node."""
 
     node: str
     owner: bytes
@@ -43,12 +43,14 @@ class Caller:
 
     @property
     def needs_rules(self) -> bool:
-        """What an owner may do in its node, whoever acts for all owners of that node may, too."""
+        """Whether access rules apply: not to a session that acts for all owners of the node that it reads."""
         return self.source is not None and (self.source.node != self.node or bool(self.owner))
 
 
 def sight(store: Store, caller: Caller, space: Space) -> Sight | None:
-    """What the caller sees of a file space, by the rules of now; None where it is nothing."""
+    """Return the test of which archives of a file space the caller may see, by the current rules; None: none of
+    them.
+    """
     if space.node != caller.reads_node:
         return None
     only = caller.reads_owner
@@ -61,14 +63,14 @@ def sight(store: Store, caller: Caller, space: Space) -> Sight | None:
 
 
 def may_read_any(store: Store, caller: Caller) -> bool:
-    """Whether there is a rule for the caller at all, where it needs one."""
+    """Return whether the caller needs no rule, or any rule is for it."""
     if not caller.needs_rules:
         return True
     return any(_giver(store, rule) == caller.reads_node and _is_for(rule, caller) for rule in store.access_rules)
 
 
 def seen_space(store: Store, caller: Caller, name: bytes) -> Space | None:
-    """A file space by its name, where the caller may see anything of it."""
+    """Return a file space by its name if the caller may see any of it."""
     space = find_space(store.spaces.values(), caller.reads_node, name)
     return None if space is None or sight(store, caller, space) is None else space
 
@@ -78,7 +80,9 @@ def seen_spaces(store: Store, caller: Caller) -> Iterable[Space]:
 
 
 def own_rules(store: Store, caller: Caller) -> Sequence[AccessRule]:
-    """The rules that the caller has made, or that it may take back for acting for all owners, in order of age."""
+    """Return the rules that the caller may delete, oldest first: its own, or all of the node if it acts for all
+    owners.
+    """
     return [
         rule
         for rule in store.access_rules
@@ -87,13 +91,13 @@ def own_rules(store: Store, caller: Caller) -> Sequence[AccessRule]:
 
 
 def _giver(store: Store, rule: AccessRule) -> str | None:
-    """The node whose objects it opens; None where its file space has just been deleted, and the rule with it."""
+    """Return the node whose objects the rule opens; None if its file space, and so the rule, was just deleted."""
     space = store.spaces.get(rule.space)
     return None if space is None else space.node
 
 
 def _is_for(rule: AccessRule, caller: Caller) -> bool:
-    # Whoever acts for all owners of the node could sign on as any of them.
+    # A client that acts for all owners of the node could sign on as any of them.
     return matches(rule.node, caller.node.encode()) and (not caller.owner or matches(rule.owner, caller.owner))
 
 

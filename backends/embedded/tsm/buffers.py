@@ -1,12 +1,12 @@
-"""The memory into which the network writes what clients of the TSM door send.
+"""The buffers into which the network writes what TSM clients send.
 
-One idea: new memory costs more than what is done with it, because the system clears every page of it first. So a
-buffer is used again as soon as nobody looks at its bytes any more.
+One idea: new memory is expensive, because the system clears every page of it first. So a buffer is used again as soon
+as no view of it is left.
 """
 
 from __future__ import annotations
 
-BUFFER_BYTES = 1 << 20  # more than the longest frame that is parsed in one piece, and room for more to come
+BUFFER_BYTES = 1 << 20  # more than the longest frame that is parsed in one piece
 _KEPT_MAX = 48
 
 
@@ -17,7 +17,7 @@ class ReceiveBuffers:
         self._kept: list[bytearray] = []
 
     def take(self) -> bytearray:
-        """A buffer that nobody uses; what it holds means nothing."""
+        """Return an unused buffer; its contents are undefined."""
         for buffer in self._kept:
             if _is_free(buffer):
                 return buffer
@@ -28,9 +28,9 @@ class ReceiveBuffers:
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """Whether no view is left of it, neither a session's that fills it nor an object's that lies in it."""
+    """Return whether no view of the buffer is left: of a session that fills it, or of an object in it."""
     try:
-        buffer.append(0)  # what is looked at cannot change its length
+        buffer.append(0)  # a bytearray with a view cannot change its length
     except BufferError:
         return False
     buffer.pop()

@@ -1,4 +1,4 @@
-"""What the TSM door answers when it refuses: the core's refusals in the API's return codes."""
+"""The return codes of the TSM API that the server answers, and the code of each refusal of the core."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FSNAME_NOTFOUND = 2060
 FS_NOT_REGISTERED = 2061
 FS_ALREADY_REGED = 2062
 
-# The first that fits.
+# The first matching entry counts.
 _REASONS: tuple[tuple[type[StoreError], int], ...] = (
     (refusals.NoSuchSpace, NO_SPACE),
     (refusals.NoSuchArchive, NO_MATCH),
@@ -45,5 +45,5 @@ _REASONS: tuple[tuple[type[StoreError], int], ...] = (
 
 
 def reason(refusal: StoreError) -> int:
-    """The code for a refusal; 1, a fault of the server, for what is none."""
+    """Return the code for a refusal; 1, a fault of the server, for any other error."""
     return next((code for kind, code in _REASONS if isinstance(refusal, kind)), 1)

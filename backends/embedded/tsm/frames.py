@@ -1,7 +1,7 @@
-"""The frames of the TSM door as bytes: what DESIGN.md writes down, parsed and built, and nothing else.
+"""The frames of the TSM protocol as bytes: parsing and building, as DESIGN.md defines them.
 
-One idea: parsing is a pure function that returns whole values or raises Malformed. Nothing here waits, stores or
-decides; so whatever a stranger sends can be tried against it without a server.
+One idea: parsing is a pure function that returns complete values or raises Malformed. Nothing here waits, stores or
+decides. So a test can parse any input without a server.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..core.tables.archives import AccessRule, Archive, Space
 PROTOCOL_VERSION = 1
 HEADER_BYTES = 8
 BODY_BYTES_MAX = (1 << 20) + 8192
-WHOLE_BYTES_MAX = 600 << 10  # of a frame that is not an object's data: it is parsed in one piece
-OBJECT_HEAD_BYTES_MAX = 3200  # more than the longest texts of an object together
+WHOLE_BYTES_MAX = 600 << 10  # of a frame without object data, which is parsed in one piece
+OBJECT_HEAD_BYTES_MAX = 3200  # more than an object's longest texts together
 GET_OBJECTS_MAX = 4080
 LAST = 1  # flag: the object ends with this frame
 NONCE_BYTES = 16
@@ -36,7 +36,7 @@ MESSAGE_BYTES_MAX = 1024
 
 
 class FrameKind(IntEnum):
-    """Frame types; those from 0x80 on are the server's."""
+    """Frame types. The server sends those from 0x80 on."""
 
     HELLO = 0x01
     PROOF = 0x02
@@ -79,7 +79,7 @@ class FrameKind(IntEnum):
 
 
 class Malformed(Exception):
-    """The bytes are not what the protocol has here."""
+    """The bytes do not follow the protocol."""
 
 
 _HEADER = struct.Struct("<IBBH")
@@ -89,7 +89,7 @@ _NUMBERS = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I
 
 
 def parse_header(data: bytearray, at: int) -> tuple[int, int, int]:
-    """Body length, type and flags of the frame that begins there."""
+    """Return body length, type and flags of the frame that begins at `at`. Raises Malformed."""
     length, kind, flags, zero = _HEADER.unpack_from(data, at)
     if zero or length > BODY_BYTES_MAX:
         raise Malformed
@@ -97,7 +97,7 @@ def parse_header(data: bytearray, at: int) -> tuple[int, int, int]:
 
 
 class Fields:
-    """The fields of one whole body, taken from its start to its end."""
+    """A reader of the fields of one complete body, from start to end. Raises Malformed."""
 
     def __init__(self, body: memoryview) -> None:
         self._body = body
@@ -149,7 +149,7 @@ def parse_hello(body: memoryview) -> Hello:
         raise Malformed
     version, flags = fields.number(2), fields.number(2)
     if version != PROTOCOL_VERSION:
-        # What follows is another version's business.
+        # The following fields are undefined in another version.
         return Hello(version, False, b"", b"", b"", b"")
     if flags > 1:
         raise Malformed
@@ -230,7 +230,7 @@ def parse_object_update(body: memoryview) -> ObjectUpdate:
 
 @dataclass(frozen=True, slots=True)
 class AccessFields:
-    """What a new access rule opens, and to whom; all but the space are patterns."""
+    """A new access rule: the objects that it opens and its readers. All fields but the space are patterns."""
 
     space: int
     hl: bytes
@@ -252,7 +252,7 @@ def parse_access(body: memoryview) -> AccessFields:
 
 
 def parse_source(body: memoryview) -> tuple[bytes, bytes]:
-    """Node and owner of a READ_FROM frame; empty: the session's node, all owners."""
+    """Parse node and owner of a READ_FROM frame; empty: the session's node, all owners."""
     fields = Fields(body)
     node, owner = fields.text(NODE_BYTES_MAX), fields.text(OWNER_BYTES_MAX)
     fields.end()
@@ -263,11 +263,11 @@ _TEXTS_MAX = (HL_BYTES_MAX, LL_BYTES_MAX, OWNER_BYTES_MAX, DESCRIPTION_BYTES_MAX
 
 
 def parse_object(data: bytearray, at: int, end: int) -> tuple[NewArchive, int]:
-    """An OBJECT frame whose body lies there, with the class's index as its class, and where its first data begins.
+    """Parse the head of an OBJECT frame; the rest of its body may not have arrived yet.
 
-    Of the body only the head has to have arrived.
+    Return the object, whose class is the index of the class, and where its data begins.
     """
-    # Every object passes here, so no Fields.
+    # This runs for every object, so it does not use the slower Fields.
     try:
         space, class_index, kind, attributes, estimate = _OBJECT.unpack_from(data, at)
         at += _OBJECT.size
@@ -289,7 +289,7 @@ def parse_object(data: bytearray, at: int, end: int) -> tuple[NewArchive, int]:
 
 
 def parse_ids(body: memoryview) -> tuple[int, Sequence[int]]:
-    """Type and ids of an EVENT frame."""
+    """Parse type and ids of an EVENT frame."""
     fields = Fields(body)
     kind = fields.number(1)
     fields.zero(1)
@@ -308,7 +308,7 @@ def parse_number(body: memoryview, width_bytes: int) -> int:
 
 
 def object_number(fields: Fields) -> int:
-    """An object's id; those beyond what the catalogue can hold name nothing, as -1 does."""
+    """Read an object's id. An id above the catalogue's range becomes -1, which names no object."""
     number = fields.number(8)
     return number if number < 1 << 63 else -1
 
@@ -345,7 +345,7 @@ def parse_archive_query(body: memoryview) -> ArchiveQuery:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One entry of a GET: `length` 0 is up to the end."""
+    """One entry of a GET. `length` 0: up to the end of the object."""
 
     number: int
     offset: int
@@ -361,11 +361,11 @@ def parse_get(body: memoryview) -> list[Wanted]:
 
 
 def signed(number: int) -> int:
-    """The signed number with the same 64 bits, as the catalogue keeps it."""
+    """Return the signed number with the same 64 bits, as the catalogue stores it."""
     return number if number < 1 << 63 else number - (1 << 64)
 
 
-# What the server sends.
+# Frames that the server sends.
 
 
 def frame(kind: FrameKind, body: bytes = b"") -> bytes:
@@ -373,7 +373,7 @@ def frame(kind: FrameKind, body: bytes = b"") -> bytes:
 
 
 def frame_header(kind: FrameKind, body_bytes: int) -> bytes:
-    """For a body that is sent from where it lies."""
+    """Return the header of a frame whose body is sent separately."""
     return _HEADER.pack(body_bytes, kind, 0, 0)
 
 
@@ -411,7 +411,7 @@ def challenge(nonce: bytes, salt: bytes, iterations: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """What a client is told once it is known."""
+    """The WELCOME frame: the server's attributes for a client that has signed on."""
 
     proof: bytes
     now_ms: int
@@ -452,7 +452,7 @@ class Welcome:
 
 
 def archive_row(archive: Archive, kept_by: ManagementClass, class_index: int) -> bytes:
-    """One row of an ARCHIVES frame."""
+    """Return one row of an ARCHIVES frame."""
     expires_ms = kept_by.expires_ms(archive.archived_ms, archive.event_ms)
     started = kept_by.retinit == "creation" or archive.event_ms is not None
     fixed = _ROW.pack(
@@ -465,7 +465,7 @@ def archive_row(archive: Archive, kept_by: ManagementClass, class_index: int) ->
 
 
 def space_row(space: Space) -> bytes:
-    """One row of a SPACES frame."""
+    """Return one row of a SPACES frame."""
     numbers = struct.pack("<QQ", space.occupancy % (1 << 64), space.capacity % (1 << 64))
     return (
         text(space.name) + text(space.type) + numbers + text(space.info) + struct.pack("<Q", space.archived_ms)
@@ -473,7 +473,7 @@ def space_row(space: Space) -> bytes:
 
 
 def rule_row(rule: AccessRule, space: Space) -> bytes:
-    """One row of a RULES frame."""
+    """Return one row of a RULES frame."""
     texts = (space.name, rule.hl, rule.ll, rule.node, rule.owner)
     return struct.pack("<I", rule.id) + b"".join(map(text, texts))
 
@@ -483,7 +483,7 @@ def rows_frame(kind: FrameKind, rows: Sequence[bytes]) -> bytes:
 
 
 def object_head(index: int, code: int, length: int, data_bytes: int = 0) -> bytes:
-    """Header and head; `data_bytes` of the object follow in the same body."""
+    """Return header and head of an OBJECT_HEAD frame; `data_bytes` of the object follow in the same body."""
     return frame_header(FrameKind.OBJECT_HEAD, 16 + data_bytes) + struct.pack("<IhHQ", index, code, 0, length)
 
 

@@ -1,8 +1,8 @@
-"""A transaction as it arrives: objects collected in memory or, when they are large, in segments of their own.
+"""A transaction that arrives: its objects are collected in memory or, if they are large, in segments of their own.
 
-One idea: what fits goes to the writer with the vote and shares its sync with other sessions; what does not is
-written while it arrives, by a thread, with a bound on what waits for it. Either way nothing of it exists before
-the writer has committed it.
+One idea: a small transaction goes to the writer with the vote and shares a sync with other sessions. A thread writes a
+large one while it arrives, and the bytes that wait for the thread are bounded. No object is visible before the writer
+has committed the transaction.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ..core.store import Store
 from .codes import TXN_LIMIT_EXCEEDED, reason
 
 OBJECTS_MAX = 4096  # in one transaction
-_WRITE_BYTES_MIN = 1 << 20  # going to a thread and back for less costs more than writing it
+_WRITE_BYTES_MIN = 1 << 20  # for fewer bytes the change of threads costs more than the write
 _WAITING_BYTES_MAX = 8 << 20
-# Of objects, before the next one begins another segment. So once some of them are deleted, compaction never has more
-# than this to move, however large the last one is: while that lives, most of its segment does.
+# After this many bytes the next object begins another segment. So compaction never has more than this to move: while a
+# very large last object lives, most of its segment is live.
 _SEGMENT_BYTES_MAX = 64 << 20
-_KEPT_BYTES_MAX = 4 * LARGE_BYTES  # of buffers; more is mostly what lies between an object's bytes
-_PIECE_BYTES_MIN = 4096  # smaller ones are copied together: each by itself would cost more than it holds
+_KEPT_BYTES_MAX = 4 * LARGE_BYTES  # of buffers in memory, including bytes between objects
+_PIECE_BYTES_MIN = 4096  # smaller pieces are copied together: the overhead of each is larger than its bytes
 
 
 @dataclass(slots=True)
 class Flow:
-    """How a transaction holds its sender back, and tells it that there is no point in sending more."""
+    """Callbacks of a transaction: pause and resume its sender, and report that it can no longer commit."""
 
     pause: Callable[[], None]
     resume: Callable[[], None]
@@ -46,21 +46,21 @@ class Incoming:
 
     def __init__(self, store: Store, node: str, owner: bytes, flow: Flow) -> None:
         self.transaction = ArchiveTransaction(node, owner)
-        self.lost: int | None = None  # why it cannot be committed any more
+        self.lost: int | None = None  # the reason code if it can no longer commit
         self.in_object = False
-        # What came, whether or not it can be committed.
+        # Counts of received operations, also of a transaction that cannot commit.
         self.objects = self.deletes = self.events = 0
         self._store = store
         self._flow = flow
         self._object: NewArchive | None = None
-        self._bytes = 0  # in memory
-        self._kept_bytes = 0  # of buffers that objects may lie in
+        self._bytes = 0  # of objects in memory
+        self._kept_bytes = 0  # of buffers that may have objects in them
         self._count = 0  # of objects, deletes and events
         self._spool: _Spool | None = None
         self._key_starts: dict[int, bytes] = {}
 
     def begin(self, new: NewArchive) -> None:
-        """An object begins."""
+        """Begin an object."""
         self.in_object = True
         self.objects += 1
         self._object = new
@@ -73,7 +73,7 @@ class Incoming:
             self._spool.begin(new)
 
     def _key_start(self, number: int) -> bytes:
-        """What the names of records of this file space begin with; where there is no such space, all is lost."""
+        """Return the prefix of record names of a file space. Without the space the transaction is lost."""
         space = self._store.spaces.get(number)
         if space is None or space.node != self.transaction.node:
             self.lose(reason(NoSuchSpace()))
@@ -82,7 +82,7 @@ class Incoming:
         return start
 
     def data(self, view: memoryview) -> None:
-        """Bytes of the object; many at once are not copied, and stay the sender's to leave alone."""
+        """Add bytes of the object. Large views are not copied: the caller must not change their bytes."""
         new = self._object
         if self.lost is not None or new is None:
             return
@@ -101,7 +101,7 @@ class Incoming:
             self._to_spool()
 
     def end(self) -> None:
-        """The object is complete."""
+        """End the object."""
         new, self._object, self.in_object = self._object, None, False
         if self.lost is not None or new is None:
             return
@@ -111,7 +111,7 @@ class Incoming:
         new.block_crcs = _block_crcs(new)
 
     def turned_over(self, buffer_bytes: int) -> None:
-        """The sender goes on in another buffer; the old one stays in memory if any object lies in it."""
+        """Note that the session took a new buffer. The old one stays in memory while an object is in it."""
         self._kept_bytes += buffer_bytes
         if self._kept_bytes > _KEPT_BYTES_MAX and self._spool is None and self.transaction.archives:
             self._to_spool()
@@ -127,7 +127,7 @@ class Incoming:
             self.transaction.event, self.transaction.event_ids = event, ids
 
     async def commit(self) -> int:
-        """0 once everything is durable, or the reason why nothing happened."""
+        """Return 0 when everything is durable, or the reason code, and then nothing has changed."""
         if self.lost is None and self._spool is not None:
             await self._spool.finish()
             self.transaction.is_written = True
@@ -144,13 +144,13 @@ class Incoming:
         return 0
 
     async def abandon(self) -> None:
-        """Take back what has been written; nothing of it has been seen."""
+        """Delete the written segments. None of their objects was visible."""
         if self._spool is not None:
             await self._spool.abandon()
             self._spool = None
 
     def lose(self, code: int) -> None:
-        """It cannot be committed any more: forget what there is of it and take nothing in."""
+        """Mark the transaction as unable to commit: release its objects and ignore the rest."""
         if self.lost is None:
             self.lost = code
             self.transaction.archives.clear()
@@ -167,7 +167,7 @@ class Incoming:
         return True
 
     def _to_spool(self) -> None:
-        """It has become large: what is there goes first."""
+        """Continue in segments because the transaction is large; write the objects in memory first."""
         self._spool = spool = _Spool(self._store, self._flow, self.lose)
         for new in self.transaction.archives:
             content, new.content = new.content, []
@@ -201,8 +201,8 @@ class _Spool:
         self._waiting_bytes = 0
         self._paused = False
         self._segments: list[LargeTransaction] = []
-        self._segment_bytes = 0  # in the last of them
-        self._object: NewArchive | None = None  # the thread's from here on
+        self._segment_bytes = 0  # in the last segment
+        self._object: NewArchive | None = None  # used by the thread only, as is self._crcs
         self._crcs = BlockCrcs()
         self._more = asyncio.Event()
         self._ended = False
@@ -225,7 +225,7 @@ class _Spool:
         self._add("end", None, 0)
 
     async def finish(self) -> None:
-        """Return when everything is written and synced, or the transaction lost."""
+        """Return when everything is written and synced, or the transaction is lost."""
         self._ended = True
         self._more.set()
         await self._task
@@ -269,7 +269,7 @@ class _Spool:
                 self._flow.resume()
 
     def _write(self, jobs: list[tuple[str, NewArchive | Buffer | None]], is_last: bool) -> int:
-        """In the thread: carry out what waits; how many bytes that were."""
+        """Write the waiting jobs, in the thread. Return how many bytes of objects they had."""
         pieces: list[Buffer] = []
         written = 0
         for what, value in jobs:
@@ -303,7 +303,7 @@ class _Spool:
             self._segment_bytes += sum(map(len, pieces))
 
     def _segment_for_next(self) -> LargeTransaction:
-        """The segment in which the next object begins."""
+        """Return the segment for the next object."""
         if not self._segments or self._segment_bytes > _SEGMENT_BYTES_MAX:
             if self._segments:
                 self._segments[-1].sync()

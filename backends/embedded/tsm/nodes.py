@@ -1,8 +1,8 @@
-"""Who may sign on at the TSM door: nodes, and the keys made from their passwords.
+"""The nodes that may sign on at the TSM server, and the keys derived from their passwords.
 
-One idea: the door needs only a node's key, never its password. The password of a node that the store invents is
-kept beside it, in the one file that only its owner can read, so that its owner can use it; a node that chooses
-its own is known by the key alone. Keys leave this module for one purpose: checking who somebody is.
+One idea: the server needs a node's key only, never its password. The store keeps the password of a node that it created
+next to the key, in a file that only the store's owner can read, so that the owner can use it. Of a node with a password
+of its own choice the store has the key only. Keys serve one purpose: to authenticate nodes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ FILE_NAME = "nodes.json"
 DEFAULT_NAME = "ARCHIVER"
 ITERATIONS_MAX = 100_000
 SALT_BYTES = 16
-# A random password of 160 bits gains nothing from being stretched, and every session would pay for it.
+# Key stretching adds nothing to a random password of 160 bits and would slow every session down.
 _ITERATIONS_OF_RANDOM_PASSWORDS = 1
 _NAME = re.compile(r"[A-Z0-9_.+&-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node; `password` is None where it has chosen its own."""
+    """A node. `password` is None if a client has changed it."""
 
     name: str
     salt: bytes
@@ -43,12 +43,12 @@ class Node:
 
 
 def key_of(password: str, salt: bytes, iterations: int) -> bytes:
-    """The key that both sides know; the protocol's passwords have no case."""
+    """Return the key that both sides share. Passwords are case-insensitive in the protocol."""
     return hashlib.pbkdf2_hmac("sha256", password.upper().encode(), salt, iterations)
 
 
 def mac(key: bytes, purpose: str, *parts: bytes) -> bytes:
-    """HMAC-SHA256 over a purpose and what it is about."""
+    """Return the HMAC-SHA256 of a purpose and its data."""
     return hmac.digest(key, b"archiver-tsm " + purpose.encode() + b"".join(parts), "sha256")
 
 
@@ -56,7 +56,7 @@ class Nodes:
     """The nodes of one store."""
 
     def __init__(self, folder: Path, requests: Iterable[str] = ()) -> None:
-        """Load them, making the default one and those asked for where they are missing."""
+        """Load the nodes and create the default one and the requested ones if they are missing."""
         self._folder = folder
         self._nodes = load(folder)
         names = [DEFAULT_NAME, *map(parse_name, requests)]
@@ -67,11 +67,11 @@ class Nodes:
             self._write()
 
     def get(self, name: bytes) -> Node | None:
-        """A node by its name, which has no case."""
+        """Return a node by its name, which is case-insensitive."""
         return self._nodes.get(name.decode("ascii", "replace").upper())
 
     def change_key(self, name: str, salt: bytes, iterations: int, key: bytes) -> None:
-        """The node has a password of its own choice from now on; durable when this returns.
+        """Set the key of the node's new password. The change is durable when this returns.
 
         Raises WriteFailed, and then nothing has changed.
         """
@@ -98,7 +98,7 @@ class Nodes:
 
 
 def parse_name(text: str) -> str:
-    """A node's name in upper case. Raises UsageError."""
+    """Return a node's name in upper case. Raises UsageError."""
     name = text.upper()
     if _NAME.fullmatch(name) is None:
         raise UsageError(f"--node {text!r}: a name has 1 to 64 letters, digits or _ - . + &")
@@ -113,7 +113,7 @@ def _invented(name: str) -> Node:
 
 
 def load(folder: Path) -> dict[str, Node]:
-    """The nodes in a store's folder by name; none if there is no file yet. Raises StoreError."""
+    """Return the nodes in a store's folder by name; none if the file does not exist. Raises StoreError."""
 
     def node(entry: Any) -> Node:
         salt, key = (base64.b64decode(entry[field], validate=True) for field in ("salt", "key"))

@@ -1,6 +1,6 @@
-"""Patterns of names, in which `*` is any bytes and `?` any one.
+"""Patterns of names: `*` matches any bytes, `?` any one byte.
 
-One idea: a pattern is matched in time that grows with the name and not with what it could mean, whoever made it up.
+One idea: the time of a match grows with the length of the name, for every pattern, also a malicious one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _compiled: dict[bytes, re.Pattern[bytes]] = {}
 
 
 def matches(pattern: bytes, value: bytes) -> bool:
-    """Whether `value` fits the pattern."""
+    """Return whether `value` matches the pattern."""
     if pattern == value:
         return True
     if b"*" not in pattern and b"?" not in pattern:
@@ -22,8 +22,8 @@ def matches(pattern: bytes, value: bytes) -> bool:
     if compiled is None:
         if len(_compiled) > 100:
             _compiled.clear()
-        # What follows a star is taken where it first fits, for good: going back could only find less room for the
-        # rest, and with many stars would take for ever.
+        # The text after a star matches at its first place, without backtracking. A later place leaves less of the
+        # name for the rest, and backtracking over many stars takes exponential time.
         first, *others = (
             b"".join(b"." if part == b"?" else re.escape(part) for part in re.split(rb"(\?)", literal))
             for literal in re.split(rb"\*+", pattern)
@@ -35,7 +35,7 @@ def matches(pattern: bytes, value: bytes) -> bool:
 
 
 def bounds(hl: bytes, ll: bytes) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-    """Between which names everything lies that the patterns can match."""
+    """Return a lower and an upper bound, as (hl, ll), of all names that the patterns can match."""
     hl_start, ll_start = _literal_start(hl), _literal_start(ll)
     if hl_start != hl:
         return (hl_start, b""), (after(hl_start), b"")

@@ -1,7 +1,7 @@
-"""The TSM door: sessions of the TSM client API, through our library, on the same store as S3.
+"""The TSM server: sessions of the TSM client API, through this project's library, on the same store as S3.
 
-The protocol is written down byte by byte in DESIGN.md. One idea: a door owns what sessions share (who may come in, how
-many, for how long they may be silent) and nothing of what they say.
+DESIGN.md defines the protocol byte by byte. One idea: the server owns what sessions share, such as their number and
+their time limits. `session` handles the messages.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .session import ServerSession
 
 SESSIONS_MAX = 2000
 IDLE_SECONDS_MAX = 900.0
-SILENT_SECONDS_MAX = 60.0  # in the middle of something
+SILENT_SECONDS_MAX = 60.0  # during sign-on, a transaction or a stream
 _LOOK_EVERY_SECONDS = 5.0
-_BYTES_PER_TRANSACTION = 25_600 << 10  # a hint; nothing here depends on it
-_VERSION = (8, 2, 1, 0)  # of the API whose sessions it speaks
+_BYTES_PER_TRANSACTION = 25_600 << 10  # a hint for clients; the server does not use it
+_VERSION = (8, 2, 1, 0)  # of the TSM API
 
 
 class TsmServer:
-    """Makes a session for each connection: `loop.create_server(door.session, ...)`."""
+    """Creates a session for each connection: `loop.create_server(server.session, ...)`."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class TsmServer:
         )
 
     async def watch(self) -> None:
-        """Drop sessions that are silent for too long; runs until it is cancelled."""
+        """Drop sessions that are silent for too long. Runs until it is cancelled."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
             self.drop_silent()
@@ -103,7 +103,7 @@ class TsmServer:
                 session.drop()
 
     async def close(self) -> None:
-        """Let votes under way finish, drop every session."""
+        """Let current votes finish, then drop every session."""
         for session in list(self._sessions):
             session.finish()
         while self._work:

@@ -1,8 +1,8 @@
-"""One session of the TSM door: what may come when, and who is asked for the answer.
+"""One session of the TSM server: which frames it accepts in each state, and how it answers them.
 
-One idea: bytes are taken where they arrived. An object's data stays in the buffer that the system wrote it into
-until the writer has it on the disk; only heads are moved. A session parses as long as it needs to wait for
-nothing; while it waits (a vote, a file space), what the client sends next waits in the buffer.
+One idea: bytes stay where they arrived. An object's data stays in the receive buffer until the writer has written it to
+the disk; the session copies heads only. The session parses until it must wait, for a vote or a file space. While it
+waits, the client's next bytes wait in the buffer.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from .streams import StreamFailed
 
 _ROOM_BYTES_MIN = 64 << 10
 _WRITE_BYTES_MAX = 1 << 20
-_UNREAD_BYTES_MAX = 8 << 20  # more than any stream has under way
+_UNREAD_BYTES_MAX = 8 << 20  # more than any stream sends ahead
 
-# As dsmUpdateFS and dsmUpdateObj have them.
+# The masks of dsmUpdateFS and dsmUpdateObj.
 _SPACE_TYPE, _SPACE_INFO, _SPACE_OCCUPANCY, _SPACE_CAPACITY = 0x02, 0x04, 0x20, 0x40
 _OBJECT_OWNER, _OBJECT_INFO, _OBJECT_DESCRIPTION = 0x01, 0x02, 0x04
 
 
-class Door(Protocol):
-    """What a session needs of the door it came in by."""
+class SessionHost(Protocol):
+    """The part of TsmServer that a session uses."""
 
     store: Store
     nodes: Nodes
@@ -50,47 +50,47 @@ class Door(Protocol):
     requests: Counter[tuple[str, int]]
 
     def joined(self, session: ServerSession) -> bool:
-        """Whether there is room for it."""
+        """Add a session. Return whether the limit of sessions allows it."""
 
     def left(self, session: ServerSession) -> None:
-        """It has ended."""
+        """Remove an ended session."""
 
     def welcome(self, proof: bytes) -> frames.Welcome:
-        """What a client is told once it is known."""
+        """Return the answer to a client that has signed on."""
 
     def say(self, words: str) -> None:
-        """Tell the store's owner."""
+        """Write a message for the store's operator."""
 
     def spawn(self, work: Awaitable[None]) -> None:
-        """Have something done that outlives the session."""
+        """Run a task that may outlive the session."""
 
 
 class ServerSession(asyncio.BufferedProtocol):
     """The server's side of one connection."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
-        self._store = door.store
-        self._requests = door.requests
-        self._classes = list(door.store.management_classes)  # the numbers behind the indexes that clients are told
+    def __init__(self, server: SessionHost) -> None:
+        self._server = server
+        self._store = server.store
+        self._requests = server.requests
+        self._classes = list(server.store.management_classes)  # class numbers by the index that clients use
         self._loop = asyncio.get_running_loop()
         self.heard_at = self._loop.time()
-        self._buffer = door.buffers.take()
+        self._buffer = server.buffers.take()
         self._view = memoryview(self._buffer)
-        self._start = self._end = 0  # of what has arrived and is not taken yet
-        self._data_left = 0  # of the frame under way
+        self._start = self._end = 0  # of the received bytes that are not parsed yet
+        self._data_left = 0  # of the current frame
         self._ends_object = False
         self._expects: tuple[FrameKind, ...] = (FrameKind.HELLO,)
-        self._ready: tuple[FrameKind, ...] = ()  # what it expects between one thing and the next
+        self._ready: tuple[FrameKind, ...] = ()  # what it expects outside transactions and streams
         self._hello: frames.Hello | None = None
         self._node: Node | None = None
         self._nonces = b""
         self._incoming: Incoming | None = None
-        self._busy = False  # waits for the store before it parses on
-        self._is_last = False  # what it waits for is the last that it does
+        self._busy = False  # it waits for the store before it continues parsing
+        self._is_last = False  # it closes after the current work
         self._stream: asyncio.Task[None] | None = None
         self._stops_stream = False
-        self._reading_paused = 0  # by how many reasons
+        self._reading_paused = 0  # the number of reasons to pause
         self._may_write = asyncio.Event()
         self._may_write.set()
 
@@ -102,20 +102,20 @@ class ServerSession(asyncio.BufferedProtocol):
         if connection is not None:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._transport.set_write_buffer_limits(high=_WRITE_BYTES_MAX)
-        if not self._door.joined(self):
+        if not self._server.joined(self):
             self._refuse(codes.REJECT_NO_RESOURCES)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._door.left(self)
-        self._buffer, self._view = bytearray(), memoryview(b"")  # another session may have it
+        self._server.left(self)
+        self._buffer, self._view = bytearray(), memoryview(b"")  # another session may take the buffer
         self._start = self._end = 0
         self._may_write.set()
         if self._stream is not None:
             self._stream.cancel()
         incoming, self._incoming = self._incoming, None
-        if incoming is not None and not self._busy:  # a vote under way takes its own back if it fails
+        if incoming is not None and not self._busy:  # a running vote cleans up itself if it fails
             self._count_transaction(incoming, codes.ABORT_BY_CLIENT)
-            self._door.spawn(incoming.abandon())
+            self._server.spawn(incoming.abandon())
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -125,7 +125,7 @@ class ServerSession(asyncio.BufferedProtocol):
 
     @property
     def is_inside_something(self) -> bool:
-        """Whether it holds a transaction or a stream open, so that its silence is noticed sooner."""
+        """Whether it is signing on or has an open transaction or stream; then the shorter time limit applies."""
         return self._incoming is not None or self._stream is not None or self._node is None
 
     @property
@@ -133,11 +133,11 @@ class ServerSession(asyncio.BufferedProtocol):
         return self._busy or (self._incoming is not None and self._reading_paused > 0)
 
     def drop(self) -> None:
-        """End it without a word: its client is silent."""
+        """Abort the connection of a silent client."""
         self._transport.abort()
 
     def finish(self) -> None:
-        """End it, once what it waits for is done and answered."""
+        """Close the session after its current work is done and answered."""
         self._is_last = True
         if not self._busy:
             self._transport.close()
@@ -156,11 +156,11 @@ class ServerSession(asyncio.BufferedProtocol):
         return None
 
     def _turn_over(self) -> None:
-        """Go on in a new buffer; the old one lives as long as objects lie in it."""
+        """Continue in a new buffer. The old one stays in memory while objects are in it."""
         if self._incoming is not None:
             self._incoming.turned_over(len(self._buffer))
         rest = self._view[self._start : self._end]
-        buffer = self._door.buffers.take()
+        buffer = self._server.buffers.take()
         buffer[: len(rest)] = rest
         self._buffer, self._view = buffer, memoryview(buffer)
         self._start, self._end = 0, len(rest)
@@ -180,10 +180,10 @@ class ServerSession(asyncio.BufferedProtocol):
             return
         self._transport.write(data)
         if self._transport.get_write_buffer_size() > _UNREAD_BYTES_MAX:
-            self.drop()  # its client asks and never listens
+            self.drop()  # the client sends requests and does not read answers
 
     def _answer(self, kind: FrameKind, code: int, frame: Buffer) -> None:
-        """Answer a request of this kind; it counts now, so that its client finds it counted."""
+        """Answer a request of this kind. It is counted before the client has the answer."""
         self._count(kind, code)
         self._send(frame)
 
@@ -192,7 +192,7 @@ class ServerSession(asyncio.BufferedProtocol):
             self._requests[_OPERATIONS[kind], code] += count
 
     def _count_transaction(self, incoming: Incoming, code: int) -> None:
-        """What the transaction was to do is done or failed, object by object."""
+        """Count the operations of an ended transaction with its code, object by object."""
         self._count(FrameKind.OBJECT, code, incoming.objects)
         self._count(FrameKind.DELETE, code, incoming.deletes)
         self._count(FrameKind.EVENT, code, incoming.events)
@@ -202,7 +202,7 @@ class ServerSession(asyncio.BufferedProtocol):
         self._refuse(codes.COMM_PROTOCOL_ERROR)
 
     def _refuse(self, code: int, kind: FrameKind | None = None) -> None:
-        """The last word; `kind`: of the request that it answers."""
+        """Refuse and close the session. `kind`: of the refused request, to count it."""
         if kind is not None:
             self._count(kind, code)
         self._expects = ()
@@ -219,7 +219,9 @@ class ServerSession(asyncio.BufferedProtocol):
             self._refuse_malformed()
 
     def _step(self) -> bool:
-        """Take the next frame, or what there is of an object's data; False where more has to come first."""
+        """Parse the next frame, or the received part of an object's data. Return False if more bytes must arrive
+        first.
+        """
         available = self._end - self._start
         if self._data_left:
             if not available:
@@ -262,7 +264,7 @@ class ServerSession(asyncio.BufferedProtocol):
         return True
 
     def _data(self, length: int, flags: int) -> None:
-        """A frame's worth of an object's data begins."""
+        """Begin the object data of one frame."""
         self._data_left = length
         self._ends_object = bool(flags & LAST)
         self._take_data(min(self._end - self._start, length))
@@ -280,7 +282,7 @@ class ServerSession(asyncio.BufferedProtocol):
             self._expects = _IN_TRANSACTION
 
     def _transaction(self) -> Incoming:
-        """The transaction under way; the first of its frames begins it."""
+        """Return the current transaction; its first frame creates it."""
         if self._incoming is None:
             assert self._hello is not None
             assert self._node is not None
@@ -293,7 +295,7 @@ class ServerSession(asyncio.BufferedProtocol):
         self._send(frames.will_abort(code))
 
     def _wait_for(self, work: Awaitable[None]) -> None:
-        """Parse no further until this is done."""
+        """Do not parse further frames until `work` is done."""
         self._busy = True
         self._pause_reading()
 
@@ -310,7 +312,7 @@ class ServerSession(asyncio.BufferedProtocol):
                 self._resume_reading()
             self._parse()
 
-        self._door.spawn(wait())
+        self._server.spawn(wait())
 
     # Signing on.
 
@@ -321,7 +323,7 @@ class ServerSession(asyncio.BufferedProtocol):
             code = codes.REJECT_CLIENT_DOWNLEVEL if is_older else codes.REJECT_SERVER_DOWNLEVEL
             self._refuse(code, FrameKind.HELLO)
             return
-        node = self._door.nodes.get(hello.node)
+        node = self._server.nodes.get(hello.node)
         if node is None:
             self._refuse(codes.REJECT_ID_UNKNOWN, FrameKind.HELLO)
             return
@@ -343,7 +345,7 @@ class ServerSession(asyncio.BufferedProtocol):
         self._node = node
         self._caller = Caller(node.name, self._hello.owner)
         self._expects = self._ready = _READY
-        self._answer(FrameKind.PROOF, 0, self._door.welcome(mac(node.key, "server", about)).encode())
+        self._answer(FrameKind.PROOF, 0, self._server.welcome(mac(node.key, "server", about)).encode())
 
     def _on_change_password(self, body: memoryview) -> None:
         assert self._node is not None
@@ -352,7 +354,9 @@ class ServerSession(asyncio.BufferedProtocol):
         if not 1 <= change.iterations <= ITERATIONS_MAX:
             raise Malformed
         about = self._nonces + self._hello.node + change.salt
-        node = self._door.nodes.get(self._hello.node) or self._node  # as it is now: another session may have changed it
+        node = (
+            self._server.nodes.get(self._hello.node) or self._node
+        )  # read again: another session may have changed the password
         sealed = about + change.iterations.to_bytes(4, "little") + change.masked_key
         if not hmac.compare_digest(change.mac, mac(node.key, "change", sealed)):
             self._answer_code(FrameKind.CHANGE_PASSWORD, codes.BAD_VERIFIER)
@@ -360,7 +364,7 @@ class ServerSession(asyncio.BufferedProtocol):
         mask = mac(node.key, "mask", about)
         key = bytes(left ^ right for left, right in zip(change.masked_key, mask, strict=True))
         try:
-            self._door.nodes.change_key(node.name, change.salt, change.iterations, key)
+            self._server.nodes.change_key(node.name, change.salt, change.iterations, key)
         except StoreError as failed:
             self._answer_code(FrameKind.CHANGE_PASSWORD, codes.reason(failed))
             return
@@ -382,7 +386,7 @@ class ServerSession(asyncio.BufferedProtocol):
         message = fields.text(frames.MESSAGE_BYTES_MAX).decode("utf-8", "replace")
         fields.end()
         printable = "".join(each if each.isprintable() else " " for each in message)
-        self._door.say(f"node {self._node.name} reports (severity {severity}): {printable}")
+        self._server.say(f"node {self._node.name} reports (severity {severity}): {printable}")
         self._answer_code(FrameKind.LOG, 0)
 
     def _on_find_space(self, body: memoryview) -> None:
@@ -486,7 +490,9 @@ class ServerSession(asyncio.BufferedProtocol):
     async def _answer_with(
         self, kind: FrameKind, work: Callable[[], Awaitable[tuple[int, int]]], no_space: int = codes.NO_MATCH
     ) -> None:
-        """Answer code and value of `work`, or its refusal as a code; `no_space` is the one for a missing file space."""
+        """Answer code and value of `work`, or the code of its refusal. `no_space`: the code for a missing file
+        space.
+        """
         try:
             code, value = await work()
         except StoreError as refusal:
@@ -550,13 +556,13 @@ class ServerSession(asyncio.BufferedProtocol):
         self._stops_stream = self._stream is not None
 
     def _begin_stream(self, pieces: AsyncIterator[Buffer], kind: FrameKind | None) -> None:
-        """`kind`: of the request that its end answers; None where that is counted object by object."""
+        """Begin a stream. `kind`: of the request, to count it at the end; None if each object is counted instead."""
         self._stops_stream = False
         self._expects = _IN_STREAM
         self._stream = self._loop.create_task(self._run_stream(pieces, kind))
 
     async def _run_stream(self, pieces: AsyncIterator[Buffer], kind: FrameKind | None) -> None:
-        code = codes.ABORT_BY_CLIENT  # where it does not come to its end
+        code = codes.ABORT_BY_CLIENT  # unless the stream completes
         try:
             async for piece in pieces:
                 if self._stops_stream or self._transport.is_closing():
@@ -606,7 +612,7 @@ class ServerSession(asyncio.BufferedProtocol):
     }
 
 
-# Operations as they are counted. OBJECT, DELETE, EVENT and GET count objects, the others frames that were answered.
+# The names of counted operations. OBJECT, DELETE, EVENT and GET count objects, the others answered frames.
 _OPERATIONS = {kind: f"TSM {kind.name}" for kind in FrameKind}
 _MALFORMED = "TSM malformed"
 _IN_TRANSACTION = (
@@ -626,7 +632,7 @@ _READY = (
     FrameKind.QUERY_SPACES, FrameKind.GET, FrameKind.STOP, FrameKind.BYE, FrameKind.READ_FROM, FrameKind.SET_ACCESS,
     FrameKind.DELETE_ACCESS, FrameKind.QUERY_ACCESS,
 )  # fmt: skip
-# Of a session that reads from another node or owner: nothing that changes anything but its own node's password.
+# For a session that reads from another node or owner: nothing that changes more than its own node's password.
 _READING = (
     FrameKind.PING, FrameKind.FIND_SPACE, FrameKind.CHANGE_PASSWORD, FrameKind.LOG, FrameKind.QUERY_ARCHIVES,
     FrameKind.QUERY_SPACES, FrameKind.GET, FrameKind.QUERY_ACCESS, FrameKind.STOP, FrameKind.BYE,

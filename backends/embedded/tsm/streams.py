@@ -1,7 +1,7 @@
-"""The long answers of the TSM door: queries and gets, as pieces of output one after another.
+"""The long answers of the TSM server, to queries and gets, as streams of buffers.
 
-One idea: a stream is an async iterator of buffers. It knows the store and one session's node and owner; pace, stopping
-and the end are the session's.
+One idea: a stream is an async iterator of buffers. It uses the store and one session's node and owner. The session
+handles pace, stopping and the end.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .patterns import bounds, matches
 
 _ROWS_AT_ONCE = 100
 _LOOK_AT_ONCE = 500
-_SMALL_BYTES = 64 << 10  # objects up to here travel together
+_SMALL_BYTES = 64 << 10  # objects up to this size share buffers
 _TOGETHER_BYTES = 256 << 10
 
 
 class StreamFailed(Exception):
-    """The stream ends with a code of its own."""
+    """The stream ends with this code."""
 
     def __init__(self, code: int) -> None:
         self.code = code
 
 
 async def archives(store: Store, caller: Caller, query: ArchiveQuery) -> AsyncGenerator[Buffer, None]:
-    """ARCHIVES frames. Raises StreamFailed with NO_MATCH where there is nothing."""
+    """Yield ARCHIVES frames. Raises StreamFailed with NO_MATCH if nothing matches."""
     space = store.spaces.get(query.space)
     sees = None if space is None else sight(store, caller, space)
     if space is None or sees is None:
@@ -45,7 +45,7 @@ async def archives(store: Store, caller: Caller, query: ArchiveQuery) -> AsyncGe
     found = False
     for looked_at, archive in enumerate(store.queries.archives.of_space(space.id, *bounds(query.hl, query.ll)), 1):
         if not looked_at % _LOOK_AT_ONCE:
-            await asyncio.sleep(0)  # others wait for this thread, too
+            await asyncio.sleep(0)  # let other sessions run
         kept_by = classes[archive.class_id]
         if not _matches(query, archive, kept_by.expires_ms(archive.archived_ms, archive.event_ms), sees):
             continue
@@ -75,7 +75,7 @@ def _matches(query: ArchiveQuery, archive: Archive, expires_ms: int | None, sees
 
 
 async def has_archives(store: Store, caller: Caller, space: int, hl: bytes, ll: bytes) -> bool:
-    """Whether the caller has anything in a file space by these patterns."""
+    """Return whether the caller may see any object of a file space that matches the patterns."""
     anything = ArchiveQuery(space, 0xFF, 0, frames.NEVER_MS, 0, frames.NEVER_MS, hl, ll, b"", b"")
     async with aclosing(archives(store, caller, anything)) as found:
         try:
@@ -86,7 +86,7 @@ async def has_archives(store: Store, caller: Caller, space: int, hl: bytes, ll: 
 
 
 async def spaces(store: Store, caller: Caller, pattern: bytes) -> AsyncIterator[Buffer]:
-    """SPACES frames. Raises StreamFailed with NO_MATCH where there is nothing."""
+    """Yield SPACES frames. Raises StreamFailed with NO_MATCH if nothing matches."""
     if not may_read_any(store, caller):
         raise StreamFailed(codes.NO_AUTHORIZATION)
     matching = (space for space in seen_spaces(store, caller) if matches(pattern, space.name))
@@ -99,7 +99,7 @@ async def spaces(store: Store, caller: Caller, pattern: bytes) -> AsyncIterator[
 
 
 async def rules(store: Store, caller: Caller) -> AsyncIterator[Buffer]:
-    """RULES frames. Raises StreamFailed with NO_MATCH where there is nothing."""
+    """Yield RULES frames. Raises StreamFailed with NO_MATCH if there are no rules."""
     found = [(rule, store.spaces.get(rule.space)) for rule in own_rules(store, caller)]
     rows = [frames.rule_row(rule, space) for rule, space in found if space is not None]
     if not rows:
@@ -111,7 +111,7 @@ async def rules(store: Store, caller: Caller) -> AsyncIterator[Buffer]:
 async def objects(
     store: Store, caller: Caller, wanted: Sequence[Wanted], served: Callable[[int], None]
 ) -> AsyncIterator[Buffer]:
-    """The objects of a GET, small ones together. `served` is told of each with the code of its answer."""
+    """Yield the objects of a GET; small ones share buffers. `served` gets the code of each object's answer."""
     together: list[Buffer] = []
     size = 0
     for index, entry, archive in _found(store, caller, wanted):
@@ -140,7 +140,7 @@ async def objects(
 
 
 def _found(store: Store, caller: Caller, wanted: Sequence[Wanted]) -> Iterator[tuple[int, Wanted, Archive | None]]:
-    """Each entry with its index and the object, where the caller may see one."""
+    """Yield each entry with its index and the object; None if the caller may not see it or it does not exist."""
     for first in range(0, len(wanted), FIND_AT_ONCE):
         part = wanted[first : first + FIND_AT_ONCE]
         found = store.queries.archives.find([entry.number for entry in part])
@@ -156,7 +156,7 @@ def _found(store: Store, caller: Caller, wanted: Sequence[Wanted]) -> Iterator[t
 
 
 def _extent(entry: Wanted, archive: Archive | None) -> tuple[int, int]:
-    """A code, and how many bytes from the offset on are meant."""
+    """Return a code (0: success) and how many bytes to send from the entry's offset."""
     if archive is None:
         return codes.NO_MATCH, 0
     if entry.offset > archive.size:
