@@ -149,14 +149,14 @@ def start(
             options += [option, str(path)]
     stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
     try:
-        process, known = _launch(data_dir, port, options, stderr, ready_seconds_max, (lifeline_read,))
+        process, fields = _launch(data_dir, port, options, stderr, ready_seconds_max, (lifeline_read,))
     except BaseException:
         os.close(lifeline_write)
         stderr.close()
         raise
     finally:
         os.close(lifeline_read)
-    return StoreProcess(**known, _process=process, _lifeline=lifeline_write, _stderr=stderr)
+    return StoreProcess(**fields, _process=process, _lifeline=lifeline_write, _stderr=stderr)
 
 
 def start_to_stay(data_dir: Path, *, port: int = 0) -> RunningStore:
@@ -182,7 +182,7 @@ def _launch(
     inherited: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
     """Start a process; return it and the fields of RunningStore. Raises PlatformError after the process has ended."""
-    said_before = os.fstat(stderr.fileno()).st_size
+    bytes_before = os.fstat(stderr.fileno()).st_size
     ready_read, ready_write = os.pipe()
     try:
         process = subprocess.Popen(
@@ -200,16 +200,16 @@ def _launch(
         if line is None:
             late = process.poll() is None and not _ended(process)
             why = f"was not ready within {ready_seconds_max:.0f} s" if late else "did not start"
-            words = _tail(stderr, said_before).strip() or "it said nothing"
+            words = _tail(stderr, bytes_before).strip() or "it wrote no message"
             raise PlatformError(f"the embedded store in {data_dir} {why}: {words}")
-        known: dict[str, Any] = {
+        fields: dict[str, Any] = {
             **json.loads(line),
             "data_dir": data_dir,
             "catalogue_dir": catalogue_folder(data_dir),
             "credentials": credential_file.load(data_dir),
             "nodes": node_file.load(data_dir),
         }
-        return process, known
+        return process, fields
     except BaseException:
         process.kill()
         process.wait()

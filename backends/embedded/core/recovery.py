@@ -70,10 +70,10 @@ def reconcile(catalogue: Catalogue, segments: Segments, marked_commit: int) -> N
                 f" ({length} of {use.length} bytes): {lost} objects are lost; restore the file from a copy"
             )
     for number in existing:
-        known = catalogue.segments.get(number)
-        keep = known.length if known else 0
+        counted = catalogue.segments.get(number)
+        keep = counted.length if counted else 0
         path = segments.path(number)
-        if path.stat().st_size == keep and known:
+        if path.stat().st_size == keep and counted:
             continue
         for record in segments.records_from(number, keep):
             if record.commit > commits + 1:
@@ -82,7 +82,7 @@ def reconcile(catalogue: Catalogue, segments: Segments, marked_commit: int) -> N
                     f" catalogue ends at commit {commits}: it has lost writes (was"
                     " catalogue.db-wal removed or damaged?); restore it from a copy"
                 )
-        if known:
+        if counted:
             os.truncate(path, keep)
         else:
             segments.remove(number)

@@ -67,17 +67,17 @@ def ensure(folder: Path, requests: Iterable[str] = ()) -> dict[str, Credential]:
     A request for an existing name keeps its keys and replaces its rights. Raises UsageError, StoreError or WriteFailed.
     """
     wanted: Mapping[str, frozenset[str]] = dict(map(parse_request, requests))
-    known = load(folder)
-    changed = dict(known)
-    for name, without in {**({} if DEFAULT_NAME in known else {DEFAULT_NAME: frozenset()}), **wanted}.items():
-        old = known.get(name)
+    existing = load(folder)
+    changed = dict(existing)
+    for name, without in {**({} if DEFAULT_NAME in existing else {DEFAULT_NAME: frozenset()}), **wanted}.items():
+        old = existing.get(name)
         changed[name] = Credential(
             name,
             old.access_key if old else "ARCH" + secrets.token_hex(8).upper(),
             old.secret_key if old else secrets.token_urlsafe(30),
             without,
         )
-    if changed != known:
+    if changed != existing:
         _write(folder, changed.values())
     return changed
 

@@ -178,8 +178,8 @@ def parse_completion(body: bytes) -> list[Listed]:
         number, etag = each.findtext("PartNumber", ""), each.findtext("ETag", "").strip().strip('"')
         if not number.isdecimal() or not etag:
             raise malformed()
-        said = {kind: each.findtext(f"Checksum{kind.upper()}") for kind in CHECKSUM_KINDS}
-        listed.append(Listed(int(number), etag, {kind: value for kind, value in said.items() if value}))
+        checksums = {kind: each.findtext(f"Checksum{kind.upper()}") for kind in CHECKSUM_KINDS}
+        listed.append(Listed(int(number), etag, {kind: value for kind, value in checksums.items() if value}))
     if not 1 <= len(listed) <= NUMBER_MAX:
         raise malformed()
     return listed

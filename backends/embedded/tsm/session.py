@@ -398,13 +398,15 @@ class ServerSession(asyncio.BufferedProtocol):
         self._answer_code(FrameKind.FIND_SPACE, codes.FS_NOT_REGISTERED if known else codes.NO_AUTHORIZATION)
 
     def _on_register_space(self, body: memoryview) -> None:
-        said = frames.parse_space(Fields(body))
-        if not said.name.startswith(b"/"):
+        parsed = frames.parse_space(Fields(body))
+        if not parsed.name.startswith(b"/"):
             raise Malformed
-        asked = Space(0, self._caller.node, said.name, said.type, said.occupancy, said.capacity, said.info, 0)
+        new_space = Space(
+            0, self._caller.node, parsed.name, parsed.type, parsed.occupancy, parsed.capacity, parsed.info, 0
+        )
 
         async def register() -> tuple[int, int]:
-            space, known = await self._store.register_space(asked)
+            space, known = await self._store.register_space(new_space)
             return codes.FS_ALREADY_REGED if known else 0, space.id
 
         self._wait_for(self._answer_with(FrameKind.REGISTER_SPACE, register))
@@ -412,13 +414,13 @@ class ServerSession(asyncio.BufferedProtocol):
     def _on_update_space(self, body: memoryview) -> None:
         fields = Fields(body)
         mask = fields.number(4)
-        said = frames.parse_space(fields)
+        parsed = frames.parse_space(fields)
         change = UpdateSpace(
-            self._caller.node, said.name,
-            said.type if mask & _SPACE_TYPE else None,
-            said.occupancy if mask & _SPACE_OCCUPANCY else None,
-            said.capacity if mask & _SPACE_CAPACITY else None,
-            said.info if mask & _SPACE_INFO else None,
+            self._caller.node, parsed.name,
+            parsed.type if mask & _SPACE_TYPE else None,
+            parsed.occupancy if mask & _SPACE_OCCUPANCY else None,
+            parsed.capacity if mask & _SPACE_CAPACITY else None,
+            parsed.info if mask & _SPACE_INFO else None,
         )  # fmt: skip
 
         async def update() -> tuple[int, int]:
@@ -436,13 +438,13 @@ class ServerSession(asyncio.BufferedProtocol):
         self._wait_for(self._answer_with(FrameKind.DELETE_SPACE, delete, codes.FSNAME_NOTFOUND))
 
     def _on_update_object(self, body: memoryview) -> None:
-        said = frames.parse_object_update(body)
+        parsed = frames.parse_object_update(body)
         change = UpdateObject(
-            self._caller.node, self._caller.owner, said.space, said.number, said.hl, said.ll,
-            said.owner if said.mask & _OBJECT_OWNER else None,
-            said.info if said.mask & _OBJECT_INFO else None,
-            said.estimate if said.mask & _OBJECT_INFO else None,
-            said.description if said.mask & _OBJECT_DESCRIPTION else None,
+            self._caller.node, self._caller.owner, parsed.space, parsed.number, parsed.hl, parsed.ll,
+            parsed.owner if parsed.mask & _OBJECT_OWNER else None,
+            parsed.info if parsed.mask & _OBJECT_INFO else None,
+            parsed.estimate if parsed.mask & _OBJECT_INFO else None,
+            parsed.description if parsed.mask & _OBJECT_DESCRIPTION else None,
         )  # fmt: skip
 
         async def update() -> tuple[int, int]:
@@ -461,14 +463,14 @@ class ServerSession(asyncio.BufferedProtocol):
         self._answer_code(FrameKind.READ_FROM, 0)
 
     def _on_set_access(self, body: memoryview) -> None:
-        said = frames.parse_access(body)
+        parsed = frames.parse_access(body)
         caller, store = self._caller, self._store
-        rule = AccessRule(0, said.space, said.hl, said.ll, caller.owner, said.node.upper(), said.owner)
+        rule = AccessRule(0, parsed.space, parsed.hl, parsed.ll, caller.owner, parsed.node.upper(), parsed.owner)
 
         async def set_access() -> tuple[int, int]:
             space = store.spaces.get(rule.space)
-            is_mine = space is not None and space.node == caller.node
-            if is_mine and not await streams.has_archives(store, caller, rule.space, rule.hl, rule.ll):
+            is_own = space is not None and space.node == caller.node
+            if is_own and not await streams.has_archives(store, caller, rule.space, rule.hl, rule.ll):
                 raise NothingArchived
             return 0, await store.set_access(SetAccess(caller.node, rule))
 

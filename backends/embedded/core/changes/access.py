@@ -27,10 +27,10 @@ class SetAccess:
         space = archives.spaces.get(self.rule.space)
         if space is None or space.node != self.caller_node:
             raise NoSuchSpace
-        mine = [rule for rule in archives.rules.values() if archives.spaces[rule.space].node == self.caller_node]
-        if any(rule[1:] == self.rule[1:] for rule in mine):
+        own_rules = [rule for rule in archives.rules.values() if archives.spaces[rule.space].node == self.caller_node]
+        if any(rule[1:] == self.rule[1:] for rule in own_rules):
             raise RuleExists
-        if len(mine) >= RULES_MAX:
+        if len(own_rules) >= RULES_MAX:
             raise TooManyRules(RULES_MAX)
         return archives.add_rule(self.rule).id
 

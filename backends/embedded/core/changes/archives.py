@@ -75,26 +75,26 @@ class ArchiveTransaction:
                 raise NoSuchSpace
         if self.archives and not self.is_written:
             group.require_space()
-        doomed = list(self._mine(archives, self.deletes))
-        for row in doomed:
+        deleted = list(self._own_rows(archives, self.deletes))
+        for row in deleted:
             policy.check_delete(
                 archives.classes[row.class_id], row.archived_ms, row.event_ms, bool(row.held), group.now_ms
             )
-        changed = [self._after_event(archives, row, group.now_ms) for row in self._mine(archives, self.event_ids)]
-        gone = {row.id for row in doomed}
-        if len(gone) != len(doomed):
+        changed = [self._after_event(archives, row, group.now_ms) for row in self._own_rows(archives, self.event_ids)]
+        deleted_ids = {row.id for row in deleted}
+        if len(deleted_ids) != len(deleted):
             raise NoSuchArchive(next(number for number in self.deletes if self.deletes.count(number) > 1))
         for row in changed:
-            if row.id in gone:
+            if row.id in deleted_ids:
                 raise NoSuchArchive(row.id)
         # Nothing below refuses.
         self._add(group, archives)
-        for row in doomed:
+        for row in deleted:
             archives.remove(row)
         for row in changed:
             archives.change(row)
 
-    def _mine(self, archives: Archives, ids: Sequence[int]) -> Iterator[Archive]:
+    def _own_rows(self, archives: Archives, ids: Sequence[int]) -> Iterator[Archive]:
         found = archives.find(ids) if ids else {}
         for number in ids:
             row = found.get(number)
@@ -114,7 +114,9 @@ class ArchiveTransaction:
                 raise WrongRetentionEvent(f"archived object {row.id} is not held")
             return row._replace(held=0)
         if archives.classes[row.class_id].retinit != "event":
-            raise WrongRetentionEvent(f"archived object {row.id} waits for no event: its class counts from creation")
+            raise WrongRetentionEvent(
+                f"archived object {row.id} waits for no event: its retention period starts at creation"
+            )
         return row if row.event_ms is not None else row._replace(event_ms=now_ms)
 
     def _add(self, group: ChangeGroup, archives: Archives) -> None:
@@ -149,9 +151,9 @@ class RegisterSpace:
 
     def apply(self, group: ChangeGroup) -> tuple[Space, bool]:
         archives = group.catalogue.archives
-        known = find_space(archives.spaces.values(), self.space.node, self.space.name)
-        if known is not None:
-            return known, True
+        existing = find_space(archives.spaces.values(), self.space.node, self.space.name)
+        if existing is not None:
+            return existing, True
         return archives.put_space(self.space), False
 
 
@@ -168,16 +170,18 @@ class UpdateSpace:
 
     def apply(self, group: ChangeGroup) -> Space:
         archives = group.catalogue.archives
-        known = find_space(archives.spaces.values(), self.node, self.name)
-        if known is None:
+        existing = find_space(archives.spaces.values(), self.node, self.name)
+        if existing is None:
             raise NoSuchSpace
-        said: dict[str, Any] = {
+        given: dict[str, Any] = {
             "type": self.type,
             "occupancy": self.occupancy,
             "capacity": self.capacity,
             "info": self.info,
         }
-        return archives.put_space(known._replace(**{key: value for key, value in said.items() if value is not None}))
+        return archives.put_space(
+            existing._replace(**{key: value for key, value in given.items() if value is not None})
+        )
 
 
 @dataclass(slots=True)
@@ -199,8 +203,8 @@ class DeleteSpace:
         left = 0
         for row in list(archives.of_space(space.id, (b"", b""), (b"\xff" * 2000, b""))):
             expires_ms = archives.classes[row.class_id].expires_ms(row.archived_ms, row.event_ms)
-            mine = not self.owner or row.owner == self.owner
-            if mine and not row.held and expires_ms is not None and group.now_ms >= expires_ms:
+            is_own = not self.owner or row.owner == self.owner
+            if is_own and not row.held and expires_ms is not None and group.now_ms >= expires_ms:
                 archives.remove(row)
             else:
                 left += 1
@@ -235,10 +239,10 @@ class UpdateObject:
             raise NoSuchArchive(self.number)
         if self.session_owner and row.owner != self.session_owner:
             raise NotOwner(row.id)
-        said: dict[str, Any] = {
+        given: dict[str, Any] = {
             "owner": self.owner,
             "info": self.info,
             "estimate": self.estimate,
             "description": self.description,
         }
-        archives.change(row._replace(**{key: value for key, value in said.items() if value is not None}))
+        archives.change(row._replace(**{key: value for key, value in given.items() if value is not None}))

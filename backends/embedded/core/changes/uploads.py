@@ -196,10 +196,10 @@ class CompleteUpload:
         values: list[bytes] = []
         for listed, part in zip(self.listed, chosen, strict=True):
             value = (part.checksum or "").partition(":")[2]
-            said = listed.checksums.get(kind)
-            if said is None and upload.checksum_type == COMPOSITE:
+            expected = listed.checksums.get(kind)
+            if expected is None and upload.checksum_type == COMPOSITE:
                 raise PartChecksumMissing(part.number, kind)
-            if said not in (None, value):
+            if expected not in (None, value):
                 raise NoSuchPart(part.number)
             values.append(base64.b64decode(value))
         if upload.checksum_type == COMPOSITE:

@@ -155,7 +155,7 @@ class SegmentFile:
             except OSError as failed:
                 raise Damaged(f"{self.path} cannot be read at byte {offset}: {failed.strerror}") from failed
             if count == 0:
-                raise Damaged(f"{self.path} ends at byte {offset}, before the object that is stored there does")
+                raise Damaged(f"{self.path} ends at byte {offset}, before the end of the object that is stored there")
             view, offset = view[count:], offset + count
 
 

@@ -104,9 +104,9 @@ def check_retention_change(
 
 def _retained(retention: VersionRetention) -> Retained:
     if retention.mode is Mode.COMPLIANCE:
-        return Retained(retention.mode, retention.until_ms, "nobody can delete it or weaken its lock before")
+        return Retained(retention.mode, retention.until_ms, "no caller can delete it or weaken its lock before")
     return Retained(
         retention.mode,
         retention.until_ms,
-        "before that it takes the right to bypass governance, and the bypass header",
+        "a deletion before that needs the right to bypass governance and the bypass header",
     )

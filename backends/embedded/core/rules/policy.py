@@ -99,19 +99,19 @@ def _seconds(text: str, value: str) -> int:
     return int(seconds)
 
 
-def tightened(known: ManagementClass, wanted: ManagementClass) -> ManagementClass:
+def tightened(current: ManagementClass, wanted: ManagementClass) -> ManagementClass:
     """Return `wanted` if it keeps every object at least as long as `known` does. Raises UsageError otherwise."""
     weaker = None
-    if wanted.retinit != known.retinit:
-        weaker = f"retinit is {known.retinit} for good"
+    if wanted.retinit != current.retinit:
+        weaker = f"retinit is {current.retinit} for good"
     elif wanted.retver_seconds is not None and (
-        known.retver_seconds is None or wanted.retver_seconds < known.retver_seconds
+        current.retver_seconds is None or wanted.retver_seconds < current.retver_seconds
     ):
-        weaker = f"retver is {_length(known.retver_seconds)} and can only grow"
-    elif wanted.retmin_seconds < known.retmin_seconds:
-        weaker = f"retmin is {_length(known.retmin_seconds)} and can only grow"
+        weaker = f"retver is {_length(current.retver_seconds)} and can only grow"
+    elif wanted.retmin_seconds < current.retmin_seconds:
+        weaker = f"retmin is {_length(current.retmin_seconds)} and can only grow"
     if weaker is not None:
-        raise UsageError(f"management class {known.name}: {weaker}; objects may have been archived under it")
+        raise UsageError(f"management class {current.name}: {weaker}; objects may have been archived under it")
     return wanted
 
 

@@ -71,12 +71,12 @@ class IsDeleteMarker(Refusal):
 
 class NoSuchUpload(Refusal):
     def __init__(self) -> None:
-        super().__init__("no such upload of this key is under way; it was completed or aborted, or never began")
+        super().__init__("this key has no such unfinished upload; it was completed or aborted, or never began")
 
 
 class NoSuchPart(Refusal):
     def __init__(self, number: int) -> None:
-        super().__init__(f"part {number} was not uploaded, or its ETag or checksum is another; list the parts")
+        super().__init__(f"part {number} was not uploaded, or has another ETag or checksum; list the parts")
 
 
 class PartsOutOfOrder(Refusal):
@@ -96,8 +96,8 @@ class UploadTooLarge(Refusal):
 
 
 class WrongObjectSize(Refusal):
-    def __init__(self, said_bytes: int, size_bytes: int) -> None:
-        super().__init__(f"the object was said to have {said_bytes} bytes; the listed parts have {size_bytes}")
+    def __init__(self, expected_bytes: int, size_bytes: int) -> None:
+        super().__init__(f"the client announced {expected_bytes} bytes; the listed parts have {size_bytes}")
 
 
 class PartChecksumMissing(Refusal):
@@ -110,7 +110,7 @@ class PartChecksumMissing(Refusal):
 
 class WrongUploadChecksum(Refusal):
     def __init__(self, computed: str) -> None:
-        super().__init__(f"the object's checksum is {computed}, which is not the one that was said")
+        super().__init__(f"the object's checksum is {computed}; the client sent another")
 
 
 class AlreadyExists(Refusal):
@@ -179,7 +179,7 @@ class NotOwner(Refusal):
 
 class RuleExists(Refusal):
     def __init__(self) -> None:
-        super().__init__("there is an access rule for the same objects and the same readers already")
+        super().__init__("an access rule for the same objects and readers exists already")
 
 
 class NoSuchRule(Refusal):
@@ -194,12 +194,12 @@ class TooManyRules(Refusal):
 
 class NothingArchived(Refusal):
     def __init__(self) -> None:
-        super().__init__("there is nothing archived that the access rule would open")
+        super().__init__("no archived object matches the access rule")
 
 
 class ArchiveHeld(Locked):
     def __init__(self) -> None:
-        super().__init__("the archived object is held; only its release lifts that")
+        super().__init__("the archived object is held; release it first")
 
 
 class ArchiveRetained(Locked):
@@ -207,7 +207,7 @@ class ArchiveRetained(Locked):
 
     def __init__(self, until_ms: int | None) -> None:
         until = "for good, or until an event" if until_ms is None else f"until {format_instant(until_ms / 1000)}"
-        super().__init__(f"the archived object is retained {until}; nobody can delete it before")
+        super().__init__(f"the archived object is retained {until}; no client can delete it before")
 
 
 class AlreadyHeld(Refusal):

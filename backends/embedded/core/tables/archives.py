@@ -164,9 +164,9 @@ class Archives(ArchiveQueries):
 
     def define_class(self, wanted: ManagementClass) -> None:
         """Add a class, or make one stricter. Raises UsageError if it would become weaker."""
-        known = {each.name: each for each in self.classes.values()}
-        if wanted.name in known:
-            policy.tightened(known[wanted.name], wanted)
+        existing = {each.name: each for each in self.classes.values()}
+        if wanted.name in existing:
+            policy.tightened(existing[wanted.name], wanted)
         self._connection.execute(
             "INSERT INTO management_classes (name, retinit, retver_seconds, retmin_seconds) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (name) DO UPDATE SET retver_seconds = excluded.retver_seconds,"

@@ -306,10 +306,10 @@ class Catalogue(Queries):
 
     def _define(self, classes: Sequence[ManagementClass]) -> None:
         """Define the given classes, and the built-in ones whose names do not exist yet."""
-        known = {each.name for each in self.archives.classes.values()}
+        existing = {each.name for each in self.archives.classes.values()}
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            for each in [*(built_in for built_in in policy.BUILT_IN if built_in.name not in known), *classes]:
+            for each in [*(built_in for built_in in policy.BUILT_IN if built_in.name not in existing), *classes]:
                 self.archives.define_class(each)
                 self.archives.load()
             self._connection.execute("COMMIT")

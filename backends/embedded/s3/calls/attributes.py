@@ -27,7 +27,9 @@ async def get_attributes(store: Store, respond: Respond, call: S3Call) -> web.St
     bucket = store.bucket(call.bucket)
     wanted = {name.strip() for name in call.headers.get(_HEADER, "").split(",")}
     if wanted == {""}:
-        raise S3Error("InvalidRequest", f"the {_HEADER} header, which names what is wanted, is missing or empty")
+        raise S3Error(
+            "InvalidRequest", f"the {_HEADER} header, which names the requested attributes, is missing or empty"
+        )
     if not wanted <= _NAMES:
         raise invalid_argument("Invalid attribute name specified.", _HEADER, ", ".join(sorted(wanted - _NAMES)))
     version = store.queries.object(bucket, call.key, call.version_id)
@@ -71,8 +73,8 @@ def _parts(store: Store, version: VersionRow, headers: Mapping[str, str]) -> str
 
 
 def _number(headers: Mapping[str, str], name: str, default: int) -> int:
-    said = headers.get(name, "") or str(default)
-    number = plain_number(said)
+    sent = headers.get(name, "") or str(default)
+    number = plain_number(sent)
     if number is None:
-        raise invalid_argument(f"{name} must be a number", name, said)
+        raise invalid_argument(f"{name} must be a number", name, sent)
     return number

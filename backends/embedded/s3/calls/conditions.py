@@ -17,7 +17,7 @@ from ..errors import S3Error
 
 UNCHANGED = frozenset({"if-none-match", "if-modified-since"})  # if one is false, a read is answered 304 and not 412
 _OF_READS = ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
-_NOTHING_SAID = [None] * len(_OF_READS)
+_NO_CONDITIONS = [None] * len(_OF_READS)
 _ONLY_DIRECTORIES = ("x-amz-if-match-last-modified-time", "x-amz-if-match-size")
 
 
@@ -26,11 +26,11 @@ def unmet(headers: Mapping[str, str], version: VersionRow, prefix: str = "") -> 
 
     If a pair has both, a matching ETag overrides the date (RFC 9110, 13.2.2).
     """
-    said = [headers.get(prefix + name) for name in _OF_READS]
-    if said == _NOTHING_SAID:
+    sent = [headers.get(prefix + name) for name in _OF_READS]
+    if sent == _NO_CONDITIONS:
         return None
-    match, no_match = map(_etags, said[:2])
-    after, before = map(_date, said[2:])
+    match, no_match = map(_etags, sent[:2])
+    after, before = map(_date, sent[2:])
     written = datetime.fromtimestamp(version.created_ms // 1000, UTC)
     if match is not None:
         if not match & {version.etag, "*"}:

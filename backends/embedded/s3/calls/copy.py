@@ -52,9 +52,9 @@ async def copy_object(store: Store, respond: Respond, call: S3Call) -> web.Strea
             "This copy request is illegal because it is trying to copy an object to itself without changing the"
             " object's metadata, storage class, website redirect location or encryption attributes.",
         )
-    said = description.of_headers(headers)
+    sent = description.of_headers(headers)
     content_type, metadata = (
-        (headers.get("content-type"), said) if new_metadata else (source.content_type, source.metadata)
+        (headers.get("content-type"), sent) if new_metadata else (source.content_type, source.metadata)
     )
     tag_set = tags.of_header(headers) if new_tags else source.tags
     kind = checksum_kind(headers) or (source.checksum or "").partition(":")[0] or None
@@ -95,41 +95,41 @@ def find_source(store: Store, headers: Mapping[str, str]) -> tuple[Bucket, Versi
 
 
 def _replaces(headers: Mapping[str, str], directive: str) -> bool:
-    said = headers.get(directive, "COPY")
-    if said not in ("COPY", "REPLACE"):
-        raise invalid_argument(f"Unknown {directive}.", directive, said)
-    return said == "REPLACE"
+    sent = headers.get(directive, "COPY")
+    if sent not in ("COPY", "REPLACE"):
+        raise invalid_argument(f"Unknown {directive}.", directive, sent)
+    return sent == "REPLACE"
 
 
 def checksum_kind(headers: Mapping[str, str]) -> str | None:
     """Return the kind that x-amz-checksum-algorithm names, in lower case; None without the header."""
-    said = headers.get("x-amz-checksum-algorithm")
-    if said is None:
+    sent = headers.get("x-amz-checksum-algorithm")
+    if sent is None:
         return None
-    if said.lower() not in CHECKSUM_KINDS:
+    if sent.lower() not in CHECKSUM_KINDS:
         raise S3Error(
-            "InvalidRequest", f"checksum algorithm {said!r} is not offered; there are: {', '.join(CHECKSUM_KINDS)}"
+            "InvalidRequest", f"checksum algorithm {sent!r} is not offered; there are: {', '.join(CHECKSUM_KINDS)}"
         )
-    return said.lower()
+    return sent.lower()
 
 
 def source_range(headers: Mapping[str, str], version: VersionRow) -> tuple[int, int]:
     """Return start and length of the range that a part copies."""
-    said = headers.get(_RANGE_HEADER)
-    if said is None:
+    sent = headers.get(_RANGE_HEADER)
+    if sent is None:
         return 0, version.size
-    match = _RANGE.fullmatch(said)
+    match = _RANGE.fullmatch(sent)
     first, last = map(int, match.groups()) if match else (1, 0)
     if first > last:
         raise invalid_argument(
             "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the"
             " zero-based offsets of the first and last bytes to copy",
             _RANGE_HEADER,
-            said,
+            sent,
         )
     if last >= version.size:
         raise invalid_argument(
-            f"Range specified is not valid for source object of size: {version.size}", _RANGE_HEADER, said
+            f"Range specified is not valid for source object of size: {version.size}", _RANGE_HEADER, sent
         )
     return first, last - first + 1
 

@@ -20,11 +20,11 @@ OWNER = group("Owner", [element("ID", OWNER_ID), element("DisplayName", OWNER_ID
 
 def buckets_document(buckets: Sequence[Bucket], query: Mapping[str, str]) -> bytes:
     """Return the document of ListBuckets. Its continuation token is the last name of the previous page."""
-    prefix, said = query.get("prefix", ""), query.get("max-buckets", "") or str(_BUCKETS_MAX)
-    limit = plain_number(said)
+    prefix, sent = query.get("prefix", ""), query.get("max-buckets", "") or str(_BUCKETS_MAX)
+    limit = plain_number(sent)
     if limit is None or not 1 <= limit <= _BUCKETS_MAX:
         raise invalid_argument(f"Argument max-buckets must be an integer between 1 and {_BUCKETS_MAX}",
-                               "max-buckets", said)  # fmt: skip
+                               "max-buckets", sent)  # fmt: skip
     after = _decode_token(query.get("continuation-token", ""))
     region = query.get("bucket-region", REGION)
     found = [each for each in buckets if each.name.startswith(prefix) and each.name > after and region == REGION]

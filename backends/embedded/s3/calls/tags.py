@@ -31,11 +31,11 @@ _CHARACTERS = re.compile(r"[\w\s+\-=.:/@]*")  # letters of any script, digits, s
 
 def of_header(headers: Mapping[str, str]) -> str | None:
     """Parse the tags of an upload from `name=value&...` to a JSON object; None for none. Raises S3Error."""
-    said = headers.get(HEADER)
-    if not said:
+    sent = headers.get(HEADER)
+    if not sent:
         return None
     try:
-        return _checked(parse_qsl(said, keep_blank_values=True, strict_parsing=True, errors="strict"))
+        return _checked(parse_qsl(sent, keep_blank_values=True, strict_parsing=True, errors="strict"))
     except ValueError:
         raise S3Error("InvalidArgument", "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL"
                       " query parameters without tag name duplicates.") from None  # fmt: skip

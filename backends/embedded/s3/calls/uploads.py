@@ -124,13 +124,13 @@ class UploadCalls:
         about_document = {name: value for name, value in headers.items() if _CHECKSUM_WORD not in name}
         body = await receive_document(call.request, call.signed, headers, Claims.of(about_document))
         self._check_type(call)
-        said = headers.get("x-amz-mp-object-size")
-        size = plain_number(said) if said is not None else None
-        if said is not None and size is None:
-            raise invalid_argument("the size of an object is a number of bytes", "x-amz-mp-object-size", said)
+        sent = headers.get("x-amz-mp-object-size")
+        size = plain_number(sent) if sent is not None else None
+        if sent is not None and size is None:
+            raise invalid_argument("the size of an object is a number of bytes", "x-amz-mp-object-size", sent)
         complete = CompleteUpload(
             call.bucket, call.key, self._number(call), xml.parse_completion(body),
-            size, _said_checksum(headers), conditions.of_write(headers),
+            size, _expected_checksum(headers), conditions.of_write(headers),
         )  # fmt: skip
         completed = await self._store.complete_upload(complete)
         parts = [
@@ -147,8 +147,8 @@ class UploadCalls:
         """Return if the checksum type is the one of the create call. A completed upload is not checked. Raises
         S3Error.
         """
-        said, upload = call.headers.get("x-amz-checksum-type"), self._store.queries.uploads.find(self._number(call))
-        if said is not None and upload is not None and upload.checksum_type not in (None, said):
+        sent, upload = call.headers.get("x-amz-checksum-type"), self._store.queries.uploads.find(self._number(call))
+        if sent is not None and upload is not None and upload.checksum_type not in (None, sent):
             raise S3Error(
                 "InvalidRequest", f"The upload was created using the {upload.checksum_type} checksum mode. The complete"
                 " request must use the same checksum mode.",
@@ -230,11 +230,11 @@ class UploadCalls:
 
 
 def part_number(query: Mapping[str, str]) -> int:
-    said = query.get("partNumber", "")
-    number = plain_number(said)
+    sent = query.get("partNumber", "")
+    number = plain_number(sent)
     if number is None or not 1 <= number <= NUMBER_MAX:
         raise invalid_argument(
-            f"Part number must be an integer between 1 and {NUMBER_MAX}, inclusive", "partNumber", said
+            f"Part number must be an integer between 1 and {NUMBER_MAX}, inclusive", "partNumber", sent
         )
     return number
 
@@ -275,12 +275,12 @@ def _checksum_of_upload(headers: Mapping[str, str]) -> tuple[str | None, str | N
     return kind, kind_type
 
 
-def _said_checksum(headers: Mapping[str, str]) -> str | None:
+def _expected_checksum(headers: Mapping[str, str]) -> str | None:
     """Return the checksum that the client expects of the whole object, as kind:base64, or None."""
-    said = [(kind, headers[_CHECKSUM_PREFIX + kind]) for kind in CHECKSUM_KINDS if _CHECKSUM_PREFIX + kind in headers]
-    if len(said) > 1:
+    sent = [(kind, headers[_CHECKSUM_PREFIX + kind]) for kind in CHECKSUM_KINDS if _CHECKSUM_PREFIX + kind in headers]
+    if len(sent) > 1:
         raise S3Error("InvalidRequest", "Expecting a single x-amz-checksum- header")
-    return ":".join(said[0]) if said else None
+    return ":".join(sent[0]) if sent else None
 
 
 def _checksum_elements(upload: Upload) -> list[str]:

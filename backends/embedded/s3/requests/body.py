@@ -63,11 +63,11 @@ class Claims:
         claims._check_algorithm(headers.get(_ALGORITHM_HEADER))
         return claims
 
-    def _check_algorithm(self, said: str | None) -> None:
+    def _check_algorithm(self, sent: str | None) -> None:
         """Require a checksum from a client that names an algorithm: it relies on the check. Raises S3Error."""
-        if said is None:
+        if sent is None:
             return
-        if said.lower() not in CHECKSUM_KINDS or self.kind not in (None, said.lower()):
+        if sent.lower() not in CHECKSUM_KINDS or self.kind not in (None, sent.lower()):
             raise S3Error("InvalidRequest", f"Value for {_ALGORITHM_HEADER} header is invalid.")
         if self.kind is None:
             raise S3Error(
@@ -282,9 +282,9 @@ class _Intake:
         if self._decoder is not None and not self._decoder.finished:
             raise S3Error("IncompleteBody", "the aws-chunked body ends before its last chunk")
         if size is not None and digests.size_bytes != size:
-            raise S3Error("IncompleteBody", f"{size} bytes were announced, {digests.size_bytes} came")
+            raise S3Error("IncompleteBody", f"{size} bytes were announced, {digests.size_bytes} arrived")
         if self._signed_sha256 is not None and digests.of_kind("sha256").hex() != self._signed_sha256:
-            raise S3Error("XAmzContentSHA256Mismatch", "the body is not the one whose hash was signed")
+            raise S3Error("XAmzContentSHA256Mismatch", "the body does not match the signed hash")
         if claims.md5 is not None and digests.md5() != claims.md5:
             raise S3Error("BadDigest", "the body does not match its Content-MD5")
         if claims.kind is None:
@@ -295,7 +295,7 @@ class _Intake:
         if expected is None:
             trailer = self._decoder.trailers.get(name) if self._decoder else None
             if trailer is None:
-                raise S3Error("InvalidRequest", f"the trailer {name} was announced and did not come")
+                raise S3Error("InvalidRequest", f"the trailer {name} was announced and did not arrive")
             expected = _decode_checksum(trailer, name)
         if computed != expected:
             raise S3Error("BadDigest", f"the body does not match its {name}")

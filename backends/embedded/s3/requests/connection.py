@@ -28,7 +28,7 @@ LINE_BYTES_MAX = 8190  # of a request line, and of each header
 _LOOK_EVERY_SECONDS = 5.0
 _LINGERING_SECONDS = 5.0  # for the rest of the body of a refused request
 _READ_BYTES = 1 << 20
-_UNCLEAR = "what came is not a request of HTTP/1.1, or one that could be understood in two ways"
+_UNCLEAR = "the input is not an HTTP/1.1 request, or is ambiguous"
 
 
 class S3Connections(web.Server):

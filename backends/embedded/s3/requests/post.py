@@ -67,7 +67,7 @@ class UploadForm:
         if unsigned:
             raise S3Error(
                 "AccessDenied",
-                "a form says what it asks for in its fields: no header of it is signed",
+                "a form has its parameters in its fields: its headers are not signed",
                 {"HeadersNotSigned": ", ".join(unsigned)},
             )
         message = Message()
@@ -94,7 +94,9 @@ class UploadForm:
                 self.file_name = re.split(r"[/\\]", _parameter(disposition, "filename"))[-1]
                 return
             if _TOKEN.fullmatch(name) is None or name in self.fields:
-                raise invalid_argument("a form has each field once, by a name that a header could have", name, "")
+                raise invalid_argument(
+                    "a form may have each field once, with a name that is legal for a header", name, ""
+                )
             try:
                 self.fields[name] = (await self._until(self._mark)).decode()
             except UnicodeDecodeError:
@@ -337,4 +339,4 @@ def _malformed(why: str) -> S3Error:
 
 
 def _too_long() -> S3Error:
-    return S3Error("MaxPostPreDataLengthExceededError", f"besides its file a form may have {FIELDS_BYTES_MAX} bytes")
+    return S3Error("MaxPostPreDataLengthExceededError", f"a form may have {FIELDS_BYTES_MAX} bytes without its file")
