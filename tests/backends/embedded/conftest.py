@@ -1,4 +1,4 @@
-"""Buckets of the embedded store that runs for all backends' tests, and cores and servers of a test's own."""
+"""Fixtures: buckets of the embedded store that all backends' tests share, and stores of a test's own."""
 
 from __future__ import annotations
 

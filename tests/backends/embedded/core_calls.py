@@ -1,4 +1,4 @@
-"""Calls of the store's core, short enough for tests, and a disk whose free space the test says."""
+"""Short calls of the store's core for tests, and a disk whose free space the test sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store with its TSM server in a thread of the test's own process: time, disk and limits are what the test says."""
+"""A store with its TSM server in a thread of the test's process. The test sets time, disk and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S3 and TSM at once on one store: one catalogue and the same segments, and neither reaches what is the other's."""
+"""S3 and TSM at once on one store: they share catalogue and segments, and neither reaches the other's objects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tsm(store: StoreProcess) -> Iterator[Client]:
         yield client
 
 
-def test_neither_server_reaches_what_came_through_the_other(s3: Any, bucket: str, tsm: Client) -> None:
+def test_each_server_reaches_only_its_own_objects(s3: Any, bucket: str, tsm: Client) -> None:
     space = tsm.space(b"/" + bucket.encode())
     s3.put_object(Bucket=bucket, Key="d/o", Body=b"s3")
     assert tsm.archive(space, b"/o", b"tsm", class_index=tsm.class_index("NONE")) == 0
@@ -126,7 +126,7 @@ def test_both_servers_are_busy_at_once_and_a_restart_keeps_everything(
         assert check(store) == before
 
 
-def test_a_store_process_takes_nodes_and_classes_and_says_what_it_cannot_take(data_dir: Path) -> None:
+def test_a_store_process_takes_nodes_and_classes_and_refuses_wrong_ones(data_dir: Path) -> None:
     with process.start(data_dir, nodes=["second"], management_classes=["ten:retver=10d"]) as store:
         password = store.nodes["SECOND"].password
         assert password is not None

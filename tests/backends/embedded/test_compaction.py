@@ -1,4 +1,4 @@
-"""Room comes back from segments in which some objects still live, and no moment of it can lose one."""
+"""Compaction frees the space of deleted objects, and a crash at any moment of it loses no object."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def until(store: Store, condition: Callable[[], bool]) -> None:
     raise AssertionError("compaction did not get there")
 
 
-async def test_a_segment_that_is_mostly_dead_is_rewritten(core: Store, data_dir: Path) -> None:
+async def test_a_mostly_dead_segment_is_rewritten(core: Store, data_dir: Path) -> None:
     contents = await fill(core, 48)
     before = {key: facts(version) for key, version in versions(core).items()}
     sealed = files(data_dir)[:-1]
@@ -89,7 +89,7 @@ async def test_a_segment_that_is_mostly_dead_is_rewritten(core: Store, data_dir:
             await core.delete(Delete("b", key, core.queries.version_id(versions(core)[key]), bypass=True))
 
 
-async def test_a_segment_that_is_mostly_alive_is_left_where_it_is(core: Store, data_dir: Path) -> None:
+async def test_a_mostly_live_segment_is_not_rewritten(core: Store, data_dir: Path) -> None:
     contents = await fill(core, 48)
     before = files(data_dir)
     await delete(core, contents, [key for key in contents if int(key) % 4 == 1])
@@ -99,7 +99,7 @@ async def test_a_segment_that_is_mostly_alive_is_left_where_it_is(core: Store, d
     assert core.statistics().bytes_moved == 0
 
 
-async def test_empty_objects_alone_are_not_moved_for_ever(core: Store, data_dir: Path) -> None:
+async def test_a_segment_of_empty_objects_is_not_moved_again_and_again(core: Store, data_dir: Path) -> None:
     """Their records are all header: counted by content alone, their segments would always look dead."""
     for i in range(200):
         await core.put(put(f"{i}", b""))
@@ -159,7 +159,7 @@ async def test_a_crash_at_any_moment_of_moving_loses_nothing(
             store.close()
 
 
-async def test_a_read_that_began_before_the_move_goes_on(core: Store, data_dir: Path) -> None:
+async def test_a_read_that_began_before_a_move_continues(core: Store, data_dir: Path) -> None:
     contents = await fill(core, 48)
     looked_up = versions(core)
     under_way = core.read_blocks(looked_up["000"], 0, OBJECT_BYTES)
@@ -174,7 +174,7 @@ async def test_a_read_that_began_before_the_move_goes_on(core: Store, data_dir: 
 
 
 @pytest.mark.parametrize("where", ["content", "header"])
-async def test_a_damaged_record_is_named_and_left_where_it_is(
+async def test_a_damaged_record_is_reported_and_not_moved(
     core: Store, disk: Disk, data_dir: Path, where: str, said: list[str]
 ) -> None:
     contents = await fill(core, 48)
@@ -203,7 +203,7 @@ async def test_a_damaged_record_is_named_and_left_where_it_is(
             await content_of(core, "004")
 
 
-async def test_a_move_that_cannot_be_written_fails_nobody_else(
+async def test_a_failed_move_fails_no_other_change(
     core: Store, disk: Disk, monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
     contents = await fill(core, 48)
@@ -227,7 +227,7 @@ async def test_a_move_that_cannot_be_written_fails_nobody_else(
         assert "No space left on device" in words
 
 
-async def test_an_active_segment_that_is_mostly_dead_is_given_up(core: Store, data_dir: Path) -> None:
+async def test_a_mostly_dead_active_segment_is_closed(core: Store, data_dir: Path) -> None:
     stored = [await core.put(put(f"{i}", bytes(900))) for i in range(4)]
     assert len(files(data_dir)) == 1
     for i in (0, 1, 2):
@@ -252,7 +252,7 @@ async def test_a_bucket_of_the_same_name_is_not_taken_for_the_deleted_one(core: 
     assert bytes(await core.read(version, 0, version.size)) == b"new"
 
 
-async def test_many_short_lives_share_a_segment(data_dir: Path) -> None:
+async def test_many_restarts_share_a_segment(data_dir: Path) -> None:
     for number in range(12):
         store = Store.open(data_dir)
         if not number:
@@ -365,7 +365,7 @@ async def test_archives_and_versions_are_moved_out_of_the_same_segments(
     reopened.close()
 
 
-async def test_an_archive_that_moves_while_it_is_read_is_read_on(core: Store, data_dir: Path) -> None:
+async def test_a_read_follows_an_archive_that_is_moved(core: Store, data_dir: Path) -> None:
     contents = {f"{number:03d}": os.urandom(OBJECT_BYTES) for number in range(48)}
     for name, content in contents.items():
         await archive(core, {name: content})
@@ -382,7 +382,7 @@ async def test_an_archive_that_moves_while_it_is_read_is_read_on(core: Store, da
         await core.read(looked_up["001"], 0, OBJECT_BYTES)
 
 
-async def test_a_damaged_archive_stays_where_it_is(core: Store, disk: Disk, data_dir: Path, said: list[str]) -> None:
+async def test_a_damaged_archive_is_not_moved(core: Store, disk: Disk, data_dir: Path, said: list[str]) -> None:
     for number in range(48):
         await archive(core, {f"{number:03d}": os.urandom(OBJECT_BYTES)})
     disk.free = 0
@@ -403,7 +403,7 @@ async def test_a_damaged_archive_stays_where_it_is(core: Store, disk: Disk, data
 
 
 @pytest.mark.parametrize("gone", [(0, 1, 2), (3,), (4, 5), (0, 3, 4), (1, 2, 3, 4)])
-async def test_what_is_moved_of_a_large_transaction_is_never_larger_than_a_segments_share(
+async def test_a_move_from_a_large_transaction_is_bounded(
     core: Store, data_dir: Path, monkeypatch: pytest.MonkeyPatch, gone: tuple[int, ...]
 ) -> None:
     """An object is moved in one piece of memory: a huge one must never have to be."""

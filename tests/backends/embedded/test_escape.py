@@ -1,4 +1,4 @@
-"""Names from outside never become names of files: whatever a key, bucket, file space or object is called."""
+"""No key, bucket, file space or object name of a client becomes a file name."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_key_that_is_too_long_names_nothing(fenced: Fenced) -> None:
 
 @settings(max_examples=15)
 @given(key=st.text(st.sampled_from("./\\%2eEfF\0é~ +?#&;"), min_size=1, max_size=30))
-def test_no_key_made_of_what_paths_are_made_of_escapes(fenced: Fenced, key: str) -> None:
+def test_no_key_with_parts_of_paths_escapes(fenced: Fenced, key: str) -> None:
     stored_and_deleted(fenced, key)
     fenced.check()
 
@@ -141,7 +141,7 @@ def test_no_key_made_of_what_paths_are_made_of_escapes(fenced: Fenced, key: str)
      "/names/%",
      "/names/%zz", "/NAMES", "/na%20mes", "/" + "n" * 64, "/segments/00000001.seg"],
 )  # fmt: skip
-def test_no_other_bucket_and_no_key_that_is_not_utf8_comes_to_be(fenced: Fenced, path: str) -> None:
+def test_illegal_buckets_and_keys_are_not_created(fenced: Fenced, path: str) -> None:
     store = fenced.store
     before = [each["Name"] for each in fenced.s3.list_buckets()["Buckets"]]
     for method in ("PUT", "DELETE", "GET"):

@@ -1,7 +1,7 @@
-"""Two nodes with names alike: whatever one of them tries with any number, the other's objects are as they were.
+"""Two nodes with similar names: no request of one changes or reveals the other's objects.
 
-What each of them hears is compared with what it hears of numbers that never were, so that nothing is learnt either; the
-one exception is written down where it is made.
+The answers about the other's objects must equal the answers about numbers that never existed, so that a node learns
+nothing. The one exception is explained where it is made.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_no_row_of_tries_reaches_anothers_objects(two: TwoNodes, data: st.DataOb
     assert two.seen() == two.before
 
 
-def test_s3_knows_nothing_of_nodes_and_nodes_nothing_of_s3(store: StoreProcess, s3: Any, bucket: str) -> None:
+def test_s3_does_not_show_nodes_and_tsm_does_not_show_s3(store: StoreProcess, s3: Any, bucket: str) -> None:
     assert store.node_password is not None
     with Client(store.tsm_host, store.tsm_port) as client:
         client.sign_on(store.node.encode(), store.node_password)

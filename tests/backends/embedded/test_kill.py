@@ -1,7 +1,7 @@
-"""kill -9 under load, again and again on one store: nothing acknowledged is lost, nothing half-written is visible.
+"""kill -9 under load, repeatedly on one store: no acknowledged change is lost, no partial change is visible.
 
-Each client owns its keys and makes one change at a time, so what the store must hold after a kill is known but
-for the one change of each client that was under way: that one has happened or has not, as a whole.
+Each client owns its keys and makes one change at a time. So after a kill the expected contents are known, except for
+the one unfinished change of each client, which has happened completely or not at all.
 """
 
 from __future__ import annotations

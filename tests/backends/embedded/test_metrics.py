@@ -1,4 +1,4 @@
-"""The page of the store's own counts: every request once, whichever server, and whether it was answered or failed."""
+"""The metrics page counts every request of both servers once, as answered or failed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def counted(store: StoreProcess, work: Callable[[], object]) -> Counted:
     return difference(before, s3_counts(store))
 
 
-def test_the_page_says_everything_and_does_not_count_itself(store: StoreProcess, s3: Any, bucket: str) -> None:
+def test_the_page_is_complete_and_does_not_count_itself(store: StoreProcess, s3: Any, bucket: str) -> None:
     before = samples(store)
     s3.put_object(Bucket=bucket, Key="k", Body=bytes(100_000))
     after = samples(store)
@@ -149,7 +149,7 @@ def test_operations_have_the_names_that_minio_gives_them(tmp_path: Path) -> None
     }
 
 
-def test_a_wrong_signature_is_an_error_of_the_call_that_it_was(store: StoreProcess, bucket: str) -> None:
+def test_a_wrong_signature_is_an_error_of_its_call(store: StoreProcess, bucket: str) -> None:
     stranger = boto3.client(
         "s3", endpoint_url=store.endpoint, region_name="us-east-1", aws_access_key_id=store.access_key,
         aws_secret_access_key="wrong", config=Config(retries={"total_max_attempts": 1}),
@@ -162,7 +162,7 @@ def test_a_wrong_signature_is_an_error_of_the_call_that_it_was(store: StoreProce
     assert counted(store, knock) == {"PutObject": (1, 1)}
 
 
-def test_what_is_not_offered_is_counted_as_it_is_called(store: StoreProcess, s3: Any, bucket: str) -> None:
+def test_a_call_not_offered_is_counted_by_its_name(store: StoreProcess, s3: Any, bucket: str) -> None:
     def ask() -> None:
         with pytest.raises(ClientError, match="NotImplemented"):
             s3.put_bucket_policy(Bucket=bucket, Policy="{}")
@@ -296,7 +296,7 @@ def test_objects_are_counted_when_their_vote_is_there_and_not_before(
     assert tsm_counted(tsm_server, lambda: tsm.get(*(row.id for row in rows))) == {"GET": (2, 0)}
 
 
-def test_what_its_client_gives_up_is_counted_once_and_failed(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_an_abandoned_transaction_is_counted_once_as_failed(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
 
     def gives_up() -> None:
@@ -314,7 +314,7 @@ def test_what_its_client_gives_up_is_counted_once_and_failed(tsm_server: Running
     assert tsm_counted(tsm_server, vanishes) == {"HELLO": (1, 0), "PROOF": (1, 0), "OBJECT": (2, 2)}
 
 
-def test_strangers_and_nonsense_are_errors(tsm_server: RunningTsmServer) -> None:
+def test_unknown_nodes_and_malformed_frames_are_errors(tsm_server: RunningTsmServer) -> None:
     def knock() -> None:
         with tsm_server.connect() as client, pytest.raises(Ended):
             client.sign_on(b"NOBODY", "x")
@@ -345,7 +345,7 @@ def test_a_stream_that_its_client_stops_counts_what_was_served(tsm_server: Runni
     assert found.get("GET", (0, 0))[0] < 4
 
 
-def test_both_servers_are_on_one_page_and_each_has_its_own_idea_of_an_error() -> None:
+def test_one_page_has_both_servers_and_each_has_its_own_errors() -> None:
     written = Written()
     written.add(7, 1)
     page = metrics.page({("PutObject", 200): 3, ("PutObject", 400): 1}, {("TSM GET", 0): 5, ("TSM GET", 2): 1}, {

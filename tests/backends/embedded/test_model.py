@@ -1,7 +1,7 @@
-"""The store and a plain model of the rules do the same steps and agree: on every answer, listing, content and lock.
+"""The store and a plain model of the rules execute the same steps and agree on every answer, listing, content and lock.
 
-The model is dicts and ifs, written from the rules and not from the store. Both live by the same clocks, which only the
-steps move: time passes, somebody sets the host's clock, the store is restarted.
+The model is dicts and ifs, written from the rules and not from the store. Both use the same clocks, which only the
+steps move: time passes, a step sets the host's clock, the store restarts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A catalogue on another disk: found again, never taken for another's, and never silently begun anew."""
+"""A catalogue on another disk: a store finds it again, refuses another store's, and never starts with an empty one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Management classes: what they promise, and that no promise is ever taken back."""
+"""Management classes: their retention periods, and that no class becomes weaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store as a process: how it starts, says so, fails to, and ends; and the `serve` command."""
+"""The store as a process: start, ready message, failure to start, end; and the `serve` command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be deleted and what a lock may become: the tables of Amazon's answers, without a server."""
+"""The lock rules, from tables of Amazon's answers, without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The aws-chunked body, on canned bytes: whole, byte by byte, and with trailing data."""
+"""The aws-chunked body, from fixed bytes: whole, byte by byte, and with trailing data."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever was signed and is altered by a single byte is refused, or still means the same: every byte, one by one.
+"""A signed request with one altered byte is refused or has the same meaning; the tests try every byte.
 
-The test parses and judges each request with the server's own parser and functions, and compares what it would mean
-there. A sample of each kind goes over the wire.
+The tests parse and judge each request with the server's own parser and functions, and compare its meaning. A sample of
+each kind goes over the wire.
 """
 
 from __future__ import annotations

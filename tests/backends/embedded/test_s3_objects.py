@@ -1,4 +1,4 @@
-"""What goes in comes out: names, bytes, ranges, versions, metadata, checksums and listings, through boto3."""
+"""Objects read back as stored, through boto3: names, bytes, ranges, versions, metadata, checksums, listings."""
 
 from __future__ import annotations
 

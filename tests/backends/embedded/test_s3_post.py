@@ -1,4 +1,4 @@
-"""Browser forms: the form's bytes and the policy as values, then forms of boto3 against the real server."""
+"""Form uploads (POST policy): form and policy as values, then forms of boto3 sent to a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presigned URLs, made by botocore and boto3: as values by the test's clock, then against the real server."""
+"""Presigned URLs of botocore and boto3: as values with the test's clock, then sent to a server."""
 
 from __future__ import annotations
 

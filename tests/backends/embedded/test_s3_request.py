@@ -1,4 +1,4 @@
-"""Small things that a request says: parameters, numbers, ranges."""
+"""Parsing of request parameters, numbers and ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures, made by botocore, checked by the server: as values first, then as raw HTTP against the real server."""
+"""Verification of botocore's signatures: as values first, then as raw HTTP sent to a server."""
 
 from __future__ import annotations
 

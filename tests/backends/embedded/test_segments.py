@@ -1,4 +1,4 @@
-"""Records, blocks and their checksums: the parts of the store that are bytes."""
+"""Records, blocks and their checksums: the binary formats of the store."""
 
 from __future__ import annotations
 

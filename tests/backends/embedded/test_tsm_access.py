@@ -1,4 +1,4 @@
-"""Access rules at the TSM server: what they open, to whom, and that nothing else of another node shows."""
+"""Access rules of the TSM server: what they open and to which readers, and that nothing else of a node is visible."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_a_rule_opens_what_it_names_to_whom_it_names(tsm: Client, held: Held, re
     assert tsm.rules() == []
 
 
-def test_without_a_rule_another_node_shows_nothing(tsm: Client, held: Held, tsm_server: RunningTsmServer) -> None:
+def test_without_a_rule_another_nodes_objects_are_invisible(
+    tsm: Client, held: Held, tsm_server: RunningTsmServer
+) -> None:
     """What is there answers as what is not, so that nobody learns names by trying."""
     tsm.space(b"/hidden")
     assert tsm.set_access(held.space, b"THIRD")[0] == 0
@@ -113,7 +115,9 @@ CHANGES: dict[str, Callable[[Held], tuple[int, bytes]]] = {
 }  # fmt: skip
 
 
-def test_whoever_reads_from_another_node_changes_nothing(tsm_server: RunningTsmServer, tsm: Client, held: Held) -> None:
+def test_a_session_that_reads_from_another_node_cannot_change_anything(
+    tsm_server: RunningTsmServer, tsm: Client, held: Held
+) -> None:
     assert tsm.set_access(held.space, b"OTHER")[0] == 0
     before = tsm.query(held.space), tsm.query_spaces(), tsm.rules()
     for change, request in CHANGES.items():
@@ -160,7 +164,7 @@ def test_a_rule_is_for_nodes_and_owners_by_pattern(tsm_server: RunningTsmServer,
         assert tsm.delete_access(number) == 0
 
 
-def test_an_owner_gives_only_what_is_its_own(
+def test_an_owner_opens_only_its_own_objects(
     tsm_server: RunningTsmServer, tsm: Client, held: Held, reader: Client
 ) -> None:
     with tsm_server.sign_on(owner=b"anna") as anna, tsm_server.sign_on(owner=b"bert") as bert:
@@ -188,7 +192,7 @@ def test_owners_of_one_node_need_rules_and_whoever_acts_for_all_needs_none(
     assert seen(tsm, held) == [held.others]
 
 
-def test_what_cannot_become_a_rule(tsm: Client, held: Held) -> None:
+def test_illegal_rules_are_refused(tsm: Client, held: Held) -> None:
     assert tsm.set_access(held.space, b"OTHER")[0] == 0
     assert tsm.set_access(held.space, b"other") == (EXISTS, 0)  # nodes have no case
     assert tsm.set_access(held.space, b"OTHER", hl=b"/none") == (NOTHING_ARCHIVED, 0)
@@ -199,7 +203,7 @@ def test_what_cannot_become_a_rule(tsm: Client, held: Held) -> None:
 @pytest.mark.parametrize(
     "texts", [(b"*", b"*", b"", b"*"), (b"*", b"*", b"N", b""), (b"", b"", b"N", b"*"), (b"h" * 1025, b"", b"N", b"*")]
 )
-def test_a_rule_that_is_none_ends_the_session(tsm: Client, held: Held, texts: tuple[bytes, ...]) -> None:
+def test_a_malformed_rule_ends_the_session(tsm: Client, held: Held, texts: tuple[bytes, ...]) -> None:
     with pytest.raises(Ended) as ended:
         tsm.ask(wire.SET_ACCESS, struct.pack("<I", held.space) + b"".join(map(wire.text, texts)))
     assert ended.value.code == PROTOCOL_ERROR
@@ -242,7 +246,7 @@ def test_rules_outlive_the_store_and_go_with_their_file_space(data_dir: Path) ->
         assert client.set_access(again, b"OTHER")[1] > number  # nor is a number used again
 
 
-def test_a_store_of_the_layout_before_opens(data_dir: Path) -> None:
+def test_a_store_of_the_previous_layout_opens(data_dir: Path) -> None:
     with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
         assert client.archive(client.space(), b"/o", b"archived") == 0
     older = sqlite3.connect(data_dir / "catalogue.db")

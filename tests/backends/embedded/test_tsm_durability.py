@@ -1,4 +1,4 @@
-"""What survives of what was archived: kills, damage, silence, and a store from before there was a TSM server."""
+"""Durability of archived objects: kills, damage, silent sessions, and a store of a layout without archives."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sign_on(store: StoreProcess) -> Client:
     return client
 
 
-def test_a_kill_in_mid_transaction_leaves_the_ones_before_and_nothing_of_it(data_dir: Path) -> None:
+def test_a_kill_during_a_transaction_keeps_only_the_previous_ones(data_dir: Path) -> None:
     store = process.start(data_dir)
     with sign_on(store) as small, sign_on(store) as large:
         space = small.space()
@@ -171,7 +171,7 @@ def flip_byte(path: Path, position: int) -> None:
     path.write_bytes(data)
 
 
-def test_damage_is_told_of_the_object_that_has_it_and_of_no_other(data_dir: Path) -> None:
+def test_damage_is_reported_for_the_damaged_object_only(data_dir: Path) -> None:
     with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
         space = client.space()
         sizes = [5000, 5001, 300_000, 3 * MIB, 0, 12 * MIB]
@@ -274,7 +274,7 @@ def test_a_session_that_is_silent_for_too_long_is_dropped(data_dir: Path, doing:
             assert b"/never" not in {each.ll for each in client.query(space)}
 
 
-def test_a_session_that_is_heard_again_is_not_silent(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_a_session_that_sends_again_is_not_silent(tsm_server: RunningTsmServer, tsm: Client) -> None:
     for _ in range(3):
         leave_silent(tsm_server, IDLE - 30)
         assert tsm.ping()
@@ -296,7 +296,7 @@ def schema(connection: sqlite3.Connection) -> list[Any]:
     return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
 
 
-async def test_a_store_of_the_first_layout_opens_and_gains_what_came_later(data_dir: Path, tmp_path: Path) -> None:
+async def test_a_store_of_the_first_layout_opens_and_gains_later_tables(data_dir: Path, tmp_path: Path) -> None:
     store = Store.open(data_dir)
     await store.change(CreateBucket("b", object_lock=True))
     await store.put(put("before", b"content of before"))
@@ -353,7 +353,7 @@ class _Observed:
         return getattr(self._connection, name)
 
 
-async def test_a_large_transaction_that_begins_during_a_commit_does_not_name_the_one_after(
+async def test_a_large_transaction_that_begins_during_a_commit_names_that_commit_or_an_earlier_one(
     core: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If that commit were then lost with the power, its records would seem to prove that the catalogue lost two."""
@@ -369,7 +369,7 @@ async def test_a_large_transaction_that_begins_during_a_commit_does_not_name_the
     assert named == [committed + 1]
 
 
-async def test_a_number_taken_while_a_commit_fails_is_not_given_again(
+async def test_a_number_taken_during_a_failed_commit_is_not_reused(
     core: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = [core.take_sequence() for _ in range(10)]
@@ -392,7 +392,7 @@ async def test_a_number_taken_while_a_commit_fails_is_not_given_again(
     assert len(set(taken)) == len(taken)
 
 
-def test_votes_that_are_never_answered_are_whole_or_nothing(data_dir: Path) -> None:
+def test_unanswered_votes_are_whole_or_nothing(data_dir: Path) -> None:
     """The store is killed with many transactions of one connection in its hands."""
     store = process.start(data_dir)
     with sign_on(store) as client:

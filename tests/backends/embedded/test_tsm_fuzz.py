@@ -1,4 +1,4 @@
-"""Whatever arrives at the TSM server: it breaks nothing, lets nobody in, and disturbs no other session."""
+"""Random input to the TSM server: it breaks nothing, authenticates no one, and disturbs no other session."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ WHOLE: dict[str, st.SearchStrategy[tuple[bytes, Any]]] = {
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_body_is_parsed_to_what_it_says_and_only_whole(name: str) -> None:
+def test_only_a_complete_body_is_parsed(name: str) -> None:
     @settings(max_examples=40)
     @given(WHOLE[name], st.binary(min_size=1, max_size=9), st.data())
     def check(made: tuple[bytes, Any], more: bytes, data: st.DataObject) -> None:
@@ -324,9 +324,7 @@ cuts = st.lists(st.integers(0, 10_000), max_size=6)
 
 @over_the_wire
 @given(st.binary(max_size=200) | conversations(), cuts, st.booleans())
-def test_strangers_hear_nothing_but_that_they_are_refused(
-    fuzzed: Fuzzed, data: bytes, cuts: list[int], has_said_hello: bool
-) -> None:
+def test_unknown_clients_are_only_refused(fuzzed: Fuzzed, data: bytes, cuts: list[int], has_said_hello: bool) -> None:
     with fuzzed.server.connect() as stranger:
         if has_said_hello:
             stranger.challenge(b"ARCHIVER")
@@ -360,7 +358,7 @@ def test_no_session_breaks_the_server_or_reaches_anothers_objects(fuzzed: Fuzzed
 
 @settings(over_the_wire, max_examples=40)
 @given(st.lists(requests, min_size=1, max_size=8), cuts)
-def test_a_session_that_breaks_no_rule_is_never_refused(fuzzed: Fuzzed, asked: list[bytes], cuts: list[int]) -> None:
+def test_a_correct_session_is_never_refused(fuzzed: Fuzzed, asked: list[bytes], cuts: list[int]) -> None:
     """Each request has its answer before the next, so that none comes in the middle of a stream."""
     with fuzzed.server.sign_on("OTHER") as client:
         client.space(b"/own")

@@ -1,7 +1,7 @@
-"""Archives and a plain model of their rules do the same steps and agree: on votes, listings, contents and counts.
+"""Archives and a plain model of their rules execute the same steps and agree on votes, listings, contents and counts.
 
-The model is a list and ifs, written from the rules. S3 objects come and go in the same segments meanwhile, and whatever
-is mostly dead is moved.
+The model is a list and ifs, written from the rules. S3 objects are stored and deleted in the same segments meanwhile,
+and compaction moves sparse segments.
 """
 
 from __future__ import annotations

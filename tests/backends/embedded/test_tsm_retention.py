@@ -1,4 +1,4 @@
-"""How long an archived object stays: classes, events and holds, by a clock that the test moves."""
+"""Retention of archived objects: classes, events and holds, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_creation_class_keeps_to_the_very_millisecond(tsm_server: RunningTsmSe
     assert tsm.query(tsm.space()) == []
 
 
-def test_without_a_limit_nothing_goes(data_dir: Path) -> None:
+def test_without_a_limit_nothing_expires(data_dir: Path) -> None:
     with RunningTsmServer(data_dir, classes=CLASSES) as tsm_server, tsm_server.sign_on() as client:
         kept = archive(client, "o", "NEVER")
         assert kept.expires_ms == NEVER
@@ -78,13 +78,13 @@ def test_an_event_class_waits_for_its_event_and_for_its_minimum(
         assert client.delete(kept.id) == 0
 
 
-def test_without_the_event_nothing_goes(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_without_the_event_nothing_expires(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept = archive(tsm, "o", "EVENT")
     tsm_server.clock.seconds += 300 * 365 * DAY
     assert tsm.delete(kept.id) == REFUSED
 
 
-def test_a_second_event_moves_nothing(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_a_second_event_does_not_change_the_expiry(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept = archive(tsm, "o", "EVENT")
     assert tsm.event(ACTIVATE, kept.id) == 0
     started = row(tsm, kept)
@@ -205,7 +205,7 @@ def test_holds_events_and_dates_outlive_a_restart(data_dir: Path) -> None:
         assert client.delete(started.id) == 0
 
 
-def test_a_host_whose_clock_was_put_back_keeps_no_less(data_dir: Path) -> None:
+def test_setting_the_hosts_clock_back_does_not_shorten_retention(data_dir: Path) -> None:
     clock = Clock()
     with RunningTsmServer(data_dir, clock=clock) as tsm_server, tsm_server.sign_on() as client:
         kept = archive(client, "o", "SHORT")

@@ -1,4 +1,4 @@
-"""Who comes in at the TSM server, who does not and why, and what one node sees of another: nothing."""
+"""Sign-on at the TSM server: who is accepted, who is refused and why, and that nodes see no objects of others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.backends.embedded.tsm_client import (
 )
 
 
-def test_a_known_node_comes_in_and_is_told_about_the_server(tsm_server: RunningTsmServer) -> None:
+def test_a_known_node_signs_on_and_gets_the_servers_attributes(tsm_server: RunningTsmServer) -> None:
     tsm_server.clock.seconds += 5
     with tsm_server.connect() as client:
         welcome = client.sign_on(b"ARCHIVER", tsm_server.password())
@@ -50,7 +50,7 @@ def test_a_known_node_comes_in_and_is_told_about_the_server(tsm_server: RunningT
     assert welcome.classes[welcome.default_class].name == "STANDARD"
 
 
-def test_node_and_password_have_no_case(tsm_server: RunningTsmServer) -> None:
+def test_node_and_password_are_case_insensitive(tsm_server: RunningTsmServer) -> None:
     with tsm_server.connect() as client:
         client.sign_on(b"aRcHiVeR", tsm_server.password().lower())
         assert client.ping() == tsm_server.clock.now_ms
@@ -104,7 +104,7 @@ def test_a_wrong_password_is_refused(tsm_server: RunningTsmServer) -> None:
 
 
 @pytest.mark.parametrize("purpose", ["server", "change", "mask", ""])
-def test_a_proof_made_for_another_purpose_is_none(tsm_server: RunningTsmServer, purpose: str) -> None:
+def test_a_proof_for_another_purpose_is_refused(tsm_server: RunningTsmServer, purpose: str) -> None:
     with tsm_server.connect() as client:
         key = key_of(tsm_server.password(), *client.challenge(b"ARCHIVER"))
         client.send(PROOF, mac(key, purpose, client.nonces + b"ARCHIVER"))
@@ -112,14 +112,14 @@ def test_a_proof_made_for_another_purpose_is_none(tsm_server: RunningTsmServer, 
 
 
 @pytest.mark.parametrize("proof", [b"", bytes(31), bytes(32), bytes(33)])
-def test_a_proof_that_proves_nothing_is_refused(tsm_server: RunningTsmServer, proof: bytes) -> None:
+def test_a_wrong_proof_is_refused(tsm_server: RunningTsmServer, proof: bytes) -> None:
     with tsm_server.connect() as client:
         client.challenge(b"ARCHIVER")
         client.send(PROOF, proof)
         assert client.ended() == 137
 
 
-def test_a_proof_seen_once_is_worth_nothing_later(tsm_server: RunningTsmServer) -> None:
+def test_a_replayed_proof_is_refused(tsm_server: RunningTsmServer) -> None:
     with tsm_server.connect() as first:
         first.sign_on(b"ARCHIVER", tsm_server.password())
     with tsm_server.connect() as second:
@@ -148,12 +148,12 @@ def test_nothing_but_hello_may_come_first_and_nothing_but_the_proof_next(tsm_ser
             assert client.ended() == 136
 
 
-def test_who_has_come_in_cannot_do_so_again(tsm: Client) -> None:
+def test_a_second_sign_on_is_refused(tsm: Client) -> None:
     tsm.send(HELLO, hello(b"OTHER"))
     assert tsm.ended() == 136
 
 
-def test_what_follows_a_refused_proof_in_one_breath_is_not_heard(tsm_server: RunningTsmServer) -> None:
+def test_frames_after_a_refused_proof_are_ignored(tsm_server: RunningTsmServer) -> None:
     with tsm_server.sign_on() as client:
         space = client.space()
         with tsm_server.connect() as stranger:
@@ -168,7 +168,7 @@ def test_what_follows_a_refused_proof_in_one_breath_is_not_heard(tsm_server: Run
         assert client.query(space) == []
 
 
-def test_only_so_many_sessions_at_a_time(data_dir: Path) -> None:
+def test_the_number_of_sessions_is_limited(data_dir: Path) -> None:
     with RunningTsmServer(data_dir, sessions_max=2) as tsm_server, tsm_server.sign_on() as first:
         with tsm_server.sign_on() as second:
             with tsm_server.connect() as third:
@@ -185,7 +185,7 @@ def test_bye_ends_a_session(tsm_server: RunningTsmServer, tsm: Client) -> None:
     tsm_server.settled(sessions=0)
 
 
-def test_what_a_client_logs_is_said_on_one_line(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_a_clients_log_message_is_written_on_one_line(tsm_server: RunningTsmServer, tsm: Client) -> None:
     assert tsm.ask(LOG, b"\2" + text("tape\x1b[2J\nfull \N{SNOWMAN}".encode())) == (0, 0)
     assert tsm_server.said == ["node ARCHIVER reports (severity 2): tape [2J full \N{SNOWMAN}"]
 
@@ -193,7 +193,7 @@ def test_what_a_client_logs_is_said_on_one_line(tsm_server: RunningTsmServer, ts
 # Passwords of a node's own choice.
 
 
-def test_a_new_password_is_good_and_the_old_one_is_not(data_dir: Path) -> None:
+def test_after_a_change_only_the_new_password_is_valid(data_dir: Path) -> None:
     with RunningTsmServer(data_dir) as tsm_server:
         old, other = tsm_server.password(), tsm_server.password("OTHER")
         with tsm_server.sign_on() as client:
@@ -235,7 +235,7 @@ def test_a_password_is_changed_again_with_the_one_that_it_has_now(tsm_server: Ru
         client.sign_on(b"ARCHIVER", "THIRD")
 
 
-def test_a_change_of_password_that_was_tampered_with_is_refused(tsm: Client) -> None:
+def test_an_altered_change_of_password_is_refused(tsm: Client) -> None:
     """What is sent is sealed as a whole: salt, iterations and key."""
     key, salt, iterations = key_of("new", bytes(16), 1), bytes(16), struct.pack("<I", 0x101)
     about = tsm.nonces + b"ARCHIVER" + salt
@@ -249,7 +249,7 @@ def test_a_change_of_password_that_was_tampered_with_is_refused(tsm: Client) -> 
 
 
 @pytest.mark.parametrize(("iterations", "code"), [(0, 136), (1, 0), (100_000, 0), (100_001, 136)])
-def test_a_key_is_made_by_so_many_iterations(tsm: Client, iterations: int, code: int) -> None:
+def test_the_key_uses_the_given_iterations(tsm: Client, iterations: int, code: int) -> None:
     if code:
         with pytest.raises(Ended) as ended:
             tsm.change_password(tsm.key, "new", iterations=iterations)
@@ -258,7 +258,7 @@ def test_a_key_is_made_by_so_many_iterations(tsm: Client, iterations: int, code:
         assert tsm.change_password(tsm.key, "new", iterations=iterations) == 0
 
 
-def test_a_password_that_cannot_be_written_down_stays_as_it_was(
+def test_a_password_that_cannot_be_written_is_unchanged(
     tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any) -> None:
@@ -325,7 +325,7 @@ def test_an_owner_reaches_only_its_own_objects(tsm_server: RunningTsmServer, tsm
     assert tsm.query(space) == [ann]
 
 
-def test_a_request_that_is_not_legal_ends_only_its_own_session(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_an_illegal_request_ends_only_its_own_session(tsm_server: RunningTsmServer, tsm: Client) -> None:
     with tsm_server.sign_on() as other:
         other.send(PING, b"x")
         assert other.ended() == 136

@@ -1,4 +1,4 @@
-"""A transaction of the TSM server happens as a whole or not at all, whatever is in it and however it arrives."""
+"""A transaction of the TSM server happens as a whole or not at all, with any content and in any pieces."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ def test_a_commit_makes_everything_visible_at_once(tsm_server: RunningTsmServer,
 
 @pytest.mark.parametrize("end", ["abort", "abort in an object", "close", "vanish", "bye", "nonsense"])
 @pytest.mark.parametrize("size", [100, 2 * MIB, 20 * MIB])
-def test_what_is_not_committed_leaves_nothing(tsm_server: RunningTsmServer, tsm: Client, end: str, size: int) -> None:
+def test_an_uncommitted_transaction_leaves_nothing(
+    tsm_server: RunningTsmServer, tsm: Client, end: str, size: int
+) -> None:
     space = tsm.space()
     assert tsm.archive(space, b"/before", b"before") == 0
     before, rows = held(tsm_server), tsm.query(space)
@@ -129,7 +131,7 @@ def test_an_aborted_transaction_can_be_tried_again(tsm: Client) -> None:
     assert [row.size for row in tsm.query(space)] == [10, 9 * MIB]
 
 
-def test_an_empty_transaction_is_one(tsm: Client) -> None:
+def test_an_empty_transaction_commits(tsm: Client) -> None:
     assert tsm.vote() == 0
     assert tsm.vote(commit=False) == 3
 
@@ -153,7 +155,7 @@ def test_statistics_count_what_is_archived(tsm_server: RunningTsmServer, tsm: Cl
 # What refuses it.
 
 
-def test_a_refused_delete_takes_everything_else_with_it(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_a_refused_delete_refuses_the_whole_transaction(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space, expired, kept = tsm.space(), tsm.class_index("NONE"), tsm.class_index("STANDARD")
     assert tsm.archive(space, b"/expired", b"e", class_index=expired) == 0
     assert tsm.archive(space, b"/kept", b"k", class_index=kept) == 0
@@ -193,7 +195,7 @@ def test_an_object_is_deleted_once(tsm: Client) -> None:
     assert tsm.delete(row.id) == 2
 
 
-def test_a_transaction_has_at_most_4096_of_everything_together(tsm: Client) -> None:
+def test_a_transaction_has_at_most_4096_operations(tsm: Client) -> None:
     space, expired = tsm.space(), tsm.class_index("NONE")
     for number in range(4096):
         tsm.send_object(space, b"/%d" % number, class_index=expired)
@@ -216,7 +218,7 @@ def test_a_transaction_has_at_most_4096_of_everything_together(tsm: Client) -> N
     assert {row.held for row in tsm.query(space)} == {2}
 
 
-def test_an_unknown_space_is_told_before_the_end(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_an_unknown_space_is_reported_before_the_vote(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
     before = held(tsm_server)
     tsm.send_object(space, b"/good", b"good")
@@ -228,7 +230,7 @@ def test_an_unknown_space_is_told_before_the_end(tsm_server: RunningTsmServer, t
     assert held(tsm_server) == before
 
 
-def test_a_space_that_goes_before_the_vote_refuses_it(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_a_space_deleted_before_the_vote_refuses_the_vote(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
     with tsm_server.sign_on() as other:
         for size in (1, 9 * MIB):
@@ -241,7 +243,7 @@ def test_a_space_that_goes_before_the_vote_refuses_it(tsm_server: RunningTsmServ
             assert held(tsm_server) == before
 
 
-def test_a_full_disk_is_told_at_the_vote_or_as_soon_as_it_is_known(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_a_full_disk_is_reported_at_the_vote_or_earlier(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space, expired = tsm.space(), tsm.class_index("NONE")
     assert tsm.archive(space, b"/before", b"b", class_index=expired) == 0
     before, rows = held(tsm_server), tsm.query(space)
@@ -327,7 +329,7 @@ def test_frames_arrive_in_any_pieces(tsm: Client) -> None:
     assert tsm.get(row.id) == [(0, data, 0)]
 
 
-def test_transactions_are_taken_one_after_another_however_early_they_come(tsm: Client) -> None:
+def test_pipelined_transactions_are_handled_in_order(tsm: Client) -> None:
     space = tsm.space()
     one = frame(OBJECT, object_body(space, b"/d", b"/o") + b"x", LAST) + frame(END_TRANSACTION, b"\1")
     tsm.send_bytes(one * 50 + frame(PING))
@@ -383,7 +385,7 @@ def test_a_large_transaction_of_many_objects_reads_back(tsm_server: RunningTsmSe
     assert tsm_server.store.statistics().objects == len(sizes)
 
 
-def test_what_a_client_says_of_an_object_is_kept_as_it_is(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_the_attributes_of_an_object_are_kept_unchanged(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
     said: dict[str, Any] = {
         "hl": b"/" + b"h" * 1023, "owner": b"o" * 64, "description": b"d" * 255, "info": bytes(range(250)) * 6,
@@ -421,7 +423,7 @@ def test_what_a_client_says_of_an_object_is_kept_as_it_is(tsm_server: RunningTsm
     ids=["hl", "ll", "owner", "description", "info", "class", "no-class", "type-0", "type-3", "attributes", "cut",
          "short", "empty"],
 )  # fmt: skip
-def test_an_object_that_cannot_be_one_ends_the_session(tsm: Client, body: bytes) -> None:
+def test_a_malformed_object_ends_the_session(tsm: Client, body: bytes) -> None:
     assert tsm.space() == 1
     tsm.send(OBJECT, body, LAST)
     assert tsm.ended() == 136
@@ -455,7 +457,7 @@ def test_an_object_that_cannot_be_one_ends_the_session(tsm: Client, body: bytes)
         struct.pack("<IBBH", 0, PING, 0, 1),
     ],
 )
-def test_what_is_not_legal_at_its_moment_ends_the_session(tsm_server: RunningTsmServer, frames: bytes) -> None:
+def test_a_frame_in_the_wrong_state_ends_the_session(tsm_server: RunningTsmServer, frames: bytes) -> None:
     with tsm_server.sign_on() as client:
         assert client.space() == 1
         client.send_bytes(frames)
@@ -554,7 +556,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("how", ["close", "vanish"])
-def test_a_client_that_dies_after_its_vote_gets_what_it_voted_for(
+def test_the_vote_of_a_client_that_dies_is_carried_out(
     tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     space = tsm.space()
@@ -622,7 +624,7 @@ def test_a_session_whose_data_waits_for_the_disk_is_not_silent(
     assert [row.size for row in tsm.query(space)] == [30 * MIB]
 
 
-def test_a_server_that_closes_lets_the_vote_under_way_finish_and_begins_no_other(
+def test_a_closing_server_finishes_the_running_vote_and_begins_no_other(
     tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = tsm.space()

@@ -1,4 +1,4 @@
-"""What the store says it has written and synced, against the kernel's own count."""
+"""The store's counters of written bytes and syncs equal the kernel's."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_every_byte_is_counted_once_while_a_reader_keeps_the_log_from_begi
     assert is_exact(counts.since()), counts.since()
 
 
-async def test_commits_that_change_little_sync_twice_each(core: Store) -> None:
+async def test_small_commits_sync_twice_each(core: Store) -> None:
     await core.put(put("first"))
     counts = Counts(core)
     for number in range(10):
@@ -158,7 +158,7 @@ async def test_counts_begin_when_the_store_opens(core: Store, data_dir: Path, tm
         again.close()
 
 
-def test_an_index_of_another_form_is_refused_and_not_misread(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_of_another_version_is_refused(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written, "_INDEX_VERSION", 1)
     with pytest.raises(StoreError, match="has version 3007000, this program knows 1"):
         Store.open(data_dir)

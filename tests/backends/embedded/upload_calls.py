@@ -1,4 +1,4 @@
-"""Uploads in parts through the store's core, short enough for tests."""
+"""Short calls of multipart uploads through the store's core, for tests."""
 
 from __future__ import annotations
 
