@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ..core.tables.archives import after
+from ..core.tables.archives import after_prefix
 
 _compiled: dict[bytes, re.Pattern[bytes]] = {}
 
@@ -38,8 +38,8 @@ def bounds(hl: bytes, ll: bytes) -> tuple[tuple[bytes, bytes], tuple[bytes, byte
     """Return a lower and an upper bound, as (hl, ll), of all names that the patterns can match."""
     hl_start, ll_start = _literal_start(hl), _literal_start(ll)
     if hl_start != hl:
-        return (hl_start, b""), (after(hl_start), b"")
-    return (hl, ll_start), (hl, ll + b"\0" if ll_start == ll else after(ll_start))
+        return (hl_start, b""), (after_prefix(hl_start), b"")
+    return (hl, ll_start), (hl, ll + b"\0" if ll_start == ll else after_prefix(ll_start))
 
 
 def _literal_start(pattern: bytes) -> bytes:

@@ -246,7 +246,7 @@ def find_space(spaces: Iterable[Space], node: str, name: bytes) -> Space | None:
     return next((space for space in spaces if space.node == node and space.name == name), None)
 
 
-def after(name: bytes) -> bytes:
+def after_prefix(name: bytes) -> bytes:
     """Return the smallest bytes greater than every name that begins with `name`; for bounds of ranges."""
     trimmed = name.rstrip(b"\xff")
     return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else b"\xff" * 2000

@@ -51,7 +51,7 @@ def objects_document(queries: Queries, bucket: Bucket, query: Mapping[str, str],
     if is_v2 and token is not None:
         low = _decode_token(token)
     else:
-        low = pages.behind_marker(marker, prefix, delimiter) if marker else ""
+        low = pages.after_marker(marker, prefix, delimiter) if marker else ""
     page = pages.list_objects(queries, bucket, prefix, delimiter, low, limit)
     parts = [
         element("Name", bucket.name),

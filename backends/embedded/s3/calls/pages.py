@@ -63,7 +63,7 @@ def list_versions(
     if version_marker:
         low_sequence = _sequence(queries, bucket, key_marker, version_marker)
     elif key_marker:
-        low = behind_marker(key_marker, prefix, delimiter)
+        low = after_marker(key_marker, prefix, delimiter)
     previous = key_marker if version_marker else None
     for entry in _walk(queries, bucket, prefix, delimiter, low, low_sequence, newest_only=False) if limit else ():
         if page.count == limit:
@@ -107,9 +107,9 @@ def list_uploads(
     if upload_marker is not None:
         low = key_marker, upload_marker
     elif key_marker:
-        low = behind_marker(key_marker, prefix, delimiter), 0
+        low = after_marker(key_marker, prefix, delimiter), 0
     folded = None
-    uploads = queries.uploads.of_bucket(bucket.id, max(low, (prefix, 0)), behind_prefix(prefix))
+    uploads = queries.uploads.of_bucket(bucket.id, max(low, (prefix, 0)), after_prefix(prefix))
     for upload in uploads if limit else ():
         if folded is not None and upload.key.startswith(folded):
             continue
@@ -124,12 +124,7 @@ def list_uploads(
     return page
 
 
-def behind(key: str) -> str:
-    """Return the least key greater than this one."""
-    return key + "\0"
-
-
-def behind_prefix(prefix: str) -> str | None:
+def after_prefix(prefix: str) -> str | None:
     """Return the least text greater than every text that begins with `prefix`; None if there is none."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1]) + 1
@@ -140,12 +135,12 @@ def behind_prefix(prefix: str) -> str | None:
     return None
 
 
-def behind_marker(marker: str, prefix: str, delimiter: str) -> str:
+def after_marker(marker: str, prefix: str, delimiter: str) -> str:
     """Return where the page after a marker starts; the marker may be a common prefix."""
     folded = _common_prefix(marker, prefix, delimiter)
     if folded == marker:
-        return behind_prefix(marker) or behind(marker)
-    return behind(marker)
+        return after_prefix(marker) or marker + "\0"
+    return marker + "\0"  # the least greater key
 
 
 def _common_prefix(key: str, prefix: str, delimiter: str) -> str | None:
@@ -176,7 +171,7 @@ def _walk(
     newest_only: bool,
 ) -> Iterator[VersionRow | str]:
     """Yield versions in order, and each common prefix once instead of its versions."""
-    high = behind_prefix(prefix)
+    high = after_prefix(prefix)
     if low < prefix:
         low, low_sequence = prefix, None
     start: str | None = low
@@ -191,7 +186,7 @@ def _walk(
             folded = _common_prefix(version.key, prefix, delimiter)
             if folded is not None:
                 yield folded
-                start, low_sequence = behind_prefix(folded), None
+                start, low_sequence = after_prefix(folded), None
                 break
             yield version
         else:

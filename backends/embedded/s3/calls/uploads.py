@@ -197,8 +197,8 @@ class UploadCalls:
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         key_marker, upload_marker = query.get("key-marker", ""), query.get("upload-id-marker", "")
         limit, encode = page_size(query, "max-uploads"), encoder(query)
-        behind = queries.upload_number(upload_marker) if upload_marker and key_marker else None
-        page = pages.list_uploads(queries, bucket, prefix, delimiter, key_marker, behind, limit)
+        after = queries.upload_number(upload_marker) if upload_marker and key_marker else None
+        page = pages.list_uploads(queries, bucket, prefix, delimiter, key_marker, after, limit)
         parts = [
             element("Bucket", bucket.name),
             element("KeyMarker", encode(key_marker)),

@@ -63,9 +63,9 @@ class S3Connections(web.Server):
         """Accept a target in absolute form if its host is that of the Host header (RFC 9112, 3.2.2)."""
         if not message.path.startswith("/") and message.url.absolute:
             host = message.headers.get("Host", "")
-            _, _, behind = message.path.partition("://")
-            if host and behind.partition("?")[0].partition("/")[0].lower() == host.lower():
-                path = behind[len(host) :]
+            _, _, rest = message.path.partition("://")
+            if host and rest.partition("?")[0].partition("/")[0].lower() == host.lower():
+                path = rest[len(host) :]
                 message = message._replace(path=path if path.startswith("/") else f"/{path}")
         return super()._make_request(message, *others)
 
