@@ -20,8 +20,8 @@ from archiver.machine import disk_roles
 from archiver.preflight import HostedStore
 from archiver.rig import registry, servers
 from backends.base import Backend
-from backends.embedded import policy
 from backends.embedded import process as embedded
+from backends.embedded.core.rules import policy
 from backends.minio import MinioBackend
 from backends.s3 import S3Backend, S3Options
 from backends.s3.aws_settings import aws_settings

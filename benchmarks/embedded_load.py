@@ -202,7 +202,7 @@ def cores() -> Iterator[tuple[list[int], list[int]]]:
 
 
 def s3_way(store: StoreProcess, *, keep_sessions_open: bool) -> Way:
-    """Through the S3 door, into the benchmark's bucket."""
+    """Through the S3 server, into the benchmark's bucket."""
     options = S3Options(
         endpoints=(store.endpoint,),
         credentials=Credentials(store.access_key, store.secret_key, None),

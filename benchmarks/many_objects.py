@@ -1,7 +1,7 @@
 """Many objects in one bucket of the embedded store: what gets slower, and what needs more memory, as they become many.
 
 Three stores with 1,000, 100,000 and 1,000,000 tiny objects, each filled by the store's own core a thousand at a time,
-so that one sync is shared by many. Then, through the S3 door: archive, retrieve and HEAD by one client over one
+so that one sync is shared by many. Then, through the S3 server: archive, retrieve and HEAD by one client over one
 connection, pages of listings from anywhere, in rounds that take the stores in turn; the store's start, its start after
 it was killed, and the clean-up of the bucket, as ``archiver cleanup`` does it. A ratio is of a store to the smallest:
 what does not depend on the number of objects stays near 1.
@@ -30,10 +30,10 @@ from archiver.retention import DateMaker, Retention
 from archiver.worker import run_phase
 from backends.base import Location
 from backends.embedded import process
-from backends.embedded.changes import CreateBucket, Put
-from backends.embedded.digests import Digests
+from backends.embedded.core.changes.objects import CreateBucket, PutVersion
+from backends.embedded.core.files.digests import Digests
+from backends.embedded.core.store import Store
 from backends.embedded.process import StoreProcess
-from backends.embedded.store import Store
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from benchmarks.embedded_load import CONTENT_SEED, Stopwatch
@@ -237,12 +237,12 @@ async def _fill(folder: Path, bucket: str, count: int) -> float:
         store.close()
 
 
-def _put(bucket: str, content: Content, number: int) -> Put:
+def _put(bucket: str, content: Content, number: int) -> PutVersion:
     body = content.whole(number, OBJECT_BYTES)
     digests = Digests()
     digests.update(body)
     key = f"{_PREFIX}{number:012d}"
-    return Put(bucket, key, [body], OBJECT_BYTES, digests.block_crcs(), digests.md5().hex())
+    return PutVersion(bucket, key, [body], OBJECT_BYTES, digests.block_crcs(), digests.md5().hex())
 
 
 def _resident_megabytes(pid: int, which: str = "VmRSS") -> float:

@@ -1,4 +1,4 @@
-"""The embedded store's archive rate: what its S3 door takes, durably, and what that costs the server.
+"""The embedded store's archive rate: what its S3 server takes, durably, and what that costs the server.
 
 The load is signed requests with lock headers and a CRC32C, on connections kept open. Every object is durable before its
 answer, so one client measures the latency of the disk's syncs; sixteen share each sync, which is what group commit is
@@ -99,7 +99,7 @@ def tables(document: dict[str, Any]) -> list[Table]:
             objects = Cell("") if name == "writer" else spread([each["objects_per_second"] for each in found], 0)
             rows.append((*plain(format_size(object_bytes), who), objects, *cells))
     headings = ("objects/s", "MB/s", "server CPU per object, µs", "objects per commit", "objects per sync")
-    title = f"Archive through the S3 door, on {document['device'] or 'memory'}"
+    title = f"Archive through the S3 server, on {document['device'] or 'memory'}"
     return [Table("store", title, labelled(("object size", "by"), *headings), tuple(rows))]
 
 

@@ -1,6 +1,6 @@
 """TSM sessions on the embedded store: what batching buys, what it costs both sides, how it grows with clients.
 
-Sessions of our own library against the store's TSM door, every transaction durable before its vote is answered, beside
+Sessions of our own library against its TSM server, every transaction durable before its vote is answered, beside
 S3 sessions of as many objects on the same store. A session opens, archives its objects and ends; with TSM they are one
 transaction. 1 MiB objects are measured beside one process that writes as many bytes to a file in the same folder, with
 one fdatasync at the end. Rounds are interleaved: every contender once, then again. Ratios are taken within a round;
@@ -156,10 +156,10 @@ def tables(document: dict[str, Any]) -> list[Table]:
     """What batching buys, and what more clients do."""
     batches = []
     for name in map(str, SESSIONS):
-        tsm, s3 = ([each[name] for each in document[door]] for door in ("tsm", "s3"))
-        by_door = [[each["objects_per_second"] for each in door] for door in (tsm, s3)]
-        cells = [spread(by_door[0], 0), spread(by_door[1], 0)]
-        cells.append(spread([one / other for one, other in zip(*by_door, strict=True)], 1))
+        tsm, s3 = ([each[name] for each in document[server]] for server in ("tsm", "s3"))
+        by_server = [[each["objects_per_second"] for each in server] for server in (tsm, s3)]
+        cells = [spread(by_server[0], 0), spread(by_server[1], 0)]
+        cells.append(spread([one / other for one, other in zip(*by_server, strict=True)], 1))
         for key, decimals in (
             ("server_cpu_microseconds_per_object", 0), ("client_cpu_microseconds_per_object", 1),
             ("syncs_per_session", 2),
@@ -238,7 +238,7 @@ def headline(document: dict[str, Any]) -> str:
         pairs = [
             {"tsm": tsm[name], "s3": s3[name]} for tsm, s3 in zip(document["tsm"], document["s3"], strict=True)
         ]  # fmt: skip
-        tsm, s3 = (median(pairs, door, "objects_per_second") for door in ("tsm", "s3"))
+        tsm, s3 = (median(pairs, server, "objects_per_second") for server in ("tsm", "s3"))
         ratio = median_ratio(pairs, "tsm", "s3", "objects_per_second")
         server, client = (median(pairs, "tsm", f"{side}_cpu_microseconds_per_object") for side in ("server", "client"))
         shown = f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
@@ -258,7 +258,7 @@ def headline(document: dict[str, Any]) -> str:
 
 
 def _tsm_way(store: StoreProcess, configuration: Path) -> Way:
-    """Through the TSM door, into a file space of the benchmark's."""
+    """Through the TSM server, into a file space of the benchmark's."""
     library = Library(str(default_library_path()))
     library.set_up(configuration)
     with SignOn(library, store.node, store.node_password, "").open() as session:

@@ -29,6 +29,19 @@ MAY_IMPORT = {
     "scenarios": {"scenarios"},
     "results": {"results"},
 }
+EMBEDDED = "backends.embedded"
+# Rooms of the embedded store, lowest first: a room imports its own modules and those of the rooms named here.
+STORE_ROOMS = {
+    "core.rules": set(),
+    "core.files": {"core.rules"},
+    "core.tables": {"core.rules", "core.files"},
+    "core.changes": {"core.rules", "core.files", "core.tables"},
+    "core": {"core.rules", "core.files", "core.tables", "core.changes"},
+    "s3": {"core"},
+    "tsm": {"core"},
+    "": {"s3", "tsm", "core"},  # server and process, which run both servers
+}
+STORE_FILES_MAX = 15  # in one folder: more are hard to find one's way in
 # The engine knows no command line, and results are not asked for what the engine already knows.
 ENGINE_RESULTS = {"results.database", "results.model", "results.resources", "results.statistics"}
 
@@ -94,6 +107,30 @@ def test_there_is_no_import_cycle() -> None:
 
     for name in graph:
         visit(name, ())
+
+
+def _in_room(name: str, room: str) -> bool:
+    return not room or name == room or name.startswith(f"{room}.")
+
+
+def test_rooms_of_the_embedded_store_import_only_lower_ones() -> None:
+    inside = {name.removeprefix(EMBEDDED).lstrip("."): path for name, path in modules() if _in_room(name, EMBEDDED)}
+    for name, path in inside.items():
+        room = next(room for room in STORE_ROOMS if _in_room(name, room))
+        for imported in imports(f"{EMBEDDED}.{name}".rstrip("."), path):
+            if not _in_room(imported, EMBEDDED):
+                continue
+            target = imported.removeprefix(EMBEDDED).lstrip(".")
+            target_room = next(room for room in STORE_ROOMS if _in_room(target, room))
+            allowed = target_room == room or any(_in_room(target, lower) for lower in STORE_ROOMS[room])
+            assert allowed, f"{name} imports {target}: {room} may import only {sorted(STORE_ROOMS[room])}"
+
+
+def test_no_folder_of_the_embedded_store_has_too_many_files() -> None:
+    folders = {path.parent for path in (ROOT / "backends" / "embedded").rglob("*.py")}
+    for folder in sorted(folders):
+        files = [path.name for path in folder.iterdir() if path.is_file()]
+        assert len(files) <= STORE_FILES_MAX, f"{folder.relative_to(ROOT)} has {len(files)} files: give it rooms"
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:

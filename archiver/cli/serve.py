@@ -9,12 +9,14 @@ import click
 
 from archiver.home import store_dir
 from archiver.sizes import format_bytes
-from backends.embedded import credentials, metrics, policy
-from backends.embedded import nodes as nodes_file
-from backends.embedded.placement import catalogue_folder
-from backends.embedded.server import Doors, Settings, is_loopback
+from backends.embedded.core.placement import catalogue_folder
+from backends.embedded.core.rules import policy
+from backends.embedded.core.store import Statistics
+from backends.embedded.s3 import credentials
+from backends.embedded.s3.server import METRICS_PATH
+from backends.embedded.server import ListenAddresses, Settings, is_loopback
 from backends.embedded.server import serve as run_store
-from backends.embedded.store import Statistics
+from backends.embedded.tsm import nodes as nodes_file
 
 
 @click.command()
@@ -34,14 +36,14 @@ from backends.embedded.store import Statistics
     type=click.IntRange(0, 65535),
     default=9000,
     show_default=True,
-    help="TCP port of the S3 door; 0 takes a free one.",
+    help="TCP port of the S3 server; 0 takes a free one.",
 )
 @click.option(
     "--tsm-port",
     type=click.IntRange(0, 65535),
     default=1500,
     show_default=True,
-    help="TCP port of the TSM door; 0 takes a free one.",
+    help="TCP port of the TSM server; 0 takes a free one.",
 )
 @click.option(
     "--credential",
@@ -61,7 +63,7 @@ from backends.embedded.store import Statistics
 @click.option(
     "--tls-certificate",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="PEM file; turns TLS on, at both doors.",
+    help="PEM file; turns TLS on, for both servers.",
 )
 @click.option("--tls-key", type=click.Path(dir_okay=False, path_type=Path), help="PEM file of its private key.")
 def serve(
@@ -86,7 +88,7 @@ def serve(
     keeps them in credentials.json and nodes.json in its folder, readable by its owner only; it never prints a secret.
     Every store has the management classes STANDARD (the default, 5 minutes from archiving on), SHORT (10 seconds), NONE
     (expires at once) and EVENT (until an event, at least 5 minutes); a class can be made stricter, never weaker.
-    With --tls-certificate both doors speak TLS and nothing else: S3 clients use https; a stanza of dsm.sys needs
+    With --tls-certificate both servers speak TLS and nothing else: S3 clients use https; a stanza of dsm.sys needs
     SSL YES and, for our TSM library, SSLCAFILE with the PEM file of whoever signed the certificate.
     The store refuses writes when less than 256 MiB of
     the device are free, and says so when that begins and ends.
@@ -97,12 +99,12 @@ def serve(
     if not is_loopback(host) and tls_certificate is None:
         click.echo(
             f"warning: {host} can be reached from other machines: objects travel readable, only signatures and"
-            " passwords are safe; --tls-certificate and --tls-key protect both doors.",
+            " passwords are safe; --tls-certificate and --tls-key protect both servers.",
             err=True,
         )
 
-    def ready(doors: Doors, held: Statistics) -> None:
-        endpoint = doors.endpoint
+    def ready(addresses: ListenAddresses, held: Statistics) -> None:
+        endpoint = addresses.endpoint
         click.echo(f"The embedded WORM store in {folder} listens on {endpoint}; stop it with Ctrl-C.\n")
         click.echo(
             f"  holds         {held.objects} objects, {format_bytes(held.bytes)};"
@@ -112,10 +114,12 @@ def serve(
         click.echo(f"  credentials   {folder / credentials.FILE_NAME}")
         if (catalogue := catalogue_folder(folder)) != folder:
             click.echo(f"  catalogue     {catalogue}")
-        click.echo(f"  statistics    {endpoint}/-/statistics; as Prometheus text {endpoint}{metrics.PATH}")
+        click.echo(f"  statistics    {endpoint}/-/statistics; as Prometheus text {endpoint}{METRICS_PATH}")
         click.echo(f"  use it        export AWS_ENDPOINT_URL={endpoint} AWS_DEFAULT_REGION=us-east-1")
         click.echo("                and AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY from the credentials file")
-        click.echo(f"  TSM sessions  {doors.tsm_host} port {doors.tsm_port}, nodes in {folder / nodes_file.FILE_NAME}")
+        click.echo(
+            f"  TSM sessions  {addresses.tsm_host} port {addresses.tsm_port}, nodes in {folder / nodes_file.FILE_NAME}"
+        )
         sys.stdout.flush()
 
     classes = [policy.parse_request(each) for each in management_classes]

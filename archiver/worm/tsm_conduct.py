@@ -17,7 +17,7 @@ from archiver.worm.suite import CheckResult
 from archiver.worm.tsm_calls import TsmDoor
 from archiver.worm.tsm_case import ArchiveClass, TsmCase
 from archiver.worm.tsm_suite import plain_stanza, run_tsm
-from backends.embedded import policy
+from backends.embedded.core.rules import policy
 from backends.embedded.process import StoreProcess
 from backends.tsm.api import Library, default_library_path
 from backends.tsm.configuration import private_configuration

@@ -1,5 +1,5 @@
-"""The embedded WORM store: one core that keeps objects and locks, and the doors through which it speaks.
+"""The embedded WORM store: a core that keeps objects and locks, and the servers through which clients reach it.
 
-`store` is the core's face and knows no protocol; `s3_door` is the first door. `process` starts the store as a
-process of its own, which is how every command and test uses it.
+The rooms, from the bottom up: `core` is the store and knows no protocol; `s3` and `tsm` are its S3 server and its TSM
+server; `server` runs both in one process. `process` starts that process, which is how commands and tests use the store.
 """

@@ -1,23 +1,21 @@
-"""The store's counts as a page of Prometheus text, for anybody who watches it.
+"""The store's counters as a page of Prometheus text.
 
-One idea: counters only, from the start of the process, so that a reader takes differences and the store keeps no time.
-Operations have the names that MinIO gives them, so that platforms compare; the TSM door's are its frames' names.
+One idea: the page has counters only, from the start of the process. So a reader takes differences, and the store keeps
+no time series. S3 operations have MinIO's names, so that platforms can be compared; TSM operations have the names of
+their frames.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .written import Written
+from .core.files.written import Written
 
-PATH = "/-/metrics"  # no bucket can be called "-"
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-Requests = Mapping[tuple[str, int], int]  # how often an operation was answered with a status or a reason code
+Requests = Mapping[tuple[str, int], int]  # answers by operation and status or reason code
 
 
 def page(s3: Requests, tsm: Requests, written: Mapping[str, Written]) -> str:
-    """`s3` by status, of which 400 and more is an error; `tsm` by reason code, of which any but 0 is one."""
+    """Return the page. `s3` counts by status (errors: 400 and more), `tsm` by reason code (errors: all but 0)."""
     answered: dict[str, int] = {}
     failed: dict[str, int] = {}
     for requests, error_min in ((s3, 400), (tsm, 1)):

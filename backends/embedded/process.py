@@ -1,7 +1,7 @@
 """Start and stop the embedded store as a process of its own.
 
-One idea: the caller gets a store that is ready, or an error that says why not in the store's own words; and
-the store never outlives its owner, however that one ends, unless it was started to stay.
+One idea: the caller gets a store that is ready, or an error with the store's own message. The store never outlives its
+owner, however the owner ends, unless `start_to_stay` started it.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from typing import IO, Any
 
 from archiver.errors import PlatformError
 
-from . import credentials as credential_file
-from . import nodes as node_file
-from .credentials import DEFAULT_NAME, Credential
-from .nodes import Node
-from .placement import catalogue_folder
+from .core.placement import catalogue_folder
+from .s3 import credentials as credential_file
+from .s3.credentials import DEFAULT_NAME, Credential
+from .tsm import nodes as node_file
+from .tsm.nodes import Node
 
 _PROGRAM = (sys.executable, "-m", "backends.embedded.server")
 _READY_SECONDS_MAX = 60.0  # a large catalogue is checked at start
 _STOP_SECONDS_MAX = 30.0
 _STDERR_TAIL_BYTES = 4096
-LOG_NAME = "log"  # in the folder of a store that stays
+LOG_NAME = "log"  # in the folder of a store started by `start_to_stay`
 
 
 @dataclass(slots=True)
 class RunningStore:
-    """A store that answers."""
+    """A running store that is ready."""
 
     data_dir: Path
-    catalogue_dir: Path  # where the catalogue is; the data folder, unless it was put elsewhere
+    catalogue_dir: Path  # the data folder unless --catalogue-dir named another one
     endpoint: str
     tsm_host: str
     tsm_port: int
@@ -57,22 +57,22 @@ class RunningStore:
 
     @property
     def node(self) -> str:
-        """The node that the store made for itself."""
+        """The name of the node that the store created."""
         return node_file.DEFAULT_NAME
 
     @property
     def node_password(self) -> str | None:
-        """Its password; None where it has been changed."""
+        """The node's password; None if a client has changed it."""
         return self.nodes[self.node].password
 
     def data_files(self) -> list[Path]:
-        """The segment files, which hold the objects' bytes; for dropping them from memory."""
+        """The segment files with the objects' bytes; for dropping them from the page cache."""
         return sorted((self.data_dir / "segments").glob("*.seg"))
 
 
 @dataclass(slots=True)
 class StoreProcess(RunningStore):
-    """A running store of this process. Leaving the `with` block stops it."""
+    """A running store that this process owns. Leaving the `with` block stops it."""
 
     _process: subprocess.Popen[bytes] = field(repr=False)
     _lifeline: int = field(repr=False)  # the store ends when this end of the pipe closes
@@ -82,11 +82,11 @@ class StoreProcess(RunningStore):
         return self._process.poll() is None
 
     def log(self) -> str:
-        """The last lines that the store wrote to stderr."""
+        """Return the last lines that the store wrote to stderr."""
         return _tail(self._stderr)
 
     def stop(self) -> None:
-        """Let the store finish what is under way, and wait for its end. May be called twice."""
+        """Let the store finish its current work, and wait for its end. May be called twice."""
         if self._lifeline < 0:
             return
         os.close(self._lifeline)
@@ -101,7 +101,7 @@ class StoreProcess(RunningStore):
             self._stderr.close()
 
     def kill(self) -> None:
-        """End it at once, as a power failure would. For tests of recovery."""
+        """Kill the store at once. For tests of recovery."""
         self._process.kill()
         self._process.wait()
         self.stop()
@@ -129,11 +129,11 @@ def start(
     catalogue_dir: Path | None = None,
     ready_seconds_max: float = _READY_SECONDS_MAX,
 ) -> StoreProcess:
-    """Start a store on `data_dir` and wait until it answers. `credentials`: NAME[:without=...] each;
-    `management_classes`: NAME:retver=... each, beside the built-in ones; `catalogue_dir`: see `placement`.
+    """Start a store on `data_dir` and wait until it is ready.
 
-    Raises PlatformError with the store's own words if it does not start, for example because another process
-    has it open, the port is taken or the disk is full.
+    `credentials`: NAME[:without=...] each. `management_classes`: NAME:retver=... each, in addition to the built-in
+    ones. `catalogue_dir`: see `placement`. Raises PlatformError with the store's own message if it does not start, for
+    example because another process has it open, the port is in use or the disk is full.
     """
     lifeline_read, lifeline_write = os.pipe()
     options = ["--host", host, "--tsm-port", str(tsm_port), "--exit-with-parent-fd", str(lifeline_read)]
@@ -149,18 +149,18 @@ def start(
             options += [option, str(path)]
     stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
     try:
-        process, known = _launch(data_dir, port, options, stderr, ready_seconds_max, (lifeline_read,))
+        process, fields = _launch(data_dir, port, options, stderr, ready_seconds_max, (lifeline_read,))
     except BaseException:
         os.close(lifeline_write)
         stderr.close()
         raise
     finally:
         os.close(lifeline_read)
-    return StoreProcess(**known, _process=process, _lifeline=lifeline_write, _stderr=stderr)
+    return StoreProcess(**fields, _process=process, _lifeline=lifeline_write, _stderr=stderr)
 
 
 def start_to_stay(data_dir: Path, *, port: int = 0) -> RunningStore:
-    """A store on loopback that stays until its process is told to end; what it says is in `log` in its folder.
+    """Start a store on loopback that runs until its process is stopped. Its messages go to `log` in its folder.
 
     Raises PlatformError, as `start` does.
     """
@@ -181,8 +181,8 @@ def _launch(
     ready_seconds_max: float,
     inherited: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
-    """A store's process that is ready, and what a RunningStore knows. Raises PlatformError, and then it has ended."""
-    said_before = os.fstat(stderr.fileno()).st_size
+    """Start a process; return it and the fields of RunningStore. Raises PlatformError after the process has ended."""
+    bytes_before = os.fstat(stderr.fileno()).st_size
     ready_read, ready_write = os.pipe()
     try:
         process = subprocess.Popen(
@@ -191,7 +191,7 @@ def _launch(
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             pass_fds=(ready_write, *inherited),
-            start_new_session=True,  # a Ctrl-C in the terminal is for the owner, who then stops the store
+            start_new_session=True,  # Ctrl-C in the terminal goes to the owner, which then stops the store
         )
     finally:
         os.close(ready_write)
@@ -200,16 +200,16 @@ def _launch(
         if line is None:
             late = process.poll() is None and not _ended(process)
             why = f"was not ready within {ready_seconds_max:.0f} s" if late else "did not start"
-            words = _tail(stderr, said_before).strip() or "it said nothing"
+            words = _tail(stderr, bytes_before).strip() or "it wrote no message"
             raise PlatformError(f"the embedded store in {data_dir} {why}: {words}")
-        known: dict[str, Any] = {
+        fields: dict[str, Any] = {
             **json.loads(line),
             "data_dir": data_dir,
             "catalogue_dir": catalogue_folder(data_dir),
             "credentials": credential_file.load(data_dir),
             "nodes": node_file.load(data_dir),
         }
-        return process, known
+        return process, fields
     except BaseException:
         process.kill()
         process.wait()
@@ -219,10 +219,10 @@ def _launch(
 
 
 def _read_line(descriptor: int, seconds_max: float) -> bytes | None:
-    """One line, or None if the other end closes or the time is over."""
+    """Read one line; None if the other end closes or the time is over."""
     deadline = time.monotonic() + seconds_max
     line = b""
-    poll = select.poll()  # not select(), which knows no descriptor beyond 1023
+    poll = select.poll()  # select() is limited to descriptors below 1024
     poll.register(descriptor, select.POLLIN)
     while not line.endswith(b"\n"):
         readable = poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
@@ -234,7 +234,7 @@ def _read_line(descriptor: int, seconds_max: float) -> bytes | None:
 
 
 def _ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a process that closed its pipe is on its way out."""
+    """Return whether a process that closed its pipe ends within seconds."""
     try:
         process.wait(5)
     except subprocess.TimeoutExpired:
@@ -243,6 +243,6 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _tail(file: IO[bytes], start: int = 0) -> str:
-    """The end of what was written, without moving where the writer writes: the two share one position."""
+    """Return the end of the file without moving its position, which the writer shares."""
     start = max(start, os.fstat(file.fileno()).st_size - _STDERR_TAIL_BYTES)
     return os.pread(file.fileno(), _STDERR_TAIL_BYTES, start).decode("utf-8", "replace")

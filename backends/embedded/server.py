@@ -1,8 +1,8 @@
 """The store as a process: `python -m backends.embedded.server --data DIR`.
 
-One idea: whoever started it can rely on three things. It says when it is ready (one line of JSON on a file
-descriptor given to it), it finishes what is under way when it is told to stop, and it ends when its owner
-does (a pipe that closes), so that no store is ever left behind.
+One idea: the process that started it can rely on three things. The store reports when it is ready (one line of JSON on
+a given file descriptor). It finishes current work when it is told to stop. It ends when its owner ends (a pipe closes),
+so no store process is ever left behind.
 """
 
 from __future__ import annotations
@@ -25,35 +25,37 @@ import uvloop
 
 from archiver.errors import ArchiverError, StoreError, UsageError
 
-from . import credentials, policy
-from .nodes import Nodes
-from .policy import ManagementClass
-from .s3_connection import S3Connections
-from .s3_door import S3Door
-from .store import Statistics, Store, say_to_stderr
-from .tsm_door import SESSIONS_MAX, TsmDoor
+from . import metrics
+from .core.rules import policy
+from .core.rules.policy import ManagementClass
+from .core.store import Statistics, Store, say_to_stderr
+from .s3 import credentials
+from .s3.requests.connection import S3Connections
+from .s3.server import S3Server
+from .tsm.nodes import Nodes
+from .tsm.server import SESSIONS_MAX, TsmServer
 
 _DRAIN_SECONDS = 10.0
 _HANDSHAKE_SECONDS_MAX = 20.0
-_OWN_DESCRIPTORS = 200  # for segments, the catalogue and what Python needs: a store that has none left cannot write
+_OWN_DESCRIPTORS = 200  # for segments, the catalogue and Python: without one the store cannot write
 _CONNECTIONS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
-    """Where a running store listens."""
+class ListenAddresses:
+    """The addresses on which a running store listens."""
 
-    endpoint: str  # of the S3 door, a URL
+    endpoint: str  # the URL of the S3 server
     tsm_host: str
     tsm_port: int
 
 
-OnReady = Callable[[Doors, Statistics], None]  # is told where it listens, and what the store holds
+OnReady = Callable[[ListenAddresses, Statistics], None]  # gets the addresses, and the store's statistics
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a store process runs."""
+    """The settings of a store process."""
 
     data: Path
     host: str = "127.0.0.1"
@@ -64,13 +66,13 @@ class Settings:
     management_classes: Sequence[ManagementClass] = ()
     tls_certificate: Path | None = None
     tls_key: Path | None = None
-    catalogue_dir: Path | None = None  # None: as the data folder remembers, else in it
+    catalogue_dir: Path | None = None  # None: the recorded one, or the data folder
 
 
 def serve(settings: Settings, on_ready: OnReady, *, exit_with_parent_descriptor: int | None = None) -> None:
     """Run a store until SIGTERM, SIGINT or the end of its owner.
 
-    Raises StoreError where the store cannot be opened or the address is taken.
+    Raises StoreError if the store cannot be opened or an address is in use.
     """
     tls = _tls(settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -88,31 +90,35 @@ async def _serve(
         settings.data, catalogue_dir=settings.catalogue_dir, management_classes=settings.management_classes
     )
     try:
-        tsm_door = TsmDoor(store, Nodes(settings.data, settings.nodes), say_to_stderr)
-        door = S3Door(store, credentials.ensure(settings.data, settings.credentials), tsm_door.requests)
-        server = S3Connections(door.handle, connections_max=connections_max())
-        listener = await _listen(server, settings.host, settings.port, "--port", tls)
-        tsm_listener = await _listen(tsm_door.session, settings.host, settings.tsm_port, "--tsm-port", tls)
+        tsm_server = TsmServer(store, Nodes(settings.data, settings.nodes), say_to_stderr)
+        s3_server = S3Server(
+            store,
+            credentials.ensure(settings.data, settings.credentials),
+            lambda: metrics.page(s3_server.requests, tsm_server.requests, store.written),
+        )
+        s3_connections = S3Connections(s3_server.handle, connections_max=connections_max())
+        s3_listener = await _listen(s3_connections, settings.host, settings.port, "--port", tls)
+        tsm_listener = await _listen(tsm_server.session, settings.host, settings.tsm_port, "--tsm-port", tls)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         if exit_with_parent_descriptor is not None:
             loop.add_reader(exit_with_parent_descriptor, stop.set)
-        # A request makes many short-lived objects and no cycles: looking for those seldom is enough.
+        # A request creates many short-lived objects and no reference cycles: rare garbage collections are enough.
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
-        endpoint = _endpoint(settings.host, _port(listener), tls is not None)
-        on_ready(Doors(endpoint, _reached_as(settings.host), _port(tsm_listener)), store.statistics())
-        watches = [asyncio.create_task(watch) for watch in (server.watch(), tsm_door.watch())]
+        endpoint = _endpoint(settings.host, _port(s3_listener), tls is not None)
+        on_ready(ListenAddresses(endpoint, _reached_as(settings.host), _port(tsm_listener)), store.statistics())
+        watches = [asyncio.create_task(watch) for watch in (s3_connections.watch(), tsm_server.watch())]
         await stop.wait()
         for each in watches:
             each.cancel()
-        listener.close()
+        s3_listener.close()
         tsm_listener.close()
-        server.pre_shutdown()
-        await server.shutdown(_DRAIN_SECONDS)
-        await tsm_door.close()
+        s3_connections.pre_shutdown()
+        await s3_connections.shutdown(_DRAIN_SECONDS)
+        await tsm_server.close()
     finally:
         store.close()
 
@@ -132,7 +138,10 @@ async def _listen(
 
 
 def connections_max() -> int:
-    """How many connections of S3 leave descriptors for TSM sessions and the store; takes all that the system gives."""
+    """Return how many S3 connections leave descriptors for TSM sessions and the store.
+
+    Raises the process's limit of descriptors to the highest that the system allows.
+    """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if most == resource.RLIM_INFINITY:
@@ -193,8 +202,8 @@ def main() -> int:
     parser.add_argument("--exit-with-parent-fd", type=int)
     options = parser.parse_args()
 
-    def ready(doors: Doors, _: Statistics) -> None:
-        line = json.dumps({**asdict(doors), "pid": os.getpid()}) + "\n"
+    def ready(addresses: ListenAddresses, _: Statistics) -> None:
+        line = json.dumps({**asdict(addresses), "pid": os.getpid()}) + "\n"
         if options.ready_fd is None:
             sys.stdout.write(line)
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Other nodes' objects at the TSM door: whatever is asked with access frames, nothing is told that no rule opens."""
+"""Other nodes' objects at the TSM server: whatever is asked with access frames, nothing is told that no rule opens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.backends.embedded import tsm_client as wire
-from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import Client
 from tests.fuzz.hostile import damaged, tries
 
@@ -22,11 +22,11 @@ ANSWERS = {
 
 
 class Guarded:
-    """A door whose owner keeps one object to itself and shares another."""
+    """A server whose owner keeps one object to itself and shares another."""
 
-    def __init__(self, door: RunningDoor) -> None:
-        self.door = door
-        self.owner = door.sign_on()
+    def __init__(self, tsm_server: RunningTsmServer) -> None:
+        self.server = tsm_server
+        self.owner = tsm_server.sign_on()
         self.space = self.owner.space()
         for name, content in ((b"/secret", SECRET), (b"/open", OPEN)):
             said = {"hl": b"/d", "description": content, "class_index": self.owner.class_index("STANDARD")}
@@ -41,15 +41,15 @@ class Guarded:
         assert code == 0
 
     def talk(self, data: bytes) -> list[wire.Frame]:
-        with self.door.sign_on("OTHER") as client:
+        with self.server.sign_on("OTHER") as client:
             try:
                 client.send_bytes(data)
                 client.finish_sending()
             except OSError:  # refused already
                 pass
             received = client.receive_all()
-        self.door.settled(sessions=1)
-        assert self.door.faults == []
+        self.server.settled(sessions=1)
+        assert self.server.faults == []
         assert self.owner.query(self.space) == self.rows
         return received
 
@@ -60,8 +60,8 @@ def access(space: int, hl: bytes, ll: bytes, node: bytes, owner: bytes) -> bytes
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with RunningDoor(tmp_path_factory.mktemp("guarded") / "store") as door:
-        guarded = Guarded(door)
+    with RunningTsmServer(tmp_path_factory.mktemp("guarded") / "store") as tsm_server:
+        guarded = Guarded(tsm_server)
         yield guarded
         guarded.owner.close()
 

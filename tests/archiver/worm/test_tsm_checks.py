@@ -21,9 +21,11 @@ from archiver.worm.tsm_calls import TsmDoor
 from archiver.worm.tsm_case import ArchiveClass, TsmCase
 from archiver.worm.tsm_suite import plain_stanza, run_tsm
 from archiver.worm.verdict import Verdict
-from backends.embedded import archive_changes, policy, tsm_door, tsm_frames, tsm_streams
-from backends.embedded.archive_changes import Event, Transaction
-from backends.embedded.refusals import ArchiveRetained, Locked
+from backends.embedded.core.changes import archives as archive_changes
+from backends.embedded.core.changes.archives import ArchiveTransaction, Event
+from backends.embedded.core.rules import policy
+from backends.embedded.core.rules.refusals import ArchiveRetained, Locked
+from backends.embedded.tsm import frames, server, streams
 from backends.tsm import api
 from backends.tsm.api import Library, ManagementClass, default_library_path
 from backends.tsm.configuration import private_configuration
@@ -225,20 +227,20 @@ def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platfor
 
 _check_delete = policy.check_delete
 _expires_ms = policy.ManagementClass.expires_ms
-_after_event = Transaction._after_event
-_apply = Transaction.apply
+_after_event = ArchiveTransaction._after_event
+_apply = ArchiveTransaction.apply
 
 
 def says_it_is_unprotected(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    welcome = tsm_door.TsmDoor.welcome
+    welcome = server.TsmServer.welcome
     patch.setattr(
-        tsm_door.TsmDoor, "welcome", lambda self, proof: dataclasses.replace(welcome(self, proof), is_protected=False)
+        server.TsmServer, "welcome", lambda self, proof: dataclasses.replace(welcome(self, proof), is_protected=False)
     )
 
 
 def lets_everybody_in(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    parse = tsm_frames.parse_hello
-    patch.setattr(tsm_frames, "parse_hello", lambda body: dataclasses.replace(parse(body), enables_protection=True))
+    parse = frames.parse_hello
+    patch.setattr(frames, "parse_hello", lambda body: dataclasses.replace(parse(body), enables_protection=True))
 
 
 def takes_backups(_: pytest.MonkeyPatch, platform: Platform) -> None:
@@ -264,19 +266,19 @@ def deletes_before_expiry(patch: pytest.MonkeyPatch, _: Platform) -> None:
 
 
 def commits_half_a_transaction(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    def apply(self: Transaction, group: Any) -> None:
+    def apply(self: ArchiveTransaction, group: Any) -> None:
         try:
             _apply(self, group)
         except Locked:
             for number in self.deletes:
                 try:
-                    _apply(Transaction(self.node, self.owner, deletes=[number]), group)
+                    _apply(ArchiveTransaction(self.node, self.owner, deletes=[number]), group)
                 except Locked:
                     pass
             if len(self.deletes) == 1:
                 raise
 
-    patch.setattr(Transaction, "apply", apply)
+    patch.setattr(ArchiveTransaction, "apply", apply)
 
 
 def deletes_spaces_with_all_that_is_in_them(patch: pytest.MonkeyPatch, _: Platform) -> None:
@@ -293,14 +295,14 @@ def deletes_spaces_with_all_that_is_in_them(patch: pytest.MonkeyPatch, _: Platfo
 
 
 def replaces_what_has_the_same_name(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    def apply(self: Transaction, group: Any) -> None:
+    def apply(self: ArchiveTransaction, group: Any) -> None:
         for new in self.archives:
             known = group.catalogue.archives.newest(new.space, new.hl, new.ll)
             if known is not None:
                 group.catalogue.archives.remove(known)
         _apply(self, group)
 
-    patch.setattr(Transaction, "apply", apply)
+    patch.setattr(ArchiveTransaction, "apply", apply)
 
 
 def forgets_holds_after_expiry(patch: pytest.MonkeyPatch, _: Platform) -> None:
@@ -314,11 +316,11 @@ def forgets_holds_after_expiry(patch: pytest.MonkeyPatch, _: Platform) -> None:
 def _events(patch: pytest.MonkeyPatch, lie: Callable[[Event | None, Any, int], Any]) -> None:
     """What an event makes of a row; None: what it should."""
 
-    def after(self: Transaction, archives: Any, row: Any, now_ms: int) -> Any:
+    def after(self: ArchiveTransaction, archives: Any, row: Any, now_ms: int) -> Any:
         lied = lie(self.event, row, now_ms)
         return lied if lied is not None else _after_event(self, archives, row, now_ms)
 
-    patch.setattr(Transaction, "_after_event", after)
+    patch.setattr(ArchiveTransaction, "_after_event", after)
 
 
 def ignores_holds(patch: pytest.MonkeyPatch, _: Platform) -> None:
@@ -427,22 +429,22 @@ def renames(_: pytest.MonkeyPatch, platform: Platform) -> None:
 
 
 def knows_no_owners(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    def mine(self: Transaction, archives: Any, ids: Sequence[int]) -> Iterator[Any]:
+    def mine(self: ArchiveTransaction, archives: Any, ids: Sequence[int]) -> Iterator[Any]:
         found = archives.find(ids) if ids else {}
         for number in ids:
             yield found[number]
 
-    patch.setattr(Transaction, "_mine", mine)
+    patch.setattr(ArchiveTransaction, "_mine", mine)
 
 
 def damages_large_objects_that_are_held(patch: pytest.MonkeyPatch, _: Platform) -> None:
-    large = tsm_streams._large
+    large = streams._large
 
     async def damaged(store: Any, index: int, entry: Any, archive: Any, length: int, served: Any) -> Any:
         async for piece in large(store, index, entry, archive, length, served):
             yield bytes(len(piece)) if archive.held and len(piece) > 1000 else piece
 
-    patch.setattr(tsm_streams, "_large", damaged)
+    patch.setattr(streams, "_large", damaged)
 
 
 def keeps_for_good(patch: pytest.MonkeyPatch, _: Platform) -> None:

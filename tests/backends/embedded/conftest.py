@@ -1,4 +1,4 @@
-"""Buckets of the embedded store that runs for all backends' tests, and cores and doors of a test's own."""
+"""Fixtures: buckets of the embedded store that all backends' tests share, and stores of a test's own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from backends.embedded.changes import CreateBucket
-from backends.embedded.store import Store
+from backends.embedded.core.changes.objects import CreateBucket
+from backends.embedded.core.store import Store
 from tests.backends.embedded.core_calls import Disk
-from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import Client
 
 _numbers = itertools.count()
@@ -68,14 +68,14 @@ async def core(data_dir: Path, disk: Disk, said: list[str]) -> AsyncIterator[Sto
 
 
 @pytest.fixture
-def door(data_dir: Path) -> Iterator[RunningDoor]:
-    """The TSM door of a store in this process."""
-    with RunningDoor(data_dir) as running:
+def tsm_server(data_dir: Path) -> Iterator[RunningTsmServer]:
+    """The TSM server of a store in this process."""
+    with RunningTsmServer(data_dir) as running:
         yield running
 
 
 @pytest.fixture
-def tsm(door: RunningDoor) -> Iterator[Client]:
+def tsm(tsm_server: RunningTsmServer) -> Iterator[Client]:
     """A session of the store's own node, for all owners."""
-    with door.sign_on() as client:
+    with tsm_server.sign_on() as client:
         yield client

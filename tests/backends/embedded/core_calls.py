@@ -1,4 +1,4 @@
-"""Calls of the store's core, short enough for tests, and a disk whose free space the test says."""
+"""Short calls of the store's core for tests, and a disk whose free space the test sets."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from backends.embedded.changes import Group, Put
-from backends.embedded.digests import Digests
-from backends.embedded.rules import Lock
-from backends.embedded.store import Store
+from backends.embedded.core.changes.objects import ChangeGroup, PutVersion
+from backends.embedded.core.files.digests import Digests
+from backends.embedded.core.rules.locks import VersionLock
+from backends.embedded.core.store import Store
 
 PLENTY = 1 << 40
 
@@ -27,15 +27,17 @@ class CopyFolder:
     folder: Path
     copy: Path
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: ChangeGroup) -> None:
         # The index of the log (-shm) is locked; SQLite makes it anew.
         shutil.copytree(self.folder, self.copy, ignore=shutil.ignore_patterns("*-shm"))
 
 
-def put(key: str, content: bytes = b"content", lock: Lock | None = None, bucket: str = "b") -> Put:
+def put(key: str, content: bytes = b"content", lock: VersionLock | None = None, bucket: str = "b") -> PutVersion:
     digests = Digests()
     digests.update(content)
-    return Put(bucket, key, [content], len(content), digests.block_crcs(), digests.md5().hex(), lock=lock or Lock())
+    return PutVersion(
+        bucket, key, [content], len(content), digests.block_crcs(), digests.md5().hex(), lock=lock or VersionLock()
+    )
 
 
 async def content_of(store: Store, key: str) -> bytes:

@@ -1,4 +1,4 @@
-"""A store with its TSM door in a thread of the test's own process: time, disk and limits are what the test says."""
+"""A store with its TSM server in a thread of the test's process. The test sets time, disk and limits."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from backends.embedded import policy
-from backends.embedded.nodes import Nodes
-from backends.embedded.store import Store
-from backends.embedded.tsm_door import TsmDoor
-from backends.embedded.tsm_session import TsmSession
+from backends.embedded.core.rules import policy
+from backends.embedded.core.store import Store
+from backends.embedded.tsm.nodes import Nodes
+from backends.embedded.tsm.server import TsmServer
+from backends.embedded.tsm.session import ServerSession
 from tests.backends.embedded.core_calls import Disk
 from tests.backends.embedded.tsm_client import Client
 
@@ -37,7 +37,7 @@ class Clock:
         return int(self.seconds * 1000)
 
 
-class RunningDoor:
+class RunningTsmServer:
     """Leaving the `with` block closes it and raises what nobody had handled in its loop."""
 
     def __init__(
@@ -53,10 +53,10 @@ class RunningDoor:
         self._classes = classes
         self._limits: dict[str, Any] = limits
         self.store: Store
-        self.door: TsmDoor
+        self.server: TsmServer
         self.nodes: Nodes
 
-    def __enter__(self) -> RunningDoor:
+    def __enter__(self) -> RunningTsmServer:
         self.store = Store.open(
             self._folder,
             wall_seconds=lambda: self.clock.seconds,
@@ -75,8 +75,8 @@ class RunningDoor:
         return self
 
     async def _listen(self) -> asyncio.Server:
-        self.door = TsmDoor(self.store, self.nodes, self.said.append, **self._limits)
-        return await asyncio.get_running_loop().create_server(self.door.session, "127.0.0.1", 0)
+        self.server = TsmServer(self.store, self.nodes, self.said.append, **self._limits)
+        return await asyncio.get_running_loop().create_server(self.server.session, "127.0.0.1", 0)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -92,11 +92,11 @@ class RunningDoor:
 
     async def _close(self) -> None:
         self._listener.close()
-        await self.door.close()
+        await self.server.close()
         await self.sessions_are(0)
 
     def call(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        """Have something done in the door's loop."""
+        """Have something done in the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_WAIT_SECONDS_MAX)
 
     def do(self, work: Callable[[], Answer]) -> Answer:
@@ -112,16 +112,16 @@ class RunningDoor:
                 await asyncio.sleep(0)
 
     async def sessions_are(self, count: int) -> None:
-        await self.until(lambda: len(self.door._sessions) == count and not self.door._work)
+        await self.until(lambda: len(self.server._sessions) == count and not self.server._work)
 
     def settled(self, sessions: int) -> None:
         """Wait until so many sessions are left and the others are cleared away."""
         self.call(self.sessions_are(sessions))
 
     @property
-    def session(self) -> TsmSession:
+    def session(self) -> ServerSession:
         """The only one there is."""
-        (only,) = self.door._sessions
+        (only,) = self.server._sessions
         return only
 
     def password(self, node: str = "ARCHIVER") -> str:

@@ -1,6 +1,6 @@
-"""What clients expect of buckets: their names, lists, settings, and the listings of what is in them.
+"""Expectations of S3 clients of buckets: names, lists, settings, and listings of objects.
 
-One idea: see `s3_scene`; the tables are tried by `test_s3_expectations.py`.
+One idea: see `s3_scene`; `test_s3_expectations.py` runs the tables.
 """
 
 from __future__ import annotations

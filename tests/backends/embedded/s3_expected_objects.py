@@ -1,6 +1,6 @@
-"""What clients expect of objects: uploads, reads, conditions, copies, checksums, attributes, tags and deletions.
+"""Expectations of S3 clients of objects: uploads, reads, conditions, copies, checksums, attributes, tags, deletions.
 
-One idea: see `s3_scene`; the tables are tried by `test_s3_expectations.py`.
+One idea: see `s3_scene`; `test_s3_expectations.py` runs the tables.
 """
 
 from __future__ import annotations

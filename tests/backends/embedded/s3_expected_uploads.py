@@ -1,7 +1,7 @@
-"""What clients expect of uploads in parts.
+"""Expectations of S3 clients of multipart uploads.
 
-One idea: see `s3_scene`; the tables are tried by `test_s3_expectations.py`. Uploads of several parts of 5 MiB, which
-take longer, are in `test_s3_uploads.py`.
+One idea: see `s3_scene`; `test_s3_expectations.py` runs the tables. Uploads of several parts of 5 MiB, which take
+longer, are in `test_s3_uploads.py`.
 """
 
 from __future__ import annotations

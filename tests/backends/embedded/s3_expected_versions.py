@@ -1,7 +1,7 @@
-"""What clients expect of versions, delete markers and locks.
+"""Expectations of S3 clients of versions, delete markers and locks.
 
-One idea: see `s3_scene`; the tables are tried by `test_s3_expectations.py`. Status and code of every refusal by a lock
-are in the table of `tests/backends/s3/test_answers.py`; here is what is there before and after.
+One idea: see `s3_scene`; `test_s3_expectations.py` runs the tables. `tests/backends/s3/test_answers.py` has status and
+code of every refusal by a lock; here are the states before and after.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an expectation of an S3 client is tried on: buckets of each kind, made when they are first asked for.
+"""The buckets on which the tests try expectations of S3 clients. Each is created when a test first uses it.
 
-One idea: an expectation is a name, something to do, and what comes of it: the value that the deed returns, or status
-and code of the refusal in one text, "404 NoSuchKey".
+One idea: an expectation is a name, a function and its result: the value that the function returns, or status and code
+of the refusal as one text, "404 NoSuchKey".
 """
 
 from __future__ import annotations

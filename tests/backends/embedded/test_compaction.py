@@ -1,4 +1,4 @@
-"""Room comes back from segments in which some objects still live, and no moment of it can lose one."""
+"""Compaction frees the space of deleted objects, and a crash at any moment of it loses no object."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from typing import Any
 import pytest
 
 from archiver.errors import Damaged
-from backends.embedded import commits, compaction, tsm_incoming
-from backends.embedded.archive_changes import Event, NewArchive, Transaction
-from backends.embedded.archives import Archive, Space
-from backends.embedded.catalogue import Version
-from backends.embedded.changes import CreateBucket, Delete, DeleteBucket
-from backends.embedded.refusals import Locked, NoSuchKey
-from backends.embedded.rules import Lock, Mode, Retention
-from backends.embedded.segments import RecordHeader
-from backends.embedded.store import Store
-from backends.embedded.tsm_incoming import Flow, Incoming
+from backends.embedded.core import commits, compaction
+from backends.embedded.core.changes.archives import ArchiveTransaction, Event, NewArchive
+from backends.embedded.core.changes.objects import CreateBucket, Delete, DeleteBucket
+from backends.embedded.core.files.segments import RecordHeader
+from backends.embedded.core.rules.locks import Mode, VersionLock, VersionRetention
+from backends.embedded.core.rules.refusals import Locked, NoSuchKey
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.archives import Archive, Space
+from backends.embedded.core.tables.catalogue import VersionRow
+from backends.embedded.tsm import incoming as tsm_incoming
+from backends.embedded.tsm.incoming import Flow, Incoming
 from tests.backends.embedded.core_calls import PLENTY, CopyFolder, Disk, content_of, put
 
 ROLL_BYTES = 4000
 OBJECT_BYTES = 700
-LOCK = Lock(Retention(Mode.COMPLIANCE, 2_000_000_000_000 + 86_400_000), legal_hold=True)
+LOCK = VersionLock(VersionRetention(Mode.COMPLIANCE, 2_000_000_000_000 + 86_400_000), legal_hold=True)
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +40,11 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "segments").iterdir())
 
 
-def versions(store: Store) -> dict[str, Version]:
+def versions(store: Store) -> dict[str, VersionRow]:
     return {each.key: each for each in store.queries.scan(store.bucket("b"), "", None, None)}
 
 
-def facts(version: Version) -> Version:
+def facts(version: VersionRow) -> VersionRow:
     """A version without its place, which is all that moving may change."""
     return version._replace(segment=0, offset=0)
 
@@ -71,7 +72,7 @@ async def until(store: Store, condition: Callable[[], bool]) -> None:
     raise AssertionError("compaction did not get there")
 
 
-async def test_a_segment_that_is_mostly_dead_is_rewritten(core: Store, data_dir: Path) -> None:
+async def test_a_mostly_dead_segment_is_rewritten(core: Store, data_dir: Path) -> None:
     contents = await fill(core, 48)
     before = {key: facts(version) for key, version in versions(core).items()}
     sealed = files(data_dir)[:-1]
@@ -88,7 +89,7 @@ async def test_a_segment_that_is_mostly_dead_is_rewritten(core: Store, data_dir:
             await core.delete(Delete("b", key, core.queries.version_id(versions(core)[key]), bypass=True))
 
 
-async def test_a_segment_that_is_mostly_alive_is_left_where_it_is(core: Store, data_dir: Path) -> None:
+async def test_a_mostly_live_segment_is_not_rewritten(core: Store, data_dir: Path) -> None:
     contents = await fill(core, 48)
     before = files(data_dir)
     await delete(core, contents, [key for key in contents if int(key) % 4 == 1])
@@ -98,7 +99,7 @@ async def test_a_segment_that_is_mostly_alive_is_left_where_it_is(core: Store, d
     assert core.statistics().bytes_moved == 0
 
 
-async def test_empty_objects_alone_are_not_moved_for_ever(core: Store, data_dir: Path) -> None:
+async def test_a_segment_of_empty_objects_is_not_moved_again_and_again(core: Store, data_dir: Path) -> None:
     """Their records are all header: counted by content alone, their segments would always look dead."""
     for i in range(200):
         await core.put(put(f"{i}", b""))
@@ -158,7 +159,7 @@ async def test_a_crash_at_any_moment_of_moving_loses_nothing(
             store.close()
 
 
-async def test_a_read_that_began_before_the_move_goes_on(core: Store, data_dir: Path) -> None:
+async def test_a_read_that_began_before_a_move_continues(core: Store, data_dir: Path) -> None:
     contents = await fill(core, 48)
     looked_up = versions(core)
     under_way = core.read_blocks(looked_up["000"], 0, OBJECT_BYTES)
@@ -173,7 +174,7 @@ async def test_a_read_that_began_before_the_move_goes_on(core: Store, data_dir: 
 
 
 @pytest.mark.parametrize("where", ["content", "header"])
-async def test_a_damaged_record_is_named_and_left_where_it_is(
+async def test_a_damaged_record_is_reported_and_not_moved(
     core: Store, disk: Disk, data_dir: Path, where: str, said: list[str]
 ) -> None:
     contents = await fill(core, 48)
@@ -202,7 +203,7 @@ async def test_a_damaged_record_is_named_and_left_where_it_is(
             await content_of(core, "004")
 
 
-async def test_a_move_that_cannot_be_written_fails_nobody_else(
+async def test_a_failed_move_fails_no_other_change(
     core: Store, disk: Disk, monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
     contents = await fill(core, 48)
@@ -226,7 +227,7 @@ async def test_a_move_that_cannot_be_written_fails_nobody_else(
         assert "No space left on device" in words
 
 
-async def test_an_active_segment_that_is_mostly_dead_is_given_up(core: Store, data_dir: Path) -> None:
+async def test_a_mostly_dead_active_segment_is_closed(core: Store, data_dir: Path) -> None:
     stored = [await core.put(put(f"{i}", bytes(900))) for i in range(4)]
     assert len(files(data_dir)) == 1
     for i in (0, 1, 2):
@@ -251,7 +252,7 @@ async def test_a_bucket_of_the_same_name_is_not_taken_for_the_deleted_one(core: 
     assert bytes(await core.read(version, 0, version.size)) == b"new"
 
 
-async def test_many_short_lives_share_a_segment(data_dir: Path) -> None:
+async def test_many_restarts_share_a_segment(data_dir: Path) -> None:
     for number in range(12):
         store = Store.open(data_dir)
         if not number:
@@ -285,7 +286,7 @@ async def test_a_large_objects_segment_is_not_appended_to(data_dir: Path, monkey
 
 
 async def archive(store: Store, contents: dict[str, bytes], *, large: bool = False) -> None:
-    """One transaction as the TSM door makes it; its objects may be deleted at once."""
+    """One transaction as the TSM server makes it; its objects may be deleted at once."""
     space, _ = await store.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
     names = {each.name: number for number, each in store.management_classes.items()}
     incoming = Incoming(store, "N", b"", Flow(lambda: None, lambda: None, lambda code: None))
@@ -331,10 +332,10 @@ async def test_archives_and_versions_are_moved_out_of_the_same_segments(
     sealed = files(data_dir)[:-1]
     committed = core._catalogue.state.commits
     held = [before[name].id for name in list(kept)[::8]]
-    await core.transact(Transaction("N", b"", event=Event.HOLD, event_ids=held))
+    await core.transact(ArchiveTransaction("N", b"", event=Event.HOLD, event_ids=held))
     before = archives(core)
     gone = [name for name in kept if int(name) % 4]
-    await core.transact(Transaction("N", b"", deletes=[before[name].id for name in gone]))
+    await core.transact(ArchiveTransaction("N", b"", deletes=[before[name].id for name in gone]))
     await delete(core, contents, gone)
     for name in gone:
         del kept[name], before[name]
@@ -360,18 +361,18 @@ async def test_archives_and_versions_are_moved_out_of_the_same_segments(
         assert {key: await content_of(store, key) for key in contents} == contents
         for number in held:
             with pytest.raises(Locked):
-                await store.transact(Transaction("N", b"", deletes=[number]))
+                await store.transact(ArchiveTransaction("N", b"", deletes=[number]))
     reopened.close()
 
 
-async def test_an_archive_that_moves_while_it_is_read_is_read_on(core: Store, data_dir: Path) -> None:
+async def test_a_read_follows_an_archive_that_is_moved(core: Store, data_dir: Path) -> None:
     contents = {f"{number:03d}": os.urandom(OBJECT_BYTES) for number in range(48)}
     for name, content in contents.items():
         await archive(core, {name: content})
     looked_up = archives(core)
     under_way = core.read_blocks(looked_up["000"], 0, OBJECT_BYTES)
     deletes = [row.id for name, row in looked_up.items() if int(name) % 4]
-    await core.transact(Transaction("N", b"", deletes=deletes))
+    await core.transact(ArchiveTransaction("N", b"", deletes=deletes))
     sealed = {f"{row.segment:08d}.seg" for name, row in looked_up.items() if name < "040"}
     await until(core, lambda: not sealed & set(files(data_dir)))
     core._segments._open.clear()
@@ -381,12 +382,12 @@ async def test_an_archive_that_moves_while_it_is_read_is_read_on(core: Store, da
         await core.read(looked_up["001"], 0, OBJECT_BYTES)
 
 
-async def test_a_damaged_archive_stays_where_it_is(core: Store, disk: Disk, data_dir: Path, said: list[str]) -> None:
+async def test_a_damaged_archive_is_not_moved(core: Store, disk: Disk, data_dir: Path, said: list[str]) -> None:
     for number in range(48):
         await archive(core, {f"{number:03d}": os.urandom(OBJECT_BYTES)})
     disk.free = 0
     rows = archives(core)
-    await core.transact(Transaction("N", b"", deletes=[row.id for name, row in rows.items() if int(name) % 4]))
+    await core.transact(ArchiveTransaction("N", b"", deletes=[row.id for name, row in rows.items() if int(name) % 4]))
     damaged = rows["004"]
     path = data_dir / "segments" / f"{damaged.segment:08d}.seg"
     data = bytearray(path.read_bytes())
@@ -402,7 +403,7 @@ async def test_a_damaged_archive_stays_where_it_is(core: Store, disk: Disk, data
 
 
 @pytest.mark.parametrize("gone", [(0, 1, 2), (3,), (4, 5), (0, 3, 4), (1, 2, 3, 4)])
-async def test_what_is_moved_of_a_large_transaction_is_never_larger_than_a_segments_share(
+async def test_a_move_from_a_large_transaction_is_bounded(
     core: Store, data_dir: Path, monkeypatch: pytest.MonkeyPatch, gone: tuple[int, ...]
 ) -> None:
     """An object is moved in one piece of memory: a huge one must never have to be."""
@@ -412,7 +413,7 @@ async def test_what_is_moved_of_a_large_transaction_is_never_larger_than_a_segme
     contents = {f"{number}": os.urandom(size) for number, size in enumerate(sizes)}
     await archive(core, contents, large=True)
     before = archives(core)
-    await core.transact(Transaction("N", b"", deletes=[before[f"{number}"].id for number in gone]))
+    await core.transact(ArchiveTransaction("N", b"", deletes=[before[f"{number}"].id for number in gone]))
     dead = {number: use for number, use in core._catalogue.segments.items() if use.live_record_bytes < use.dead_bytes}
     for use in dead.values():
         assert use.live_record_bytes < 2000 + 1600 + 500

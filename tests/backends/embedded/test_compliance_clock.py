@@ -1,8 +1,8 @@
-"""The compliance clock, with time passed in."""
+"""The compliance clock, with time as an argument."""
 
 from __future__ import annotations
 
-from backends.embedded.compliance_clock import ComplianceClock
+from backends.embedded.core.compliance_clock import ComplianceClock
 
 
 class Host:
@@ -16,15 +16,15 @@ class Host:
         return ComplianceClock(high_water_ms, lambda: self.wall, lambda: self.elapsed)
 
 
-def test_it_starts_at_the_hosts_time() -> None:
+def test_the_clock_starts_at_the_hosts_time() -> None:
     assert Host(1_000_000.5).clock().now_ms() == 1_000_000_500
 
 
-def test_it_starts_no_earlier_than_the_highest_time_ever_committed() -> None:
+def test_the_clock_starts_no_earlier_than_the_highest_committed_time() -> None:
     assert Host(1_000_000.0).clock(high_water_ms=2_000_000_000).now_ms() == 2_000_000_000
 
 
-def test_it_advances_by_elapsed_time_from_there() -> None:
+def test_the_clock_advances_by_elapsed_time() -> None:
     host = Host(1_000_000.0)
     clock = host.clock(high_water_ms=2_000_000_000)
     host.elapsed += 1.5
@@ -39,7 +39,7 @@ def test_setting_the_hosts_clock_changes_nothing_in_either_direction() -> None:
         assert clock.now_ms() == 1_000_000_000
 
 
-def test_it_never_goes_backwards_even_if_elapsed_time_does() -> None:
+def test_the_clock_never_goes_backwards_even_if_elapsed_time_does() -> None:
     host = Host(1_000_000.0)
     clock = host.clock()
     host.elapsed += 10
@@ -48,7 +48,7 @@ def test_it_never_goes_backwards_even_if_elapsed_time_does() -> None:
     assert clock.now_ms() == before
 
 
-def test_http_date_follows_it() -> None:
+def test_http_date_follows_the_clock() -> None:
     host = Host(1_795_255_200.0)
     clock = host.clock()
     assert clock.http_date() == "Sat, 21 Nov 2026 10:00:00 GMT"

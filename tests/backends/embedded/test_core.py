@@ -1,7 +1,4 @@
-"""The core by itself: group commit, failing writes, space, and what a reader sees.
-
-No protocol, no process.
-"""
+"""The core without protocol and process: group commit, failing writes, free space, and what a reader sees."""
 
 from __future__ import annotations
 
@@ -13,15 +10,15 @@ from typing import Any
 import pytest
 
 from archiver.errors import Damaged, StoreError
-from backends.embedded import commits
-from backends.embedded.changes import Condition, CreateBucket, Delete, SetLegalHold, SetRetention
-from backends.embedded.refusals import Locked, NoSuchKey, Refusal, StoreFull, WriteFailed
-from backends.embedded.rules import Lock, Mode, Retention
-from backends.embedded.store import Store
+from backends.embedded.core import commits
+from backends.embedded.core.changes.objects import CreateBucket, Delete, SetLegalHold, SetRetention, WriteCondition
+from backends.embedded.core.rules.locks import Mode, VersionLock, VersionRetention
+from backends.embedded.core.rules.refusals import Locked, NoSuchKey, Refusal, StoreFull, WriteFailed
+from backends.embedded.core.store import Store
 from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
 
 
-async def test_what_waits_together_is_committed_together(core: Store) -> None:
+async def test_waiting_changes_are_committed_together(core: Store) -> None:
     await core.put(put("first"))  # there is a segment from here on
     before = core.statistics()
     await asyncio.gather(*(core.put(put(f"{i}", b"%d" % i)) for i in range(200)))
@@ -48,7 +45,7 @@ async def test_of_a_delete_and_a_lock_that_race_only_one_wins(core: Store) -> No
 async def test_a_refusal_leaves_the_group_alone(core: Store) -> None:
     outcomes = await asyncio.gather(
         core.put(put("good")),
-        core.put(put("bad", lock=Lock(Retention(Mode.GOVERNANCE, 1)))),
+        core.put(put("bad", lock=VersionLock(VersionRetention(Mode.GOVERNANCE, 1)))),
         core.put(put("also good")),
         return_exceptions=True,
     )
@@ -60,9 +57,9 @@ async def test_changes_of_one_group_see_each_other(core: Store) -> None:
     """Ten at once wait for the first and so share a group; each must know what the ones before it did."""
     puts = [put("once") for _ in range(10)]
     for each in puts:
-        each.condition = Condition(only_if_absent=True)
+        each.condition = WriteCondition(only_if_absent=True)
     outcomes = await asyncio.gather(*(core.put(each) for each in puts), return_exceptions=True)
-    assert sorted(type(each).__name__ for each in outcomes) == ["AlreadyExists"] * 9 + ["Stored"]
+    assert sorted(type(each).__name__ for each in outcomes) == ["AlreadyExists"] * 9 + ["ChangeResult"]
 
     await core.change(CreateBucket("unversioned", object_lock=False))
     puts = [put("replaced", b"%d" % number) for number in range(10)]
@@ -73,7 +70,7 @@ async def test_changes_of_one_group_see_each_other(core: Store) -> None:
     assert [bytes(await core.read(each, 0, each.size)) for each in versions] == [b"9"]
 
 
-async def test_no_write_when_the_disk_is_nearly_full_but_reads_and_deletes_go_on(
+async def test_a_nearly_full_disk_refuses_writes_but_not_reads_and_deletes(
     core: Store, disk: Disk, said: list[str]
 ) -> None:
     stored = await core.put(put("k"))
@@ -91,7 +88,7 @@ async def test_no_write_when_the_disk_is_nearly_full_but_reads_and_deletes_go_on
 
 
 @pytest.mark.parametrize("call", ["pwritev", "fdatasync"])
-async def test_a_failing_write_fails_its_group_and_nothing_of_it_is_visible(
+async def test_a_failed_write_fails_its_group_and_leaves_nothing_visible(
     core: Store, monkeypatch: pytest.MonkeyPatch, call: str, data_dir: Path
 ) -> None:
     await core.put(put("before"))
@@ -128,7 +125,7 @@ def _no_space(*_: Any) -> None:
     raise OSError(28, "No space left on device")
 
 
-async def test_a_fault_of_our_own_is_answered_and_stops_writing(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bug_is_answered_and_stops_writing(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
 
@@ -140,7 +137,7 @@ async def test_a_fault_of_our_own_is_answered_and_stops_writing(core: Store, mon
         await core.put(put("k"))
 
 
-async def test_a_segment_without_anything_alive_is_deleted(
+async def test_a_segment_without_live_objects_is_deleted(
     core: Store, monkeypatch: pytest.MonkeyPatch, data_dir: Path
 ) -> None:
     monkeypatch.setattr(commits, "ROLL_BYTES", 1000)
@@ -168,7 +165,7 @@ async def test_an_abandoned_large_upload_leaves_nothing(core: Store, data_dir: P
 async def test_the_hosts_clock_cannot_end_a_lock(data_dir: Path) -> None:
     opened = Store.open(data_dir, wall_seconds=lambda: 2_000_000_000.0)
     await opened.change(CreateBucket("b", object_lock=True))
-    lock = Lock(Retention(Mode.COMPLIANCE, 2_000_000_060_000))
+    lock = VersionLock(VersionRetention(Mode.COMPLIANCE, 2_000_000_060_000))
     stored = await opened.put(put("k", lock=lock))
     opened.close()
     for wall, refused in ((1_000_000_000.0, True), (2_000_000_059.0, True), (2_000_000_060.0, False)):
@@ -185,13 +182,13 @@ async def test_the_hosts_clock_cannot_end_a_lock(data_dir: Path) -> None:
             opened.close()
 
 
-async def test_a_lock_that_has_passed_may_be_replaced(data_dir: Path) -> None:
+async def test_an_expired_lock_may_be_replaced(data_dir: Path) -> None:
     opened = Store.open(data_dir, wall_seconds=lambda: 2_000_000_000.0)
     await opened.change(CreateBucket("b", object_lock=True))
-    await opened.put(put("k", lock=Lock(Retention(Mode.COMPLIANCE, 2_000_000_060_000))))
+    await opened.put(put("k", lock=VersionLock(VersionRetention(Mode.COMPLIANCE, 2_000_000_060_000))))
     opened.close()
     opened = Store.open(data_dir, wall_seconds=lambda: 2_000_000_100.0)
-    weaker = Retention(Mode.GOVERNANCE, 2_000_000_200_000)
+    weaker = VersionRetention(Mode.GOVERNANCE, 2_000_000_200_000)
     await opened.change(SetRetention("b", "k", None, weaker, bypass=False))
     assert opened.queries.object(opened.bucket("b"), "k", None).retention == weaker
     opened.close()
@@ -199,7 +196,7 @@ async def test_a_lock_that_has_passed_may_be_replaced(data_dir: Path) -> None:
 
 async def test_a_cold_read_waits_in_a_thread_and_reads_the_same(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     await core.put(put("k", b"cold"))
-    monkeypatch.setattr("backends.embedded.segments.SegmentFile.read_cached", lambda *_: False)
+    monkeypatch.setattr("backends.embedded.core.files.segments.SegmentFile.read_cached", lambda *_: False)
     assert await content_of(core, "k") == b"cold"
 
 
@@ -219,6 +216,6 @@ async def test_a_damaged_block_damages_only_ranges_that_touch_it(core: Store, da
             await core.read(version, start, length)
 
 
-async def test_a_store_is_open_in_one_place_only(core: Store, data_dir: Path) -> None:
+async def test_only_one_process_can_open_a_store(core: Store, data_dir: Path) -> None:
     with pytest.raises(StoreError, match=rf"already open \(process {os.getpid()}\); stop that one"):
         Store.open(data_dir)

@@ -1,4 +1,4 @@
-"""The store's own credentials."""
+"""The S3 server's credentials file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from archiver.errors import StoreError, UsageError
-from backends.embedded import credentials
+from backends.embedded.s3 import credentials
 
 
 def test_first_use_makes_a_random_credential_that_only_its_owner_can_read(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
         ("name:without=everything", "no right is called 'everything'; there are: bypass, retention, hold, delete"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused_with_the_remedy(text: str, says: str) -> None:
+def test_a_wrong_request_is_refused_with_the_remedy(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         credentials.parse_request(text)
 

@@ -1,4 +1,4 @@
-"""What survives: restarts and damage. The store runs as a process, as its users run it."""
+"""Restarts and damage of a store that runs as a process, as for its users."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_damage_is_found_at_start_and_named(filled: Path, name: str, damage: Cal
     assert "Traceback" not in str(raised.value)
 
 
-def test_a_catalogue_that_lost_its_log_is_found_out(data_dir: Path, connect: Callable[..., Any]) -> None:
+def test_a_catalogue_that_lost_its_log_is_detected(data_dir: Path, connect: Callable[..., Any]) -> None:
     store = process.start(data_dir)
     s3 = connect(store)
     s3.create_bucket(Bucket="b-1")
@@ -151,7 +151,7 @@ def test_a_catalogue_that_lost_its_log_is_found_out(data_dir: Path, connect: Cal
 
 
 @pytest.mark.parametrize("change", ["an object", "a hold"])
-def test_an_older_catalogue_put_back_is_found_out(filled: Path, connect: Callable[..., Any], change: str) -> None:
+def test_an_older_copy_of_the_catalogue_is_detected(filled: Path, connect: Callable[..., Any], change: str) -> None:
     """Even if it lacks only the last commit, and that left nothing in a segment."""
     older = (filled / "catalogue.db").read_bytes()
     with process.start(filled) as store:
@@ -164,7 +164,7 @@ def test_an_older_catalogue_put_back_is_found_out(filled: Path, connect: Callabl
         process.start(filled)
 
 
-def test_what_a_crash_left_behind_the_end_is_cut_off(filled: Path, connect: Callable[..., Any]) -> None:
+def test_bytes_of_a_crashed_commit_are_cut_off(filled: Path, connect: Callable[..., Any]) -> None:
     segment = filled / "segments" / "00000001.seg"
     length = segment.stat().st_size
     with segment.open("ab") as file:
@@ -193,7 +193,7 @@ def test_two_processes_cannot_have_one_store(data_dir: Path) -> None:
         process.start(data_dir)
 
 
-def test_a_disk_that_takes_no_more_is_said_and_reads_go_on(data_dir: Path, connect: Callable[..., Any]) -> None:
+def test_a_full_disk_is_reported_and_reads_continue(data_dir: Path, connect: Callable[..., Any]) -> None:
     """The kernel's limit on a file's size stands for a full disk: both fail the write itself."""
     with process.start(data_dir) as store:
         s3 = connect(store)

@@ -1,4 +1,4 @@
-"""Names from outside never become names of files: whatever a key, bucket, file space or object is called."""
+"""No key, bucket, file space or object name of a client becomes a file name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
-from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.test_s3_mutation import exchanged, head_of, is_done
 from tests.backends.embedded.test_s3_signature import signed_by_botocore
 from tests.backends.embedded.tsm_client import Ended
@@ -129,7 +129,7 @@ def test_a_key_that_is_too_long_names_nothing(fenced: Fenced) -> None:
 
 @settings(max_examples=15)
 @given(key=st.text(st.sampled_from("./\\%2eEfF\0é~ +?#&;"), min_size=1, max_size=30))
-def test_no_key_made_of_what_paths_are_made_of_escapes(fenced: Fenced, key: str) -> None:
+def test_no_key_with_parts_of_paths_escapes(fenced: Fenced, key: str) -> None:
     stored_and_deleted(fenced, key)
     fenced.check()
 
@@ -141,7 +141,7 @@ def test_no_key_made_of_what_paths_are_made_of_escapes(fenced: Fenced, key: str)
      "/names/%",
      "/names/%zz", "/NAMES", "/na%20mes", "/" + "n" * 64, "/segments/00000001.seg"],
 )  # fmt: skip
-def test_no_other_bucket_and_no_key_that_is_not_utf8_comes_to_be(fenced: Fenced, path: str) -> None:
+def test_illegal_buckets_and_keys_are_not_created(fenced: Fenced, path: str) -> None:
     store = fenced.store
     before = [each["Name"] for each in fenced.s3.list_buckets()["Buckets"]]
     for method in ("PUT", "DELETE", "GET"):
@@ -166,21 +166,21 @@ def test_no_file_space_or_object_of_tsm_escapes(data_dir: Path) -> None:
     data_dir.mkdir(parents=True)
     (data_dir.parent / "x").write_text("a neighbour's file")
     around = {name for name in files(data_dir.parent) if not name.startswith("store/")}
-    with RunningDoor(data_dir) as door:
-        with door.sign_on() as client:
+    with RunningTsmServer(data_dir) as tsm_server:
+        with tsm_server.sign_on() as client:
             assert client.archive(client.space(b"/first"), b"/first", b"x") == 0
         own = files(data_dir)
         for name in TSM_NAMES:
-            with door.sign_on() as client:
+            with tsm_server.sign_on() as client:
                 space = client.space(name)
                 index = client.class_index("NONE")
                 for hl, ll in ((b"/..", b"/.."), (name[:1000], b"/x"), (b"/d", name[:200])):
                     assert client.archive(space, ll, name, hl=hl, class_index=index) == 0
                     (row,) = [row for row in client.query(space) if (row.hl, row.ll) == (hl, ll)]
                     assert client.get(row.id)[0].content == name
-        with door.sign_on() as client:
+        with tsm_server.sign_on() as client:
             for name in (b"", b"..", b"/" + b"x" * 1024):
-                with door.sign_on() as other, pytest.raises(Ended):
+                with tsm_server.sign_on() as other, pytest.raises(Ended):
                     other.space(name)
             assert {row.name for row in client.query_spaces()} == {*TSM_NAMES, b"/first"}
         assert {name for name in files(data_dir.parent) if not name.startswith("store/")} == around

@@ -1,7 +1,7 @@
-"""A store process whose disk is full: what it acknowledged stays, it serves on, and it recovers without a restart.
+"""A store process on a full disk keeps what it acknowledged, continues to serve, and recovers without a restart.
 
-The kernel refuses the writes, no stand-in: by a limit of the process, its files may not grow; or its disk is a small
-one in memory, where this machine lets the test mount one.
+The kernel itself refuses the writes: either the process has a limit on file sizes, or its disk is a small one in
+memory, if this machine lets the test mount one.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from backends.embedded import commits, process
+from backends.embedded import process
+from backends.embedded.core import commits
+from backends.embedded.core.files.segments import LARGE_BYTES
 from backends.embedded.process import StoreProcess
-from backends.embedded.segments import LARGE_BYTES
 from tests.backends.conftest import s3_client
 from tests.backends.embedded.tsm_client import Client
 
@@ -58,7 +59,7 @@ def keys(s3: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("full", ["segments", "catalogue"])
-def test_a_store_whose_files_cannot_grow_serves_on_and_recovers(data_dir: Path, full: str) -> None:
+def test_a_store_whose_files_cannot_grow_continues_and_recovers(data_dir: Path, full: str) -> None:
     with process.start(data_dir) as store:
         s3 = s3_client(store)
         s3.create_bucket(Bucket=BUCKET, ObjectLockEnabledForBucket=True)
@@ -94,7 +95,7 @@ def test_a_store_whose_files_cannot_grow_serves_on_and_recovers(data_dir: Path, 
             assert sorted(row.ll for row in tsm.query(space)) == [b"/after", b"/before"]
 
 
-def test_a_store_is_not_taken_for_damaged_because_it_cannot_be_made(data_dir: Path) -> None:
+def test_a_store_that_cannot_be_created_is_not_reported_as_damaged(data_dir: Path) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f'ulimit -f 8; exec "$0" -m backends.embedded.server --data {data_dir}', process._PROGRAM[0]],
         capture_output=True, text=True, timeout=60, check=False,

@@ -1,4 +1,4 @@
-"""What strangers send to the S3 door: bytes that are no requests, requests with two meanings, and no hurry at all."""
+"""Untrusted input to the S3 server: bytes that are no requests, ambiguous requests, and slow connections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import base64
 import hashlib
 import re
 import socket
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -17,14 +16,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from backends.embedded import credentials, s3_xml
-from backends.embedded.changes import CreateBucket
-from backends.embedded.credentials import Credential
+from backends.embedded.core.changes.objects import CreateBucket
+from backends.embedded.core.store import Store
 from backends.embedded.process import StoreProcess
-from backends.embedded.s3_connection import HEADERS_MAX, LINE_BYTES_MAX, PACE_BYTES_MIN, S3Connections
-from backends.embedded.s3_door import S3Door
-from backends.embedded.s3_errors import S3Error
-from backends.embedded.store import Store
+from backends.embedded.s3 import credentials, xml
+from backends.embedded.s3.credentials import Credential
+from backends.embedded.s3.errors import S3Error
+from backends.embedded.s3.requests.connection import HEADERS_MAX, LINE_BYTES_MAX, PACE_BYTES_MIN, S3Connections
+from backends.embedded.s3.server import S3Server
 from tests.backends.embedded.test_s3_signature import signed_by_botocore
 
 HOST = "Host: store"
@@ -109,7 +108,7 @@ def connected(store: StoreProcess) -> Iterator[socket.socket]:
 
 
 def answers(connection: socket.socket) -> bytes:
-    """Everything, until the door closes."""
+    """Everything, until the server closes."""
     received = b""
     with suppress(ConnectionResetError):  # it closed while some was on its way to it
         while data := connection.recv(65536):
@@ -122,7 +121,7 @@ def codes(received: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("what", NOT_CLEAR)
-def test_what_is_not_clear_is_refused_and_nothing_behind_it_is_heard(store: StoreProcess, what: str) -> None:
+def test_an_ambiguous_request_is_refused_and_the_rest_is_ignored(store: StoreProcess, what: str) -> None:
     with connected(store) as connection:
         connection.sendall(NOT_CLEAR[what] + request("GET /-/statistics HTTP/1.1", HOST))
         received = answers(connection)
@@ -139,7 +138,7 @@ def test_a_head_has_its_limits(store: StoreProcess, what: str) -> None:
         assert codes(answers(connection)) == ["RequestHeaderSectionTooLarge"]
 
 
-def test_nothing_of_it_is_repeated_or_logged(store: StoreProcess) -> None:
+def test_a_refused_input_is_neither_repeated_nor_logged(store: StoreProcess) -> None:
     before = store.log()
     with connected(store) as connection:
         connection.sendall(b"GET /<script>alert(1)</script> HTTP/9.9\r\nHost: <b>store</b>\r\n\r\n")
@@ -148,7 +147,7 @@ def test_nothing_of_it_is_repeated_or_logged(store: StoreProcess) -> None:
     assert store.log() == before
 
 
-def test_what_an_error_names_is_escaped(store: StoreProcess) -> None:
+def test_values_in_error_documents_are_escaped(store: StoreProcess) -> None:
     with connected(store) as connection:
         connection.sendall(request("GET /b/<script>'&%22 HTTP/1.1", HOST, "Connection: close"))
         received = answers(connection)
@@ -221,20 +220,20 @@ def test_the_longest_documents_that_amazon_allows_are_plain() -> None:
     part = "<Part><PartNumber>{0}</PartNumber><ETag>{1}</ETag><ChecksumCRC32C>yZRlqg==</ChecksumCRC32C></Part>"
     parts = "".join(part.format(number, "0" * 32) for number in range(1, 10_001))
     body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
-    assert len(s3_xml.parse_completion(body.encode())) == 10_000
+    assert len(xml.parse_completion(body.encode())) == 10_000
     one_more = parts + part.format(10_001, "0" * 32)
     with pytest.raises(S3Error, match="well-formed"):
-        s3_xml.parse_completion(f"<CompleteMultipartUpload>{one_more}</CompleteMultipartUpload>".encode())
+        xml.parse_completion(f"<CompleteMultipartUpload>{one_more}</CompleteMultipartUpload>".encode())
     named = "<Object><Key>{0:01024}</Key><VersionId>00000000000000000000000000000000</VersionId></Object>"
     keys = "".join(map(named.format, range(1000)))
-    assert len(s3_xml.parse_delete(f"<Delete>{keys}</Delete>".encode("utf-16"))[0]) == 1000
+    assert len(xml.parse_delete(f"<Delete>{keys}</Delete>".encode("utf-16"))[0]) == 1000
 
 
-# Time and number, on a door in this process.
+# Time and number, on a server in this process.
 
 
-class Door:
-    """An S3 door whose patience is the test's."""
+class RunningS3Server:
+    """An S3 server with time limits that the test sets."""
 
     def __init__(self, store: Store, credential: Credential, connections: S3Connections, port: int) -> None:
         self.store = store
@@ -264,13 +263,13 @@ class Door:
 
 
 @pytest.fixture
-async def door(data_dir: Path) -> AsyncIterator[Door]:
+async def s3_server(data_dir: Path) -> AsyncIterator[RunningS3Server]:
     store = Store.open(data_dir)
     await store.change(CreateBucket("b", object_lock=False))
     known = credentials.ensure(data_dir, ())
-    connections = S3Connections(S3Door(store, known, Counter()).handle, connections_max=3)
+    connections = S3Connections(S3Server(store, known, lambda: "").handle, connections_max=3)
     listener = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
-    yield Door(store, known["default"], connections, listener.sockets[0].getsockname()[1])
+    yield RunningS3Server(store, known["default"], connections, listener.sockets[0].getsockname()[1])
     listener.close()
     await connections.shutdown(1)
     store.close()
@@ -287,90 +286,90 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
     return b""
 
 
-async def test_a_head_in_drops_is_not_waited_for(door: Door) -> None:
-    reader, writer = await door.connect()
+async def test_a_slow_head_is_dropped(s3_server: RunningS3Server) -> None:
+    reader, writer = await s3_server.connect()
     writer.write(b"GET / HTTP/1.1\r\nHost: ")
-    await door.all_are(lambda each: each._head_since is not None, 1)
-    door.look(50)
+    await s3_server.all_are(lambda each: each._head_since is not None, 1)
+    s3_server.look(50)
     writer.write(b"st")
-    await door.all_are(lambda each: each._arrived_bytes == 24, 1)
-    door.look(59)
+    await s3_server.all_are(lambda each: each._arrived_bytes == 24, 1)
+    s3_server.look(59)
     writer.write(b"ore\r\n\r\n")
     assert b"403" in await reader.readline()  # in time
     writer.write(b"GET / HTTP/1.1\r\n")
-    await door.all_are(lambda each: each._head_since is not None, 1)
-    door.look(61)
+    await s3_server.all_are(lambda each: each._head_since is not None, 1)
+    s3_server.look(61)
     assert b"HTTP/" not in await ended(reader)
     writer.close()
 
 
-async def test_who_says_nothing_between_requests_may_stay(door: Door) -> None:
-    reader, writer = await door.connect()
-    writer.write(door.signed("GET", "/b"))
+async def test_an_idle_connection_may_stay(s3_server: RunningS3Server) -> None:
+    reader, writer = await s3_server.connect()
+    writer.write(s3_server.signed("GET", "/b"))
     assert b"200" in await reader.readline()
     for seconds in (30, 61, 122):
-        door.look(seconds)
-    writer.write(door.signed("GET", "/b", "Connection: close"))
+        s3_server.look(seconds)
+    writer.write(s3_server.signed("GET", "/b", "Connection: close"))
     assert b"HTTP/1.1 200" in await ended(reader)
     writer.close()
 
 
-async def test_a_body_in_drops_is_not_waited_for_and_leaves_nothing(door: Door) -> None:
+async def test_a_slow_body_is_dropped_and_leaves_nothing(s3_server: RunningS3Server) -> None:
     size = 40 << 20
-    reader, writer = await door.connect()
-    writer.write(door.signed("PUT", "/b/k", f"Content-Length: {size}"))
-    await door.all_are(lambda each: each._current_request is not None, 1)
-    door.look(0)
+    reader, writer = await s3_server.connect()
+    writer.write(s3_server.signed("PUT", "/b/k", f"Content-Length: {size}"))
+    await s3_server.all_are(lambda each: each._current_request is not None, 1)
+    s3_server.look(0)
     for minute, sent_bytes in ((1, PACE_BYTES_MIN), (2, PACE_BYTES_MIN), (3, PACE_BYTES_MIN - 1)):
-        enough = door.connections.connections[0]._arrived_bytes + sent_bytes  # type: ignore[attr-defined]
+        enough = s3_server.connections.connections[0]._arrived_bytes + sent_bytes  # type: ignore[attr-defined]
         writer.write(bytes(sent_bytes))
-        await door.all_are(partial(has_sent, enough), 1)
-        door.look(minute * 60 + 1)
+        await s3_server.all_are(partial(has_sent, enough), 1)
+        s3_server.look(minute * 60 + 1)
     assert await ended(reader) == b""
-    await door.all_are(bool, 0)
+    await s3_server.all_are(bool, 0)
     writer.close()
-    reader, writer = await door.connect()
-    writer.write(door.signed("HEAD", "/b/k", "Connection: close"))
+    reader, writer = await s3_server.connect()
+    writer.write(s3_server.signed("HEAD", "/b/k", "Connection: close"))
     assert b" 404 " in await ended(reader)
     writer.close()
 
 
-async def test_an_answer_that_nobody_takes_is_not_kept(door: Door) -> None:
-    reader, writer = await door.connect()
+async def test_an_answer_that_is_not_read_is_dropped(s3_server: RunningS3Server) -> None:
+    reader, writer = await s3_server.connect()
     size = 24 << 20
-    writer.write(door.signed("PUT", "/b/k", f"Content-Length: {size}") + bytes(size))
+    writer.write(s3_server.signed("PUT", "/b/k", f"Content-Length: {size}") + bytes(size))
     assert b"200" in await reader.readline()
     writer.close()
-    await door.all_are(bool, 0)
-    with socket.create_connection(("127.0.0.1", door._port)) as connection:
+    await s3_server.all_are(bool, 0)
+    with socket.create_connection(("127.0.0.1", s3_server._port)) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.sendall(door.signed("GET", "/b/k"))
-        await door.all_are(lambda each: each._connection.get_write_buffer_size() > 0 and each._paused, 1)
-        door.look(0)
-        door.look(59)
-        assert len(door.connections.connections) == 1
-        door.look(61)
-        await door.all_are(bool, 0)
+        connection.sendall(s3_server.signed("GET", "/b/k"))
+        await s3_server.all_are(lambda each: each._connection.get_write_buffer_size() > 0 and each._paused, 1)
+        s3_server.look(0)
+        s3_server.look(59)
+        assert len(s3_server.connections.connections) == 1
+        s3_server.look(61)
+        await s3_server.all_are(bool, 0)
 
 
-async def test_only_so_many_connections_at_a_time(door: Door) -> None:
-    first = [await door.connect() for _ in range(3)]
-    await door.all_are(bool, 3)
-    reader, writer = await door.connect()
+async def test_the_number_of_connections_is_limited(s3_server: RunningS3Server) -> None:
+    first = [await s3_server.connect() for _ in range(3)]
+    await s3_server.all_are(bool, 3)
+    reader, writer = await s3_server.connect()
     refused = await ended(reader)
     assert refused.startswith(b"HTTP/1.1 503 ")
     assert codes(refused) == ["SlowDown"]
     writer.close()
     first[0][1].close()
-    await door.all_are(bool, 2)
-    reader, writer = await door.connect()
-    writer.write(door.signed("GET", "/b", "Connection: close"))
+    await s3_server.all_are(bool, 2)
+    reader, writer = await s3_server.connect()
+    writer.write(s3_server.signed("GET", "/b", "Connection: close"))
     assert b"HTTP/1.1 200" in await ended(reader)
     for _, each in (*first[1:], (reader, writer)):
         each.close()
 
 
-def test_slow_heads_and_bodies_keep_nobody_else_waiting(store: StoreProcess, s3: Any, bucket: str) -> None:
+def test_slow_heads_and_bodies_do_not_delay_others(store: StoreProcess, s3: Any, bucket: str) -> None:
     with ExitStack() as slow:
         for number in range(200):
             connection = slow.enter_context(connected(store))

@@ -1,7 +1,7 @@
-"""Two nodes with names alike: whatever one of them tries with any number, the other's objects are as they were.
+"""Two nodes with similar names: no request of one changes or reveals the other's objects.
 
-What each of them hears is compared with what it hears of numbers that never were, so that nothing is learnt either; the
-one exception is written down where it is made.
+The answers about the other's objects must equal the answers about numbers that never existed, so that a node learns
+nothing. The one exception is explained where it is made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.embedded.process import StoreProcess
-from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import HOLD, Client, Row
 
 NAMES = ((b"/fs", b"/d", b"/o"), (b"/fs", b"/d", b"/p"), (b"/other", b"/d", b"/o"))
@@ -25,9 +25,9 @@ RELEASE, ACTIVATE = 2, 0
 class TwoNodes:
     """ARCHIVER has objects, OTHER tries."""
 
-    def __init__(self, door: RunningDoor) -> None:
-        self.door = door
-        with door.sign_on() as owner:
+    def __init__(self, tsm_server: RunningTsmServer) -> None:
+        self.server = tsm_server
+        with tsm_server.sign_on() as owner:
             for space, hl, ll in NAMES:
                 index = owner.class_index("NONE")
                 assert owner.archive(owner.space(space), ll, b"mine", hl=hl, class_index=index) == 0
@@ -37,15 +37,15 @@ class TwoNodes:
 
     def seen(self) -> tuple[list[tuple[Row, list[Any]]], list[Any]]:
         """All that the owner sees of its own: objects with their bytes, holds and dates, and file spaces."""
-        with self.door.sign_on() as owner:
+        with self.server.sign_on() as owner:
             rows = [row for name in (b"/fs", b"/other") for row in owner.query(owner.space(name))]
             return [(row, owner.get(row.id)) for row in rows], owner.query_spaces()
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
-    with RunningDoor(tmp_path_factory.mktemp("two") / "store") as door:
-        yield TwoNodes(door)
+    with RunningTsmServer(tmp_path_factory.mktemp("two") / "store") as tsm_server:
+        yield TwoNodes(tsm_server)
 
 
 Try = Callable[[Client, int, int], Any]
@@ -76,9 +76,9 @@ def test_nothing_that_a_node_tries_reaches_anothers_objects(two: TwoNodes, name:
     attempt = TRIES[name]
     for number in two.ids:
         for space in two.spaces:
-            with two.door.sign_on("OTHER") as other:
+            with two.server.sign_on("OTHER") as other:
                 theirs = attempt(other, number, space)
-            with two.door.sign_on("OTHER") as other:
+            with two.server.sign_on("OTHER") as other:
                 nobodys = attempt(other, NOBODYS, 4_000_000_000)
             assert theirs == nobodys or (name, theirs, nobodys) in TOLD_APART
     assert two.seen() == two.before
@@ -90,7 +90,7 @@ def test_no_row_of_tries_reaches_anothers_objects(two: TwoNodes, data: st.DataOb
     numbers = st.one_of(st.sampled_from(two.ids), st.integers(0, 50), st.integers(0, 2**64 - 1))
     spaces = st.one_of(st.sampled_from(two.spaces), st.integers(0, 2**32 - 1))
     names = [name for name in TRIES if name != "archive"]  # a lost transaction ends nothing, but says so when it likes
-    with two.door.sign_on("OTHER") as other:
+    with two.server.sign_on("OTHER") as other:
         own = other.space(b"/fs")
         for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=8)):
             heard = TRIES[name](other, data.draw(numbers), data.draw(st.one_of(st.just(own), spaces)))
@@ -98,7 +98,7 @@ def test_no_row_of_tries_reaches_anothers_objects(two: TwoNodes, data: st.DataOb
     assert two.seen() == two.before
 
 
-def test_s3_knows_nothing_of_nodes_and_nodes_nothing_of_s3(store: StoreProcess, s3: Any, bucket: str) -> None:
+def test_s3_does_not_show_nodes_and_tsm_does_not_show_s3(store: StoreProcess, s3: Any, bucket: str) -> None:
     assert store.node_password is not None
     with Client(store.tsm_host, store.tsm_port) as client:
         client.sign_on(store.node.encode(), store.node_password)

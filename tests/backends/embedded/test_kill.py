@@ -1,7 +1,7 @@
-"""kill -9 under load, again and again on one store: nothing acknowledged is lost, nothing half-written is visible.
+"""kill -9 under load, repeatedly on one store: no acknowledged change is lost, no partial change is visible.
 
-Each client owns its keys and makes one change at a time, so what the store must hold after a kill is known but
-for the one change of each client that was under way: that one has happened or has not, as a whole.
+Each client owns its keys and makes one change at a time. So after a kill the expected contents are known, except for
+the one unfinished change of each client, which has happened completely or not at all.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from backends.embedded import process
-from backends.embedded.changes import Delete
-from backends.embedded.refusals import Locked
-from backends.embedded.store import Store
+from backends.embedded.core.changes.objects import Delete
+from backends.embedded.core.rules.refusals import Locked
+from backends.embedded.core.store import Store
 
 MIB = 1 << 20
 CLIENTS = 4
 ROUNDS = 20  # on one store; the long run has ten more stores
 UNTIL = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
 SMALL_SEGMENTS = (
-    "from backends.embedded import commits, server, upload_changes; commits.ROLL_BYTES = 1 << 20;"
-    " upload_changes.PART_BYTES_MIN = 0; raise SystemExit(server.main())"
+    "from backends.embedded import server; from backends.embedded.core import commits;"
+    " from backends.embedded.core.changes import uploads; commits.ROLL_BYTES = 1 << 20;"
+    " uploads.PART_BYTES_MIN = 0; raise SystemExit(server.main())"
 )
 
 

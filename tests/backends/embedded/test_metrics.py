@@ -1,4 +1,4 @@
-"""The page of the store's own counts: every request once, whichever door, and whether it was answered or failed."""
+"""The metrics page counts every request of both servers once, as answered or failed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from archiver.watch.minio import MinioSource
 from backends.embedded import metrics, process
+from backends.embedded.core.files.written import Written
 from backends.embedded.process import StoreProcess
-from backends.embedded.written import Written
-from tests.backends.embedded.running_door import RunningDoor
+from backends.embedded.s3.server import METRICS_PATH
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.test_s3_signature import signed_by_botocore
 from tests.backends.embedded.tsm_client import GET, OBJECT, STOP, Client, Ended, get_body, object_body
 from tests.servers import real
@@ -35,7 +36,7 @@ Counted = dict[str, tuple[int, int]]  # operation -> requests, of these errors
 
 def samples(store: StoreProcess) -> dict[tuple[str, str], int]:
     """Every number on the page, by metric and by what its one label says."""
-    with urllib.request.urlopen(store.endpoint + metrics.PATH, timeout=WAIT_SECONDS_MAX) as reply:
+    with urllib.request.urlopen(store.endpoint + METRICS_PATH, timeout=WAIT_SECONDS_MAX) as reply:
         families = text_string_to_metric_families(reply.read().decode())
         assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     found = {}
@@ -69,7 +70,7 @@ def counted(store: StoreProcess, work: Callable[[], object]) -> Counted:
     return difference(before, s3_counts(store))
 
 
-def test_the_page_says_everything_and_does_not_count_itself(store: StoreProcess, s3: Any, bucket: str) -> None:
+def test_the_page_is_complete_and_does_not_count_itself(store: StoreProcess, s3: Any, bucket: str) -> None:
     before = samples(store)
     s3.put_object(Bucket=bucket, Key="k", Body=bytes(100_000))
     after = samples(store)
@@ -148,7 +149,7 @@ def test_operations_have_the_names_that_minio_gives_them(tmp_path: Path) -> None
     }
 
 
-def test_a_wrong_signature_is_an_error_of_the_call_that_it_was(store: StoreProcess, bucket: str) -> None:
+def test_a_wrong_signature_is_an_error_of_its_call(store: StoreProcess, bucket: str) -> None:
     stranger = boto3.client(
         "s3", endpoint_url=store.endpoint, region_name="us-east-1", aws_access_key_id=store.access_key,
         aws_secret_access_key="wrong", config=Config(retries={"total_max_attempts": 1}),
@@ -161,7 +162,7 @@ def test_a_wrong_signature_is_an_error_of_the_call_that_it_was(store: StoreProce
     assert counted(store, knock) == {"PutObject": (1, 1)}
 
 
-def test_what_is_not_offered_is_counted_as_it_is_called(store: StoreProcess, s3: Any, bucket: str) -> None:
+def test_a_call_not_offered_is_counted_by_its_name(store: StoreProcess, s3: Any, bucket: str) -> None:
     def ask() -> None:
         with pytest.raises(ClientError, match="NotImplemented"):
             s3.put_bucket_policy(Bucket=bucket, Policy="{}")
@@ -206,7 +207,7 @@ def test_a_retrieval_that_damage_cuts_off_is_counted_once_and_failed(data_dir: P
 
 def test_only_get_reads_the_page(store: StoreProcess) -> None:
     def ask() -> None:
-        request = urllib.request.Request(store.endpoint + metrics.PATH, method="HEAD")
+        request = urllib.request.Request(store.endpoint + METRICS_PATH, method="HEAD")
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request, timeout=WAIT_SECONDS_MAX)
         refused.value.close()
@@ -215,28 +216,28 @@ def test_only_get_reads_the_page(store: StoreProcess) -> None:
     assert counted(store, ask) == {"HeadObject": (1, 1)}
 
 
-# The TSM door.
+# The TSM server.
 
 
-def tsm_counts(door: RunningDoor) -> Counted:
+def tsm_counts(tsm_server: RunningTsmServer) -> Counted:
     """Operations without what they all begin with."""
     found: Counted = {}
-    for (name, code), count in door.do(lambda: dict(door.door.requests)).items():
+    for (name, code), count in tsm_server.do(lambda: dict(tsm_server.server.requests)).items():
         requests, errors = found.get(name, (0, 0))
         found[name] = requests + count, errors + (count if code else 0)
     assert all(name.startswith("TSM ") for name in found)
     return {name.removeprefix("TSM "): counts for name, counts in found.items()}
 
 
-def tsm_counted(door: RunningDoor, work: Callable[[], object]) -> Counted:
-    before = tsm_counts(door)
+def tsm_counted(tsm_server: RunningTsmServer, work: Callable[[], object]) -> Counted:
+    before = tsm_counts(tsm_server)
     work()
-    return difference(before, tsm_counts(door))
+    return difference(before, tsm_counts(tsm_server))
 
 
-def test_a_session_counts_its_frames_and_its_objects(door: RunningDoor) -> None:
+def test_a_session_counts_its_frames_and_its_objects(tsm_server: RunningTsmServer) -> None:
     def session() -> None:
-        with door.sign_on() as client:
+        with tsm_server.sign_on() as client:
             space = client.space()
             client.find_space(b"/fs")
             for name in (b"/a", b"/b", b"/c"):
@@ -248,14 +249,14 @@ def test_a_session_counts_its_frames_and_its_objects(door: RunningDoor) -> None:
             client.ping()
             assert client.delete(*(row.id for row in rows)) == 0
 
-    assert tsm_counted(door, session) == {
+    assert tsm_counted(tsm_server, session) == {
         "HELLO": (1, 0), "PROOF": (1, 0), "REGISTER_SPACE": (1, 0), "FIND_SPACE": (1, 0), "OBJECT": (3, 0),
         "END_TRANSACTION": (2, 0), "QUERY_ARCHIVES": (1, 0), "QUERY_SPACES": (1, 0), "GET": (3, 0), "PING": (1, 0),
         "DELETE": (3, 0),
     }  # fmt: skip
 
 
-def test_refused_objects_are_errors_each(door: RunningDoor, tsm: Client) -> None:
+def test_refused_objects_are_errors_each(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
     assert tsm.archive(space, b"/kept") == 0
     (row,) = tsm.query(space)
@@ -266,7 +267,7 @@ def test_refused_objects_are_errors_each(door: RunningDoor, tsm: Client) -> None
         tsm.send_delete(row.id)  # retained, so nothing of the transaction happens
         assert tsm.vote() == 248
 
-    assert tsm_counted(door, refused) == {"OBJECT": (2, 2), "DELETE": (1, 1), "END_TRANSACTION": (1, 1)}
+    assert tsm_counted(tsm_server, refused) == {"OBJECT": (2, 2), "DELETE": (1, 1), "END_TRANSACTION": (1, 1)}
 
     def nothing_there() -> None:
         assert tsm.get(row.id, 10**9)[1].code == 2
@@ -274,57 +275,59 @@ def test_refused_objects_are_errors_each(door: RunningDoor, tsm: Client) -> None
         assert tsm.space() == space  # registered already
         assert tsm.find_space(b"/none")[0] == 2061
 
-    assert tsm_counted(door, nothing_there) == {
+    assert tsm_counted(tsm_server, nothing_there) == {
         "GET": (2, 1), "QUERY_ARCHIVES": (1, 1), "REGISTER_SPACE": (1, 1), "FIND_SPACE": (1, 1)
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [10, 9 * MIB])
-def test_objects_are_counted_when_their_vote_is_there_and_not_before(door: RunningDoor, tsm: Client, size: int) -> None:
+def test_objects_are_counted_when_their_vote_is_there_and_not_before(
+    tsm_server: RunningTsmServer, tsm: Client, size: int
+) -> None:
     space = tsm.space()
-    before = tsm_counts(door)
+    before = tsm_counts(tsm_server)
     tsm.send_object(space, b"/a", bytes(size))
     tsm.send_object(space, b"/b", bytes(size))
-    tsm.ping()  # the door has both
-    assert difference(before, tsm_counts(door)) == {"PING": (1, 0)}
+    tsm.ping()  # the server has both
+    assert difference(before, tsm_counts(tsm_server)) == {"PING": (1, 0)}
     assert tsm.vote() == 0
-    assert difference(before, tsm_counts(door)) == {"PING": (1, 0), "OBJECT": (2, 0), "END_TRANSACTION": (1, 0)}
+    assert difference(before, tsm_counts(tsm_server)) == {"PING": (1, 0), "OBJECT": (2, 0), "END_TRANSACTION": (1, 0)}
     rows = tsm.query(space)
-    assert tsm_counted(door, lambda: tsm.get(*(row.id for row in rows))) == {"GET": (2, 0)}
+    assert tsm_counted(tsm_server, lambda: tsm.get(*(row.id for row in rows))) == {"GET": (2, 0)}
 
 
-def test_what_its_client_gives_up_is_counted_once_and_failed(door: RunningDoor, tsm: Client) -> None:
+def test_an_abandoned_transaction_is_counted_once_as_failed(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
 
     def gives_up() -> None:
         tsm.send_object(space, b"/a")
         assert tsm.vote(commit=False) == 3
 
-    assert tsm_counted(door, gives_up) == {"OBJECT": (1, 1), "END_TRANSACTION": (1, 1)}
+    assert tsm_counted(tsm_server, gives_up) == {"OBJECT": (1, 1), "END_TRANSACTION": (1, 1)}
 
     def vanishes() -> None:
-        with door.sign_on() as client:
+        with tsm_server.sign_on() as client:
             client.send_object(space, b"/a")
             client.send(OBJECT, object_body(space, b"/d", b"/half") + bytes(10))
-        door.settled(1)
+        tsm_server.settled(1)
 
-    assert tsm_counted(door, vanishes) == {"HELLO": (1, 0), "PROOF": (1, 0), "OBJECT": (2, 2)}
+    assert tsm_counted(tsm_server, vanishes) == {"HELLO": (1, 0), "PROOF": (1, 0), "OBJECT": (2, 2)}
 
 
-def test_strangers_and_nonsense_are_errors(door: RunningDoor) -> None:
+def test_unknown_nodes_and_malformed_frames_are_errors(tsm_server: RunningTsmServer) -> None:
     def knock() -> None:
-        with door.connect() as client, pytest.raises(Ended):
+        with tsm_server.connect() as client, pytest.raises(Ended):
             client.sign_on(b"NOBODY", "x")
-        with door.connect() as client, pytest.raises(Ended):
+        with tsm_server.connect() as client, pytest.raises(Ended):
             client.sign_on(b"ARCHIVER", "wrong")
-        with door.sign_on() as client:
+        with tsm_server.sign_on() as client:
             client.send(0x7F)
             assert client.ended() == 136
 
-    assert tsm_counted(door, knock) == {"HELLO": (3, 1), "PROOF": (2, 1), "malformed": (1, 1)}
+    assert tsm_counted(tsm_server, knock) == {"HELLO": (3, 1), "PROOF": (2, 1), "malformed": (1, 1)}
 
 
-def test_a_stream_that_its_client_stops_counts_what_was_served(door: RunningDoor, tsm: Client) -> None:
+def test_a_stream_that_its_client_stops_counts_what_was_served(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
     for name in (b"/a", b"/b", b"/c", b"/d"):
         tsm.send_object(space, name, bytes(3 * MIB))
@@ -337,12 +340,12 @@ def test_a_stream_that_its_client_stops_counts_what_was_served(door: RunningDoor
         with suppress(Ended):
             tsm.stream()
 
-    found = tsm_counted(door, stops)
+    found = tsm_counted(tsm_server, stops)
     assert set(found) <= {"GET"}
     assert found.get("GET", (0, 0))[0] < 4
 
 
-def test_both_doors_are_on_one_page_and_each_has_its_own_idea_of_an_error() -> None:
+def test_one_page_has_both_servers_and_each_has_its_own_errors() -> None:
     written = Written()
     written.add(7, 1)
     page = metrics.page({("PutObject", 200): 3, ("PutObject", 400): 1}, {("TSM GET", 0): 5, ("TSM GET", 2): 1}, {

@@ -1,7 +1,7 @@
-"""The store and a plain model of the rules do the same steps and agree: on every answer, listing, content and lock.
+"""The store and a plain model of the rules execute the same steps and agree on every answer, listing, content and lock.
 
-The model is dicts and ifs, written from the rules and not from the store. Both live by the same clocks, which only the
-steps move: time passes, somebody sets the host's clock, the store is restarted.
+The model is dicts and ifs, written from the rules and not from the store. Both use the same clocks, which only the
+steps move: time passes, a step sets the host's clock, the store restarts.
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from backends.embedded import commits, listing, rules, upload_changes
-from backends.embedded.catalogue import Version
-from backends.embedded.changes import (
+from backends.embedded.core import commits
+from backends.embedded.core.changes import uploads as upload_changes
+from backends.embedded.core.changes.objects import (
     CreateBucket,
     Delete,
-    Put,
+    PutVersion,
     SetLegalHold,
     SetLockConfiguration,
     SetRetention,
     SetVersioning,
 )
-from backends.embedded.refusals import Locked, Refusal
-from backends.embedded.rules import DefaultRetention, Lock, Mode, Retention
-from backends.embedded.s3_copy import copy_content
-from backends.embedded.store import Store
-from backends.embedded.upload_changes import AbortUpload, BeginUpload, CompleteUpload, Listed
+from backends.embedded.core.changes.uploads import AbortUpload, BeginUpload, CompleteUpload, Listed
+from backends.embedded.core.rules import locks
+from backends.embedded.core.rules.locks import DefaultRetention, Mode, VersionLock, VersionRetention
+from backends.embedded.core.rules.refusals import Locked, Refusal
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.catalogue import VersionRow
+from backends.embedded.s3.calls import pages
+from backends.embedded.s3.calls.copy import copy_content
 from tests.backends.embedded.core_calls import PLENTY, put
 from tests.backends.embedded.upload_calls import listed, part
 
@@ -246,12 +249,12 @@ class StoreAndModel(RuleBasedStateMachine):
         made = made or [each for name, each in self.made if name == bucket]
         return None if number is None or not made else made[number % len(made)]
 
-    def _retention(self, wanted: tuple[Mode, int] | None) -> tuple[Retention | None, tuple[str, int] | None]:
+    def _retention(self, wanted: tuple[Mode, int] | None) -> tuple[VersionRetention | None, tuple[str, int] | None]:
         """The same retention for the store and for the model; the date is so many seconds from now."""
         if wanted is None:
             return None, None
         until = self.model.now + wanted[1]
-        return Retention(wanted[0], until * 1000), (wanted[0].value, until)
+        return VersionRetention(wanted[0], until * 1000), (wanted[0].value, until)
 
     def _remember(self, name: str, stored: Any, made: Made | None) -> None:
         if made is not None:
@@ -266,7 +269,7 @@ class StoreAndModel(RuleBasedStateMachine):
         retention, (mode, until) = self._retention(wanted)[0], self._retention(wanted)[1] or (None, None)
         made = Made(key, content * repeat, self.model.buckets[bucket].versioning != "Enabled", mode, until, hold)
         expected = self.model.put(bucket, made)
-        answer = self._do(self.store.put(put(key, content * repeat, Lock(retention, hold), bucket)))
+        answer = self._do(self.store.put(put(key, content * repeat, VersionLock(retention, hold), bucket)))
         self._agreed(answer, expected)
         if expected == "ok":
             self._remember(bucket, answer, made)
@@ -290,8 +293,8 @@ class StoreAndModel(RuleBasedStateMachine):
         retention, (mode, until) = self._retention(wanted)[0], self._retention(wanted)[1] or (None, None)
         made = Made(key, content, self.model.buckets[bucket].versioning != "Enabled", mode, until, hold)
         expected = self.model.put(bucket, made)
-        answer = self._do(self.store.put(Put(
-            bucket, key, copied.content, copied.size, copied.block_crcs, copied.etag, lock=Lock(retention, hold)
+        answer = self._do(self.store.put(PutVersion(
+            bucket, key, copied.content, copied.size, copied.block_crcs, copied.etag, lock=VersionLock(retention, hold)
         )))  # fmt: skip
         self._agreed(answer, expected)
         if expected == "ok":
@@ -301,7 +304,7 @@ class StoreAndModel(RuleBasedStateMachine):
     def begin_upload(self, bucket: str, key: str, wanted: tuple[Mode, int] | None, hold: bool | None) -> None:
         retention, (mode, until) = self._retention(wanted)[0], self._retention(wanted)[1] or (None, None)
         upload = Upload(0, bucket, key, mode, until, hold)
-        answer = self._do(self.store.begin_upload(BeginUpload(bucket, key, lock=Lock(retention, hold))))
+        answer = self._do(self.store.begin_upload(BeginUpload(bucket, key, lock=VersionLock(retention, hold))))
         refusal = self.model.refuses_lock(bucket, upload)
         self._agreed(answer, refusal or "ok")
         if refusal is None:
@@ -397,9 +400,9 @@ class StoreAndModel(RuleBasedStateMachine):
             target.hold = on
         self._agreed(answer, target if isinstance(target, str) else "ok")
 
-    def _may_delete(self, version: Version, bypass: bool) -> bool:
+    def _may_delete(self, version: VersionRow, bypass: bool) -> bool:
         try:
-            rules.check_delete(version.lock, self.store.clock.now_ms(), bypass=bypass)
+            locks.check_delete(version.lock, self.store.clock.now_ms(), bypass=bypass)
         except Locked:
             return False
         return True
@@ -463,7 +466,7 @@ class StoreAndModel(RuleBasedStateMachine):
             newest_first = bucket.versions[::-1]
             newest_first.sort(key=lambda each: each.key.encode())
             queries, stored = self.store.queries, self.store.bucket(name)
-            page = listing.list_versions(queries, stored, "", "", "", "", 1000)
+            page = pages.list_versions(queries, stored, "", "", "", "", 1000)
             assert [
                 (each.key, queries.version_id(each), each.mode, each.until_ms, each.legal_hold, bool(each.is_marker))
                 for each in page.versions
@@ -480,7 +483,7 @@ class StoreAndModel(RuleBasedStateMachine):
             ]
             assert page.latest == [bucket.newest(each.key) is each for each in newest_first]
             current = [each for each in newest_first if bucket.newest(each.key) is each and each.content is not None]
-            listed = listing.list_objects(queries, stored, "", "", "", 1000)
+            listed = pages.list_objects(queries, stored, "", "", "", 1000)
             assert [queries.version_id(each) for each in listed.versions] == [each.version_id for each in current]
             for version, made in zip(page.versions, newest_first, strict=True):
                 for bypass in (False, True):

@@ -1,4 +1,4 @@
-"""The nodes of a store: their file, their names, and what is kept of a password."""
+"""The nodes of a store: their file, their names, and the keys of their passwords."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from archiver.errors import StoreError, UsageError
-from backends.embedded import nodes, owner_file
-from backends.embedded.nodes import Nodes
-from backends.embedded.refusals import WriteFailed
+from backends.embedded.core.files import owner_file
+from backends.embedded.core.rules.refusals import WriteFailed
+from backends.embedded.tsm import nodes
+from backends.embedded.tsm.nodes import Nodes
 
 SALT = bytes(range(16))
 
@@ -39,7 +40,7 @@ def test_later_uses_keep_them(tmp_path: Path) -> None:
     assert again == first
 
 
-def test_names_have_no_case(tmp_path: Path) -> None:
+def test_names_are_case_insensitive(tmp_path: Path) -> None:
     made = Nodes(tmp_path, ["Mixed.Case-1"])
     found = made.get(b"mIXED.cASE-1")
     assert found is not None
@@ -48,7 +49,7 @@ def test_names_have_no_case(tmp_path: Path) -> None:
     assert made.get(b"") is None
 
 
-def test_a_node_that_chooses_its_password_is_known_by_the_key_alone(tmp_path: Path) -> None:
+def test_the_password_that_a_node_chooses_is_not_stored(tmp_path: Path) -> None:
     made = Nodes(tmp_path)
     before = made.get(b"ARCHIVER")
     assert before is not None
@@ -59,7 +60,7 @@ def test_a_node_that_chooses_its_password_is_known_by_the_key_alone(tmp_path: Pa
     assert stat.S_IMODE((tmp_path / "nodes.json").stat().st_mode) == 0o600
 
 
-def test_a_change_that_cannot_be_written_has_not_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_cannot_be_written_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Nodes(tmp_path)
     before = made.get(b"ARCHIVER")
 
@@ -81,7 +82,7 @@ def test_neither_key_nor_password_is_ever_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "two words", "a" * 65, "ä", "tab\t", "a/b"])
-def test_a_name_that_cannot_be_one_is_refused(text: str) -> None:
+def test_an_illegal_name_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="a name has 1 to 64 letters, digits"):
         nodes.parse_name(text)
 
@@ -97,7 +98,7 @@ def test_a_damaged_file_is_named_and_its_content_is_not(tmp_path: Path, document
     assert raised.value.__cause__ is None
 
 
-def test_a_key_that_is_no_text_of_bytes_is_damage(tmp_path: Path) -> None:
+def test_a_key_that_is_not_base64_is_damage(tmp_path: Path) -> None:
     Nodes(tmp_path)
     path = tmp_path / "nodes.json"
     document = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""A catalogue on another disk: found again, never taken for another's, and never silently begun anew."""
+"""A catalogue on another disk: a store finds it again, refuses another store's, and never starts with an empty one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from archiver.errors import ArchiverError, PlatformError, StoreError, UsageError
-from backends.embedded import commits, placement, process
-from backends.embedded.catalogue import Catalogue
-from backends.embedded.changes import CreateBucket
-from backends.embedded.placement import Place
-from backends.embedded.refusals import StoreFull, WriteFailed
-from backends.embedded.store import Store
+from backends.embedded import process
+from backends.embedded.core import commits, placement
+from backends.embedded.core.changes.objects import CreateBucket
+from backends.embedded.core.placement import Place
+from backends.embedded.core.rules.refusals import StoreFull, WriteFailed
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.catalogue import Catalogue
 from tests.backends.embedded.core_calls import PLENTY, content_of, put
 
 

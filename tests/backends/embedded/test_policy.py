@@ -1,4 +1,4 @@
-"""Management classes: what they promise, and that no promise is ever taken back."""
+"""Management classes: their retention periods, and that no class becomes weaker."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.errors import UsageError
-from backends.embedded import policy
-from backends.embedded.policy import BUILT_IN, DAYS_MAX, ManagementClass
-from backends.embedded.refusals import ArchiveHeld, ArchiveRetained
-from backends.embedded.store import Store
+from backends.embedded.core.rules import policy
+from backends.embedded.core.rules.policy import BUILT_IN, DAYS_MAX, ManagementClass
+from backends.embedded.core.rules.refusals import ArchiveHeld, ArchiveRetained
+from backends.embedded.core.store import Store
 
 DAY = 86_400
 lengths = st.integers(0, DAYS_MAX * DAY)

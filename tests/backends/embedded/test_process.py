@@ -1,4 +1,4 @@
-"""The store as a process: how it starts, says so, fails to, and ends; and the `serve` command."""
+"""The store as a process: start, ready message, failure to start, end; and the `serve` command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from click.testing import CliRunner
 
 from archiver.cli.serve import serve
 from archiver.errors import ArchiverError, PlatformError
-from backends.embedded import credentials, process
+from backends.embedded import process
+from backends.embedded.s3 import credentials
 
 
 def test_a_started_store_answers_and_keeps_its_secrets(data_dir: Path, connect: Callable[..., Any]) -> None:

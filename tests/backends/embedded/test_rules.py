@@ -1,4 +1,4 @@
-"""What may be deleted and what a lock may become: the tables of Amazon's answers, without a server."""
+"""The lock rules, from tables of Amazon's answers, without a server."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from backends.embedded import rules
-from backends.embedded.refusals import BadRetainUntil, LegallyHeld, Refusal, Retained
-from backends.embedded.rules import DefaultRetention, Lock, Mode, Retention
+from backends.embedded.core.rules import locks
+from backends.embedded.core.rules.locks import DefaultRetention, Mode, VersionLock, VersionRetention
+from backends.embedded.core.rules.refusals import BadRetainUntil, LegallyHeld, Refusal, Retained
 
 NOW = 1_800_000_000_000
 SOON = NOW + 60_000
@@ -19,70 +19,80 @@ G, C = Mode.GOVERNANCE, Mode.COMPLIANCE
 @pytest.mark.parametrize(
     ("lock", "bypass", "refusal"),
     [
-        (Lock(), False, None),
-        (Lock(Retention(G, SOON)), False, Retained),
-        (Lock(Retention(G, SOON)), True, None),
-        (Lock(Retention(C, SOON)), False, Retained),
-        (Lock(Retention(C, SOON)), True, Retained),  # nobody bypasses COMPLIANCE
-        (Lock(Retention(G, NOW + 1)), False, Retained),  # refused while now < until ...
-        (Lock(Retention(G, NOW)), False, None),  # ... and not at the instant itself
-        (Lock(Retention(C, NOW)), False, None),
-        (Lock(Retention(C, NOW - 1)), False, None),
-        (Lock(legal_hold=True), False, LegallyHeld),
-        (Lock(legal_hold=True), True, LegallyHeld),  # no bypass lifts a hold
-        (Lock(legal_hold=False), False, None),
-        (Lock(Retention(C, NOW - 1), legal_hold=True), True, LegallyHeld),  # nor does a date
-        (Lock(Retention(G, SOON), legal_hold=True), True, LegallyHeld),
-        (Lock(Retention(G, SOON), legal_hold=False), False, Retained),
+        (VersionLock(), False, None),
+        (VersionLock(VersionRetention(G, SOON)), False, Retained),
+        (VersionLock(VersionRetention(G, SOON)), True, None),
+        (VersionLock(VersionRetention(C, SOON)), False, Retained),
+        (VersionLock(VersionRetention(C, SOON)), True, Retained),  # nobody bypasses COMPLIANCE
+        (VersionLock(VersionRetention(G, NOW + 1)), False, Retained),  # refused while now < until ...
+        (VersionLock(VersionRetention(G, NOW)), False, None),  # ... and not at the instant itself
+        (VersionLock(VersionRetention(C, NOW)), False, None),
+        (VersionLock(VersionRetention(C, NOW - 1)), False, None),
+        (VersionLock(legal_hold=True), False, LegallyHeld),
+        (VersionLock(legal_hold=True), True, LegallyHeld),  # no bypass lifts a hold
+        (VersionLock(legal_hold=False), False, None),
+        (VersionLock(VersionRetention(C, NOW - 1), legal_hold=True), True, LegallyHeld),  # nor does a date
+        (VersionLock(VersionRetention(G, SOON), legal_hold=True), True, LegallyHeld),
+        (VersionLock(VersionRetention(G, SOON), legal_hold=False), False, Retained),
     ],
 )
-def test_delete_of_a_version(lock: Lock, bypass: bool, refusal: type[Refusal] | None) -> None:
+def test_delete_of_a_version(lock: VersionLock, bypass: bool, refusal: type[Refusal] | None) -> None:
     if refusal is None:
-        rules.check_delete(lock, NOW, bypass=bypass)
+        locks.check_delete(lock, NOW, bypass=bypass)
     else:
         with pytest.raises(refusal):
-            rules.check_delete(lock, NOW, bypass=bypass)
+            locks.check_delete(lock, NOW, bypass=bypass)
 
 
 @pytest.mark.parametrize(
     ("current", "wanted", "without_bypass", "with_bypass"),
     [
-        (None, Retention(G, SOON), "allowed", "allowed"),
-        (None, Retention(C, SOON), "allowed", "allowed"),
-        (Retention(G, SOON), Retention(G, LATER), "allowed", "allowed"),
-        (Retention(C, SOON), Retention(C, LATER), "allowed", "allowed"),
-        (Retention(G, SOON), Retention(G, SOON), "allowed", "allowed"),  # sent again
-        (Retention(C, SOON), Retention(C, SOON), "allowed", "allowed"),
-        (Retention(G, LATER), Retention(G, SOON), "refused", "allowed"),
-        (Retention(G, LATER), Retention(G, LATER - 1), "refused", "allowed"),
-        (Retention(G, SOON), None, "refused", "allowed"),
-        (Retention(G, SOON), Retention(C, SOON), "refused", "allowed"),  # a change of mode, not an extension
-        (Retention(G, SOON), Retention(C, LATER), "refused", "allowed"),
-        (Retention(C, LATER), Retention(C, SOON), "refused", "refused"),
-        (Retention(C, SOON), Retention(G, LATER), "refused", "refused"),
-        (Retention(C, SOON), None, "refused", "refused"),
-        (Retention(C, NOW), Retention(G, SOON), "allowed", "allowed"),  # what has passed may become anything
-        (Retention(C, NOW), None, "allowed", "allowed"),
-        (Retention(G, NOW - 1), None, "allowed", "allowed"),
+        (None, VersionRetention(G, SOON), "allowed", "allowed"),
+        (None, VersionRetention(C, SOON), "allowed", "allowed"),
+        (VersionRetention(G, SOON), VersionRetention(G, LATER), "allowed", "allowed"),
+        (VersionRetention(C, SOON), VersionRetention(C, LATER), "allowed", "allowed"),
+        (VersionRetention(G, SOON), VersionRetention(G, SOON), "allowed", "allowed"),  # sent again
+        (VersionRetention(C, SOON), VersionRetention(C, SOON), "allowed", "allowed"),
+        (VersionRetention(G, LATER), VersionRetention(G, SOON), "refused", "allowed"),
+        (VersionRetention(G, LATER), VersionRetention(G, LATER - 1), "refused", "allowed"),
+        (VersionRetention(G, SOON), None, "refused", "allowed"),
+        (
+            VersionRetention(G, SOON),
+            VersionRetention(C, SOON),
+            "refused",
+            "allowed",
+        ),  # a change of mode, not an extension
+        (VersionRetention(G, SOON), VersionRetention(C, LATER), "refused", "allowed"),
+        (VersionRetention(C, LATER), VersionRetention(C, SOON), "refused", "refused"),
+        (VersionRetention(C, SOON), VersionRetention(G, LATER), "refused", "refused"),
+        (VersionRetention(C, SOON), None, "refused", "refused"),
+        (
+            VersionRetention(C, NOW),
+            VersionRetention(G, SOON),
+            "allowed",
+            "allowed",
+        ),  # what has passed may become anything
+        (VersionRetention(C, NOW), None, "allowed", "allowed"),
+        (VersionRetention(G, NOW - 1), None, "allowed", "allowed"),
     ],
 )
 def test_change_of_retention(
-    current: Retention | None, wanted: Retention | None, without_bypass: str, with_bypass: str
+    current: VersionRetention | None, wanted: VersionRetention | None, without_bypass: str, with_bypass: str
 ) -> None:
     for bypass, expected in ((False, without_bypass), (True, with_bypass)):
         if expected == "allowed":
-            rules.check_retention_change(current, wanted, NOW, bypass=bypass)
+            locks.check_retention_change(current, wanted, NOW, bypass=bypass)
         else:
             with pytest.raises(Retained):
-                rules.check_retention_change(current, wanted, NOW, bypass=bypass)
+                locks.check_retention_change(current, wanted, NOW, bypass=bypass)
 
 
 @pytest.mark.parametrize("until_ms", [NOW, NOW - 1, 0, NOW + 101 * 366 * 86_400_000])
 def test_a_lock_begins_in_the_future_and_ends_within_a_hundred_years(until_ms: int) -> None:
     with pytest.raises(BadRetainUntil):
-        rules.check_new_retention(Retention(G, until_ms), NOW)
+        locks.check_new_retention(VersionRetention(G, until_ms), NOW)
     with pytest.raises(BadRetainUntil):
-        rules.check_retention_change(None, Retention(G, until_ms), NOW, bypass=True)
+        locks.check_retention_change(None, VersionRetention(G, until_ms), NOW, bypass=True)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +107,7 @@ def test_a_lock_begins_in_the_future_and_ends_within_a_hundred_years(until_ms: i
 )
 def test_default_retention_counts_from_creation(created: str, default: DefaultRetention, until: str) -> None:
     retention = default.starting(_milliseconds(created))
-    assert retention == Retention(default.mode, _milliseconds(until))
+    assert retention == VersionRetention(default.mode, _milliseconds(until))
 
 
 def _milliseconds(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The aws-chunked body, on canned bytes: whole, byte by byte, and with trailing data."""
+"""The aws-chunked body, from fixed bytes: whole, byte by byte, and with trailing data."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from backends.embedded import s3_chunks
-from backends.embedded.credentials import Credential
-from backends.embedded.s3_chunks import ChunkDecoder
-from backends.embedded.s3_errors import S3Error
-from backends.embedded.s3_signature import Signed, sign, signing_key
+from backends.embedded.s3.credentials import Credential
+from backends.embedded.s3.errors import S3Error
+from backends.embedded.s3.requests import chunks
+from backends.embedded.s3.requests.chunks import ChunkDecoder
+from backends.embedded.s3.requests.signature import Signed, sign, signing_key
 
 # The example of the S3 API reference, "Signature Calculations: Transferring Payload in Multiple Chunks":
 # 66560 bytes of "a" in chunks of 64 KiB, 1 KiB and none, with the signatures that Amazon prints.
@@ -48,14 +48,14 @@ def _signed_trailer_body() -> bytes:
 
 
 BODIES = {
-    "signed": (s3_chunks.SIGNED_CHUNKS, _AMAZON_BODY, b"a" * 66560, {}),
+    "signed": (chunks.SIGNED_CHUNKS, _AMAZON_BODY, b"a" * 66560, {}),
     "unsigned trailer": (
-        s3_chunks.UNSIGNED_TRAILER, _UNSIGNED_BODY, b"hello world", {"x-amz-checksum-crc32c": "yZRlqg=="},
+        chunks.UNSIGNED_TRAILER, _UNSIGNED_BODY, b"hello world", {"x-amz-checksum-crc32c": "yZRlqg=="},
     ),
     "signed trailer": (
-        s3_chunks.SIGNED_CHUNKS_TRAILER, _signed_trailer_body(), b"hello", {"x-amz-checksum-crc32c": "mnG7TA=="},
+        chunks.SIGNED_CHUNKS_TRAILER, _signed_trailer_body(), b"hello", {"x-amz-checksum-crc32c": "mnG7TA=="},
     ),
-    "empty": (s3_chunks.UNSIGNED_TRAILER, b"0\r\n\r\n", b"", {}),
+    "empty": (chunks.UNSIGNED_TRAILER, b"0\r\n\r\n", b"", {}),
 }  # fmt: skip
 ARRIVALS: dict[str, Callable[[bytes], list[bytes]]] = {
     "whole": lambda body: [body],
@@ -87,15 +87,15 @@ def test_every_proper_beginning_is_unfinished(name: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "body", "code"),
     [
-        (s3_chunks.UNSIGNED_TRAILER, _UNSIGNED_BODY + b"more", "InvalidRequest"),
-        (s3_chunks.UNSIGNED_TRAILER, b"five\r\nhello\r\n", "InvalidRequest"),
-        (s3_chunks.UNSIGNED_TRAILER, b"-5\r\nhello\r\n", "InvalidRequest"),
-        (s3_chunks.UNSIGNED_TRAILER, b"4\r\nhello\r\n", "InvalidRequest"),
-        (s3_chunks.UNSIGNED_TRAILER, b"5" * 9000, "InvalidRequest"),
-        (s3_chunks.SIGNED_CHUNKS, b"5\r\nhello\r\n0\r\n\r\n", "AccessDenied"),
-        (s3_chunks.SIGNED_CHUNKS, _AMAZON_BODY.replace(b"aaa\r\n", b"aab\r\n"), "SignatureDoesNotMatch"),
-        (s3_chunks.SIGNED_CHUNKS, _AMAZON_BODY.replace(b"=b6c6", b"=c6c6"), "SignatureDoesNotMatch"),
-        (s3_chunks.SIGNED_CHUNKS_TRAILER, _signed_trailer_body().replace(b":mn", b":nn"), "SignatureDoesNotMatch"),
+        (chunks.UNSIGNED_TRAILER, _UNSIGNED_BODY + b"more", "InvalidRequest"),
+        (chunks.UNSIGNED_TRAILER, b"five\r\nhello\r\n", "InvalidRequest"),
+        (chunks.UNSIGNED_TRAILER, b"-5\r\nhello\r\n", "InvalidRequest"),
+        (chunks.UNSIGNED_TRAILER, b"4\r\nhello\r\n", "InvalidRequest"),
+        (chunks.UNSIGNED_TRAILER, b"5" * 9000, "InvalidRequest"),
+        (chunks.SIGNED_CHUNKS, b"5\r\nhello\r\n0\r\n\r\n", "AccessDenied"),
+        (chunks.SIGNED_CHUNKS, _AMAZON_BODY.replace(b"aaa\r\n", b"aab\r\n"), "SignatureDoesNotMatch"),
+        (chunks.SIGNED_CHUNKS, _AMAZON_BODY.replace(b"=b6c6", b"=c6c6"), "SignatureDoesNotMatch"),
+        (chunks.SIGNED_CHUNKS_TRAILER, _signed_trailer_body().replace(b":mn", b":nn"), "SignatureDoesNotMatch"),
     ],
     ids=itertools.count(1),
 )

@@ -1,4 +1,4 @@
-"""Copies on the server's side, and tags, through boto3: what comes along, what does not, and what is refused."""
+"""Server-side copies and tags, through boto3: what is copied, what is not, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever was signed and is altered by a single byte is refused, or still means the same: every byte, one by one.
+"""A signed request with one altered byte is refused or has the same meaning; the tests try every byte.
 
-What the door gets is taken apart by the parser that it has, judged by the functions that it calls, and compared by what
-it would mean there. A sample of each kind goes over the wire.
+The tests parse and judge each request with the server's own parser and functions, and compare its meaning. A sample of
+each kind goes over the wire.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from botocore.credentials import Credentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.embedded import s3_chunks
-from backends.embedded.credentials import Credential
 from backends.embedded.process import StoreProcess
-from backends.embedded.s3_chunks import ChunkDecoder
-from backends.embedded.s3_errors import S3Error
-from backends.embedded.s3_post import _signed_policy
-from backends.embedded.s3_presigned import query_pairs
-from backends.embedded.s3_request import decode_name, lower_headers
-from backends.embedded.s3_signature import Signed, Verifier, _canonical_request, sign, signing_key
+from backends.embedded.s3.credentials import Credential
+from backends.embedded.s3.errors import S3Error
+from backends.embedded.s3.requests import chunks as s3_chunks
+from backends.embedded.s3.requests.chunks import ChunkDecoder
+from backends.embedded.s3.requests.post import _signed_policy
+from backends.embedded.s3.requests.presigned import query_pairs
+from backends.embedded.s3.requests.request import decode_name, lower_headers
+from backends.embedded.s3.requests.signature import Signed, Verifier, _canonical_request, sign, signing_key
 from tests.backends.embedded.test_s3_chunks import BODIES, _signed
 from tests.backends.embedded.test_s3_signature import SECRET, signed_by_botocore
 
@@ -56,7 +56,7 @@ REFUSED = None
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What the door would do for a request."""
+    """What the server would do for a request."""
 
     method: str
     bucket: str
@@ -77,7 +77,7 @@ def heard(head: bytes) -> Any:
 
 
 def meaning(head: bytes) -> Meaning | None:
-    """What the door makes of a head; None where it is refused."""
+    """What the server makes of a head; None where it is refused."""
     message = heard(head)
     if message is None:
         return REFUSED
@@ -378,7 +378,7 @@ def test_the_date_that_is_signed_is_the_one_that_counts() -> None:
 
 
 def exchanged(store: StoreProcess, data: bytes) -> bytes:
-    """All that comes back for these bytes, until the door closes."""
+    """All that comes back for these bytes, until the server closes."""
     parts = urlsplit(store.endpoint)
     received = b""
     with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection, suppress(ConnectionError):

@@ -1,4 +1,4 @@
-"""What goes in comes out: names, bytes, ranges, versions, metadata, checksums and listings, through boto3."""
+"""Objects read back as stored, through boto3: names, bytes, ranges, versions, metadata, checksums, listings."""
 
 from __future__ import annotations
 
@@ -262,6 +262,6 @@ def test_content_md5_alone_is_integrity_enough(
     client.put_object(Bucket=bucket, Key="k", Body=b"x", ContentMD5=md5, **lock)
 
 
-def test_the_door_says_what_it_does_not_offer(s3: Any, bucket: str) -> None:
+def test_the_server_says_what_it_does_not_offer(s3: Any, bucket: str) -> None:
     with pytest.raises(ClientError, match="does not offer POST key restore"):
         s3.restore_object(Bucket=bucket, Key="k", RestoreRequest={"Days": 1})

@@ -1,4 +1,4 @@
-"""Browser forms: the form's bytes and the policy as values, then forms of boto3 against the real door."""
+"""Form uploads (POST policy): form and policy as values, then forms of boto3 sent to a server."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from backends.embedded.process import StoreProcess
-from backends.embedded.s3_errors import S3Error
-from backends.embedded.s3_post import FIELDS_BYTES_MAX, Form, Policy
+from backends.embedded.s3.errors import S3Error
+from backends.embedded.s3.requests.post import FIELDS_BYTES_MAX, Policy, UploadForm
 
 EDGE = "edge-of-the-form"
 HEADERS = {"content-type": f"multipart/form-data; boundary={EDGE}"}
@@ -49,7 +49,7 @@ class Pieces:
 
 def read(body: bytes, length: int = 7, headers: dict[str, str] | None = None) -> tuple[dict[str, str], bytes, str]:
     async def whole() -> tuple[dict[str, str], bytes, str]:
-        form = Form(Pieces(body, length), headers or HEADERS)
+        form = UploadForm(Pieces(body, length), headers or HEADERS)
         await form.read_fields()
         file = b"".join([piece async for piece in form.file()])
         return form.fields, file, form.file_name
@@ -117,7 +117,7 @@ def test_a_form_that_is_none_is_refused(body: bytes, code: str) -> None:
     ],
 )
 def test_headers_that_belong_to_no_form_are_refused(headers: dict[str, str], code: str) -> None:
-    assert refused(lambda: Form(Pieces(b"", 1), headers))[1] == code
+    assert refused(lambda: UploadForm(Pieces(b"", 1), headers))[1] == code
 
 
 # Policies.
@@ -212,7 +212,7 @@ def test_a_policy_that_is_none_is_refused(text: str) -> None:
     assert refused(lambda: Policy.of(text)) == (400, "InvalidPolicyDocument")
 
 
-# Against the real door.
+# Against the real server.
 
 
 class Answer:

@@ -1,4 +1,4 @@
-"""Presigned URLs, made by botocore and boto3: as values by the test's clock, then against the real door."""
+"""Presigned URLs of botocore and boto3: as values with the test's clock, then sent to a server."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from botocore.auth import S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from backends.embedded.credentials import Credential
 from backends.embedded.process import StoreProcess
-from backends.embedded.s3_errors import S3Error
-from backends.embedded.s3_signature import Signed, Verifier
+from backends.embedded.s3.credentials import Credential
+from backends.embedded.s3.errors import S3Error
+from backends.embedded.s3.requests.signature import Signed, Verifier
 
 SECRET = "a secret that nobody may read anywhere"
 URL = "http://store:9000/bucket/key"
@@ -163,7 +163,7 @@ def test_the_old_signature_is_named() -> None:
         verifier.verify("GET", "/b/k", "AWSAccessKeyId=KEY&Signature=abc&Expires=1", {"host": "store"})
 
 
-# Against the real door.
+# Against the real server.
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
-"""Small things that a request says: parameters, numbers, ranges."""
+"""Parsing of request parameters, numbers and ranges."""
 
 from __future__ import annotations
 
 import pytest
 
-from backends.embedded.s3_errors import S3Error, plain_number
-from backends.embedded.s3_request import byte_range, parse_query
+from backends.embedded.s3.errors import S3Error, plain_number
+from backends.embedded.s3.requests.request import byte_range, parse_query
 
 
 def test_a_parameter_that_comes_twice_has_no_meaning() -> None:

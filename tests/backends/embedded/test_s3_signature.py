@@ -1,4 +1,4 @@
-"""Signatures, made by botocore, checked by the door: as values first, then as raw HTTP against the real door."""
+"""Verification of botocore's signatures: as values first, then as raw HTTP sent to a server."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from backends.embedded.credentials import Credential
 from backends.embedded.process import StoreProcess
-from backends.embedded.s3_errors import S3Error
-from backends.embedded.s3_request import decode_name
-from backends.embedded.s3_signature import Verifier
+from backends.embedded.s3.credentials import Credential
+from backends.embedded.s3.errors import S3Error
+from backends.embedded.s3.requests.request import decode_name
+from backends.embedded.s3.requests.signature import Verifier
 
 SECRET = "a secret of forty characters, or roughly so"
 
@@ -158,7 +158,7 @@ def test_a_plus_sign_in_the_query_is_a_space_for_the_signature_too() -> None:
     verify("GET", "http://store/bucket?prefix=a+b", signed_by_botocore("GET", "http://store/bucket?prefix=a%20b", {}))
 
 
-# Raw HTTP against the real door.
+# Raw HTTP against the real server.
 
 
 @dataclass

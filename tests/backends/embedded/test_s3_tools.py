@@ -1,6 +1,6 @@
-"""Whole tools on the embedded store: boto3's transfers, and the AWS CLI where it is installed.
+"""Whole tools on the embedded store: boto3's transfers, and the AWS CLI if it is installed.
 
-One idea: what a tool sent comes back through the same tool, byte for byte; how it asked for it is its own business.
+One idea: a tool reads back what it wrote, byte for byte. Which requests it uses is not tested.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Uploads in parts through boto3: what Amazon documents of parts, their order, sizes, checksums, locks and listings."""
+"""Multipart uploads through boto3: Amazon's documented rules of parts, order, sizes, checksums, locks and listings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records, blocks and their checksums: the parts of the store that are bytes."""
+"""Records, blocks and their checksums: the binary formats of the store."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.errors import Damaged
-from backends.embedded import digests
-from backends.embedded.digests import BLOCK_BYTES, Digests, first_damaged_block
-from backends.embedded.segments import RecordHeader, SegmentFile, Segments, block_span
-from backends.embedded.written import Written
+from backends.embedded.core.files import digests
+from backends.embedded.core.files.digests import BLOCK_BYTES, Digests, first_damaged_block
+from backends.embedded.core.files.segments import RecordHeader, SegmentFile, Segments, block_span
+from backends.embedded.core.files.written import Written
 
 numbers = st.integers(0, (1 << 64) - 1)
 

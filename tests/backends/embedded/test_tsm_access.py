@@ -1,4 +1,4 @@
-"""Access rules at the TSM door: what they open, to whom, and that nothing else of another node shows."""
+"""Access rules of the TSM server: what they open and to which readers, and that nothing else of a node is visible."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from backends.embedded import access_changes
+from backends.embedded.core.changes import access
 from tests.backends.embedded import tsm_client as wire
-from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import Client, Ended, RuleRow
 
 NO_MATCH, PROTOCOL_ERROR, EXISTS, NO_AUTHORIZATION, NOTHING_ARCHIVED = 2, 136, 28, 123, 2113
@@ -38,9 +38,9 @@ def held(tsm: Client) -> Held:
 
 
 @pytest.fixture
-def reader(door: RunningDoor) -> Iterator[Client]:
+def reader(tsm_server: RunningTsmServer) -> Iterator[Client]:
     """A session of another node that reads from the giving one."""
-    with door.sign_on("OTHER") as client:
+    with tsm_server.sign_on("OTHER") as client:
         assert client.read_from(b"archiver") == 0
         yield client
 
@@ -69,26 +69,28 @@ def test_a_rule_opens_what_it_names_to_whom_it_names(tsm: Client, held: Held, re
     assert tsm.rules() == []
 
 
-def test_without_a_rule_another_node_shows_nothing(tsm: Client, held: Held, door: RunningDoor) -> None:
+def test_without_a_rule_another_nodes_objects_are_invisible(
+    tsm: Client, held: Held, tsm_server: RunningTsmServer
+) -> None:
     """What is there answers as what is not, so that nobody learns names by trying."""
     tsm.space(b"/hidden")
     assert tsm.set_access(held.space, b"THIRD")[0] == 0
-    with door.sign_on("OTHER") as client:
+    with tsm_server.sign_on("OTHER") as client:
         assert client.read_from(b"ARCHIVER") == 0
         for name in (b"/fs", b"/hidden", b"/none"):
             assert client.find_space(name) == (NO_AUTHORIZATION, 0)
         client.send(wire.QUERY_SPACES, wire.text(b"*"))
         assert client.stream() == ([], NO_AUTHORIZATION)
         assert seen(client, held) == []
-    with door.sign_on("OTHER") as client:
+    with tsm_server.sign_on("OTHER") as client:
         assert client.read_from(b"NOBODY") == 0
         assert client.find_space(b"/fs") == (NO_AUTHORIZATION, 0)
     assert tsm.set_access(held.space, b"OTHER", hl=b"/open")[0] == 0
-    with door.sign_on("OTHER") as client:
+    with tsm_server.sign_on("OTHER") as client:
         assert client.read_from(b"ARCHIVER") == 0
         for name in (b"/hidden", b"/none"):
             assert client.find_space(name) == (NO_SPACE_TO_FIND, 0)
-    with door.sign_on("OTHER") as client:  # who does not ask for another's sees its own, however much is open
+    with tsm_server.sign_on("OTHER") as client:  # who does not ask for another's sees its own, however much is open
         assert client.find_space(b"/fs") == (NO_SPACE_TO_FIND, 0)
         assert seen(client, held) == []
 
@@ -113,21 +115,23 @@ CHANGES: dict[str, Callable[[Held], tuple[int, bytes]]] = {
 }  # fmt: skip
 
 
-def test_whoever_reads_from_another_node_changes_nothing(door: RunningDoor, tsm: Client, held: Held) -> None:
+def test_a_session_that_reads_from_another_node_cannot_change_anything(
+    tsm_server: RunningTsmServer, tsm: Client, held: Held
+) -> None:
     assert tsm.set_access(held.space, b"OTHER")[0] == 0
     before = tsm.query(held.space), tsm.query_spaces(), tsm.rules()
     for change, request in CHANGES.items():
-        with door.sign_on("OTHER") as client:
+        with tsm_server.sign_on("OTHER") as client:
             assert client.read_from(b"ARCHIVER") == 0
             client.send(*request(held))
             assert client.ended() == PROTOCOL_ERROR, change
         assert (tsm.query(held.space), tsm.query_spaces(), tsm.rules()) == before, change
 
 
-def test_a_rule_gives_no_right_to_change_by_number(tsm: Client, held: Held, door: RunningDoor) -> None:
+def test_a_rule_gives_no_right_to_change_by_number(tsm: Client, held: Held, tsm_server: RunningTsmServer) -> None:
     """Numbers that a reader learned are worth nothing in a session of its own."""
     assert tsm.set_access(held.space, b"OTHER")[0] == 0
-    with door.sign_on("OTHER") as client:
+    with tsm_server.sign_on("OTHER") as client:
         assert client.delete(held.open) == 36
         assert client.event(wire.HOLD, held.open) == 36
         assert client.archive(held.space, b"/new", b"x") == 20
@@ -150,18 +154,20 @@ PATTERNS = [
 ]
 
 
-def test_a_rule_is_for_nodes_and_owners_by_pattern(door: RunningDoor, tsm: Client, held: Held) -> None:
+def test_a_rule_is_for_nodes_and_owners_by_pattern(tsm_server: RunningTsmServer, tsm: Client, held: Held) -> None:
     for node, owner, session, opens in PATTERNS:
         code, number = tsm.set_access(held.space, node, owner)
         assert code == 0
-        with door.sign_on("OTHER", session) as client:
+        with tsm_server.sign_on("OTHER", session) as client:
             assert client.read_from(b"ARCHIVER") == 0
             assert len(seen(client, held)) == (3 if opens else 0), (node, owner, session)
         assert tsm.delete_access(number) == 0
 
 
-def test_an_owner_gives_only_what_is_its_own(door: RunningDoor, tsm: Client, held: Held, reader: Client) -> None:
-    with door.sign_on(owner=b"anna") as anna, door.sign_on(owner=b"bert") as bert:
+def test_an_owner_opens_only_its_own_objects(
+    tsm_server: RunningTsmServer, tsm: Client, held: Held, reader: Client
+) -> None:
+    with tsm_server.sign_on(owner=b"anna") as anna, tsm_server.sign_on(owner=b"bert") as bert:
         code, number = anna.set_access(held.space, b"OTHER")
         assert code == 0
         assert seen(reader, held) == [held.closed, held.open]
@@ -175,9 +181,9 @@ def test_an_owner_gives_only_what_is_its_own(door: RunningDoor, tsm: Client, hel
 
 
 def test_owners_of_one_node_need_rules_and_whoever_acts_for_all_needs_none(
-    door: RunningDoor, tsm: Client, held: Held
+    tsm_server: RunningTsmServer, tsm: Client, held: Held
 ) -> None:
-    with door.sign_on(owner=b"bert") as bert:
+    with tsm_server.sign_on(owner=b"bert") as bert:
         assert bert.read_from(owner=b"anna") == 0
         assert seen(bert, held) == []
         assert tsm.set_access(held.space, b"ARCHIVER", b"bert", hl=b"/open")[0] == 0
@@ -186,7 +192,7 @@ def test_owners_of_one_node_need_rules_and_whoever_acts_for_all_needs_none(
     assert seen(tsm, held) == [held.others]
 
 
-def test_what_cannot_become_a_rule(tsm: Client, held: Held) -> None:
+def test_illegal_rules_are_refused(tsm: Client, held: Held) -> None:
     assert tsm.set_access(held.space, b"OTHER")[0] == 0
     assert tsm.set_access(held.space, b"other") == (EXISTS, 0)  # nodes have no case
     assert tsm.set_access(held.space, b"OTHER", hl=b"/none") == (NOTHING_ARCHIVED, 0)
@@ -197,7 +203,7 @@ def test_what_cannot_become_a_rule(tsm: Client, held: Held) -> None:
 @pytest.mark.parametrize(
     "texts", [(b"*", b"*", b"", b"*"), (b"*", b"*", b"N", b""), (b"", b"", b"N", b"*"), (b"h" * 1025, b"", b"N", b"*")]
 )
-def test_a_rule_that_is_none_ends_the_session(tsm: Client, held: Held, texts: tuple[bytes, ...]) -> None:
+def test_a_malformed_rule_ends_the_session(tsm: Client, held: Held, texts: tuple[bytes, ...]) -> None:
     with pytest.raises(Ended) as ended:
         tsm.ask(wire.SET_ACCESS, struct.pack("<I", held.space) + b"".join(map(wire.text, texts)))
     assert ended.value.code == PROTOCOL_ERROR
@@ -205,7 +211,7 @@ def test_a_rule_that_is_none_ends_the_session(tsm: Client, held: Held, texts: tu
 
 def test_a_node_has_a_bounded_number_of_rules(tsm: Client, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 120  # more than an answer has in one frame
-    monkeypatch.setattr(access_changes, "RULES_MAX", most)
+    monkeypatch.setattr(access, "RULES_MAX", most)
     for number in range(most):
         assert tsm.set_access(held.space, b"N%d" % number)[0] == 0
     assert tsm.set_access(held.space, b"OTHER") == (17, 0)
@@ -216,17 +222,21 @@ def test_a_node_has_a_bounded_number_of_rules(tsm: Client, held: Held, monkeypat
 
 
 def test_rules_outlive_the_store_and_go_with_their_file_space(data_dir: Path) -> None:
-    with RunningDoor(data_dir, classes=["BRIEF:retver=1s"]) as door, door.sign_on() as client:
+    with RunningTsmServer(data_dir, classes=["BRIEF:retver=1s"]) as tsm_server, tsm_server.sign_on() as client:
         space = client.space()
         assert client.archive(space, b"/o", b"content", class_index=client.class_index("BRIEF")) == 0
         code, number = client.set_access(space, b"OTHER")
         assert code == 0
-    with RunningDoor(data_dir) as door, door.sign_on() as client, door.sign_on("OTHER") as reader:
+    with (
+        RunningTsmServer(data_dir) as tsm_server,
+        tsm_server.sign_on() as client,
+        tsm_server.sign_on("OTHER") as reader,
+    ):
         assert [row.number for row in client.rules()] == [number]
         assert reader.read_from(b"ARCHIVER") == 0
         (row,) = reader.query(space)
         assert reader.get(row.id)[0].content == b"content"
-        door.clock.seconds += 10
+        tsm_server.clock.seconds += 10
         assert client.delete_space(b"/fs") == (0, 0)
         assert client.rules() == []
         assert reader.find_space(b"/fs") == (NO_AUTHORIZATION, 0)
@@ -236,13 +246,17 @@ def test_rules_outlive_the_store_and_go_with_their_file_space(data_dir: Path) ->
         assert client.set_access(again, b"OTHER")[1] > number  # nor is a number used again
 
 
-def test_a_store_of_the_layout_before_opens(data_dir: Path) -> None:
-    with RunningDoor(data_dir) as door, door.sign_on() as client:
+def test_a_store_of_the_previous_layout_opens(data_dir: Path) -> None:
+    with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
         assert client.archive(client.space(), b"/o", b"archived") == 0
     older = sqlite3.connect(data_dir / "catalogue.db")
     older.executescript("DROP TABLE access_rules; PRAGMA user_version = 3;")
     older.close()
-    with RunningDoor(data_dir) as door, door.sign_on() as client, door.sign_on("OTHER") as reader:
+    with (
+        RunningTsmServer(data_dir) as tsm_server,
+        tsm_server.sign_on() as client,
+        tsm_server.sign_on("OTHER") as reader,
+    ):
         space = client.space()
         assert client.set_access(space, b"OTHER")[0] == 0
         assert reader.read_from(b"ARCHIVER") == 0

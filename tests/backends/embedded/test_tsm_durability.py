@@ -1,4 +1,4 @@
-"""What survives of what was archived: kills, damage, silence, and a store from before there was a TSM door."""
+"""Durability of archived objects: kills, damage, silent sessions, and a store of a layout without archives."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from backends.embedded import catalogue as catalogue_module
 from backends.embedded import process
-from backends.embedded.catalogue import Catalogue
-from backends.embedded.changes import CreateBucket
-from backends.embedded.policy import BUILT_IN
+from backends.embedded.core.changes.objects import CreateBucket
+from backends.embedded.core.rules.policy import BUILT_IN
+from backends.embedded.core.rules.refusals import WriteFailed
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables import catalogue as catalogue_module
+from backends.embedded.core.tables.catalogue import Catalogue
 from backends.embedded.process import StoreProcess
-from backends.embedded.refusals import WriteFailed
-from backends.embedded.store import Store
 from tests.backends.embedded.core_calls import content_of, put
-from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
     DATA,
     END_TRANSACTION,
@@ -51,7 +51,7 @@ def sign_on(store: StoreProcess) -> Client:
     return client
 
 
-def test_a_kill_in_mid_transaction_leaves_the_ones_before_and_nothing_of_it(data_dir: Path) -> None:
+def test_a_kill_during_a_transaction_keeps_only_the_previous_ones(data_dir: Path) -> None:
     store = process.start(data_dir)
     with sign_on(store) as small, sign_on(store) as large:
         space = small.space()
@@ -171,14 +171,14 @@ def flip_byte(path: Path, position: int) -> None:
     path.write_bytes(data)
 
 
-def test_damage_is_told_of_the_object_that_has_it_and_of_no_other(data_dir: Path) -> None:
-    with RunningDoor(data_dir) as door, door.sign_on() as client:
+def test_damage_is_reported_for_the_damaged_object_only(data_dir: Path) -> None:
+    with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
         space = client.space()
         sizes = [5000, 5001, 300_000, 3 * MIB, 0, 12 * MIB]
         for size in sizes:
             assert client.archive(space, b"/%09d" % size, content(b"%d" % size, size)) == 0
         rows = {row.size: row for row in client.query(space)}
-        places = [door.call(_place(door, rows[size].id)) for size in (5001, 300_000, 3 * MIB, 12 * MIB)]
+        places = [tsm_server.call(_place(tsm_server, rows[size].id)) for size in (5001, 300_000, 3 * MIB, 12 * MIB)]
         for (path, offset), within in zip(places, (2500, 299_999, 2 * MIB + 5, 7), strict=True):
             flip_byte(path, offset + within)
         client.send(GET, get_body([(rows[size].id, 0, 0) for size in sizes]))
@@ -204,9 +204,9 @@ def test_damage_is_told_of_the_object_that_has_it_and_of_no_other(data_dir: Path
         assert client.event(HOLD, number) == 0
 
 
-async def _place(door: RunningDoor, number: int) -> tuple[Path, int]:
-    row = door.store.queries.archives.find([number])[number]
-    return door.store._segments.path(row.segment), row.offset
+async def _place(tsm_server: RunningTsmServer, number: int) -> tuple[Path, int]:
+    row = tsm_server.store.queries.archives.find([number])[number]
+    return tsm_server.store._segments.path(row.segment), row.offset
 
 
 # Silence.
@@ -214,18 +214,18 @@ async def _place(door: RunningDoor, number: int) -> tuple[Path, int]:
 IDLE, SILENT = 900.0, 60.0
 
 
-def leave_silent(door: RunningDoor, seconds: float) -> None:
-    """The only session was last heard so many seconds ago, and the door looks."""
+def leave_silent(tsm_server: RunningTsmServer, seconds: float) -> None:
+    """The only session was last heard so many seconds ago, and the server looks."""
 
     def look() -> None:
-        door.session.heard_at -= seconds
-        door.door.drop_silent()
+        tsm_server.session.heard_at -= seconds
+        tsm_server.server.drop_silent()
 
-    door.do(look)
+    tsm_server.do(look)
 
 
-def is_dropped(door: RunningDoor) -> bool:
-    return door.do(lambda: not door.door._sessions or door.session._transport.is_closing())
+def is_dropped(tsm_server: RunningTsmServer) -> bool:
+    return tsm_server.do(lambda: not tsm_server.server._sessions or tsm_server.session._transport.is_closing())
 
 
 @pytest.mark.parametrize(
@@ -234,17 +234,17 @@ def is_dropped(door: RunningDoor) -> bool:
      ("in an object", SILENT), ("after a transaction", IDLE), ("in a stream", SILENT), ("after a stream", IDLE)],
 )  # fmt: skip
 def test_a_session_that_is_silent_for_too_long_is_dropped(data_dir: Path, doing: str, limit: float) -> None:
-    with RunningDoor(data_dir, idle_seconds_max=IDLE, silent_seconds_max=SILENT) as door:
-        with door.sign_on() as client:
+    with RunningTsmServer(data_dir, idle_seconds_max=IDLE, silent_seconds_max=SILENT) as tsm_server:
+        with tsm_server.sign_on() as client:
             space = client.space()
             assert client.archive(space, b"/o", bytes(MIB)) == 0
             (row,) = client.query(space)
-        door.settled(sessions=0)
-        with door.connect() as client:
+        tsm_server.settled(sessions=0)
+        with tsm_server.connect() as client:
             if doing == "challenged":
                 client.challenge(b"ARCHIVER")
             elif doing != "connected":
-                client.sign_on(b"ARCHIVER", door.password())
+                client.sign_on(b"ARCHIVER", tsm_server.password())
             if doing == "in an object":
                 client.send(OBJECT, object_body(space, b"/d", b"/never") + b"x")
             elif "transaction" in doing:
@@ -257,22 +257,26 @@ def test_a_session_that_is_silent_for_too_long_is_dropped(data_dir: Path, doing:
                 if "after" in doing:
                     client.stream()
                 else:
-                    door.call(door.until(lambda: len(door.door._sessions) == 1 and door.session._stream is not None))
-                    door.call(door.until(lambda: not door.session._may_write.is_set()))
-            door.call(door.until(lambda: len(door.door._sessions) == 1))
+                    tsm_server.call(
+                        tsm_server.until(
+                            lambda: len(tsm_server.server._sessions) == 1 and tsm_server.session._stream is not None
+                        )
+                    )
+                    tsm_server.call(tsm_server.until(lambda: not tsm_server.session._may_write.is_set()))
+            tsm_server.call(tsm_server.until(lambda: len(tsm_server.server._sessions) == 1))
             if doing == "in an object":
-                door.call(door.until(lambda: door.session._incoming is not None))
-            leave_silent(door, limit - 30)
-            assert not is_dropped(door)
-            leave_silent(door, 31)
-            door.settled(sessions=0)
-        with door.sign_on() as client:
+                tsm_server.call(tsm_server.until(lambda: tsm_server.session._incoming is not None))
+            leave_silent(tsm_server, limit - 30)
+            assert not is_dropped(tsm_server)
+            leave_silent(tsm_server, 31)
+            tsm_server.settled(sessions=0)
+        with tsm_server.sign_on() as client:
             assert b"/never" not in {each.ll for each in client.query(space)}
 
 
-def test_a_session_that_is_heard_again_is_not_silent(door: RunningDoor, tsm: Client) -> None:
+def test_a_session_that_sends_again_is_not_silent(tsm_server: RunningTsmServer, tsm: Client) -> None:
     for _ in range(3):
-        leave_silent(door, IDLE - 30)
+        leave_silent(tsm_server, IDLE - 30)
         assert tsm.ping()
 
 
@@ -281,7 +285,7 @@ def test_a_session_that_is_heard_again_is_not_silent(door: RunningDoor, tsm: Cli
 
 def layout_1(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path)
-    connection.executescript(files("backends.embedded").joinpath("catalogue.sql").read_text("utf-8"))
+    connection.executescript(files("backends.embedded.core.tables").joinpath("catalogue.sql").read_text("utf-8"))
     connection.execute("INSERT INTO state VALUES (1, '0123456789abcdef', 0, 1, 0)")
     connection.execute("PRAGMA user_version = 1")
     connection.commit()
@@ -292,7 +296,7 @@ def schema(connection: sqlite3.Connection) -> list[Any]:
     return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
 
 
-async def test_a_store_of_the_first_layout_opens_and_gains_what_came_later(data_dir: Path, tmp_path: Path) -> None:
+async def test_a_store_of_the_first_layout_opens_and_gains_later_tables(data_dir: Path, tmp_path: Path) -> None:
     store = Store.open(data_dir)
     await store.change(CreateBucket("b", object_lock=True))
     await store.put(put("before", b"content of before"))
@@ -316,18 +320,18 @@ async def test_a_store_of_the_first_layout_opens_and_gains_what_came_later(data_
     assert list(store.management_classes.values()) == list(BUILT_IN)
     assert store.spaces == {}
     store.close()
-    with RunningDoor(data_dir) as door, door.sign_on() as client:
+    with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
         assert client.archive(client.space(), b"/o", b"archived") == 0
         (row,) = client.query(client.space())
         assert client.get(row.id)[0].content == b"archived"
-        assert door.call(content_of(door.store, "before")) == b"content of before"
+        assert tsm_server.call(content_of(tsm_server.store, "before")) == b"content of before"
 
 
 def test_an_empty_catalogue_of_the_first_layout_opens(data_dir: Path) -> None:
     data_dir.mkdir()
     layout_1(data_dir / "catalogue.db").close()
-    with RunningDoor(data_dir) as door, door.sign_on() as client:
-        assert door.store.queries._store_id == "0123456789abcdef"
+    with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
+        assert tsm_server.store.queries._store_id == "0123456789abcdef"
         assert client.archive(client.space(), b"/o", b"archived") == 0
 
 
@@ -349,7 +353,7 @@ class _Observed:
         return getattr(self._connection, name)
 
 
-async def test_a_large_transaction_that_begins_during_a_commit_does_not_name_the_one_after(
+async def test_a_large_transaction_that_begins_during_a_commit_names_that_commit_or_an_earlier_one(
     core: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If that commit were then lost with the power, its records would seem to prove that the catalogue lost two."""
@@ -365,7 +369,7 @@ async def test_a_large_transaction_that_begins_during_a_commit_does_not_name_the
     assert named == [committed + 1]
 
 
-async def test_a_number_taken_while_a_commit_fails_is_not_given_again(
+async def test_a_number_taken_during_a_failed_commit_is_not_reused(
     core: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = [core.take_sequence() for _ in range(10)]
@@ -388,7 +392,7 @@ async def test_a_number_taken_while_a_commit_fails_is_not_given_again(
     assert len(set(taken)) == len(taken)
 
 
-def test_votes_that_are_never_answered_are_whole_or_nothing(data_dir: Path) -> None:
+def test_unanswered_votes_are_whole_or_nothing(data_dir: Path) -> None:
     """The store is killed with many transactions of one connection in its hands."""
     store = process.start(data_dir)
     with sign_on(store) as client:

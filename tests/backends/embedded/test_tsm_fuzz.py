@@ -1,4 +1,4 @@
-"""Whatever arrives at the TSM door: it breaks nothing, lets nobody in, and disturbs no other session."""
+"""Random input to the TSM server: it breaks nothing, authenticates no one, and disturbs no other session."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.embedded import tsm_frames
-from backends.embedded.tsm_frames import Fields, Malformed
+from backends.embedded.tsm import frames
+from backends.embedded.tsm.frames import Fields, Malformed
 from tests.backends.embedded import tsm_client as wire
-from tests.backends.embedded.running_door import RunningDoor
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import Client, Row
 
 U64 = st.integers(0, (1 << 64) - 1)
@@ -29,51 +29,51 @@ def texts(most: int) -> st.SearchStrategy[bytes]:
 def parse_object(body: memoryview) -> Any:
     """As a session does: the head of a frame that lies somewhere in a buffer, with other bytes around it."""
     buffer = bytearray(b"before!!" + bytes(body) + b"\1" * 4000)
-    return tsm_frames.parse_object(buffer, 8, 8 + len(body))
+    return frames.parse_object(buffer, 8, 8 + len(body))
 
 
 PARSERS: dict[str, Callable[[memoryview], Any]] = {
-    "hello": tsm_frames.parse_hello,
-    "space": lambda body: tsm_frames.parse_space(Fields(body)),
-    "name": tsm_frames.parse_name,
-    "password": tsm_frames.parse_password_change,
-    "update": tsm_frames.parse_object_update,
+    "hello": frames.parse_hello,
+    "space": lambda body: frames.parse_space(Fields(body)),
+    "name": frames.parse_name,
+    "password": frames.parse_password_change,
+    "update": frames.parse_object_update,
     "object": parse_object,
-    "ids": tsm_frames.parse_ids,
-    "number": lambda body: tsm_frames.parse_number(body, 1),
-    "query": tsm_frames.parse_archive_query,
-    "get": tsm_frames.parse_get,
-    "access": tsm_frames.parse_access,
-    "source": tsm_frames.parse_source,
+    "ids": frames.parse_ids,
+    "number": lambda body: frames.parse_number(body, 1),
+    "query": frames.parse_archive_query,
+    "get": frames.parse_get,
+    "access": frames.parse_access,
+    "source": frames.parse_source,
 }
 
 # Bodies as a client makes them, with what they are parsed to.
 hellos = st.builds(
     lambda nonce, node, owner: (
         wire.hello(node, owner, nonce=nonce),
-        tsm_frames.Hello(1, True, nonce, node, owner, b"tests"),
+        frames.Hello(1, True, nonce, node, owner, b"tests"),
     ),
     st.binary(min_size=16, max_size=16), texts(64), texts(64),
 )  # fmt: skip
 spaces = st.builds(
     lambda name, kind, occupancy, capacity, info: (
         wire.text(name) + wire.text(kind) + struct.pack("<QQ", occupancy, capacity) + wire.text(info),
-        tsm_frames.SpaceFields(name, kind, tsm_frames.signed(occupancy), tsm_frames.signed(capacity), info),
+        frames.SpaceFields(name, kind, frames.signed(occupancy), frames.signed(capacity), info),
     ),
     texts(1024), texts(32), U64, U64, texts(480),
 )  # fmt: skip
 passwords = st.builds(
     lambda mac, salt, iterations, key: (
         mac + salt + struct.pack("<I", iterations) + key,
-        tsm_frames.PasswordChange(mac, salt, iterations, key),
+        frames.PasswordChange(mac, salt, iterations, key),
     ),
     st.binary(min_size=32, max_size=32), st.binary(min_size=16, max_size=16), U32, st.binary(min_size=32, max_size=32),
 )  # fmt: skip
 updates = st.builds(
     lambda space, mask, number, estimate, kind, said: (
         struct.pack("<IIQQB", space, mask, number, estimate, kind) + b"".join(map(wire.text, said)),
-        tsm_frames.ObjectUpdate(
-            space, mask, number if number < 1 << 63 else -1, tsm_frames.signed(estimate), kind, *said
+        frames.ObjectUpdate(
+            space, mask, number if number < 1 << 63 else -1, frames.signed(estimate), kind, *said
         ),
     ),
     U32, U32, U64, U64, st.integers(0, 255), st.tuples(texts(1024), texts(256), texts(64), texts(255), texts(1500)),
@@ -90,7 +90,7 @@ queries = st.builds(
         wire.query_body(
             space, said[0], said[1], kind=kind, archived=archived, expires=expires, owner=said[2], description=said[3]
         ),
-        tsm_frames.ArchiveQuery(space, kind, *archived, *expires, *said),
+        frames.ArchiveQuery(space, kind, *archived, *expires, *said),
     ),
     U32, st.sampled_from([1, 2, 0xFE, 0xFF]), st.tuples(U64, U64), st.tuples(U64, U64),
     st.tuples(texts(1024), texts(256), texts(64), texts(255)),
@@ -98,7 +98,7 @@ queries = st.builds(
 gets = st.lists(st.tuples(U64, U64, U64), min_size=1, max_size=5).map(
     lambda wanted: (
         wire.get_body(wanted),
-        [tsm_frames.Wanted(each[0] if each[0] < 1 << 63 else -1, *each[1:]) for each in wanted],
+        [frames.Wanted(each[0] if each[0] < 1 << 63 else -1, *each[1:]) for each in wanted],
     )
 )
 WHOLE: dict[str, st.SearchStrategy[tuple[bytes, Any]]] = {
@@ -115,7 +115,7 @@ WHOLE: dict[str, st.SearchStrategy[tuple[bytes, Any]]] = {
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_body_is_parsed_to_what_it_says_and_only_whole(name: str) -> None:
+def test_only_a_complete_body_is_parsed(name: str) -> None:
     @settings(max_examples=40)
     @given(WHOLE[name], st.binary(min_size=1, max_size=9), st.data())
     def check(made: tuple[bytes, Any], more: bytes, data: st.DataObject) -> None:
@@ -146,7 +146,7 @@ def test_the_head_of_an_object_is_told_from_its_data(
     new, at = parse_object(memoryview(body + data))
     assert at == 8 + len(body)
     assert (new.space, new.class_id, new.type, new.attributes) == (space, class_index, kind, attributes)
-    assert (new.estimate, new.hl, new.ll) == (tsm_frames.signed(estimate), hl, ll)
+    assert (new.estimate, new.hl, new.ll) == (frames.signed(estimate), hl, ll)
     assert (new.owner, new.description, new.info) == (owner, description, info)
     for cut in {0, 1, 15, 16, len(body) // 2, len(body) - 1}:
         with pytest.raises(Malformed):
@@ -177,22 +177,22 @@ def _changed(body: bytes, data: st.DataObject) -> bytes:
 def test_any_header_is_parsed_or_malformed(data: bytes) -> None:
     length, kind, flags, zero = struct.unpack("<IBBH", data)
     try:
-        assert tsm_frames.parse_header(bytearray(data), 0) == (length, kind, flags)
+        assert frames.parse_header(bytearray(data), 0) == (length, kind, flags)
         assert zero == 0
         assert length <= (1 << 20) + 8192
     except Malformed:
         assert zero or length > (1 << 20) + 8192
 
 
-# A running door.
+# A running server.
 
 
 class Fuzzed:
-    """A door with something in it and a session that must not notice anything."""
+    """A server with something in it and a session that must not notice anything."""
 
-    def __init__(self, door: RunningDoor) -> None:
-        self.door = door
-        self.witness = door.sign_on()
+    def __init__(self, tsm_server: RunningTsmServer) -> None:
+        self.server = tsm_server
+        self.witness = tsm_server.sign_on()
         self.space = self.witness.space()
         for number, class_name in enumerate(("NONE", "STANDARD", "EVENT")):
             said = {"class_index": self.witness.class_index(class_name)}
@@ -201,8 +201,8 @@ class Fuzzed:
 
     def check(self) -> None:
         """Nobody else is left, and what the witness has is what it had."""
-        self.door.settled(sessions=1)
-        assert self.door.faults == []
+        self.server.settled(sessions=1)
+        assert self.server.faults == []
         assert self.witness.query(self.space) == self.rows
         got = self.witness.get(*(row.id for row in self.rows))
         assert [each.content for each in got] == [b"content %d" % number for number in range(3)]
@@ -223,12 +223,12 @@ class Fuzzed:
 
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
-    with RunningDoor(tmp_path_factory.mktemp("fuzz") / "store") as door:
-        fuzzed = Fuzzed(door)
+    with RunningTsmServer(tmp_path_factory.mktemp("fuzz") / "store") as tsm_server:
+        fuzzed = Fuzzed(tsm_server)
         yield fuzzed
         # Nothing that was begun and given up has left anything on the disk.
-        known = {door.store._segments.path(number) for number in door.store._catalogue.segments}
-        assert set(door.segments()) == known
+        known = {tsm_server.store._segments.path(number) for number in tsm_server.store._catalogue.segments}
+        assert set(tsm_server.segments()) == known
         fuzzed.witness.close()
 
 
@@ -324,10 +324,8 @@ cuts = st.lists(st.integers(0, 10_000), max_size=6)
 
 @over_the_wire
 @given(st.binary(max_size=200) | conversations(), cuts, st.booleans())
-def test_strangers_hear_nothing_but_that_they_are_refused(
-    fuzzed: Fuzzed, data: bytes, cuts: list[int], has_said_hello: bool
-) -> None:
-    with fuzzed.door.connect() as stranger:
+def test_unknown_clients_are_only_refused(fuzzed: Fuzzed, data: bytes, cuts: list[int], has_said_hello: bool) -> None:
+    with fuzzed.server.connect() as stranger:
         if has_said_hello:
             stranger.challenge(b"ARCHIVER")
             data = wire.frame(wire.PROOF, bytes(32)) + data if len(data) % 2 else data
@@ -342,8 +340,8 @@ def test_strangers_hear_nothing_but_that_they_are_refused(
 
 @over_the_wire
 @given(conversations(), cuts)
-def test_no_session_breaks_the_door_or_reaches_anothers_objects(fuzzed: Fuzzed, data: bytes, cuts: list[int]) -> None:
-    with fuzzed.door.sign_on("OTHER") as client:
+def test_no_session_breaks_the_server_or_reaches_anothers_objects(fuzzed: Fuzzed, data: bytes, cuts: list[int]) -> None:
+    with fuzzed.server.sign_on("OTHER") as client:
         client.space(b"/own")
         received = fuzzed.send(client, data, cuts)
     assert {each.kind for each in received} <= {
@@ -360,9 +358,9 @@ def test_no_session_breaks_the_door_or_reaches_anothers_objects(fuzzed: Fuzzed, 
 
 @settings(over_the_wire, max_examples=40)
 @given(st.lists(requests, min_size=1, max_size=8), cuts)
-def test_a_session_that_breaks_no_rule_is_never_refused(fuzzed: Fuzzed, asked: list[bytes], cuts: list[int]) -> None:
+def test_a_correct_session_is_never_refused(fuzzed: Fuzzed, asked: list[bytes], cuts: list[int]) -> None:
     """Each request has its answer before the next, so that none comes in the middle of a stream."""
-    with fuzzed.door.sign_on("OTHER") as client:
+    with fuzzed.server.sign_on("OTHER") as client:
         client.space(b"/own")
         for each in asked:
             if each[4] == wire.CHANGE_PASSWORD:

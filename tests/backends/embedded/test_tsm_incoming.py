@@ -1,4 +1,4 @@
-"""A transaction on its way in: when it leaves memory, when its sender has to wait, what is left of it in the end."""
+"""A transaction that arrives: when it leaves memory, when its sender must wait, what remains after its end."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from backends.embedded import tsm_incoming
-from backends.embedded.archive_changes import NewArchive
-from backends.embedded.archives import Archive, Space
-from backends.embedded.segments import LARGE_BYTES
-from backends.embedded.store import Store
-from backends.embedded.tsm_buffers import BUFFER_BYTES, ReceiveBuffers
-from backends.embedded.tsm_incoming import Flow, Incoming
+from backends.embedded.core.changes.archives import NewArchive
+from backends.embedded.core.files.segments import LARGE_BYTES
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.archives import Archive, Space
+from backends.embedded.tsm import incoming as tsm_incoming
+from backends.embedded.tsm.buffers import BUFFER_BYTES, ReceiveBuffers
+from backends.embedded.tsm.incoming import Flow, Incoming
 
 MIB = 1 << 20
 
@@ -65,7 +65,7 @@ async def turns_until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-async def test_what_fits_into_memory_is_written_with_the_vote(core: Store, space: Space, data_dir: Path) -> None:
+async def test_a_small_transaction_is_written_with_the_vote(core: Store, space: Space, data_dir: Path) -> None:
     sender, before = Sender(), files(data_dir)
     incoming = Incoming(core, "N", b"", sender.flow())
     add(incoming, new(core, space, b"/o"), bytes(LARGE_BYTES))
@@ -75,7 +75,7 @@ async def test_what_fits_into_memory_is_written_with_the_vote(core: Store, space
     assert sender.told == []
 
 
-async def test_a_sender_waits_while_too_much_is_on_its_way_to_the_disk(
+async def test_a_sender_waits_while_too_many_bytes_are_unwritten(
     core: Store, space: Space, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sender, gate = Sender(), threading.Event()
@@ -122,7 +122,7 @@ async def test_a_sender_of_many_small_pieces_waits_as_well(
     assert await contents(core, space) == [sent]
 
 
-async def test_buffers_full_of_nothing_do_not_stay_in_memory_for_a_few_bytes(
+async def test_large_buffers_do_not_stay_in_memory_for_a_few_bytes(
     core: Store, space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each piece keeps the whole buffer alive that it lies in; what else was in there does not matter."""
@@ -146,7 +146,7 @@ async def test_buffers_full_of_nothing_do_not_stay_in_memory_for_a_few_bytes(
 
 
 @pytest.mark.parametrize("taken", [0, 1, 7])
-async def test_a_large_transaction_given_up_at_any_moment_leaves_no_file(
+async def test_an_abandoned_large_transaction_leaves_no_file(
     core: Store, space: Space, data_dir: Path, taken: int
 ) -> None:
     """Also before its thread has begun: so many turns of the loop later."""
@@ -198,7 +198,7 @@ async def test_all_segments_of_a_large_transaction_go_when_it_is_refused(
 # Buffers.
 
 
-def test_a_buffer_is_used_again_once_nobody_looks_at_it() -> None:
+def test_a_buffer_without_views_is_used_again() -> None:
     buffers = ReceiveBuffers()
     first = memoryview(buffers.take())
     piece = first[10:20]

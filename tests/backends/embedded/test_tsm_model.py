@@ -1,7 +1,7 @@
-"""Archives and a plain model of their rules do the same steps and agree: on votes, listings, contents and counts.
+"""Archives and a plain model of their rules execute the same steps and agree on votes, listings, contents and counts.
 
-The model is a list and ifs, written from the rules. S3 objects come and go in the same segments meanwhile, and whatever
-is mostly dead is moved.
+The model is a list and ifs, written from the rules. S3 objects are stored and deleted in the same segments meanwhile,
+and compaction moves sparse segments.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from archiver.errors import StoreError
-from backends.embedded import commits, policy, tsm_codes, tsm_incoming
-from backends.embedded.archive_changes import DeleteSpace, Event, NewArchive, UpdateObject
-from backends.embedded.archives import Archive, Space
-from backends.embedded.changes import CreateBucket, Delete
-from backends.embedded.segments import Location, RecordHeader
-from backends.embedded.store import Store
-from backends.embedded.tsm_incoming import Flow, Incoming
+from backends.embedded.core import commits
+from backends.embedded.core.changes.archives import DeleteSpace, Event, NewArchive, UpdateObject
+from backends.embedded.core.changes.objects import CreateBucket, Delete
+from backends.embedded.core.files.segments import RecordHeader, SegmentLocation
+from backends.embedded.core.rules import policy
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.archives import Archive, Space
+from backends.embedded.tsm import codes as tsm_codes
+from backends.embedded.tsm import incoming as tsm_incoming
+from backends.embedded.tsm.incoming import Flow, Incoming
 from tests.backends.embedded.core_calls import PLENTY, content_of, put
 
 START_SECONDS = 2_000_000_000
@@ -161,7 +164,7 @@ class StoreAndModel(RuleBasedStateMachine):
             living = [
                 (record, found)
                 for record, offset in _records(self.store, number, use.length)
-                if (found := catalogue.living(record, Location(number, offset)))
+                if (found := catalogue.living(record, SegmentLocation(number, offset)))
             ]
             assert use.live_objects == len(living)
             assert use.live_bytes == sum(found.size for _, found in living)

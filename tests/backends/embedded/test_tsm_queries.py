@@ -1,4 +1,4 @@
-"""What the TSM door tells about objects and spaces, what may be changed of that, and how long answers are cut short."""
+"""Queries of objects and file spaces on the TSM server, updates of both, and how long answers are stopped."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from backends.embedded import tsm_streams
-from backends.embedded.patterns import bounds, matches
-from tests.backends.embedded.running_door import RunningDoor
+from backends.embedded.tsm import streams
+from backends.embedded.tsm.patterns import bounds, matches
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
     BYE,
     DIRECTORY,
@@ -69,13 +69,15 @@ def test_a_pattern_matches_what_its_rule_says(pattern: bytes, value: bytes) -> N
 
 
 @given(patterns, patterns, letters, letters)
-def test_whatever_a_pattern_matches_is_looked_at(hl_pattern: bytes, ll_pattern: bytes, hl: bytes, ll: bytes) -> None:
+def test_the_bounds_of_a_pattern_include_all_matches(
+    hl_pattern: bytes, ll_pattern: bytes, hl: bytes, ll: bytes
+) -> None:
     low, high = bounds(hl_pattern, ll_pattern)
     if fits(hl_pattern, hl) and fits(ll_pattern, ll):
         assert low <= (hl, ll) < high
 
 
-def test_a_pattern_of_many_stars_is_not_tried_in_every_way() -> None:
+def test_a_pattern_of_many_stars_is_matched_in_linear_time() -> None:
     """There are more ways than seconds in a year."""
     assert not matches(b"*a" * 30 + b"b", b"a" * 1000)
     assert matches(b"*a" * 30 + b"*", b"a" * 1000)
@@ -110,13 +112,13 @@ def test_several_objects_of_one_name_come_oldest_first(tsm: Client) -> None:
 
 
 @pytest.fixture
-def three(door: RunningDoor, tsm: Client) -> list[Row]:
+def three(tsm_server: RunningTsmServer, tsm: Client) -> list[Row]:
     """Objects archived one after another, one second apart; they expire in the other order, one never."""
     space = tsm.space()
     for number, (class_name, kind) in enumerate((("STANDARD", FILE), ("SHORT", DIRECTORY), ("EVENT", FILE))):
         said: dict[str, Any] = {"class_index": tsm.class_index(class_name), "kind": kind, "owner": b"o%d" % number}
         assert tsm.archive(space, b"/%d" % number, description=b"descr %d" % number, **said) == 0
-        door.clock.seconds += 1
+        tsm_server.clock.seconds += 1
     return tsm.query(space)
 
 
@@ -155,7 +157,7 @@ def test_queries_find_by_dates_with_both_ends(tsm: Client, three: list[Row]) -> 
             assert tsm.query(space, **{name: (low, high)}) == expected  # type: ignore[arg-type]
 
 
-def test_nothing_found_is_a_code_of_its_own(tsm: Client) -> None:
+def test_an_empty_result_has_its_own_code(tsm: Client) -> None:
     space = tsm.space()
     for number in (space, space + 1, 0, (1 << 32) - 1):
         tsm.send(QUERY_ARCHIVES, query_body(number))
@@ -175,33 +177,35 @@ def many(tsm: Client) -> list[bytes]:
     return names
 
 
-def test_a_long_answer_has_everything_once(tsm: Client, many: list[bytes]) -> None:
+def test_a_long_answer_has_each_object_once(tsm: Client, many: list[bytes]) -> None:
     rows = tsm.query(tsm.space())
     assert [row.ll for row in rows] == many
     assert len({row.id for row in rows}) == len(many)
     assert len(tsm.query(tsm.space(), ll=b"*9")) == sum(name.endswith(b"9") for name in many)
 
 
-def test_a_long_search_lets_others_go_first(door: RunningDoor, tsm: Client, many: list[bytes]) -> None:
+def test_a_long_search_does_not_block_other_sessions(
+    tsm_server: RunningTsmServer, tsm: Client, many: list[bytes]
+) -> None:
     """Even when it finds nothing that could be sent meanwhile."""
-    caller = tsm_streams.Caller("ARCHIVER", b"")
-    query = tsm_streams.ArchiveQuery(tsm.space(), FILE, 0, NEVER, 0, NEVER, b"*", b"*", b"", b"nothing")
+    caller = streams.Caller("ARCHIVER", b"")
+    query = streams.ArchiveQuery(tsm.space(), FILE, 0, NEVER, 0, NEVER, b"*", b"*", b"", b"nothing")
 
     async def turns_of_others() -> int:
         turns = 0
 
         async def search() -> None:
-            async for _ in tsm_streams.archives(door.store, caller, query):
+            async for _ in streams.archives(tsm_server.store, caller, query):
                 raise AssertionError("nothing matches")
 
         searching = asyncio.ensure_future(search())
         while not searching.done():
             turns += 1
             await asyncio.sleep(0)
-        assert isinstance(searching.exception(), tsm_streams.StreamFailed)
+        assert isinstance(searching.exception(), streams.StreamFailed)
         return turns
 
-    assert door.call(turns_of_others()) >= len(many) / 1000
+    assert tsm_server.call(turns_of_others()) >= len(many) / 1000
 
 
 # Streams that are cut short.
@@ -216,33 +220,33 @@ def test_a_query_is_stopped(tsm: Client, many: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "bye", "nonsense", "vanish"])
-def test_a_get_that_nobody_reads_is_stopped(door: RunningDoor, tsm: Client, how: str) -> None:
+def test_a_get_that_is_not_read_is_stopped(tsm_server: RunningTsmServer, tsm: Client, how: str) -> None:
     """It would be four gigabytes; the server has only what its buffers take under way."""
     assert tsm.archive(tsm.space(), b"/o", bytes(MIB)) == 0
     (row,) = tsm.query(tsm.space())
     read: list[int] = []
-    found: Callable[..., Any] = door.store._read
+    found: Callable[..., Any] = tsm_server.store._read
 
     async def counted(*arguments: Any) -> Any:
         read.append(1)
         return await found(*arguments)
 
-    door.store._read = counted  # type: ignore[method-assign]
-    with door.sign_on() as client:
+    tsm_server.store._read = counted  # type: ignore[method-assign]
+    with tsm_server.sign_on() as client:
         client.send(GET, get_body([(row.id, 0, 0)] * 4080))
 
         async def until_it_waits() -> Any:
-            await door.until(lambda: len(door.door._sessions) == 2)
-            session = next(each for each in door.door._sessions if each._stream)
-            await door.until(lambda: not session._may_write.is_set())
+            await tsm_server.until(lambda: len(tsm_server.server._sessions) == 2)
+            session = next(each for each in tsm_server.server._sessions if each._stream)
+            await tsm_server.until(lambda: not session._may_write.is_set())
             return session
 
-        session = door.call(until_it_waits())
+        session = tsm_server.call(until_it_waits())
         client.send({"stop": STOP, "bye": BYE}.get(how, 0x7F))
         if how == "vanish":
             client.reset()
         elif how == "stop":
-            door.call(door.until(lambda: session._stops_stream))
+            tsm_server.call(tsm_server.until(lambda: session._stops_stream))
             frames, code = client.stream()
             assert code == 0
             assert len(frames) < 500
@@ -252,7 +256,7 @@ def test_a_get_that_nobody_reads_is_stopped(door: RunningDoor, tsm: Client, how:
             assert len(received) < 500
             assert (received[-1].kind == 0x8F) is (how == "nonsense")
             assert STREAM_END not in {each.kind for each in received}
-    door.settled(sessions=1)
+    tsm_server.settled(sessions=1)
     assert len(read) < 500
 
 
@@ -266,7 +270,7 @@ def test_a_stop_that_comes_too_late_is_no_error(tsm: Client, three: list[Row]) -
         assert [each.code for each in tsm.get(three[0].id)] == [0]
 
 
-def test_the_server_says_what_time_it_is_in_the_middle_of_a_stream(tsm: Client, many: list[bytes]) -> None:
+def test_a_ping_is_answered_during_a_stream(tsm: Client, many: list[bytes]) -> None:
     tsm.send_bytes(frame(QUERY_ARCHIVES, query_body(tsm.space())) + frame(PING) * 3)
     kinds, rows = [], 0
     while kinds.count(STREAM_END) + kinds.count(0x90) < 4:
@@ -277,25 +281,25 @@ def test_the_server_says_what_time_it_is_in_the_middle_of_a_stream(tsm: Client, 
 
 
 @pytest.mark.parametrize("kind", [0x11, 0x16, 0x20, 0x24, 0x30, 0x31, 0x40])
-def test_no_other_request_may_come_in_the_middle_of_a_stream(tsm: Client, many: list[bytes], kind: int) -> None:
+def test_other_requests_during_a_stream_are_refused(tsm: Client, many: list[bytes], kind: int) -> None:
     tsm.send_bytes(frame(QUERY_ARCHIVES, query_body(tsm.space())) + frame(kind))
     received = tsm.receive_all()
     assert (received[-1].kind, received[-1].body) == (0x8F, b"\x88\0")
 
 
-def test_a_client_that_asks_and_never_listens_is_dropped(
-    door: RunningDoor, tsm: Client, monkeypatch: pytest.MonkeyPatch
+def test_a_client_that_never_reads_is_dropped(
+    tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backends.embedded.tsm_session._UNREAD_BYTES_MAX", 100_000)
+    monkeypatch.setattr("backends.embedded.tsm.session._UNREAD_BYTES_MAX", 100_000)
 
     def ask(client: Client) -> None:
         for _ in range(200):
             client.send_bytes(frame(PING) * 10_000)
 
-    with door.sign_on() as client:
+    with tsm_server.sign_on() as client:
         with pytest.raises(ConnectionError):
             ask(client)
-        door.settled(sessions=1)
+        tsm_server.settled(sessions=1)
     assert tsm.ping()
 
 
@@ -317,7 +321,7 @@ def test_objects_come_in_the_order_of_the_list_each_as_often_as_it_is_there(tsm:
 @pytest.mark.parametrize(
     "body", [get_body([]), get_body([(1, 0, 0)] * 4081), get_body([(1, 0, 0)])[:-1], get_body([(1, 0, 0)]) + b"\0"]
 )
-def test_a_list_that_cannot_be_one_ends_the_session(tsm: Client, body: bytes) -> None:
+def test_a_malformed_list_ends_the_session(tsm: Client, body: bytes) -> None:
     tsm.send(GET, body)
     assert tsm.ended() == 136
 
@@ -341,7 +345,7 @@ def test_a_space_is_registered_once(tsm: Client) -> None:
     assert tsm.query_spaces() == [(b"/fs", b"kind", 5, (1 << 64) - 1, bytes(range(200)), 0)]
 
 
-def test_spaces_are_found_by_pattern_in_order(door: RunningDoor, tsm: Client) -> None:
+def test_spaces_are_found_by_pattern_in_order(tsm_server: RunningTsmServer, tsm: Client) -> None:
     names = [b"/b", b"/a", b"/a/b", b"/" + b"n" * 1023, b"/\xff"]
     for name in names:
         tsm.space(name)
@@ -368,7 +372,7 @@ def test_more_spaces_than_one_frame_has(tsm: Client) -> None:
         (0xFF, {"type": b"T", "info": b"I", "occupancy": 7, "capacity": 8}),
     ],
 )
-def test_of_a_space_what_the_mask_names_is_changed(tsm: Client, mask: int, changed: dict[str, Any]) -> None:
+def test_the_mask_selects_the_changed_attributes_of_a_space(tsm: Client, mask: int, changed: dict[str, Any]) -> None:
     tsm.register_space(b"/fs", b"type", 1, 2, b"info")
     (before,) = tsm.query_spaces()
     assert tsm.update_space(mask, b"/fs", b"T", 7, 8, b"I") == 0
@@ -376,22 +380,22 @@ def test_of_a_space_what_the_mask_names_is_changed(tsm: Client, mask: int, chang
     assert tsm.update_space(mask, b"/other", b"T", 7, 8, b"I") == 2061
 
 
-def test_a_space_knows_when_something_was_archived_in_it(door: RunningDoor, tsm: Client) -> None:
+def test_a_space_has_the_time_of_its_last_archive(tsm_server: RunningTsmServer, tsm: Client) -> None:
     number = tsm.space()
     tsm.space(b"/other")
-    door.clock.seconds += 5
+    tsm_server.clock.seconds += 5
     assert tsm.archive(number, b"/o", b"o") == 0
-    assert [row.archived_ms for row in tsm.query_spaces()] == [door.clock.now_ms, 0]
+    assert [row.archived_ms for row in tsm.query_spaces()] == [tsm_server.clock.now_ms, 0]
 
 
 @pytest.mark.parametrize("name", [b"", b"fs", b"/" + b"n" * 1024])
-def test_a_space_whose_name_cannot_be_one_ends_the_session(tsm: Client, name: bytes) -> None:
+def test_an_illegal_space_name_ends_the_session(tsm: Client, name: bytes) -> None:
     tsm.send(REGISTER_SPACE, text(name) + text(b"") + bytes(16) + text(b""))
     assert tsm.ended() == 136
 
 
 @pytest.mark.parametrize(("kind", "info"), [(b"k" * 33, b""), (b"", b"i" * 481)])
-def test_what_is_said_of_a_space_has_its_limits(tsm: Client, kind: bytes, info: bytes) -> None:
+def test_the_attributes_of_a_space_are_limited(tsm: Client, kind: bytes, info: bytes) -> None:
     tsm.space()
     tsm.send(UPDATE_SPACE, bytes(4) + text(b"/fs") + text(kind) + bytes(16) + text(info))
     assert tsm.ended() == 136
@@ -411,7 +415,7 @@ def test_what_is_said_of_a_space_has_its_limits(tsm: Client, kind: bytes, info: 
         (0x07, {"owner": b"new owner", "info": b"new info", "estimate": 77, "description": b"new description"}),
     ],
 )
-def test_of_an_object_what_the_mask_names_is_changed(
+def test_the_mask_selects_the_changed_attributes_of_an_object(
     tsm: Client, by_name: bool, mask: int, changed: dict[str, Any]
 ) -> None:
     space = tsm.space()

@@ -1,4 +1,4 @@
-"""How long an archived object stays: classes, events and holds, by a clock that the test moves."""
+"""Retention of archived objects: classes, events and holds, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from archiver.errors import UsageError
-from backends.embedded import policy
-from backends.embedded.store import Store
-from tests.backends.embedded.running_door import Clock, RunningDoor
+from backends.embedded.core.rules import policy
+from backends.embedded.core.store import Store
+from tests.backends.embedded.running_door import Clock, RunningTsmServer
 from tests.backends.embedded.tsm_client import ACTIVATE, HOLD, NEVER, RELEASE, Client, Row
 
 DAY = 86_400
@@ -31,28 +31,28 @@ def row(client: Client, of: Row) -> Row:
     return found
 
 
-def test_a_creation_class_keeps_to_the_very_millisecond(door: RunningDoor, tsm: Client) -> None:
+def test_a_creation_class_keeps_to_the_very_millisecond(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept = archive(tsm, "o", "SHORT")
-    assert kept.expires_ms == kept.archived_ms + 10_000 == door.clock.now_ms + 10_000
+    assert kept.expires_ms == kept.archived_ms + 10_000 == tsm_server.clock.now_ms + 10_000
     assert kept.initiated == 1
     for passed in (0, 5, 4.5, 0.499):
-        door.clock.seconds += passed
+        tsm_server.clock.seconds += passed
         assert tsm.delete(kept.id) == REFUSED
     assert tsm.get(kept.id)[0].content == b"o"
-    door.clock.seconds += 0.001
+    tsm_server.clock.seconds += 0.001
     assert row(tsm, kept) == kept  # expired, but nobody has deleted it
     assert tsm.get(kept.id)[0].content == b"o"
     assert tsm.delete(kept.id) == 0
     assert tsm.query(tsm.space()) == []
 
 
-def test_without_a_limit_nothing_goes(data_dir: Path) -> None:
-    with RunningDoor(data_dir, classes=CLASSES) as door, door.sign_on() as client:
+def test_without_a_limit_nothing_expires(data_dir: Path) -> None:
+    with RunningTsmServer(data_dir, classes=CLASSES) as tsm_server, tsm_server.sign_on() as client:
         kept = archive(client, "o", "NEVER")
         assert kept.expires_ms == NEVER
         assert client.welcome is not None
         assert client.welcome.classes[kept.class_index][3:] == (0, 65_535, 0, "EMBEDDED")
-        door.clock.seconds += 300 * 365 * DAY
+        tsm_server.clock.seconds += 300 * 365 * DAY
         assert client.delete(kept.id) == REFUSED
 
 
@@ -63,32 +63,32 @@ def test_without_a_limit_nothing_goes(data_dir: Path) -> None:
 def test_an_event_class_waits_for_its_event_and_for_its_minimum(
     data_dir: Path, event_day: int, expires_day: int
 ) -> None:
-    with RunningDoor(data_dir, classes=CLASSES) as door, door.sign_on() as client:
-        start = door.clock.seconds
+    with RunningTsmServer(data_dir, classes=CLASSES) as tsm_server, tsm_server.sign_on() as client:
+        start = tsm_server.clock.seconds
         kept = archive(client, "o", "EVENT")
         assert (kept.initiated, kept.expires_ms) == (2, NEVER)
-        door.clock.seconds = start + event_day * DAY
+        tsm_server.clock.seconds = start + event_day * DAY
         assert client.delete(kept.id) == REFUSED
         assert client.event(ACTIVATE, kept.id) == 0
         started = row(client, kept)
         assert started == kept._replace(initiated=1, expires_ms=int((start + expires_day * DAY) * 1000))
-        door.clock.seconds = start + expires_day * DAY - 0.001
+        tsm_server.clock.seconds = start + expires_day * DAY - 0.001
         assert client.delete(kept.id) == REFUSED
-        door.clock.seconds += 0.001
+        tsm_server.clock.seconds += 0.001
         assert client.delete(kept.id) == 0
 
 
-def test_without_the_event_nothing_goes(door: RunningDoor, tsm: Client) -> None:
+def test_without_the_event_nothing_expires(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept = archive(tsm, "o", "EVENT")
-    door.clock.seconds += 300 * 365 * DAY
+    tsm_server.clock.seconds += 300 * 365 * DAY
     assert tsm.delete(kept.id) == REFUSED
 
 
-def test_a_second_event_moves_nothing(door: RunningDoor, tsm: Client) -> None:
+def test_a_second_event_does_not_change_the_expiry(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept = archive(tsm, "o", "EVENT")
     assert tsm.event(ACTIVATE, kept.id) == 0
     started = row(tsm, kept)
-    door.clock.seconds += 1000
+    tsm_server.clock.seconds += 1000
     assert tsm.event(ACTIVATE, kept.id) == 0
     assert row(tsm, kept) == started
     assert tsm.delete(kept.id) == 0
@@ -115,10 +115,10 @@ def test_a_hold_is_set_once_and_released_once(tsm: Client, class_name: str) -> N
     assert row(tsm, kept) == kept
 
 
-def test_a_hold_beats_expiry(door: RunningDoor, tsm: Client) -> None:
+def test_a_hold_beats_expiry(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept = archive(tsm, "o", "NONE")
     assert tsm.event(HOLD, kept.id) == 0
-    door.clock.seconds += 300 * 365 * DAY
+    tsm_server.clock.seconds += 300 * 365 * DAY
     assert tsm.delete(kept.id) == REFUSED
     assert tsm.get(kept.id)[0].content == b"o"
     assert tsm.event(RELEASE, kept.id) == 0
@@ -128,25 +128,25 @@ def test_a_hold_beats_expiry(door: RunningDoor, tsm: Client) -> None:
 
 @pytest.mark.parametrize(("released_day", "refused_until_day"), [(2, 30), (35, 35)])
 def test_a_hold_does_not_lengthen_retention(data_dir: Path, released_day: int, refused_until_day: int) -> None:
-    with RunningDoor(data_dir, classes=CLASSES) as door, door.sign_on() as client:
-        start = door.clock.seconds
+    with RunningTsmServer(data_dir, classes=CLASSES) as tsm_server, tsm_server.sign_on() as client:
+        start = tsm_server.clock.seconds
         kept = archive(client, "o", "MONTH")
-        door.clock.seconds = start + DAY
+        tsm_server.clock.seconds = start + DAY
         assert client.event(HOLD, kept.id) == 0
-        door.clock.seconds = start + released_day * DAY
+        tsm_server.clock.seconds = start + released_day * DAY
         assert client.delete(kept.id) == REFUSED
         assert client.event(RELEASE, kept.id) == 0
         assert row(client, kept) == kept
         if released_day < refused_until_day:
             assert client.delete(kept.id) == REFUSED
-            door.clock.seconds = start + refused_until_day * DAY
+            tsm_server.clock.seconds = start + refused_until_day * DAY
         assert client.delete(kept.id) == 0
 
 
-def test_hold_and_event_both_have_to_end(door: RunningDoor, tsm: Client) -> None:
+def test_hold_and_event_both_have_to_end(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept = archive(tsm, "o", "EVENT")
     assert tsm.event(HOLD, kept.id) == 0
-    door.clock.seconds += 300  # its minimum
+    tsm_server.clock.seconds += 300  # its minimum
     assert tsm.delete(kept.id) == REFUSED
     assert tsm.event(ACTIVATE, kept.id) == 0
     assert (row(tsm, kept).initiated, row(tsm, kept).held) == (1, 2)
@@ -155,23 +155,29 @@ def test_hold_and_event_both_have_to_end(door: RunningDoor, tsm: Client) -> None
     assert tsm.delete(kept.id) == 0
 
 
-def test_a_released_object_still_waits_for_its_event(door: RunningDoor, tsm: Client) -> None:
+def test_a_released_object_still_waits_for_its_event(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept = archive(tsm, "o", "EVENT")
     assert tsm.event(HOLD, kept.id) == 0
     assert tsm.event(RELEASE, kept.id) == 0
-    door.clock.seconds += DAY
+    tsm_server.clock.seconds += DAY
     assert row(tsm, kept) == kept
     assert tsm.delete(kept.id) == REFUSED
 
 
 def test_expiry_follows_the_class_as_it_is_now(data_dir: Path) -> None:
     clock = Clock()
-    with RunningDoor(data_dir, clock=clock, classes=("c:retver=10s",)) as door, door.sign_on() as client:
+    with (
+        RunningTsmServer(data_dir, clock=clock, classes=("c:retver=10s",)) as tsm_server,
+        tsm_server.sign_on() as client,
+    ):
         kept = archive(client, "o", "C")
         assert kept.expires_ms == kept.archived_ms + 10_000
     with pytest.raises(UsageError, match="management class C: retver is 10s and can only grow"):
         Store.open(data_dir, management_classes=[policy.parse_request("c:retver=9s")])
-    with RunningDoor(data_dir, clock=clock, classes=("c:retver=20s",)) as door, door.sign_on() as client:
+    with (
+        RunningTsmServer(data_dir, clock=clock, classes=("c:retver=20s",)) as tsm_server,
+        tsm_server.sign_on() as client,
+    ):
         assert row(client, kept) == kept._replace(expires_ms=kept.archived_ms + 20_000)
         clock.seconds += 19
         assert client.delete(kept.id) == REFUSED
@@ -181,7 +187,7 @@ def test_expiry_follows_the_class_as_it_is_now(data_dir: Path) -> None:
 
 def test_holds_events_and_dates_outlive_a_restart(data_dir: Path) -> None:
     clock = Clock()
-    with RunningDoor(data_dir, clock=clock) as door, door.sign_on() as client:
+    with RunningTsmServer(data_dir, clock=clock) as tsm_server, tsm_server.sign_on() as client:
         held, started, pending = (archive(client, name, "EVENT") for name in ("held", "started", "pending"))
         clock.seconds += 400
         assert client.event(HOLD, held.id) == 0
@@ -189,32 +195,35 @@ def test_holds_events_and_dates_outlive_a_restart(data_dir: Path) -> None:
         before = client.query(client.space())
         spaces = client.query_spaces()
     clock.seconds += 1
-    with RunningDoor(data_dir, clock=clock, classes=("another:retver=1d",)) as door, door.sign_on() as client:
+    with (
+        RunningTsmServer(data_dir, clock=clock, classes=("another:retver=1d",)) as tsm_server,
+        tsm_server.sign_on() as client,
+    ):
         assert client.query(client.space()) == before
         assert client.query_spaces() == spaces
         assert client.delete(pending.id) == client.delete(held.id) == REFUSED
         assert client.delete(started.id) == 0
 
 
-def test_a_host_whose_clock_was_put_back_keeps_no_less(data_dir: Path) -> None:
+def test_setting_the_hosts_clock_back_does_not_shorten_retention(data_dir: Path) -> None:
     clock = Clock()
-    with RunningDoor(data_dir, clock=clock) as door, door.sign_on() as client:
+    with RunningTsmServer(data_dir, clock=clock) as tsm_server, tsm_server.sign_on() as client:
         kept = archive(client, "o", "SHORT")
     clock.seconds -= 1000
-    with RunningDoor(data_dir, clock=clock) as door, door.sign_on() as client:
+    with RunningTsmServer(data_dir, clock=clock) as tsm_server, tsm_server.sign_on() as client:
         assert client.ping() >= kept.archived_ms
         clock.seconds += 9.9
         assert client.delete(kept.id) == REFUSED
 
 
-def test_deleting_a_space_takes_what_has_expired_and_leaves_the_rest(door: RunningDoor, tsm: Client) -> None:
+def test_deleting_a_space_takes_what_has_expired_and_leaves_the_rest(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept, waiting, held = archive(tsm, "kept", "SHORT"), archive(tsm, "waiting", "EVENT"), archive(tsm, "held", "NONE")
     archive(tsm, "expired", "NONE")
     assert tsm.event(HOLD, held.id) == 0
     assert tsm.delete_space(b"/fs") == (0, 3)
     assert {each.ll for each in tsm.query(tsm.space())} == {b"/kept", b"/waiting", b"/held"}
     assert [each.content for each in tsm.get(kept.id, waiting.id, held.id)] == [b"kept", b"waiting", b"held"]
-    door.clock.seconds += 300
+    tsm_server.clock.seconds += 300
     assert tsm.event(ACTIVATE, waiting.id) == 0
     assert tsm.delete_space(b"/fs") == (0, 1)
     assert [each.ll for each in tsm.query(tsm.space())] == [b"/held"]
@@ -225,7 +234,7 @@ def test_deleting_a_space_takes_what_has_expired_and_leaves_the_rest(door: Runni
     assert tsm.delete_space(b"/fs") == (2060, 0)
     assert tsm.query_spaces() == []
     assert tsm.get(held.id) == [(2, b"", 0)]
-    assert door.store.statistics().objects == 0
+    assert tsm_server.store.statistics().objects == 0
     code, again = tsm.register_space(b"/fs")
     assert code == 0
     assert again != number  # a session that still has the old number does not mean this one

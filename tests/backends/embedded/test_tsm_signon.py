@@ -1,4 +1,4 @@
-"""Who comes in at the TSM door, who does not and why, and what one node sees of another: nothing."""
+"""Sign-on at the TSM server: who is accepted, who is refused and why, and that nodes see no objects of others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from backends.embedded import nodes, owner_file
-from tests.backends.embedded.running_door import RunningDoor
+from backends.embedded.core.files import owner_file
+from backends.embedded.tsm import nodes
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
     BYE,
     CHALLENGE,
@@ -32,12 +33,12 @@ from tests.backends.embedded.tsm_client import (
 )
 
 
-def test_a_known_node_comes_in_and_is_told_about_the_server(door: RunningDoor) -> None:
-    door.clock.seconds += 5
-    with door.connect() as client:
-        welcome = client.sign_on(b"ARCHIVER", door.password())
-    assert welcome.now_ms == door.clock.now_ms
-    assert welcome.activated_ms == door.clock.now_ms - 5000
+def test_a_known_node_signs_on_and_gets_the_servers_attributes(tsm_server: RunningTsmServer) -> None:
+    tsm_server.clock.seconds += 5
+    with tsm_server.connect() as client:
+        welcome = client.sign_on(b"ARCHIVER", tsm_server.password())
+    assert welcome.now_ms == tsm_server.clock.now_ms
+    assert welcome.activated_ms == tsm_server.clock.now_ms - 5000
     assert welcome.version >= (8, 2, 1, 0)
     assert welcome.objects_max == 4096
     assert welcome.flags == 1  # retention-protected
@@ -49,10 +50,10 @@ def test_a_known_node_comes_in_and_is_told_about_the_server(door: RunningDoor) -
     assert welcome.classes[welcome.default_class].name == "STANDARD"
 
 
-def test_node_and_password_have_no_case(door: RunningDoor) -> None:
-    with door.connect() as client:
-        client.sign_on(b"aRcHiVeR", door.password().lower())
-        assert client.ping() == door.clock.now_ms
+def test_node_and_password_are_case_insensitive(tsm_server: RunningTsmServer) -> None:
+    with tsm_server.connect() as client:
+        client.sign_on(b"aRcHiVeR", tsm_server.password().lower())
+        assert client.ping() == tsm_server.clock.now_ms
 
 
 @pytest.mark.parametrize(
@@ -90,72 +91,72 @@ def test_node_and_password_have_no_case(door: RunningDoor) -> None:
         "empty",
     ],
 )
-def test_a_hello_that_is_refused(door: RunningDoor, said: bytes, code: int) -> None:
-    with door.connect() as client:
+def test_a_hello_that_is_refused(tsm_server: RunningTsmServer, said: bytes, code: int) -> None:
+    with tsm_server.connect() as client:
         client.send(HELLO, said)
         assert client.ended() == code
 
 
-def test_a_wrong_password_is_refused(door: RunningDoor) -> None:
-    with door.connect() as client, pytest.raises(Ended) as ended:
+def test_a_wrong_password_is_refused(tsm_server: RunningTsmServer) -> None:
+    with tsm_server.connect() as client, pytest.raises(Ended) as ended:
         client.sign_on(b"ARCHIVER", "wrong")
     assert ended.value.code == 137
 
 
 @pytest.mark.parametrize("purpose", ["server", "change", "mask", ""])
-def test_a_proof_made_for_another_purpose_is_none(door: RunningDoor, purpose: str) -> None:
-    with door.connect() as client:
-        key = key_of(door.password(), *client.challenge(b"ARCHIVER"))
+def test_a_proof_for_another_purpose_is_refused(tsm_server: RunningTsmServer, purpose: str) -> None:
+    with tsm_server.connect() as client:
+        key = key_of(tsm_server.password(), *client.challenge(b"ARCHIVER"))
         client.send(PROOF, mac(key, purpose, client.nonces + b"ARCHIVER"))
         assert client.ended() == 137
 
 
 @pytest.mark.parametrize("proof", [b"", bytes(31), bytes(32), bytes(33)])
-def test_a_proof_that_proves_nothing_is_refused(door: RunningDoor, proof: bytes) -> None:
-    with door.connect() as client:
+def test_a_wrong_proof_is_refused(tsm_server: RunningTsmServer, proof: bytes) -> None:
+    with tsm_server.connect() as client:
         client.challenge(b"ARCHIVER")
         client.send(PROOF, proof)
         assert client.ended() == 137
 
 
-def test_a_proof_seen_once_is_worth_nothing_later(door: RunningDoor) -> None:
-    with door.connect() as first:
-        first.sign_on(b"ARCHIVER", door.password())
-    with door.connect() as second:
+def test_a_replayed_proof_is_refused(tsm_server: RunningTsmServer) -> None:
+    with tsm_server.connect() as first:
+        first.sign_on(b"ARCHIVER", tsm_server.password())
+    with tsm_server.connect() as second:
         second.send(HELLO, hello(b"ARCHIVER", nonce=first.nonces[:16]))
         second.receive()
         second.send(PROOF, mac(first.key, "client", first.nonces + b"ARCHIVER"))
         assert second.ended() == 137
 
 
-def test_one_nodes_password_is_not_anothers(door: RunningDoor) -> None:
-    with door.connect() as client, pytest.raises(Ended) as ended:
-        client.sign_on(b"OTHER", door.password("ARCHIVER"))
+def test_one_nodes_password_is_not_anothers(tsm_server: RunningTsmServer) -> None:
+    with tsm_server.connect() as client, pytest.raises(Ended) as ended:
+        client.sign_on(b"OTHER", tsm_server.password("ARCHIVER"))
     assert ended.value.code == 137
 
 
-def test_nothing_but_hello_may_come_first_and_nothing_but_the_proof_next(door: RunningDoor) -> None:
+def test_nothing_but_hello_may_come_first_and_nothing_but_the_proof_next(tsm_server: RunningTsmServer) -> None:
     others = [*REQUESTS, 0x00, CHALLENGE, 0xFF]
     for kind in set(others) - {HELLO}:
-        with door.connect() as client:
+        with tsm_server.connect() as client:
             client.send(kind)
             assert client.ended() == 136
     for kind in set(others) - {PROOF}:
-        with door.connect() as client:
+        with tsm_server.connect() as client:
             client.challenge(b"ARCHIVER")
             client.send(kind)
             assert client.ended() == 136
 
 
-def test_who_has_come_in_cannot_do_so_again(tsm: Client) -> None:
+def test_a_second_sign_on_is_refused(tsm: Client) -> None:
     tsm.send(HELLO, hello(b"OTHER"))
     assert tsm.ended() == 136
 
 
-def test_what_follows_a_refused_proof_in_one_breath_is_not_heard(door: RunningDoor) -> None:
-    with door.sign_on() as client:
+def test_frames_after_a_refused_proof_are_ignored(tsm_server: RunningTsmServer) -> None:
+    with tsm_server.sign_on() as client:
         space = client.space()
-        with door.connect() as stranger:
+        with tsm_server.connect() as stranger:
             stranger.challenge(b"ARCHIVER")
             stranger.send(PROOF, bytes(32))
             try:
@@ -167,35 +168,35 @@ def test_what_follows_a_refused_proof_in_one_breath_is_not_heard(door: RunningDo
         assert client.query(space) == []
 
 
-def test_only_so_many_sessions_at_a_time(data_dir: Path) -> None:
-    with RunningDoor(data_dir, sessions_max=2) as door, door.sign_on() as first:
-        with door.sign_on() as second:
-            with door.connect() as third:
+def test_the_number_of_sessions_is_limited(data_dir: Path) -> None:
+    with RunningTsmServer(data_dir, sessions_max=2) as tsm_server, tsm_server.sign_on() as first:
+        with tsm_server.sign_on() as second:
+            with tsm_server.connect() as third:
                 assert third.ended() == 51
             assert second.ping() == first.ping()
-        door.settled(sessions=1)
-        with door.sign_on() as fourth:
+        tsm_server.settled(sessions=1)
+        with tsm_server.sign_on() as fourth:
             assert fourth.ping()
 
 
-def test_bye_ends_a_session(door: RunningDoor, tsm: Client) -> None:
+def test_bye_ends_a_session(tsm_server: RunningTsmServer, tsm: Client) -> None:
     tsm.send(BYE)
     assert tsm.receive() is None
-    door.settled(sessions=0)
+    tsm_server.settled(sessions=0)
 
 
-def test_what_a_client_logs_is_said_on_one_line(door: RunningDoor, tsm: Client) -> None:
+def test_a_clients_log_message_is_written_on_one_line(tsm_server: RunningTsmServer, tsm: Client) -> None:
     assert tsm.ask(LOG, b"\2" + text("tape\x1b[2J\nfull \N{SNOWMAN}".encode())) == (0, 0)
-    assert door.said == ["node ARCHIVER reports (severity 2): tape [2J full \N{SNOWMAN}"]
+    assert tsm_server.said == ["node ARCHIVER reports (severity 2): tape [2J full \N{SNOWMAN}"]
 
 
 # Passwords of a node's own choice.
 
 
-def test_a_new_password_is_good_and_the_old_one_is_not(data_dir: Path) -> None:
-    with RunningDoor(data_dir) as door:
-        old, other = door.password(), door.password("OTHER")
-        with door.sign_on() as client:
+def test_after_a_change_only_the_new_password_is_valid(data_dir: Path) -> None:
+    with RunningTsmServer(data_dir) as tsm_server:
+        old, other = tsm_server.password(), tsm_server.password("OTHER")
+        with tsm_server.sign_on() as client:
             assert client.change_password(client.key, "Of my Choice", iterations=3) == 0
             assert client.ping()
     stored = (data_dir / "nodes.json").read_text()
@@ -203,38 +204,38 @@ def test_a_new_password_is_good_and_the_old_one_is_not(data_dir: Path) -> None:
     assert old not in stored
     assert other in stored  # the other node still has the one that the store made up
     assert stat.S_IMODE((data_dir / "nodes.json").stat().st_mode) == 0o600
-    with RunningDoor(data_dir) as door:
+    with RunningTsmServer(data_dir) as tsm_server:
         for password in (old, "of my choic", ""):
-            with door.connect() as client, pytest.raises(Ended) as ended:
+            with tsm_server.connect() as client, pytest.raises(Ended) as ended:
                 client.sign_on(b"ARCHIVER", password)
             assert ended.value.code == 137
-        with door.connect() as client:
+        with tsm_server.connect() as client:
             client.sign_on(b"archiver", "oF MY cHOICE")
             assert client.ping()
 
 
-def test_the_old_password_must_be_right(door: RunningDoor, tsm: Client) -> None:
-    before = nodes.load(door.store.folder)
+def test_the_old_password_must_be_right(tsm_server: RunningTsmServer, tsm: Client) -> None:
+    before = nodes.load(tsm_server.store.folder)
     assert tsm.change_password(bytes(32), "new") == 6
     assert tsm.change_password(key_of("new", bytes(16), 1), "new") == 6
-    assert nodes.load(door.store.folder) == before
-    with door.sign_on() as again:
+    assert nodes.load(tsm_server.store.folder) == before
+    with tsm_server.sign_on() as again:
         assert again.ping()
 
 
-def test_a_password_is_changed_again_with_the_one_that_it_has_now(door: RunningDoor, tsm: Client) -> None:
+def test_a_password_is_changed_again_with_the_one_that_it_has_now(tsm_server: RunningTsmServer, tsm: Client) -> None:
     """In another session, too, that signed on before."""
-    with door.sign_on() as other:
+    with tsm_server.sign_on() as other:
         assert tsm.change_password(tsm.key, "second") == 0
         second = key_of("second", bytes(16), 1)
         assert other.change_password(other.key, "third") == 6
         assert other.change_password(second, "third", salt=b"s" * 16) == 0
         assert tsm.change_password(second, "fourth") == 6
-    with door.connect() as client:
+    with tsm_server.connect() as client:
         client.sign_on(b"ARCHIVER", "THIRD")
 
 
-def test_a_change_of_password_that_was_tampered_with_is_refused(tsm: Client) -> None:
+def test_an_altered_change_of_password_is_refused(tsm: Client) -> None:
     """What is sent is sealed as a whole: salt, iterations and key."""
     key, salt, iterations = key_of("new", bytes(16), 1), bytes(16), struct.pack("<I", 0x101)
     about = tsm.nonces + b"ARCHIVER" + salt
@@ -248,7 +249,7 @@ def test_a_change_of_password_that_was_tampered_with_is_refused(tsm: Client) -> 
 
 
 @pytest.mark.parametrize(("iterations", "code"), [(0, 136), (1, 0), (100_000, 0), (100_001, 136)])
-def test_a_key_is_made_by_so_many_iterations(tsm: Client, iterations: int, code: int) -> None:
+def test_the_key_uses_the_given_iterations(tsm: Client, iterations: int, code: int) -> None:
     if code:
         with pytest.raises(Ended) as ended:
             tsm.change_password(tsm.key, "new", iterations=iterations)
@@ -257,8 +258,8 @@ def test_a_key_is_made_by_so_many_iterations(tsm: Client, iterations: int, code:
         assert tsm.change_password(tsm.key, "new", iterations=iterations) == 0
 
 
-def test_a_password_that_cannot_be_written_down_stays_as_it_was(
-    door: RunningDoor, tsm: Client, monkeypatch: pytest.MonkeyPatch
+def test_a_password_that_cannot_be_written_is_unchanged(
+    tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -267,16 +268,16 @@ def test_a_password_that_cannot_be_written_down_stays_as_it_was(
         broken.setattr(owner_file, "_write", full)
         assert tsm.change_password(tsm.key, "new") == 43
     assert tsm.ping()
-    with door.sign_on() as again:
+    with tsm_server.sign_on() as again:
         assert again.ping()
 
 
 # Two nodes.
 
 
-def test_a_node_sees_nothing_of_anothers_spaces(door: RunningDoor, tsm: Client) -> None:
+def test_a_node_sees_nothing_of_anothers_spaces(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space(b"/mine")
-    with door.sign_on("OTHER") as other:
+    with tsm_server.sign_on("OTHER") as other:
         assert other.find_space(b"/mine") == (2061, 0)
         assert other.update_space(0x02, b"/mine", b"stolen") == 2061
         assert other.delete_space(b"/mine") == (2060, 0)
@@ -288,11 +289,11 @@ def test_a_node_sees_nothing_of_anothers_spaces(door: RunningDoor, tsm: Client) 
     assert [row.type for row in tsm.query_spaces()] == [b"type"]
 
 
-def test_a_node_reaches_nothing_of_anothers_objects(door: RunningDoor, tsm: Client) -> None:
+def test_a_node_reaches_nothing_of_anothers_objects(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space, expired = tsm.space(), tsm.class_index("NONE")
     assert tsm.archive(space, b"/o", b"mine", class_index=expired, description=b"d") == 0
     (before,) = tsm.query(space)
-    with door.sign_on("OTHER") as other:
+    with tsm_server.sign_on("OTHER") as other:
         own = other.space()
         assert other.query(space) == []
         assert other.query(own) == []
@@ -308,12 +309,12 @@ def test_a_node_reaches_nothing_of_anothers_objects(door: RunningDoor, tsm: Clie
     assert tsm.get(before.id) == [(0, b"mine", 0)]
 
 
-def test_an_owner_reaches_only_its_own_objects(door: RunningDoor, tsm: Client) -> None:
+def test_an_owner_reaches_only_its_own_objects(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space, expired = tsm.space(), tsm.class_index("NONE")
     for owner in (b"ann", b"bob"):
         assert tsm.archive(space, b"/" + owner, owner, owner=owner, class_index=expired) == 0
     ann, bob = tsm.query(space)
-    with door.sign_on(owner=b"bob") as session:
+    with tsm_server.sign_on(owner=b"bob") as session:
         assert session.query(space) == [bob]
         assert session.query(space, owner=b"ann") == []
         assert session.get(ann.id, bob.id) == [(2, b"", 0), (0, b"bob", 0)]
@@ -324,8 +325,8 @@ def test_an_owner_reaches_only_its_own_objects(door: RunningDoor, tsm: Client) -
     assert tsm.query(space) == [ann]
 
 
-def test_a_request_that_is_not_legal_ends_only_its_own_session(door: RunningDoor, tsm: Client) -> None:
-    with door.sign_on() as other:
+def test_an_illegal_request_ends_only_its_own_session(tsm_server: RunningTsmServer, tsm: Client) -> None:
+    with tsm_server.sign_on() as other:
         other.send(PING, b"x")
         assert other.ended() == 136
     assert tsm.ping()

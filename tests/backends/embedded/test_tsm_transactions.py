@@ -1,4 +1,4 @@
-"""A transaction of the TSM door happens as a whole or not at all, whatever is in it and however it arrives."""
+"""A transaction of the TSM server happens as a whole or not at all, with any content and in any pieces."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from typing import Any
 
 import pytest
 
-from backends.embedded import tsm_incoming
-from backends.embedded.archive_changes import DeleteSpace, NewArchive, RegisterSpace, Transaction, UpdateObject
-from backends.embedded.archives import Space
-from backends.embedded.changes import CreateBucket
-from backends.embedded.refusals import ArchiveRetained
-from backends.embedded.segments import LARGE_BYTES
-from backends.embedded.store import Store
-from tests.backends.embedded.running_door import RunningDoor
+from backends.embedded.core.changes.archives import (
+    ArchiveTransaction,
+    DeleteSpace,
+    NewArchive,
+    RegisterSpace,
+    UpdateObject,
+)
+from backends.embedded.core.changes.objects import CreateBucket
+from backends.embedded.core.files.segments import LARGE_BYTES
+from backends.embedded.core.rules.refusals import ArchiveRetained
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.archives import Space
+from backends.embedded.tsm import incoming as tsm_incoming
+from tests.backends.embedded.running_door import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
     ANSWER,
     DATA,
@@ -51,17 +57,17 @@ def content(size: int, seed: int = 0) -> bytes:
     return random.Random(f"{size} {seed}").randbytes(size)
 
 
-def held(door: RunningDoor) -> tuple[int, int, list[Path]]:
+def held(tsm_server: RunningTsmServer) -> tuple[int, int, list[Path]]:
     """What the store counts, and its files."""
-    statistics = door.store.statistics()
-    return statistics.objects, statistics.bytes, door.segments()
+    statistics = tsm_server.store.statistics()
+    return statistics.objects, statistics.bytes, tsm_server.segments()
 
 
 # What is visible, and when.
 
 
 @pytest.mark.parametrize("first_bytes", [10, LARGE_BYTES + 1])
-def test_a_commit_makes_everything_visible_at_once(door: RunningDoor, tsm: Client, first_bytes: int) -> None:
+def test_a_commit_makes_everything_visible_at_once(tsm_server: RunningTsmServer, tsm: Client, first_bytes: int) -> None:
     space, expired = tsm.space(), tsm.class_index("NONE")
     for ll in (b"/gone", b"/held"):
         assert tsm.archive(space, ll, class_index=expired) == 0
@@ -71,7 +77,7 @@ def test_a_commit_makes_everything_visible_at_once(door: RunningDoor, tsm: Clien
     tsm.send_delete(gone.id)
     tsm.send(EVENT, event_body(HOLD, [kept.id]))
     tsm.ping()  # the server has taken all of that in
-    with door.sign_on() as witness:
+    with tsm_server.sign_on() as witness:
         assert witness.query(space) == [gone, kept]
         assert tsm.vote() == 0
         now = witness.query(space)
@@ -84,11 +90,13 @@ def test_a_commit_makes_everything_visible_at_once(door: RunningDoor, tsm: Clien
 
 @pytest.mark.parametrize("end", ["abort", "abort in an object", "close", "vanish", "bye", "nonsense"])
 @pytest.mark.parametrize("size", [100, 2 * MIB, 20 * MIB])
-def test_what_is_not_committed_leaves_nothing(door: RunningDoor, tsm: Client, end: str, size: int) -> None:
+def test_an_uncommitted_transaction_leaves_nothing(
+    tsm_server: RunningTsmServer, tsm: Client, end: str, size: int
+) -> None:
     space = tsm.space()
     assert tsm.archive(space, b"/before", b"before") == 0
-    before, rows = held(door), tsm.query(space)
-    with door.sign_on() as client:
+    before, rows = held(tsm_server), tsm.query(space)
+    with tsm_server.sign_on() as client:
         client.send_object(space, b"/small", b"small")
         client.send_object(space, b"/o", content(size))
         client.send(EVENT, event_body(HOLD, [rows[0].id]))
@@ -108,8 +116,8 @@ def test_what_is_not_committed_leaves_nothing(door: RunningDoor, tsm: Client, en
             assert client.ended() == 136
         elif end == "vanish":
             client.reset()
-    door.settled(sessions=1)
-    assert held(door) == before
+    tsm_server.settled(sessions=1)
+    assert held(tsm_server) == before
     assert tsm.query(space) == rows
 
 
@@ -123,35 +131,35 @@ def test_an_aborted_transaction_can_be_tried_again(tsm: Client) -> None:
     assert [row.size for row in tsm.query(space)] == [10, 9 * MIB]
 
 
-def test_an_empty_transaction_is_one(tsm: Client) -> None:
+def test_an_empty_transaction_commits(tsm: Client) -> None:
     assert tsm.vote() == 0
     assert tsm.vote(commit=False) == 3
 
 
-def test_statistics_count_what_is_archived(door: RunningDoor, tsm: Client) -> None:
+def test_statistics_count_what_is_archived(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space, expired = tsm.space(), tsm.class_index("NONE")
-    start = door.store.statistics()
+    start = tsm_server.store.statistics()
     for size in (0, 100, 9 * MIB):
         assert tsm.archive(space, b"/%d" % size, content(size), class_index=expired) == 0
-    full = door.store.statistics()
+    full = tsm_server.store.statistics()
     assert (full.objects, full.bytes) == (3, 100 + 9 * MIB)
     assert full.objects_written - start.objects_written == 3
     assert full.bytes_written - start.bytes_written == 100 + 9 * MIB
     assert full.commits - start.commits == 3
     assert tsm.delete(*(row.id for row in tsm.query(space))) == 0
-    empty = door.store.statistics()
+    empty = tsm_server.store.statistics()
     assert (empty.objects, empty.bytes) == (0, 0)
-    assert len(door.segments()) == 1  # the one that is appended to
+    assert len(tsm_server.segments()) == 1  # the one that is appended to
 
 
 # What refuses it.
 
 
-def test_a_refused_delete_takes_everything_else_with_it(door: RunningDoor, tsm: Client) -> None:
+def test_a_refused_delete_refuses_the_whole_transaction(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space, expired, kept = tsm.space(), tsm.class_index("NONE"), tsm.class_index("STANDARD")
     assert tsm.archive(space, b"/expired", b"e", class_index=expired) == 0
     assert tsm.archive(space, b"/kept", b"k", class_index=kept) == 0
-    rows, before = tsm.query(space), held(door)
+    rows, before = tsm.query(space), held(tsm_server)
     for large in (b"", content(9 * MIB)):
         tsm.send_object(space, b"/new", b"n" + large)
         tsm.send_delete(rows[0].id)
@@ -159,7 +167,7 @@ def test_a_refused_delete_takes_everything_else_with_it(door: RunningDoor, tsm: 
         tsm.send(EVENT, event_body(HOLD, [rows[0].id]))
         assert tsm.vote() == 248
         assert tsm.query(space) == rows
-        assert held(door) == before
+        assert held(tsm_server) == before
     assert tsm.delete(rows[0].id) == 0
     assert tsm.query(space) == [rows[1]]
 
@@ -187,7 +195,7 @@ def test_an_object_is_deleted_once(tsm: Client) -> None:
     assert tsm.delete(row.id) == 2
 
 
-def test_a_transaction_has_at_most_4096_of_everything_together(tsm: Client) -> None:
+def test_a_transaction_has_at_most_4096_operations(tsm: Client) -> None:
     space, expired = tsm.space(), tsm.class_index("NONE")
     for number in range(4096):
         tsm.send_object(space, b"/%d" % number, class_index=expired)
@@ -210,55 +218,55 @@ def test_a_transaction_has_at_most_4096_of_everything_together(tsm: Client) -> N
     assert {row.held for row in tsm.query(space)} == {2}
 
 
-def test_an_unknown_space_is_told_before_the_end(door: RunningDoor, tsm: Client) -> None:
+def test_an_unknown_space_is_reported_before_the_vote(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
-    before = held(door)
+    before = held(tsm_server)
     tsm.send_object(space, b"/good", b"good")
     tsm.send_object(space + 1, b"/bad", b"bad")
     assert tsm.expect(WILL_ABORT).body == struct.pack("<H", 20)
     tsm.send_object(space, b"/late", content(9 * MIB))
     assert tsm.vote() == 20
     assert tsm.query(space) == []
-    assert held(door) == before
+    assert held(tsm_server) == before
 
 
-def test_a_space_that_goes_before_the_vote_refuses_it(door: RunningDoor, tsm: Client) -> None:
+def test_a_space_deleted_before_the_vote_refuses_the_vote(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
-    with door.sign_on() as other:
+    with tsm_server.sign_on() as other:
         for size in (1, 9 * MIB):
             space = tsm.space()
-            before = held(door)
+            before = held(tsm_server)
             tsm.send_object(space, b"/o", content(size))
             tsm.ping()
             assert other.delete_space(b"/fs") == (0, 0)
             assert tsm.vote() == 20
-            assert held(door) == before
+            assert held(tsm_server) == before
 
 
-def test_a_full_disk_is_told_at_the_vote_or_as_soon_as_it_is_known(door: RunningDoor, tsm: Client) -> None:
+def test_a_full_disk_is_reported_at_the_vote_or_earlier(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space, expired = tsm.space(), tsm.class_index("NONE")
     assert tsm.archive(space, b"/before", b"b", class_index=expired) == 0
-    before, rows = held(door), tsm.query(space)
-    door.disk.free = 0
+    before, rows = held(tsm_server), tsm.query(space)
+    tsm_server.disk.free = 0
     assert tsm.archive(space, b"/small", b"s") == 11
     assert tsm.warnings == []
     tsm.send_object(space, b"/large", content(9 * MIB))
     assert tsm.expect(WILL_ABORT).body == struct.pack("<H", 11)
     tsm.send_object(space, b"/small", b"s")
     assert tsm.vote() == 11
-    assert (held(door), tsm.query(space)) == (before, rows)
+    assert (held(tsm_server), tsm.query(space)) == (before, rows)
     assert tsm.event(HOLD, rows[0].id) == 0  # what needs no room goes on
-    door.disk.free = 1 << 40
+    tsm_server.disk.free = 1 << 40
     assert tsm.archive(space, b"/large", content(9 * MIB)) == 0
 
 
 @pytest.mark.parametrize("broken", ["pwritev", "fdatasync"])
 def test_a_write_that_fails_fails_the_transaction(
-    door: RunningDoor, tsm: Client, monkeypatch: pytest.MonkeyPatch, broken: str
+    tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     space = tsm.space()
     assert tsm.archive(space, b"/before", b"b") == 0
-    before, rows = held(door), tsm.query(space)
+    before, rows = held(tsm_server), tsm.query(space)
 
     def failing(*_: Any) -> int:
         raise OSError(5, "Input/output error")
@@ -267,7 +275,7 @@ def test_a_write_that_fails_fails_the_transaction(
         with monkeypatch.context() as patch:
             patch.setattr(os, broken, failing)
             assert tsm.archive(space, b"/o", content(size)) == 43
-        assert (held(door), tsm.query(space)) == (before, rows)
+        assert (held(tsm_server), tsm.query(space)) == (before, rows)
     assert tsm.archive(space, b"/o", content(9 * MIB)) == 0
 
 
@@ -321,7 +329,7 @@ def test_frames_arrive_in_any_pieces(tsm: Client) -> None:
     assert tsm.get(row.id) == [(0, data, 0)]
 
 
-def test_transactions_are_taken_one_after_another_however_early_they_come(tsm: Client) -> None:
+def test_pipelined_transactions_are_handled_in_order(tsm: Client) -> None:
     space = tsm.space()
     one = frame(OBJECT, object_body(space, b"/d", b"/o") + b"x", LAST) + frame(END_TRANSACTION, b"\1")
     tsm.send_bytes(one * 50 + frame(PING))
@@ -363,7 +371,7 @@ def test_objects_of_any_size_read_back_whole_and_in_part(tsm: Client) -> None:
 NEVER_OFFSET = (1 << 64) - 1
 
 
-def test_a_large_transaction_of_many_objects_reads_back(door: RunningDoor, tsm: Client) -> None:
+def test_a_large_transaction_of_many_objects_reads_back(tsm_server: RunningTsmServer, tsm: Client) -> None:
     """Those from before it became large, the one in which it did, and those after it; empty ones everywhere."""
     space = tsm.space()
     sizes = [0, 10, 3 * MIB, 0, 4 * MIB + 7, 2 * MIB, 0, 1, 5 * MIB, 0]
@@ -374,10 +382,10 @@ def test_a_large_transaction_of_many_objects_reads_back(door: RunningDoor, tsm: 
     assert [row.size for row in rows] == sizes
     expected = [content(size, number) for number, size in enumerate(sizes)]
     assert [each.content for each in tsm.get(*(row.id for row in rows))] == expected
-    assert door.store.statistics().objects == len(sizes)
+    assert tsm_server.store.statistics().objects == len(sizes)
 
 
-def test_what_a_client_says_of_an_object_is_kept_as_it_is(door: RunningDoor, tsm: Client) -> None:
+def test_the_attributes_of_an_object_are_kept_unchanged(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
     said: dict[str, Any] = {
         "hl": b"/" + b"h" * 1023, "owner": b"o" * 64, "description": b"d" * 255, "info": bytes(range(250)) * 6,
@@ -387,8 +395,8 @@ def test_what_a_client_says_of_an_object_is_kept_as_it_is(door: RunningDoor, tsm
     assert tsm.archive(space, b"", b"", hl=b"") == 0
     plain, full = tsm.query(space)
     assert full == (
-        full.id, door.clock.now_ms, (1 << 64) - 1, (1 << 64) - 1, 5, full.restore_order, said["class_index"], DIRECTORY,
-        2, 1, 1, said["hl"], b"/" + b"l" * 255, said["owner"], said["description"], said["info"],
+        full.id, tsm_server.clock.now_ms, (1 << 64) - 1, (1 << 64) - 1, 5, full.restore_order, said["class_index"],
+        DIRECTORY, 2, 1, 1, said["hl"], b"/" + b"l" * 255, said["owner"], said["description"], said["info"],
     )  # fmt: skip
     assert (plain.hl, plain.ll, plain.type, plain.compressed, plain.initiated, plain.held) == (b"", b"", 1, 2, 1, 1)
     assert full.id > plain.id or plain.id > full.id
@@ -415,7 +423,7 @@ def test_what_a_client_says_of_an_object_is_kept_as_it_is(door: RunningDoor, tsm
     ids=["hl", "ll", "owner", "description", "info", "class", "no-class", "type-0", "type-3", "attributes", "cut",
          "short", "empty"],
 )  # fmt: skip
-def test_an_object_that_cannot_be_one_ends_the_session(tsm: Client, body: bytes) -> None:
+def test_a_malformed_object_ends_the_session(tsm: Client, body: bytes) -> None:
     assert tsm.space() == 1
     tsm.send(OBJECT, body, LAST)
     assert tsm.ended() == 136
@@ -449,24 +457,24 @@ def test_an_object_that_cannot_be_one_ends_the_session(tsm: Client, body: bytes)
         struct.pack("<IBBH", 0, PING, 0, 1),
     ],
 )
-def test_what_is_not_legal_at_its_moment_ends_the_session(door: RunningDoor, frames: bytes) -> None:
-    with door.sign_on() as client:
+def test_a_frame_in_the_wrong_state_ends_the_session(tsm_server: RunningTsmServer, frames: bytes) -> None:
+    with tsm_server.sign_on() as client:
         assert client.space() == 1
         client.send_bytes(frames)
         assert client.ended() == 136
-    door.settled(sessions=0)
-    with door.sign_on() as client:
+    tsm_server.settled(sessions=0)
+    with tsm_server.sign_on() as client:
         assert client.query(1) == []
 
 
 # The server's memory and patience.
 
 
-def incoming(door: RunningDoor) -> Any:
-    return door.session._incoming
+def incoming(tsm_server: RunningTsmServer) -> Any:
+    return tsm_server.session._incoming
 
 
-def test_a_lost_transaction_keeps_nothing_in_memory(door: RunningDoor, tsm: Client) -> None:
+def test_a_lost_transaction_keeps_nothing_in_memory(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
     tsm.send_object(space, b"/good", b"good")
     tsm.send_object(space + 1, b"/bad", b"bad")
@@ -475,35 +483,35 @@ def test_a_lost_transaction_keeps_nothing_in_memory(door: RunningDoor, tsm: Clie
     tsm.send_delete(1)
     tsm.send(EVENT, event_body(HOLD, [1, 2, 3]))
     tsm.ping()
-    lost = door.do(lambda: incoming(door))
+    lost = tsm_server.do(lambda: incoming(tsm_server))
     assert lost.lost == 20
     assert (lost.transaction.archives, lost._object, lost._spool) == ([], None, None)
     assert tsm.vote() == 20
 
 
-def test_a_transaction_that_becomes_large_leaves_memory(door: RunningDoor, tsm: Client) -> None:
+def test_a_transaction_that_becomes_large_leaves_memory(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
     for number in range(4):
         tsm.send_object(space, b"/%d" % number, content(6 * MIB))
     tsm.ping()
 
     async def written() -> None:
-        spool = incoming(door)._spool
-        await door.until(lambda: spool._waiting_bytes <= MIB)  # so little is not worth a thread's while
+        spool = incoming(tsm_server)._spool
+        await tsm_server.until(lambda: spool._waiting_bytes <= MIB)  # so little is not worth a thread's while
 
-    door.call(written())
-    assert [each.content for each in incoming(door).transaction.archives] == [[]] * 4
+    tsm_server.call(written())
+    assert [each.content for each in incoming(tsm_server).transaction.archives] == [[]] * 4
     assert tsm.vote() == 0
     assert [row.size for row in tsm.query(space)] == [6 * MIB] * 4
 
 
-def test_many_small_pieces_cost_no_more_memory_than_a_few_large_ones(door: RunningDoor, tsm: Client) -> None:
+def test_many_small_pieces_cost_no_more_memory_than_a_few_large_ones(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space, count = tsm.space(), 40_000
     tsm.send(OBJECT, object_body(space, b"/d", b"/o"))
     tsm.send_bytes(frame(DATA, b"x") * count)
     tsm.send(DATA, b"", LAST)
     tsm.ping()
-    (new,) = incoming(door).transaction.archives
+    (new,) = incoming(tsm_server).transaction.archives
     assert len(new.content) < count / 100
     assert tsm.vote() == 0
     (row,) = tsm.query(space)
@@ -511,7 +519,7 @@ def test_many_small_pieces_cost_no_more_memory_than_a_few_large_ones(door: Runni
 
 
 def test_a_little_data_in_many_buffers_is_not_kept_in_memory(
-    door: RunningDoor, tsm: Client, monkeypatch: pytest.MonkeyPatch
+    tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tsm_incoming, "_KEPT_BYTES_MAX", 2 * MIB)
     space = tsm.space()
@@ -519,7 +527,7 @@ def test_a_little_data_in_many_buffers_is_not_kept_in_memory(
     tsm.send_bytes(frame(DATA) * (4 * MIB // 8))
     tsm.send(DATA, b"end", LAST)
     tsm.ping()
-    assert incoming(door)._spool is not None
+    assert incoming(tsm_server)._spool is not None
     assert tsm.vote() == 0
     (row,) = tsm.query(space)
     assert tsm.get(row.id)[0].content == content(5000) + b"end"
@@ -528,12 +536,12 @@ def test_a_little_data_in_many_buffers_is_not_kept_in_memory(
 class Gate:
     """Holds a call of the store back until the test lets it go."""
 
-    def __init__(self, door: RunningDoor, monkeypatch: pytest.MonkeyPatch, name: str = "transact") -> None:
-        self._door = door
+    def __init__(self, tsm_server: RunningTsmServer, monkeypatch: pytest.MonkeyPatch, name: str = "transact") -> None:
+        self._server = tsm_server
         self.reached = 0
-        self._open = door.do(asyncio.Event)
-        self._call: Callable[..., Any] = getattr(door.store, name)
-        monkeypatch.setattr(door.store, name, self._held_back)
+        self._open = tsm_server.do(asyncio.Event)
+        self._call: Callable[..., Any] = getattr(tsm_server.store, name)
+        monkeypatch.setattr(tsm_server.store, name, self._held_back)
 
     async def _held_back(self, *arguments: Any) -> Any:
         self.reached += 1
@@ -541,105 +549,105 @@ class Gate:
         return await self._call(*arguments)
 
     def wait(self, count: int = 1) -> None:
-        self._door.call(self._door.until(lambda: self.reached >= count))
+        self._server.call(self._server.until(lambda: self.reached >= count))
 
     def open(self) -> None:
-        self._door.do(self._open.set)
+        self._server.do(self._open.set)
 
 
 @pytest.mark.parametrize("how", ["close", "vanish"])
-def test_a_client_that_dies_after_its_vote_gets_what_it_voted_for(
-    door: RunningDoor, tsm: Client, monkeypatch: pytest.MonkeyPatch, how: str
+def test_the_vote_of_a_client_that_dies_is_carried_out(
+    tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     space = tsm.space()
-    gate = Gate(door, monkeypatch)
-    with door.sign_on() as client:
+    gate = Gate(tsm_server, monkeypatch)
+    with tsm_server.sign_on() as client:
         client.send_object(space, b"/o", b"o")
         client.send(END_TRANSACTION, b"\1")
         gate.wait()
         if how == "vanish":
             client.reset()
     gate.open()
-    door.settled(sessions=1)
+    tsm_server.settled(sessions=1)
     assert len(tsm.query(space)) == 1
 
 
-def look_for_silence(door: RunningDoor) -> None:
-    """Everybody was last heard hours ago, and the door looks."""
+def look_for_silence(tsm_server: RunningTsmServer) -> None:
+    """Everybody was last heard hours ago, and the server looks."""
 
     def look() -> None:
-        for session in door.door._sessions:
+        for session in tsm_server.server._sessions:
             session.heard_at -= 10_000
-        door.door.drop_silent()
+        tsm_server.server.drop_silent()
 
-    door.do(look)
+    tsm_server.do(look)
 
 
 def test_a_session_that_waits_for_its_vote_is_not_silent(
-    door: RunningDoor, tsm: Client, monkeypatch: pytest.MonkeyPatch
+    tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = tsm.space()
-    gate = Gate(door, monkeypatch)
+    gate = Gate(tsm_server, monkeypatch)
     tsm.send_object(space, b"/o", b"o")
     tsm.send(END_TRANSACTION, b"\1")
     gate.wait()
-    look_for_silence(door)
+    look_for_silence(tsm_server)
     gate.open()
     assert tsm.voted() == 0
 
 
 def test_a_session_that_waits_for_an_answer_is_not_silent(
-    door: RunningDoor, tsm: Client, monkeypatch: pytest.MonkeyPatch
+    tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = Gate(door, monkeypatch, "change")
+    gate = Gate(tsm_server, monkeypatch, "change")
     tsm.space()
     tsm.send(UPDATE_SPACE, bytes(4) + text(b"/fs") + text(b"") + bytes(16) + text(b""))
     gate.wait()
-    look_for_silence(door)
+    look_for_silence(tsm_server)
     gate.open()
     tsm.expect(ANSWER)
 
 
 def test_a_session_whose_data_waits_for_the_disk_is_not_silent(
-    door: RunningDoor, tsm: Client, monkeypatch: pytest.MonkeyPatch
+    tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space, gate = tsm.space(), threading.Event()
-    begin = door.store.begin_large_transaction
-    monkeypatch.setattr(door.store, "begin_large_transaction", lambda: gate.wait(30) and begin())
+    begin = tsm_server.store.begin_large_transaction
+    monkeypatch.setattr(tsm_server.store, "begin_large_transaction", lambda: gate.wait(30) and begin())
     sending = threading.Thread(target=tsm.send_object, args=(space, b"/o", content(30 * MIB)))
     sending.start()
-    door.call(door.until(lambda: door.session._reading_paused > 0))
-    look_for_silence(door)
+    tsm_server.call(tsm_server.until(lambda: tsm_server.session._reading_paused > 0))
+    look_for_silence(tsm_server)
     gate.set()
     sending.join()
     assert tsm.vote() == 0
     assert [row.size for row in tsm.query(space)] == [30 * MIB]
 
 
-def test_a_door_that_closes_lets_the_vote_under_way_finish_and_begins_no_other(
-    door: RunningDoor, tsm: Client, monkeypatch: pytest.MonkeyPatch
+def test_a_closing_server_finishes_the_running_vote_and_begins_no_other(
+    tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = tsm.space()
-    gate = Gate(door, monkeypatch)
+    gate = Gate(tsm_server, monkeypatch)
     one = frame(OBJECT, object_body(space, b"/d", b"/o") + b"x", LAST) + frame(END_TRANSACTION, b"\1")
     tsm.send_bytes(one * 5)
     gate.wait()
-    idle = door.sign_on()
+    idle = tsm_server.sign_on()
 
     async def close() -> None:
-        closing = asyncio.ensure_future(door.door.close())
-        await door.until(lambda: len(door.door._sessions) == 1)
+        closing = asyncio.ensure_future(tsm_server.server.close())
+        await tsm_server.until(lambda: len(tsm_server.server._sessions) == 1)
         gate._open.set()
         await closing
 
-    door.call(close())
+    tsm_server.call(close())
     assert idle.receive() is None
     idle.close()
     assert tsm.voted() == 0
     with pytest.raises(Ended):
         tsm.voted()
     assert gate.reached == 1
-    assert door.store.statistics().objects == 1
+    assert tsm_server.store.statistics().objects == 1
 
 
 # Many sessions.
@@ -649,8 +657,8 @@ async def test_transactions_that_wait_together_share_their_commit(core: Store) -
     space, _ = await core.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
     standard = next(iter(core.management_classes))
 
-    def transaction(first: int) -> Transaction:
-        made = Transaction("N", b"")
+    def transaction(first: int) -> ArchiveTransaction:
+        made = ArchiveTransaction("N", b"")
         for number in range(first, first + 5):
             name = b"/%d" % number
             new = NewArchive(space.id, standard, 1, 0, b"", 0, b"/d", name, b"", b"", record_key=b"N\0/fs\0/d\0" + name)
@@ -669,9 +677,9 @@ async def test_of_transactions_that_wait_together_only_the_refused_one_fails(cor
     space, _ = await core.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
     standard = next(iter(core.management_classes))
 
-    def archive(name: bytes) -> Transaction:
+    def archive(name: bytes) -> ArchiveTransaction:
         new = NewArchive(space.id, standard, 1, 0, b"", 0, b"/d", name, b"", b"", record_key=b"N\0/fs\0/d\0" + name)
-        return Transaction("N", b"", [new])
+        return ArchiveTransaction("N", b"", [new])
 
     await core.transact(archive(b"/kept"))
     (kept,) = core.queries.archives.of_space(space.id, (b"", b""), (b"\xff", b""))
@@ -693,7 +701,7 @@ async def test_changes_of_one_group_see_what_was_archived_in_it(core: Store) -> 
     describe = UpdateObject("N", b"", space.id, 0, b"/d", b"/o", None, None, None, b"described")
     outcomes = await asyncio.gather(
         core.change(CreateBucket("first", object_lock=False)),
-        core.transact(Transaction("N", b"", [new])),
+        core.transact(ArchiveTransaction("N", b"", [new])),
         core.change(describe),
         core.delete_space(DeleteSpace("N", b"", b"/fs")),
     )

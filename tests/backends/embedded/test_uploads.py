@@ -1,4 +1,4 @@
-"""Parts in segments and catalogue: durable, found again, moved, given back, and completed in one commit or not."""
+"""Parts in segments and catalogue: durable, moved, freed, and completed atomically."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from archiver.errors import Damaged
-from backends.embedded import commits, compaction, upload_changes
-from backends.embedded.catalogue import Catalogue
-from backends.embedded.changes import CreateBucket, Delete, DeleteBucket
-from backends.embedded.refusals import Locked, NoSuchKey, NoSuchUpload, StoreFull, WriteFailed
-from backends.embedded.rules import Lock, Mode, Retention
-from backends.embedded.segments import LARGE_BYTES
-from backends.embedded.store import Store
-from backends.embedded.upload_changes import AbortUpload, BeginUpload, CompleteUpload
+from backends.embedded.core import commits, compaction
+from backends.embedded.core.changes import uploads
+from backends.embedded.core.changes.objects import CreateBucket, Delete, DeleteBucket
+from backends.embedded.core.changes.uploads import AbortUpload, BeginUpload, CompleteUpload
+from backends.embedded.core.files.segments import LARGE_BYTES
+from backends.embedded.core.rules.locks import Mode, VersionLock, VersionRetention
+from backends.embedded.core.rules.refusals import Locked, NoSuchKey, NoSuchUpload, StoreFull, WriteFailed
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables.catalogue import Catalogue
 from tests.backends.embedded.core_calls import Disk, content_of, put
 from tests.backends.embedded.upload_calls import begun, completed, listed, part
 
@@ -28,7 +29,7 @@ FAR_MS = 4_000_000_000_000
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload_changes, "PART_BYTES_MIN", 0)
+    monkeypatch.setattr(uploads, "PART_BYTES_MIN", 0)
 
 
 def files(folder: Path) -> list[str]:
@@ -57,10 +58,10 @@ async def test_any_range_of_the_parts_comes_back(core: Store, start: int, length
     assert b"".join(blocks) == WHOLE[start : start + length]
 
 
-async def test_an_upload_goes_on_after_a_restart(data_dir: Path) -> None:
+async def test_an_upload_continues_after_a_restart(data_dir: Path) -> None:
     store = Store.open(data_dir)
     await store.change(CreateBucket("b", object_lock=True))
-    lock = Lock(Retention(Mode.COMPLIANCE, FAR_MS), legal_hold=True)
+    lock = VersionLock(VersionRetention(Mode.COMPLIANCE, FAR_MS), legal_hold=True)
     upload = await begun(store, PIECES[:3], lock=lock)
     store.close()
     store = Store.open(data_dir)
@@ -80,7 +81,7 @@ async def test_an_upload_goes_on_after_a_restart(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["abort", "bucket", "delete", "replace"])
-async def test_the_room_of_parts_comes_back(core: Store, data_dir: Path, ending: str) -> None:
+async def test_the_space_of_parts_is_freed(core: Store, data_dir: Path, ending: str) -> None:
     """Also that of large parts, which have segments of their own."""
     await core.change(CreateBucket("c", object_lock=False))
     large = os.urandom(LARGE_BYTES + 1)
@@ -111,7 +112,7 @@ async def test_the_room_of_parts_comes_back(core: Store, data_dir: Path, ending:
     assert len(files(data_dir)) == 1  # the one that is appended to
 
 
-async def test_a_part_that_is_replaced_or_left_out_gives_its_room_back(core: Store) -> None:
+async def test_the_space_of_replaced_and_unlisted_parts_is_freed(core: Store) -> None:
     upload = await begun(core, [b"first", b"second", b"third"])
     await core.put_part(part(upload, 1, b"1st"))
     assert core.statistics().bytes == len(b"1stsecondthird")
@@ -141,7 +142,7 @@ async def test_parts_are_moved_like_objects(
     assert await content_of(core, "k") == WHOLE
 
 
-async def test_a_read_under_way_follows_a_part_that_is_moved(
+async def test_a_read_follows_a_part_that_is_moved(
     core: Store, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commits, "ROLL_BYTES", 4000)
@@ -155,7 +156,7 @@ async def test_a_read_under_way_follows_a_part_that_is_moved(
     assert b"".join([bytes(await core._read_one(*span)) for span in spans]) == WHOLE
 
 
-async def test_an_object_deleted_meanwhile_is_not_there(core: Store) -> None:
+async def test_an_object_deleted_during_a_read_is_missing(core: Store) -> None:
     done = await completed(core, await begun(core, PIECES), PIECES)
     version = core.queries.object(core.bucket("b"), "k", None)
     await core.delete(Delete("b", "k", done.stored.version_id, bypass=False))
@@ -186,7 +187,7 @@ async def test_a_missing_segment_of_parts_is_found_at_start(data_dir: Path) -> N
         Store.open(data_dir)
 
 
-async def test_a_completion_whose_commit_fails_has_not_happened(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_completion_whose_commit_fails_has_no_effect(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the version nor the part that is left out knows of it."""
     upload = await begun(core, PIECES)
     before = core.queries.uploads.parts(upload)
@@ -206,7 +207,7 @@ async def test_a_completion_whose_commit_fails_has_not_happened(core: Store, mon
     assert await content_of(core, "k") == WHOLE
 
 
-async def test_a_full_disk_takes_no_part_but_completes_and_aborts(core: Store, disk: Disk) -> None:
+async def test_a_full_disk_refuses_parts_but_completes_and_aborts(core: Store, disk: Disk) -> None:
     one, other = await begun(core, PIECES), await begun(core, PIECES)
     disk.free = 0
     with pytest.raises(StoreFull):

@@ -1,4 +1,4 @@
-"""What the store says it has written and synced, against the kernel's own count."""
+"""The store's counters of written bytes and syncs equal the kernel's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from archiver.errors import StoreError
-from backends.embedded import catalogue, written
-from backends.embedded.changes import CreateBucket, Delete
-from backends.embedded.segments import LARGE_BYTES
-from backends.embedded.store import Store
+from backends.embedded.core.changes.objects import CreateBucket, Delete
+from backends.embedded.core.files import written
+from backends.embedded.core.files.segments import LARGE_BYTES
+from backends.embedded.core.store import Store
+from backends.embedded.core.tables import catalogue
 from tests.backends.embedded.core_calls import CopyFolder, put
 
 MARK_BYTES = 21  # of the last commit's number, each time
@@ -96,7 +97,7 @@ async def test_every_byte_is_counted_once_while_a_reader_keeps_the_log_from_begi
     assert is_exact(counts.since()), counts.since()
 
 
-async def test_commits_that_change_little_sync_twice_each(core: Store) -> None:
+async def test_small_commits_sync_twice_each(core: Store) -> None:
     await core.put(put("first"))
     counts = Counts(core)
     for number in range(10):
@@ -156,7 +157,7 @@ async def test_counts_begin_when_the_store_opens(core: Store, data_dir: Path, tm
         again.close()
 
 
-def test_an_index_of_another_form_is_refused_and_not_misread(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_of_another_version_is_refused(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written, "_INDEX_VERSION", 1)
     with pytest.raises(StoreError, match="has version 3007000, this program knows 1"):
         Store.open(data_dir)

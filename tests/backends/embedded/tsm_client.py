@@ -1,6 +1,6 @@
-"""A blocking client of the TSM door's protocol, written from its description and not from the door.
+"""A blocking client of the TSM server's protocol, written from the protocol's description and not from the server.
 
-It sends whatever it is told to, wrong frames too, and says what came back.
+It sends any frame that a test requests, wrong ones too, and returns the answer.
 """
 
 from __future__ import annotations

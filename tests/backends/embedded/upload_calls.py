@@ -1,14 +1,14 @@
-"""Uploads in parts through the store's core, short enough for tests."""
+"""Short calls of multipart uploads through the store's core, for tests."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 
-from backends.embedded.digests import Digests
-from backends.embedded.rules import Lock
-from backends.embedded.store import Store
-from backends.embedded.upload_changes import BeginUpload, Completed, CompleteUpload, Listed, PutPart
+from backends.embedded.core.changes.uploads import BeginUpload, Completed, CompleteUpload, Listed, PutPart
+from backends.embedded.core.files.digests import Digests
+from backends.embedded.core.rules.locks import VersionLock
+from backends.embedded.core.store import Store
 
 
 def part(upload: int, number: int, content: bytes, key: str = "k", bucket: str = "b") -> PutPart:
@@ -22,9 +22,9 @@ def listed(pieces: Sequence[bytes]) -> list[Listed]:
     return [Listed(number, hashlib.md5(piece).hexdigest(), {}) for number, piece in enumerate(pieces, 1)]
 
 
-async def begun(store: Store, pieces: Sequence[bytes], key: str = "k", lock: Lock | None = None) -> int:
+async def begun(store: Store, pieces: Sequence[bytes], key: str = "k", lock: VersionLock | None = None) -> int:
     """An upload that has these parts, and is not completed."""
-    upload = await store.begin_upload(BeginUpload("b", key, lock=lock or Lock()))
+    upload = await store.begin_upload(BeginUpload("b", key, lock=lock or VersionLock()))
     for number, piece in enumerate(pieces, 1):
         await store.put_part(part(upload, number, piece, key))
     return upload

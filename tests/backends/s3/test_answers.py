@@ -1,6 +1,6 @@
 """Amazon's answers, one row for each: what a call gets, by status and code.
 
-boto3 asks four servers: the embedded store's door, moto's, MinIO and versitygw. Where one of them answers otherwise
+boto3 asks four servers: the embedded store, moto, MinIO and versitygw. Where one of them answers otherwise
 than Amazon, deviations.py says what; a deviation that is not declared there fails, and so does a declared one that is
 none any more.
 """

@@ -52,14 +52,14 @@ def settings(folder: Path, store: StoreProcess) -> dict[str, str]:
     (folder / "badlist").write_text("include.backup /program/* SHORT\n")
     (folder / "api.opt").write_text("SErvername WORD\n")
     address = f"TCPServeraddress {store.tsm_host}"
-    door = [address, f"TCPPort {store.tsm_port}"]
-    main = [*door, PROTECTED]
+    main_address = [address, f"TCPPort {store.tsm_port}"]
+    main = [*main_address, PROTECTED]
     generate = [*main, "PASSWORDAccess generate", f"NODename {node}"]
     environment = write_options(
         folder,
         {
             "MAIN": main,
-            "OPEN": door,
+            "OPEN": main_address,
             "NOHOST": [PROTECTED],
             "NOBODY": [address, "TCPPort 1"],
             "NONAME": ["TCPServeraddress no.such.host.invalid"],

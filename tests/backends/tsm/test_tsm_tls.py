@@ -1,4 +1,4 @@
-"""TLS of TSM sessions: our library against the embedded store's door, and what neither of them takes for safe."""
+"""TLS of TSM sessions: our library against its TSM server, and what neither of them takes for safe."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_every_rule_holds_over_tls(sanitized: Path, tmp_path: Path, authority: t
 def write_stanza(
     folder: Path, monkeypatch: pytest.MonkeyPatch, port: int, *lines: str, host: str = "127.0.0.1"
 ) -> None:
-    door = [f"TCPServeraddress {host}", f"TCPPort {port}", PROTECTED, "COMMTimeout 10"]
-    for name, value in write_options(folder, {"MAIN": [*door, *lines]}).items():
+    address = [f"TCPServeraddress {host}", f"TCPPort {port}", PROTECTED, "COMMTimeout 10"]
+    for name, value in write_options(folder, {"MAIN": [*address, *lines]}).items():
         if name.startswith("DSMI_"):
             monkeypatch.setenv(name, value)
 

@@ -12,7 +12,7 @@ from tsm_sessions import SIZE, Server, batch, data_plane, reached, record_of_ses
 
 from archiver.record import Operation, Recorder, Status
 from backends.embedded import process
-from backends.embedded.tsm_frames import Kind
+from backends.embedded.tsm.frames import FrameKind
 from backends.tsm.configuration import private_configuration
 from backends.tsm.setting import WorkerSetting
 from tests.servers import fault_proxy as wire
@@ -23,7 +23,7 @@ LATE = 1  # seconds, the whole ones that COMMTimeout takes
 PATIENT = 10
 ARCHIVE, RETRIEVE, HEAD = Operation.ARCHIVE, Operation.RETRIEVE, Operation.HEAD
 # The frame in which an operation's answer is.
-ANSWER = {ARCHIVE: Kind.VOTE, RETRIEVE: Kind.OBJECT_HEAD, HEAD: Kind.ARCHIVES}
+ANSWER = {ARCHIVE: FrameKind.VOTE, RETRIEVE: FrameKind.OBJECT_HEAD, HEAD: FrameKind.ARCHIVES}
 LOST, TIMED_OUT, ODD = "-50 TCPIP_FAILURE", "-51 CONN_TIMEDOUT", "136 COMM_PROTOCOL_ERROR"
 
 
@@ -153,7 +153,7 @@ def test_every_fault_of_an_answer_is_counted_under_its_reason_and_nothing_of_it_
 def test_a_sign_on_that_was_not_answered_is_a_session_that_did_not_open(
     place: Place, fault: Fault, seconds: int, reason: str
 ) -> None:
-    record = place.play(Nth(fault, lambda frame: frame.kind == Kind.WELCOME), seconds, ARCHIVE)
+    record = place.play(Nth(fault, lambda frame: frame.kind == FrameKind.WELCOME), seconds, ARCHIVE)
     assert [row.operation for row in rows_of(record)] == [Operation.OPEN]
     ((operation, found),) = [(error.operation, error.reason) for error in record.errors.values()]
     assert (operation, found) == ("open", reason)

@@ -15,7 +15,7 @@ from archiver.content import Content
 from archiver.record import Operation, Recorder
 from archiver.retention import Retention, RetentionWish
 from backends.base import Batch, ExpectedLock, Location, PhaseSetting, RunPlan
-from backends.embedded import policy
+from backends.embedded.core.rules import policy
 from backends.embedded.process import StoreProcess
 from backends.tsm.backend import TsmBackend, TsmOptions
 from backends.tsm.configuration import private_configuration
@@ -63,7 +63,7 @@ def batch(operation: Operation, *numbers: int, size_bytes: int = SIZE) -> Batch:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A store process, and what is needed to reach its TSM door with a library."""
+    """A store process, and what is needed to reach its TSM server with a library."""
 
     store: StoreProcess
     library: Path

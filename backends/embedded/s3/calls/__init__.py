@@ -1,0 +1,1 @@
+"""What S3 calls do: one module per family of calls."""

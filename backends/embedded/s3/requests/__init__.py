@@ -1,0 +1,1 @@
+"""How an S3 request arrives: connection, request line and headers, signature, body."""

@@ -1,0 +1,122 @@
+"""The nodes that may sign on at the TSM server, and the keys derived from their passwords.
+
+One idea: the server needs a node's key only, never its password. The store keeps the password of a node that it created
+next to the key, in a file that only the store's owner can read, so that the owner can use it. Of a node with a password
+of its own choice the store has the key only. Keys serve one purpose: to authenticate nodes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from archiver.errors import UsageError
+
+from ..core.files.owner_file import read_entries, write_for_owner
+from ..core.rules.refusals import WriteFailed
+
+FILE_NAME = "nodes.json"
+DEFAULT_NAME = "ARCHIVER"
+ITERATIONS_MAX = 100_000
+SALT_BYTES = 16
+# Key stretching adds nothing to a random password of 160 bits and would slow every session down.
+_ITERATIONS_OF_RANDOM_PASSWORDS = 1
+_NAME = re.compile(r"[A-Z0-9_.+&-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node. `password` is None if a client has changed it."""
+
+    name: str
+    salt: bytes
+    iterations: int
+    key: bytes = field(repr=False)
+    password: str | None = field(repr=False)
+
+
+def key_of(password: str, salt: bytes, iterations: int) -> bytes:
+    """Return the key that both sides share. Passwords are case-insensitive in the protocol."""
+    return hashlib.pbkdf2_hmac("sha256", password.upper().encode(), salt, iterations)
+
+
+def mac(key: bytes, purpose: str, *parts: bytes) -> bytes:
+    """Return the HMAC-SHA256 of a purpose and its data."""
+    return hmac.digest(key, b"archiver-tsm " + purpose.encode() + b"".join(parts), "sha256")
+
+
+class Nodes:
+    """The nodes of one store."""
+
+    def __init__(self, folder: Path, requests: Iterable[str] = ()) -> None:
+        """Load the nodes and create the default one and the requested ones if they are missing."""
+        self._folder = folder
+        self._nodes = load(folder)
+        names = [DEFAULT_NAME, *map(parse_name, requests)]
+        missing = [name for name in names if name not in self._nodes]
+        for name in missing:
+            self._nodes[name] = _invented(name)
+        if missing:
+            self._write()
+
+    def get(self, name: bytes) -> Node | None:
+        """Return a node by its name, which is case-insensitive."""
+        return self._nodes.get(name.decode("ascii", "replace").upper())
+
+    def change_key(self, name: str, salt: bytes, iterations: int, key: bytes) -> None:
+        """Set the key of the node's new password. The change is durable when this returns.
+
+        Raises WriteFailed, and then nothing has changed.
+        """
+        before = self._nodes[name]
+        self._nodes[name] = Node(name, salt, iterations, key, None)
+        try:
+            self._write()
+        except WriteFailed:
+            self._nodes[name] = before
+            raise
+
+    def _write(self) -> None:
+        entries = [
+            {
+                "name": node.name,
+                "password": node.password,
+                "salt": base64.b64encode(node.salt).decode(),
+                "iterations": node.iterations,
+                "key": base64.b64encode(node.key).decode(),
+            }
+            for node in self._nodes.values()
+        ]
+        write_for_owner(self._folder / FILE_NAME, {"nodes": entries})
+
+
+def parse_name(text: str) -> str:
+    """Return a node's name in upper case. Raises UsageError."""
+    name = text.upper()
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(f"--node {text!r}: a name has 1 to 64 letters, digits or _ - . + &")
+    return name
+
+
+def _invented(name: str) -> Node:
+    password = secrets.token_hex(20).upper()
+    salt = secrets.token_bytes(SALT_BYTES)
+    key = key_of(password, salt, _ITERATIONS_OF_RANDOM_PASSWORDS)
+    return Node(name, salt, _ITERATIONS_OF_RANDOM_PASSWORDS, key, password)
+
+
+def load(folder: Path) -> dict[str, Node]:
+    """Return the nodes in a store's folder by name; none if the file does not exist. Raises StoreError."""
+
+    def node(entry: Any) -> Node:
+        salt, key = (base64.b64decode(entry[field], validate=True) for field in ("salt", "key"))
+        return Node(entry["name"], salt, int(entry["iterations"]), key, entry["password"])
+
+    return {each.name: each for each in read_entries(folder / FILE_NAME, "nodes", node)}
