@@ -7,9 +7,10 @@ import subprocess
 
 import pytest
 
-from backends.embedded import tsm_codes, tsm_frames
-from backends.embedded.access_changes import RULES_MAX
-from backends.embedded.nodes import ITERATIONS_MAX
+from backends.embedded.core.changes.access import RULES_MAX
+from backends.embedded.tsm import codes as tsm_codes
+from backends.embedded.tsm import frames as tsm_frames
+from backends.embedded.tsm.nodes import ITERATIONS_MAX
 from backends.tsm import structures as abi
 from backends.tsm.codes import NAMES
 from tests.backends.tsm.compiling import PROGRAM, SHIM, Compiler
