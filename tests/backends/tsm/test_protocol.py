@@ -34,7 +34,7 @@ DEFINITIONS = {
 
 
 def test_both_sides_have_the_same_frame_types() -> None:
-    assert {kind.name: kind.value for kind in tsm_frames.Kind} == FRAMES
+    assert {kind.name: kind.value for kind in tsm_frames.FrameKind} == FRAMES
 
 
 def test_both_sides_have_the_same_protocol_constants(compiler: Compiler) -> None:
