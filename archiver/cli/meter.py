@@ -262,7 +262,7 @@ def _of_finished(outcome: PhaseOutcome, platform: str) -> Figures:
         megabytes_per_second=sum(result.megabytes_per_second for result in outcome.results),
         p50_milliseconds=p50,
         p99_milliseconds=p99,
-        server=outcome.results[0].server,
+        server=outcome.results[0].server if outcome.results else None,  # without: its first objects were refused
     )
 
 

@@ -65,6 +65,9 @@ def s3(store: embedded.StoreProcess) -> Any:
 
 
 def left_in(home: Path) -> list[sqlite3.Row]:
+    """The ledger's rows of what is not removed; none where no run got as far as a ledger."""
+    if not (home / "ledger.db").exists():
+        return []
     with sqlite3.connect(home / "ledger.db") as db:
         db.row_factory = sqlite3.Row
         rows = db.execute("SELECT * FROM placement WHERE removed_at IS NULL").fetchall()

@@ -212,7 +212,8 @@ def test_its_check_reads_every_object_that_is_there_and_no_other(email: Done) ->
 
 
 def test_its_counts_are_the_stores_own(email: Done) -> None:
-    assert email.requests("PutObject") == email.count("archive") + email.count("new-version")
+    ((probes,),) = ask(database_in(email.home), "SELECT sum(tries) FROM probe")
+    assert email.requests("PutObject") == email.count("archive") + email.count("new-version") + probes
     assert email.requests("GetObject") == email.count("retrieve")
     assert email.requests("DeleteObject") == email.count("delete") + email.count("delete-marker")
     assert min(email.count(each) for each in ("delete", "delete-marker", "new-version")) > 0
@@ -540,7 +541,8 @@ def test_a_run_killed_in_a_mixed_phase_goes_on_with_numbers_of_its_own(
     ranges = ask(database_in(home), "SELECT first, last FROM object_range")
     known = {f"{number:012d}" for first, last in ranges for number in range(first, last + 1)}
     assert known <= set(versions)
-    assert lost <= len(set(versions) - known) <= lost + 4  # what was under way when it was killed, and no more
+    # What was under way when it was killed and, of the phase that broke off, its probe; no more.
+    assert lost <= len(set(versions) - known) <= lost + 4 + 1
     with closing(sqlite3.connect(home / "ledger.db")) as ledger:
         (most,) = ledger.execute("SELECT sum(coalesce(objects, objects_max)) FROM placement").fetchone()
     assert most >= len(versions)  # the ledger knows of them

@@ -21,12 +21,14 @@ import boto3
 import pyarrow.parquet as pq
 import pytest
 
+from archiver.home import find_run
 from archiver.traces.format import TracedOperation
 from backends.embedded import process as embedded
 from tests.archiver.cli.test_run import archiver, hear_ctrl_c, keys_of, s3
 from tests.archiver.traces.capturing import capturing
 from tests.archiver.traces.made import write
 from tests.servers import real
+from tests.servers.pretender import KEYS, pretending
 
 MS = 10**6
 
@@ -102,8 +104,9 @@ def test_every_operation_is_carried_out_and_what_each_builds_on_is_there(
     assert {part["operation"]: part["objects"] for part in result["parts"]} == {**asked, "refused-delete": 1}
     versions = s3(store).list_object_versions(Bucket=buckets(store)[0])
     # Two prepared objects stay of four (one was deleted by the trace), with 2 of a, 2 of e, c, large, empty, odd.
+    # And a probe object of the smallest size before each of the two phases: what is prepared, and the trace.
     assert Counter(each["Size"] for each in versions["Versions"]) == Counter(
-        [100_000, 300, 10, 5000, 9000, 9000, 700, 800, 6 << 20, 0, 10]
+        [100_000, 300, 10, 5000, 9000, 9000, 700, 800, 6 << 20, 0, 10, *probes_of(document)]
     )
     assert len(versions["DeleteMarkers"]) == 1
 
@@ -120,6 +123,13 @@ def test_every_operation_is_carried_out_on_real_platforms_in_two_sets(tmp_path: 
     assert [(result["errors"], result["replayed"]["begun"]) for result in results] == [(0, 25), (0, 25)]
 
 
+def probes_of(document: dict[str, Any]) -> list[int]:
+    """The sizes of a run's probe objects."""
+    with closing(sqlite3.connect(find_run(document["run"]) / "run.db")) as database:
+        rows = database.execute("SELECT object_bytes, archived FROM probe").fetchall()
+    return [size for size, archived in rows for _ in range(archived)]
+
+
 def buckets(store: embedded.StoreProcess) -> list[str]:
     return [bucket["Name"] for bucket in s3(store).list_buckets()["Buckets"]]
 
@@ -132,7 +142,7 @@ def test_each_set_has_objects_of_its_own_and_begins_later(tmp_path: Path, store:
     assert [(result["application"], result["copy"]) for result in results] == [("small", 1), ("small", 2), ("small", 3)]
     assert [round(result["begins_seconds"], 3) for result in results] == [0.0, 0.2, 0.4]
     sizes = Counter(each["Size"] for each in s3(store).list_objects_v2(Bucket=buckets(store)[0])["Contents"])
-    assert sizes == {1000: 3, 500: 3}
+    assert sizes == Counter({1000: 3, 500: 3}) + Counter(probes_of(document))
 
 
 def test_a_stream_keeps_its_order_and_due_times_are_the_traces_at_the_speed_asked_for(tmp_path: Path) -> None:
@@ -240,17 +250,28 @@ def phases_begun(home: Path) -> int:
 
 
 def test_what_could_not_be_written_is_not_asked_for(tmp_path: Path) -> None:
-    with embedded.start(tmp_path / "store", credentials=["weak:without=retention"]) as store:
-        rows = [op(0, "archive", "a", 100), op(5, "retrieve", "a", 100), op(6, "copy", "b", source="a"),
-                op(7, "retrieve", "b", 100)]  # fmt: skip
-        path = write(tmp_path / "refused.parquet", rows)
-        found = archiver(
-            "replay", str(path), "--endpoint", store.endpoint, "--json", "--quiet", **keys_of(store, "weak")
-        )
-        assert found.returncode == 1
-        (result,) = measured(json.loads(found.stdout))
-        assert result["errors"] == 1
-        assert dict(result["replayed"]["left_out"])["their object could not be written before"] == 3
+    rows = [op(0, "archive", "a", 100), op(5, "retrieve", "a", 100), op(6, "copy", "b", source="a"),
+            op(7, "retrieve", "b", 100)]  # fmt: skip
+    path = write(tmp_path / "refused.parquet", rows)
+    with pretending(objects_max=1) as (endpoint, _):  # the probe, and no more
+        found = archiver("replay", str(path), "--endpoint", endpoint, "--json", "--quiet", **KEYS)
+    assert found.returncode == 1
+    (result,) = measured(json.loads(found.stdout))
+    assert result["errors"] == 1
+    assert dict(result["replayed"]["left_out"])["their object could not be written before"] == 3
+
+
+def test_a_platform_that_takes_nothing_ends_a_replay_with_its_words(tmp_path: Path) -> None:
+    path = write(tmp_path / "refused.parquet", [op(0, "archive", "a", 100)])
+    with pretending(objects_max=0) as (endpoint, archived):
+        found = archiver("replay", str(path), "--endpoint", endpoint, "--json", "--quiet", **KEYS)
+    assert found.returncode == 1
+    assert "the platform archived no probe object in 3 tries: 403 AccessDenied" in found.stderr
+    document = json.loads(found.stdout)
+    assert document["verdict"] == "fail"
+    assert not archived
+    reported = archiver("report", document["run"])
+    assert reported.returncode == 0, reported.stderr
 
 
 def test_what_a_real_client_did_is_replayed_as_it_was(tmp_path: Path, store: embedded.StoreProcess) -> None:

@@ -1,0 +1,73 @@
+"""An S3 platform that keeps nothing, whose clock, locks and refusals are what a test says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}  # any will do
+LOCK_ENABLED = b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>"
+
+
+class Pretender(BaseHTTPRequestHandler):
+    """An S3 platform that keeps nothing, whose clock and whose locks are what a test says."""
+
+    protocol_version = "HTTP/1.1"
+    clock_ahead = timedelta()
+    lock: Callable[[dict[str, str]], dict[str, str]] = staticmethod(lambda asked: asked)  # of each object
+    refuses_buckets = False
+    configuration = LOCK_ENABLED
+    objects_max = 1 << 30  # that it takes
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return format_datetime(datetime.now(UTC) + type(self).clock_ahead, usegmt=True)
+
+    def do_GET(self) -> None:
+        buckets = b"<ListAllMyBucketsResult><Buckets></Buckets></ListAllMyBucketsResult>"
+        self._answer(200, {}, self.configuration if "object-lock" in self.path else buckets)
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        if self.path.count("/") < 2 or self.path.endswith("/"):
+            self._answer(503 if self.refuses_buckets else 200, {})
+            return
+        if len(self.server.archived) >= self.objects_max:  # type: ignore[attr-defined]
+            self._answer(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
+            return
+        names = ("mode", "retain-until-date", "legal-hold")
+        asked = {name: self.headers[f"x-amz-object-lock-{name}"] for name in names}
+        self.server.archived[self.path] = {name: text for name, text in asked.items() if text}  # type: ignore[attr-defined]
+        self._answer(200, {})
+
+    def do_HEAD(self) -> None:
+        asked = self.server.archived.get(self.path, {})  # type: ignore[attr-defined]
+        locks = type(self).lock(dict(asked)) if self.path.count("/") > 2 else {}
+        self._answer(200, {f"x-amz-object-lock-{name}": text for name, text in locks.items()})
+
+    def _answer(self, status: int, headers: dict[str, str], body: bytes = b"") -> None:
+        self.send_response(status)
+        for name, text in headers.items():
+            self.send_header(name, text)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def pretending(**behaviour: Any) -> Iterator[tuple[str, dict[str, dict[str, str]]]]:
+    """Its endpoint, and the lock headers of every object that was archived there, by path."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Platform", (Pretender,), behaviour)) as server:
+        server.archived = {}  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", server.archived  # type: ignore[attr-defined]
+        finally:
+            server.shutdown()
