@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -24,6 +25,14 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 class _Group(click.Group):
     """Loads commands by name, and turns every expected failure into one message and its exit status."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if sys.platform != "linux":  # before any command is loaded: its modules need what only Linux has
+            click.echo(f"archiver: needs Linux, and this system is {sys.platform}; run it on a Linux machine", err=True)
+            sys.exit(2)
+        return super().make_context(info_name, args, parent, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
