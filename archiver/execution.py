@@ -24,6 +24,7 @@ from archiver.content import GENERATOR
 from archiver.coordinator import Coordinator, RunSetting
 from archiver.earlier import EarlierObjects, check_first
 from archiver.errors import ArchiverError, NotEnoughSpace, UsageError
+from archiver.interruption import signal_of
 from archiver.ledger import Ledger, Placement
 from archiver.numbers import ObjectNumbers
 from archiver.offered_rates import OfferedRates
@@ -143,9 +144,9 @@ def carry_through(
                 for run in runs:
                     if run.outcome.failure is None:
                         run.carry_out(phase)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupted:
         for run in runs:
-            run.outcome.interrupted = True
+            run.outcome.interrupted = signal_of(interrupted)
         if not runs:
             raise
     except BaseException:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from signal import Signals
 from typing import Any, NamedTuple, Protocol
 
 from archiver import caches
@@ -66,7 +67,7 @@ class RunOutcome:
 
     run_id: str
     database: Path
-    interrupted: bool = False
+    interrupted: Signals | None = None  # by which signal
     failure: str | None = None
     criteria: list[CriterionResult] = field(default_factory=list)
     search: SearchOutcome | None = None

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 import archiver
+from archiver import interruption
 from archiver.errors import ArchiverError
 
 COMMANDS = (
@@ -45,14 +46,19 @@ class _Group(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
+        with interruption.heard():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except ArchiverError as error:
             click.echo(f"archiver: {error}", err=True)
             sys.exit(error.exit_status)
-        except KeyboardInterrupt:
-            click.echo("archiver: interrupted", err=True)
-            sys.exit(130)
+        except KeyboardInterrupt as interrupted:
+            number = interruption.signal_of(interrupted)
+            click.echo(f"archiver: {interruption.words(number)}", err=True)
+            sys.exit(interruption.exit_status(number))
         except BrokenPipeError:  # whoever read our output has seen enough
             sys.stderr.close()
             sys.exit(0)

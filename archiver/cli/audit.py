@@ -60,7 +60,8 @@ def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: An
     Example:
         archiver audit latest --sample 100
 
-    Exit status: 0 all is as it ought to be; 1 something is not, and is named; 3 the platform could not be reached.
+    Exit status: 0 all is as it ought to be; 1 something is not, and is named; 3 the platform could not be reached; 130,
+    143 or 129 interrupted by Ctrl-C, SIGTERM or SIGHUP, and then nothing is recorded.
     """
     s3 = S3Options(endpoints=(), **s3_reach(given), session_open="connect", keep_sessions_open=True)
     options = PlatformOptions(s3, TsmOptions(**tsm_reach(given)))
