@@ -51,7 +51,9 @@ def worker_rows(carried: Carried, merge: Merge, start_ns: int, edges: tuple[int,
     return rows
 
 
-def client_usage(reports: Sequence[PhaseReport], window: Window, objects: int) -> ClientUsage:
+def client_usage(
+    reports: Sequence[PhaseReport], window: Window, objects: int, sessions_without_port: int = 0
+) -> ClientUsage:
     """What the workers spent in the window: their counters, interpolated at its edges."""
     seconds = (window.to_ns - window.from_ns) / 1e9
     edges = (window.from_ns, window.to_ns)
@@ -68,6 +70,7 @@ def client_usage(reports: Sequence[PhaseReport], window: Window, objects: int) -
         busiest_worker_percent=max(busy) / seconds * 100 if seconds else 0.0,
         cpu_microseconds_per_object=sum(used) / objects * 1e6 if objects else None,
         lateness_p99_ms=late.p99 if late is not None else 0.0,
+        sessions_without_port=sessions_without_port,
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from archiver import machine
 from archiver.assignment import INTERVAL_NS
+from archiver.client_limits import port_warning
 from archiver.content import GENERATOR
 from archiver.coordinator import Coordinator, RunSetting
 from archiver.earlier import EarlierObjects, check_first
@@ -67,6 +68,8 @@ def execute(
     check_space([plan.hosted for plan in plans if plan.hosted is not None], scenario.archived_max()[1])
     for warning in OfferedRates().check(scenario.phases, min(plan.workers_at_once for plan in plans)):
         observer.warned(warning)
+    for plan in plans:
+        warn_of_ports(plan, observer)
     phases: Callable[[Sequence[Run]], Generator[Phase, None, None]] = partial(planned, scenario.phases)
     if scenario.search is not None:
         if len(plans) > 1:
@@ -224,6 +227,14 @@ def _begin_on_objects_of(earlier: EarlierObjects, plan: Plan, ledger: Ledger, ob
     )
     place = placement(plan, location, earlier.content_seed)
     return open_run(plan, place, database, earlier.numbers(), ledger, observer)
+
+
+def warn_of_ports(plan: Plan, observer: Observer) -> None:
+    """Say beforehand where this machine may have too few ports for a run's sessions."""
+    if plan.options.cluster is None and plan.profile.session_kind == "opened":
+        warning = port_warning(plan.scenario.phases, plan.profile.endpoints)
+        if warning is not None:
+            observer.warned(warning)
 
 
 def placement(plan: Plan, location: Location, content_seed: int) -> Placement:

@@ -15,7 +15,7 @@ from typing import Any
 
 from archiver.earlier import check_first
 from archiver.errors import PlatformError, UsageError
-from archiver.execution import carry_through, check_space, open_run, pin, placement, planned, settings
+from archiver.execution import carry_through, check_space, open_run, pin, placement, planned, settings, warn_of_ports
 from archiver.ledger import Ledger, Placement
 from archiver.merging import ArchivedRange
 from archiver.numbers import LockedTimes, ObjectNumbers
@@ -135,6 +135,7 @@ def resume(
     plan = make_plan(rest, *platform, options, broken.id, locked_before_bytes=left)
     _refuse_another(broken, plan)
     check_space([plan.hosted] if plan.hosted is not None else [], rest.archived_max()[1])
+    warn_of_ports(plan, observer)
     (outcome,) = carry_through([partial(_go_on, broken, scenario, plan, ledger, observer)], partial(planned, phases))
     return outcome
 

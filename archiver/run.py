@@ -71,7 +71,7 @@ class RunOutcome:
     failure: str | None = None
     criteria: list[CriterionResult] = field(default_factory=list)
     search: SearchOutcome | None = None
-    void: list[str] = field(default_factory=list)  # why nothing follows from what was replayed
+    void: list[str] = field(default_factory=list)  # why nothing follows from what was measured
     findings: list[str] = field(default_factory=list)  # content or protection that infrastructure operations lost
     incomplete: list[str] = field(default_factory=list)  # phases that lost workers, and why
 
@@ -125,11 +125,7 @@ class Run:
             if outcome.incomplete is not None:
                 self.outcome.incomplete.append(f"{phase.label}: {outcome.incomplete}")
                 self.observer.warned(f"{phase.label} is incomplete: {outcome.incomplete}")
-            self.outcome.void += [
-                f"{result.workload}: {result.replayed.void}"
-                for result in outcome.results
-                if result.replayed is not None and result.replayed.void
-            ]
+            self.outcome.void += [f"{result.workload}: {result.void}" for result in outcome.results if result.void]
             self.outcome.findings += [
                 finding
                 for result in outcome.results
@@ -159,7 +155,7 @@ class Run:
         self.database.close()
 
     def _verdict(self) -> str:
-        """By the scenario's criteria; of a search by whether any scale held them. A replay that was none is void."""
+        """By the criteria; of a search by whether any scale held them. Void: nothing about the platform follows."""
         if self.outcome.void and self.outcome.search is None:
             return "void"
         if self.outcome.search is not None:

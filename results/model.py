@@ -95,6 +95,7 @@ class ClientUsage:
     busiest_worker_percent: float  # of the time the busiest worker had a core, or was ready to run but had none
     cpu_microseconds_per_object: float | None
     lateness_p99_ms: float  # how late the event loop's timers fired
+    sessions_without_port: int = 0  # of the whole phase: they did not open, because this machine had no port left
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +279,13 @@ class Result:
     replayed: Replayed | None = None  # it replayed a trace
     infrastructure: Infrastructure | None = None  # it worked on whole sets of objects
     incomplete: str | None = None  # why its phase was not carried out as it was meant to be: workers that were lost
+
+    @property
+    def void(self) -> str:
+        """Why nothing about the platform follows from this result; empty: something does."""
+        if self.client.sessions_without_port:
+            return "the client had no local port free for some of its sessions"
+        return self.replayed.void if self.replayed is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

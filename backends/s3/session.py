@@ -7,13 +7,14 @@ behind the platform's; on the wire there is still exactly one request at a time.
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import ssl
 import time
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
-from archiver.record import Operation, Recorder, Status
+from archiver.record import NO_LOCAL_PORT_REASON, Operation, Recorder, Status
 from archiver.retention import Lock
 from backends.base import Batch
 from backends.s3 import verdicts
@@ -37,6 +38,7 @@ RETRY_SECONDS_MAX = 30.0
 
 _REASON = {
     Status.CONNECT_FAILED: "connect failed",
+    Status.NO_LOCAL_PORT: NO_LOCAL_PORT_REASON,
     Status.CONNECT_TIMEOUT: "connect timeout",
     Status.TLS_FAILED: "TLS failed",
     Status.READ_TIMEOUT: "read timeout",
@@ -144,7 +146,9 @@ class S3Session:
             self._open_failed(Status.TLS_FAILED, f"{endpoint.url}: {error}", sent_ns)
             return False
         except OSError as error:
-            self._open_failed(Status.CONNECT_FAILED, f"{endpoint.url}: {error}", sent_ns)
+            is_ours = error.errno == errno.EADDRNOTAVAIL
+            status = Status.NO_LOCAL_PORT if is_ours else Status.CONNECT_FAILED
+            self._open_failed(status, f"{endpoint.url}: {error}", sent_ns)
             return False
         self._connected_ns = time.monotonic_ns()
         if setting.session_open == "connect":

@@ -79,6 +79,13 @@ def test_the_client_comes_first_because_then_the_server_was_not_measured(
     assert verdict(busy, ClientUsage(10.0, busiest_worker, 10.0, lateness_ms)).limited_by == limit
 
 
+def test_a_client_without_local_ports_limits_by_that_whatever_else_is_full() -> None:
+    found = verdict(server(200.0), ClientUsage(10.0, 100.0, 10.0, 900.0, sessions_without_port=1))
+    assert found.limited_by == "client"
+    (client,) = [each for each in found.utilisations if each.resource == "client"]
+    assert client.by == "no local port free"
+
+
 def test_a_client_that_limits_needs_no_server_to_be_seen() -> None:
     found = verdict(None, ClientUsage(110.0, 100.0, 10.0, 0.0))
     assert (found.limited_by, found.confidence) == ("client", None)
