@@ -166,7 +166,7 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
     """Prepare the platform, and everything that records what is done to it."""
     backend, earlier = plan.backend, plan.options.objects_from
     if plan.hosted is not None:
-        pin(plan.hosted, plan.worker_cores)
+        pin(plan.hosted, plan.server_cores)
     if earlier is not None:
         return _begin_on_objects_of(earlier, plan, ledger, observer)
     unlocked = any(has_lock(plan.scenario, lock) for lock in (Lock.NONE, Lock.SEPARATE))
@@ -340,14 +340,13 @@ def _record(plan: Plan, location: Location, content_seed: int, comparison: str |
     )
 
 
-def pin(hosted: HostedStore, worker_cores: Sequence[int]) -> None:
-    """Keep the store off the workers' cores, where there are others; every thread it has by now, too."""
-    others = set(os.sched_getaffinity(0)) - set(worker_cores)
-    if not others:
+def pin(hosted: HostedStore, cores: Sequence[int]) -> None:
+    """Keep the store on these cores, where there are any; every thread it has by now, too."""
+    if not cores:
         return
     for task in Path(f"/proc/{hosted.pid}/task").iterdir():
         try:
-            os.sched_setaffinity(int(task.name), others)
+            os.sched_setaffinity(int(task.name), cores)
         except OSError:  # not ours to move: the run goes on unpinned
             return
 

@@ -167,7 +167,7 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
     """Attach to the run's place, and know again what is there."""
     backend, earlier, database = plan.backend, plan.options.objects_from, broken.database
     if plan.hosted is not None:
-        pin(plan.hosted, plan.worker_cores)
+        pin(plan.hosted, plan.server_cores)
     location = Location(**broken.row["location"])
     try:
         backend.attach(location, plan.retention)

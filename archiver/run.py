@@ -6,7 +6,6 @@ first byte is sent.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -207,10 +206,8 @@ class Run:
         if there is not None and outcome.incomplete is None:
             self._keep_promise_there(there, outcome)
         if before is not None and outcome.gave_up is None and outcome.incomplete is None:
-            pinned = set(self.plan.pinned_cores)
-            server_cores = sorted(os.sched_getaffinity(0) - pinned) if pinned else []
             setting = self.coordinator.setting
-            add_ceilings(outcome, before, dates, setting, self.workers, server_cores, server_now)
+            add_ceilings(outcome, before, dates, setting, self.workers, self.plan.server_cores, server_now)
         outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken(), outcome.whole)
         return outcome
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from rich.progress import Progress as RichProgress
 from archiver.audit import AuditOptions, AuditRecord, audit_run, subject
 from archiver.cli.completion import run_names
 from archiver.cli.parameters import credential_options, s3_reach, timeout_options, tsm_options, tsm_reach
+from archiver.cores import cores_here
 from archiver.errors import ResultsError, UsageError
 from archiver.holdings import Holding
 from archiver.home import find_run, ledger_path
@@ -84,8 +84,7 @@ def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: An
 def _read(holding: Holding, ledger: Ledger, options: PlatformOptions, chosen: AuditOptions) -> AuditRecord:
     first = holding.first
     with open_backend(first.backend, first.platform, reaching(holding, options)) as (backend, hosted):
-        cores = len(os.sched_getaffinity(0))
-        usable = cores if hosted is None else max(1, cores // 2)  # a platform on this host needs the others
+        usable = len(cores_here(shares_host=hosted is not None).workers)
         workers = WorkerProcesses(min(usable, chosen.clients), ())
         try:
             with _bar() as progress:
