@@ -205,9 +205,10 @@ class Coordinator:
             edges = (window.from_ns, window.to_ns)
             if edges not in seen:
                 work = merge.work(window, start_ns)
+                host, view = self._sampler.client_timeline(), self._setting.server
                 seen[edges] = (
-                    server_usage(self._sampler.timelines(), self._setting.server, work, *edges),
-                    client_usage(reports, window, work.objects, without_port),
+                    server_usage(self._sampler.timelines(), view, work, *edges),
+                    client_usage(reports, window, work.objects, host, without_port, shares_host=view.shares_host),
                 )
             usage, client = seen[edges]
             counts = _measured_counts(workload.name, outcome.intervals)

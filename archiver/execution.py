@@ -41,6 +41,7 @@ from archiver.sizes import format_bytes
 from archiver.workers import Workers
 from backends.base import Backend, HasSecondPlace, Location, RunPlan
 from results.database import FILE_NAME, RunDatabase, RunRecord
+from results.resources import CLIENT
 from scenarios.model import Phase, Scenario, archived_max
 from scenarios.reader import phases_at
 
@@ -385,7 +386,7 @@ def settings(plan: Plan) -> dict[str, Any]:
         "objects_per_transaction_max": profile.objects_per_transaction_max,
         "platform_started": plan.hosted is not None,
         "dask": plan.options.cluster.document() if plan.options.cluster is not None else None,
-        "watched": [source.name for source in plan.sources],
+        "watched": [source.name for source in plan.sources if source.name != CLIENT],
         "disk_roles": dict(plan.server.disk_roles),
         "disk_speeds": dict(plan.server.disk_speeds),
         "link_speed_bytes_per_second": plan.server.link_speed_bytes_per_second,

@@ -175,6 +175,7 @@ def make_plan(
         pid=hosted.pid if hosted is not None else None,
         platform=hosted.platform if hosted is not None else None,
         is_one_of_several=platforms > 1,
+        client_is_here=options.cluster is None or options.cluster.is_local,
     )
     devices = options.devices
     roles = hosted.disk_roles() if hosted is not None else {}

@@ -96,6 +96,11 @@ class ClientUsage:
     cpu_microseconds_per_object: float | None
     lateness_p99_ms: float  # how late the event loop's timers fired
     sessions_without_port: int = 0  # of the whole phase: they did not open, because this machine had no port left
+    # Of the client's host; None and empty where it was not watched:
+    links: tuple[LinkUsage, ...] = ()
+    memory_available_bytes: float | None = None  # the least seen
+    swap_in_megabytes_per_second: float | None = None
+    swap_out_megabytes_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,11 @@ def test_what_of_the_client_was_the_limit_is_named_with_its_remedy(doubts_of: Do
     )
     assert "were limited by the client (archive 8KiB x 25 first: no local port free)" in found
     assert "net.ipv4.tcp_tw_reuse=1" in found
+    (found,) = doubts_of(
+        make_result(limited_by="client", utilisations=(Utilisation("client", "its network eth0", 0.95, True),))
+    )
+    assert "(archive 8KiB x 25 first: its network eth0)" in found
+    assert "a faster link or more memory" in found
 
 
 def test_cells_are_counted_and_the_first_is_named(doubts_of: Doubts, make_result: MakeResult) -> None:
