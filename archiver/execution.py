@@ -25,7 +25,7 @@ from archiver.content import GENERATOR
 from archiver.coordinator import Coordinator, RunSetting
 from archiver.earlier import EarlierObjects, check_first
 from archiver.errors import ArchiverError, NotEnoughSpace, UsageError
-from archiver.interruption import signal_of
+from archiver.interruption import put_off, signal_of
 from archiver.ledger import Ledger, Placement
 from archiver.numbers import ObjectNumbers
 from archiver.offered_rates import OfferedRates
@@ -158,8 +158,9 @@ def carry_through(
             run.outcome.failure = run.outcome.failure or "the runs beside it could not begin"
         raise
     finally:
-        for run in runs:
-            run.finish()
+        with put_off():  # else a run would have no verdict
+            for run in runs:
+                run.finish()
     return [run.outcome for run in runs]
 
 

@@ -19,6 +19,8 @@ REPEATED_SECONDS = 1.0
 
 _HEARD = (signal.SIGTERM, signal.SIGHUP)  # besides SIGINT, which Python hears by itself
 _ALL = (signal.SIGINT, *_HEARD)
+_is_put_off = False
+_waiting: list[int] = []
 
 
 class Terminated(KeyboardInterrupt):
@@ -58,6 +60,9 @@ def heard() -> Iterator[None]:
             _let_go_of_the_terminal()
         if first_at is None:
             first_at = time.monotonic()
+            if _is_put_off:
+                _waiting.append(number)
+                return
             raise Terminated(number)
         if time.monotonic() - first_at >= REPEATED_SECONDS:
             signal.signal(number, signal.SIG_DFL)
@@ -69,6 +74,19 @@ def heard() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def put_off() -> Iterator[None]:
+    """Interrupt nothing in the block on SIGTERM and SIGHUP: Terminated is raised at its end."""
+    global _is_put_off
+    _is_put_off = True
+    try:
+        yield
+    finally:
+        _is_put_off = False
+        if _waiting:
+            raise Terminated(_waiting.pop())
 
 
 @contextmanager

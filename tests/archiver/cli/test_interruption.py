@@ -126,6 +126,27 @@ def test_workers_that_are_only_starting_are_told_too(home: Path) -> None:
     assert "Traceback" not in stderr
 
 
+def test_a_run_that_is_ending_gets_its_verdict_first(home: Path) -> None:
+    signalled_at_its_end = """
+import os, signal, sys
+from archiver.cli import main
+from archiver.sampler import ResourceSampler
+stop = ResourceSampler.stop
+def stop_late(self):
+    os.kill(os.getpid(), signal.SIGTERM)
+    stop(self)
+ResourceSampler.stop = stop_late
+main(sys.argv[1:])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", signalled_at_its_end, "run", *QUICK, "--backend", "null"],
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=False, preexec_fn=as_from_a_shell,
+    )  # fmt: skip
+    assert done.returncode == 143
+    assert done.stderr.splitlines()[-1] == "archiver: interrupted by SIGTERM"
+    assert value_of(home, "SELECT verdict FROM run") == "none"
+
+
 def test_a_second_signal_ends_a_command_at_once() -> None:
     never_ends = """
 import signal
