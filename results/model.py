@@ -41,7 +41,7 @@ class DiskUsage:
 
 @dataclass(frozen=True, slots=True)
 class LinkUsage:
-    """One network interface of the server; MB are 10^6 bytes."""
+    """One network interface of the server, or of the client's host; MB are 10^6 bytes."""
 
     interface: str
     receive_megabytes_per_second: float
@@ -96,11 +96,10 @@ class ClientUsage:
     cpu_microseconds_per_object: float | None
     lateness_p99_ms: float  # how late the event loop's timers fired
     sessions_without_port: int = 0  # of the whole phase: they did not open, because this machine had no port left
-    # Of the client's host; None and empty where it was not watched:
-    links: tuple[LinkUsage, ...] = ()
-    memory_available_bytes: float | None = None  # the least seen
-    swap_in_megabytes_per_second: float | None = None
-    swap_out_megabytes_per_second: float | None = None
+    links: tuple[LinkUsage, ...] = ()  # of the client's host; empty where the server shares it or it was not watched
+    memory_available_bytes: float | None = None  # of the client's host, the least seen; None: it was not watched
+    swap_in_megabytes_per_second: float | None = None  # of the client's host
+    swap_out_megabytes_per_second: float | None = None  # of the client's host
 
 
 @dataclass(frozen=True, slots=True)
