@@ -8,13 +8,16 @@ whole rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from results.model import ClientUsage, DiskUsage, ServerUsage, Utilisation
+from archiver.record import NO_LOCAL_PORT_REASON
+from results.model import ClientUsage, DiskUsage, LinkUsage, ServerUsage, Utilisation
 
 CLIENT_BUSY_PERCENT = 85.0  # of the busiest worker's time: on a core, or ready to run but without one
 CLIENT_LATENESS_MS = 20.0  # 99th percentile: the event loop was starved
+# Read from a disk at 10 ms a page of 4 KiB, this keeps a worker waiting for a quarter of its time.
+CLIENT_SWAP_MEGABYTES_PER_SECOND = 0.1
 SATURATED_SHARE = 0.9
 # Busy time says that a disk had something to do, not that it could not do more. Only a queue shows that.
 DISK_BUSY_PERCENT = 90.0
@@ -34,19 +37,36 @@ class Verdict(NamedTuple):
 
 def judge(client: ClientUsage, server: ServerUsage | None, *, shares_host: bool) -> Verdict:
     """The verdict on one result. ``shares_host``: client and server run on one machine."""
-    busiest = Utilisation("client", "busiest worker", client.busiest_worker_percent / 100, True)
-    if client.lateness_p99_ms >= CLIENT_LATENESS_MS:
-        busiest = Utilisation("client", f"its timers came {client.lateness_p99_ms:.0f} ms late", 1.0, True)
-    found = [busiest] if server is None else [busiest, *_cpu(server, shares_host), *_disks(server), *_links(server)]
+    fullest, is_full = _client(client)
+    found = (
+        [fullest] if server is None else [fullest, *_cpu(server, shares_host), *_disks(server), *_links(server.links)]
+    )
     found.sort(key=lambda each: -each.share)
     limit = None
-    if client.busiest_worker_percent >= CLIENT_BUSY_PERCENT or client.lateness_p99_ms >= CLIENT_LATENESS_MS:
+    if is_full:
         limit = "client"
     else:
         full = next((each for each in found if each.decisive and each.share >= SATURATED_SHARE), None)
         if full is not None:
             limit = _kind(full.resource)
     return Verdict(limit, tuple(found), None if server is None else _confidence(server, shares_host, found))
+
+
+def _client(client: ClientUsage) -> tuple[Utilisation, bool]:
+    """The client's measure that is nearest to its limit, and whether it is there."""
+    if client.sessions_without_port:  # they fail at once, which keeps a worker busy and its timers waiting
+        return Utilisation("client", NO_LOCAL_PORT_REASON, 1.0, True), True
+    worker = client.busiest_worker_percent / 100
+    measures = [("busiest worker", worker, worker >= CLIENT_BUSY_PERCENT / 100)]
+    if client.lateness_p99_ms >= CLIENT_LATENESS_MS:
+        measures.append((f"its timers came {client.lateness_p99_ms:.0f} ms late", 1.0, True))
+    links = _links(client.links)
+    measures += [(f"its {link.resource}", link.share, link.share >= SATURATED_SHARE) for link in links]
+    swapped = (client.swap_in_megabytes_per_second or 0.0) + (client.swap_out_megabytes_per_second or 0.0)
+    if swapped >= CLIENT_SWAP_MEGABYTES_PER_SECOND:
+        measures.append(("its memory: it swapped", 1.0, True))
+    by, share, is_full = max(measures, key=lambda each: (each[2], each[1]))
+    return Utilisation("client", by, share, True), is_full
 
 
 def _cpu(server: ServerUsage, shares_host: bool) -> Iterator[Utilisation]:
@@ -98,9 +118,9 @@ def _is_full(disk: DiskUsage) -> bool:
     return (disk.busy_percent or 0.0) >= DISK_BUSY_PERCENT and (disk.queue or 0.0) >= DISK_QUEUE_REQUESTS
 
 
-def _links(server: ServerUsage) -> Iterator[Utilisation]:
+def _links(links: Sequence[LinkUsage]) -> Iterator[Utilisation]:
     """By the busier direction's share of the rated speed."""
-    for link in server.links:
+    for link in links:
         if link.speed_megabytes_per_second:
             busier = max(link.receive_megabytes_per_second, link.send_megabytes_per_second)
             yield Utilisation(

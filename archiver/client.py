@@ -22,7 +22,9 @@ _ROWS_LEAST = 512  # of a client among thousands; fewer would be counted so ofte
 _ROWS_OF_ALL = 2_000_000  # of a worker's clients together, as far as that leaves each the least: 120 MB
 FAILED_SESSIONS_MAX = 3  # in a row, without a single object: the client gives up
 _FIRST_OF_OBJECTS = int(Operation.ARCHIVE)  # looked up once, and plain: a session compares several rows with it
-UNREACHED = frozenset((Status.CONNECT_FAILED, Status.CONNECT_TIMEOUT, Status.TLS_FAILED, Status.READ_TIMEOUT))
+UNREACHED = frozenset(
+    (Status.CONNECT_FAILED, Status.NO_LOCAL_PORT, Status.CONNECT_TIMEOUT, Status.TLS_FAILED, Status.READ_TIMEOUT)
+)
 
 
 def operation_of(workload: Workload) -> Operation:

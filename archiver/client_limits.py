@@ -1,8 +1,11 @@
-"""How many clients one machine can be: by its limits of open files, of ports and of threads.
+"""How many clients one machine can be, and how many sessions: by its limits of open files, of ports and of threads.
 
 One idea: a client has one connection at a time, through TSM also a thread of its own; so what a run needs can be
 reckoned before anything is touched. The limit of open files is raised as far as the system lets a process, and what is
 still too little is said once, with the number that fits, rather than by thousands of clients that fail to connect.
+
+Each session that ends leaves its port in TIME_WAIT for a minute, so the ports also bound how many sessions can begin in
+that time.
 """
 
 from __future__ import annotations
@@ -10,16 +13,26 @@ from __future__ import annotations
 import math
 import os
 import resource
+from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from archiver.errors import UsageError
+from archiver.record import NO_LOCAL_PORT_REASON
+from scenarios.model import Phase, Workload
 
 # Of a worker, besides its clients' connections: libraries, pipes, traces, connections that are still being closed.
 DESCRIPTORS_BESIDE = 256
 _PORTS_BESIDE = 1000  # for whatever else connects
 _THREADS_BESIDE = 500
 _PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_TIME_WAIT_MAX = Path("/proc/sys/net/ipv4/tcp_max_tw_buckets")
+_REUSE = Path("/proc/sys/net/ipv4/tcp_tw_reuse")
+_REUSE_DELAY = Path("/proc/sys/net/ipv4/tcp_tw_reuse_delay")  # milliseconds; Linux 6.14 and later
+_TIME_WAIT_SECONDS = 60.0  # TCP_TIMEWAIT_LEN of Linux
+_REUSE_SECONDS = 1.0
 _THREADS_OF_ALL = (Path("/proc/sys/kernel/threads-max"), Path("/proc/sys/kernel/pid_max"))
 
 
@@ -30,6 +43,9 @@ class ClientLimits:
     descriptors_per_worker: int
     ports_per_endpoint: int | None
     threads: int | None  # of all workers together, where each client is a thread
+    port_seconds: float = _TIME_WAIT_SECONDS  # for which a session that ended keeps its port
+    loopback_port_seconds: float = _REUSE_SECONDS  # the same over loopback
+    time_wait_max: int | None = None  # connections that keep their port at once; None: not known
 
     def most(self, workers: int, endpoints: int, *, threads: bool) -> int:
         """Clients that fit on so many workers, with so many addresses to connect to."""
@@ -45,7 +61,16 @@ def limits_here() -> ClientLimits:
     """This machine's."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     descriptors = 1 << 20 if hard == resource.RLIM_INFINITY else hard
-    return ClientLimits(descriptors, _ports(), _threads())
+    reuse, delay = _number(_REUSE), _number(_REUSE_DELAY)
+    soon = delay / 1000 if delay is not None else _REUSE_SECONDS
+    return ClientLimits(
+        descriptors,
+        _ports(),
+        _threads(),
+        port_seconds=soon if reuse == 1 else _TIME_WAIT_SECONDS,
+        loopback_port_seconds=soon if reuse in (1, 2) else _TIME_WAIT_SECONDS,
+        time_wait_max=_number(_TIME_WAIT_MAX),
+    )
 
 
 def make_room(clients: int, workers: int, endpoints: int, *, threads: bool, limits: ClientLimits | None = None) -> None:
@@ -76,6 +101,57 @@ def make_room(clients: int, workers: int, endpoints: int, *, threads: bool, limi
         )
     if endpoints:
         _allow(each)
+
+
+def port_warning(phases: Sequence[Phase], endpoints: Sequence[str], limits: ClientLimits | None = None) -> str | None:
+    """Warn where the sessions of a phase may use up the ports; None where they cannot.
+
+    The phase is the one that may need the most. ``endpoints`` are URLs that every session connects to anew. How fast a
+    closed loop is nobody knows beforehand, so there the sessions that are planned bound it.
+    """
+    limits = limits or limits_here()
+    ports = limits.ports_per_endpoint
+    if ports is None or not endpoints or (limits.time_wait_max is not None and limits.time_wait_max <= ports):
+        return None  # beyond that many the kernel lets a port go at once
+    is_near = all(map(_is_loopback, endpoints))
+    kept_seconds = limits.loopback_port_seconds if is_near else limits.port_seconds
+    needs = [
+        (sum(_sessions_within(phase, each, kept_seconds) for each in phase.workloads) / shared, phase)
+        for phase in phases
+        if (shared := min(len(endpoints), phase.clients))
+    ]
+    most, phase = max(needs, key=lambda need: need[0], default=(0.0, None))
+    if phase is None or most <= ports:
+        return None
+    return (
+        f"{phase.label}: up to {most:,.0f} sessions within {kept_seconds:g} s to one address, each of which keeps its "
+        f"port for that time, and this system has {ports:,} ports: if the platform is as fast as that, sessions fail "
+        f"with {NO_LOCAL_PORT_REASON!r}; set net.ipv4.tcp_tw_reuse=1, widen net.ipv4.ip_local_port_range, name more "
+        "of the platform's addresses (--endpoint), or use --keep-sessions-open"
+    )
+
+
+def _sessions_within(phase: Phase, workload: Workload, seconds: float) -> float:
+    """Upper bound of the sessions that a workload begins within so many seconds; 0 where none is known."""
+    mix = workload.mix
+    if mix is not None and mix.arrivals is not None:
+        due, lasts = mix.arrivals, mix.seconds if mix.seconds is not None else math.inf
+        bursts = due.burst_sessions * math.ceil(min(seconds, lasts) / due.every_seconds) if due.burst_sessions else 0
+        return max(due.per_second, due.to_per_second or 0.0) * min(seconds, lasts) + bursts
+    if mix is not None:
+        planned = mix.objects if mix.objects is not None else mix.fill
+        return 0.0 if planned is None else planned / mix.written_per_transaction() / workload.objects_per_session
+    if workload.replay is not None or workload.infrastructure is not None:
+        return 0.0
+    return workload.clients * phase.sessions_per_client_max(workload)
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _allow(descriptors: int) -> None:

@@ -6,15 +6,18 @@ One idea: workers report counters, so whatever lies between two instants is a di
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from archiver.assignment import PhaseReport
 from archiver.histogram import Histogram
 from archiver.merging import Merge, Window
+from archiver.server_usage import ServerView, Work, server_usage
 from archiver.workers import Carried
 from results.database import WorkerRow
 from results.model import ClientUsage
+from results.resources import CLIENT, Timeline
 
 
 def incomplete(carried: Carried) -> str | None:
@@ -51,8 +54,17 @@ def worker_rows(carried: Carried, merge: Merge, start_ns: int, edges: tuple[int,
     return rows
 
 
-def client_usage(reports: Sequence[PhaseReport], window: Window, objects: int) -> ClientUsage:
-    """What the workers spent in the window: their counters, interpolated at its edges."""
+def client_usage(
+    reports: Sequence[PhaseReport],
+    window: Window,
+    objects: int,
+    host: Timeline | None = None,
+    sessions_without_port: int = 0,
+    *,
+    shares_host: bool = False,
+) -> ClientUsage:
+    """What the workers spent in the window, by their counters, interpolated at its edges; and what became of their
+    ``host``, which a server may share with them."""
     seconds = (window.to_ns - window.from_ns) / 1e9
     edges = (window.from_ns, window.to_ns)
     used, busy = [0.0], [0.0]
@@ -63,11 +75,33 @@ def client_usage(reports: Sequence[PhaseReport], window: Window, objects: int) -
         busy.append(on_core + waiting)
         lateness.add(report.lateness.part())
     late = lateness.latency()
-    return ClientUsage(
+    usage = ClientUsage(
         cpu_percent=sum(used) / seconds * 100 if seconds else 0.0,
         busiest_worker_percent=max(busy) / seconds * 100 if seconds else 0.0,
         cpu_microseconds_per_object=sum(used) / objects * 1e6 if objects else None,
         lateness_p99_ms=late.p99 if late is not None else 0.0,
+        sessions_without_port=sessions_without_port,
+    )
+    return usage if host is None else _with_host(usage, host, edges, shares_host=shares_host)
+
+
+def _with_host(usage: ClientUsage, host: Timeline, edges: tuple[int, int], *, shares_host: bool) -> ClientUsage:
+    """Add what the host's links, memory and swap were like; of a link that the server shares nothing is said."""
+    seen = server_usage({CLIENT: host}, ServerView(shares_host), Work(0, 0, 0), *edges)
+    if seen is None:
+        return usage
+    totals = [sum(step.values.values()) for step in host.series("memory_total_bytes", *edges)]
+    used = [sum(step.values.values()) for step in host.series("memory_used_bytes", *edges)]
+    rates = {
+        quantity: sum(host.used(quantity, *edges).values()) / (edges[1] - edges[0]) * 1e3
+        for quantity in ("swap_in_bytes", "swap_out_bytes")
+    }
+    return replace(
+        usage,
+        links=() if shares_host else seen.links,
+        memory_available_bytes=min((total - taken for total, taken in zip(totals, used, strict=True)), default=None),
+        swap_in_megabytes_per_second=rates["swap_in_bytes"],
+        swap_out_megabytes_per_second=rates["swap_out_bytes"],
     )
 
 

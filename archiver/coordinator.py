@@ -32,6 +32,7 @@ from archiver.merging import ArchivedRange, Merge, ReplayMerge, Window
 from archiver.mixed.shares import RETRIEVES, WorkerShare, deal, mixed_result, part_result
 from archiver.numbers import LockedTimes, ObjectNumbers
 from archiver.probing import Tried
+from archiver.record import NO_LOCAL_PORT_REASON
 from archiver.replay.instances import InfrastructureReport
 from archiver.replay.shares import beside_result, deal_replays, replay_result
 from archiver.retention import DATE_TOLERANCE_SECONDS, DateMaker, Retention
@@ -229,15 +230,17 @@ class Coordinator:
         if phase.clients == 1 and not phase.is_mixed and nothing:
             outcome.gave_up = "no session was left to measure after the warm-up: too few objects of this size"
         outcome.whole = _together(phase, totals, (outcome.measured_to_ns - outcome.measured_from_ns) / 1e9)
+        without_port = sum(each.count for each in outcome.errors if each.reason == NO_LOCAL_PORT_REASON)
         seen: dict[tuple[int, int], tuple[ServerUsage | None, ClientUsage]] = {}
         for index, (workload, (tally, outside)) in enumerate(zip(phase.workloads, totals, strict=True)):
             window = windows[index]
             edges = (window.from_ns, window.to_ns)
             if edges not in seen:
                 work = merge.work(window, start_ns)
+                host, view = self._sampler.client_timeline(), self._setting.server
                 seen[edges] = (
-                    server_usage(self._sampler.timelines(), self._setting.server, work, *edges),
-                    client_usage(reports, window, work.objects),
+                    server_usage(self._sampler.timelines(), view, work, *edges),
+                    client_usage(reports, window, work.objects, host, without_port, shares_host=view.shares_host),
                 )
             usage, client = seen[edges]
             counts = _measured_counts(workload.name, outcome.intervals)

@@ -6,7 +6,6 @@ give the engine's ceiling, the null responder the wire's.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 
 from archiver.ceiling import answered_at_once, carry_out, engine_alone
 from archiver.coordinator import RunSetting
+from archiver.cores import cores_here
 from archiver.numbers import Kept, ObjectNumbers
 from archiver.processes import WorkerProcesses
 from archiver.retention import DateMaker, Retention
@@ -42,9 +42,9 @@ class Ceiling:
 
 def ceilings(seconds: float) -> Iterator[Ceiling]:
     """Measure every ceiling for ``seconds`` each: one worker on one core, the null responder on another."""
-    usable = sorted(os.sched_getaffinity(0))
+    cores = cores_here(shares_host=True)
     setting = _setting()
-    workers = WorkerProcesses(1, usable[-1:])
+    workers = WorkerProcesses(1, cores.workers[:1])
     try:
         for limit in ("engine", "wire"):
             for size_bytes in OBJECT_SIZES_BYTES:
@@ -52,7 +52,7 @@ def ceilings(seconds: float) -> Iterator[Ceiling]:
                     with ExitStack() as stack:
                         nobody = engine_alone(setting)
                         if limit == "wire":
-                            nobody = stack.enter_context(answered_at_once(setting, size_bytes, usable[:1]))
+                            nobody = stack.enter_context(answered_at_once(setting, size_bytes, cores.server[:1]))
                         yield Ceiling(limit, _measure(nobody.setting, workers, operation, size_bytes, seconds))
     finally:
         workers.close()

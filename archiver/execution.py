@@ -20,10 +20,12 @@ from typing import Any
 
 from archiver import machine
 from archiver.assignment import INTERVAL_NS
+from archiver.client_limits import port_warning
 from archiver.content import GENERATOR
 from archiver.coordinator import Coordinator, RunSetting
 from archiver.earlier import EarlierObjects, check_first
 from archiver.errors import ArchiverError, NotEnoughSpace, UsageError
+from archiver.interruption import put_off, signal_of
 from archiver.ledger import Ledger, Placement
 from archiver.numbers import ObjectNumbers
 from archiver.offered_rates import OfferedRates
@@ -40,6 +42,7 @@ from archiver.sizes import format_bytes
 from archiver.workers import Workers
 from backends.base import Backend, HasSecondPlace, Location, RunPlan
 from results.database import FILE_NAME, RunDatabase, RunRecord
+from results.resources import CLIENT
 from scenarios.model import Phase, Scenario, archived_max
 from scenarios.reader import phases_at
 
@@ -64,7 +67,8 @@ def make_plans(
     for plan in plans:
         _check_existing_place(plan)
     check_space([plan.hosted for plan in plans if plan.hosted is not None], max(p.archived_max[1] for p in plans))
-    return plans, OfferedRates().check(scenario.phases, min(plan.workers_at_once for plan in plans))
+    warnings = OfferedRates().check(scenario.phases, min(plan.workers_at_once for plan in plans))
+    return plans, [*warnings, *(warning for plan in plans for warning in port_warnings(plan))]
 
 
 def execute(plans: Sequence[Plan], ledger: Ledger, observer: Observer, traces: TraceLibrary) -> list[RunOutcome]:
@@ -150,9 +154,9 @@ def carry_through(
                 for run in runs:
                     if run.outcome.failure is None:
                         run.carry_out(phase)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupted:
         for run in runs:
-            run.outcome.interrupted = True
+            run.outcome.interrupted = signal_of(interrupted)
         if not runs:
             raise
     except BaseException:
@@ -160,8 +164,9 @@ def carry_through(
             run.outcome.failure = run.outcome.failure or "the runs beside it could not begin"
         raise
     finally:
-        for run in runs:
-            run.finish()
+        with put_off():  # else a run would have no verdict
+            for run in runs:
+                run.finish()
     return [run.outcome for run in runs]
 
 
@@ -191,7 +196,7 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
     """Prepare the platform, and everything that records what is done to it."""
     backend, earlier = plan.backend, plan.options.objects_from
     if plan.hosted is not None:
-        pin(plan.hosted, plan.worker_cores)
+        pin(plan.hosted, plan.server_cores)
     if earlier is not None:
         return _begin_on_objects_of(earlier, plan, ledger, observer)
     location = backend.locate(run_plan(plan))
@@ -248,6 +253,14 @@ def _begin_on_objects_of(earlier: EarlierObjects, plan: Plan, ledger: Ledger, ob
     )
     place = placement(plan, location, earlier.content_seed)
     return open_run(plan, place, database, earlier.numbers(), ledger, observer)
+
+
+def port_warnings(plan: Plan) -> list[str]:
+    """Warn if this machine may have too few local ports for a run's sessions."""
+    if plan.options.cluster is not None or plan.profile.session_kind != "opened":
+        return []
+    warning = port_warning(plan.scenario.phases, plan.profile.endpoints)
+    return [warning] if warning is not None else []
 
 
 def placement(plan: Plan, location: Location, content_seed: int) -> Placement:
@@ -355,14 +368,13 @@ def _record(plan: Plan, location: Location, content_seed: int, comparison: str |
     )
 
 
-def pin(hosted: HostedStore, worker_cores: Sequence[int]) -> None:
-    """Keep the store off the workers' cores, where there are others; every thread it has by now, too."""
-    others = set(os.sched_getaffinity(0)) - set(worker_cores)
-    if not others:
+def pin(hosted: HostedStore, cores: Sequence[int]) -> None:
+    """Keep the store on these cores, where there are any; every thread it has by now, too."""
+    if not cores:
         return
     for task in Path(f"/proc/{hosted.pid}/task").iterdir():
         try:
-            os.sched_setaffinity(int(task.name), others)
+            os.sched_setaffinity(int(task.name), cores)
         except OSError:  # not ours to move: the run goes on unpinned
             return
 
@@ -401,7 +413,7 @@ def settings(plan: Plan) -> dict[str, Any]:
         "objects_per_transaction_max": profile.objects_per_transaction_max,
         "platform_started": plan.hosted is not None,
         "dask": plan.options.cluster.document() if plan.options.cluster is not None else None,
-        "watched": [source.name for source in plan.sources],
+        "watched": [source.name for source in plan.sources if source.name != CLIENT],
         "disk_roles": dict(plan.server.disk_roles),
         "disk_speeds": dict(plan.server.disk_speeds),
         "link_speed_bytes_per_second": plan.server.link_speed_bytes_per_second,

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 import archiver
+from archiver.cores import cores_here
 
 _PACKAGES = ("uvloop", "httptools", "aiohttp", "awscrt", "boto3", "numpy", "hdrhistogram")
 
@@ -29,7 +30,7 @@ def describe() -> dict[str, Any]:
         "host": socket.gethostname(),
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "cores_usable": len(os.sched_getaffinity(0)),
+        "cores_usable": len(cores_here(shares_host=False).workers),
         "memory_bytes": psutil.virtual_memory().total,
         "kernel": platform.release(),
         "python": platform.python_version(),

@@ -6,7 +6,6 @@ more for what the user chose.
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Protocol
 
 from archiver.client_limits import make_room
 from archiver.clock import now_seconds
+from archiver.cores import cores_here
 from archiver.earlier import EarlierObjects
 from archiver.errors import SafetyRefused, UsageError
 from archiver.numbers import LOCKED_RESERVE_SECONDS
@@ -114,6 +114,7 @@ class Plan:
     probes_max: tuple[int, int]  # (objects, bytes) archived at most before phases, to read their locks back
     run_id: str
     worker_cores: list[int]
+    server_cores: list[int]  # left to a platform on this host; none: it shares them, or is elsewhere
     sources: list[Source]
     server: ServerView
 
@@ -128,7 +129,7 @@ class Plan:
     def workers(self) -> int:
         if self.options.cluster is not None:
             return len(self.options.cluster)
-        return self.options.workers or len(self.worker_cores)
+        return _workers(self.options, self.scenario, self.worker_cores)
 
     @property
     def workers_at_once(self) -> int:
@@ -178,10 +179,10 @@ def make_plan(
         check_clock(profile.server_clock_offset_seconds, now_seconds(), accepted=accepted)
         locked_bytes = (scenario.archived_max()[1] + probes[1]) * platforms + locked_before_bytes
         check_locks(scenario, retention, options.guards, locked_bytes, backend.server_now)
-    cores = _worker_cores(profile.shares_host and options.cluster is None)
+    cores = cores_here(shares_host=profile.shares_host and options.cluster is None)
     if options.cluster is None:
         clients = max((phase.clients for phase in scenario.phases), default=0)
-        workers = options.workers or len(cores)
+        workers = _workers(options, scenario, cores.workers)
         make_room(clients, workers, len(profile.endpoints), threads=profile.protocol == "tsm")
     watched = Watched(
         endpoints=(hosted.endpoint,) if hosted is not None else profile.endpoints if profile.protocol == "s3" else (),
@@ -190,6 +191,7 @@ def make_plan(
         pid=hosted.pid if hosted is not None else None,
         platform=hosted.platform if hosted is not None else None,
         is_one_of_several=platforms > 1,
+        client_is_here=options.cluster is None or options.cluster.is_local,
     )
     devices = options.devices
     roles = hosted.disk_roles() if hosted is not None else {}
@@ -202,11 +204,12 @@ def make_plan(
         retention=retention,
         probes_max=probes,
         run_id=run_id,
-        worker_cores=cores,
+        worker_cores=cores.workers,
+        server_cores=cores.server,
         sources=watch_sources(options.watch, watched),
         server=ServerView(
             shares_host=profile.shares_host,
-            client_cores=cores if profile.shares_host and options.cluster is None else (),
+            client_cores=cores.workers if profile.shares_host and options.cluster is None else (),
             disk_roles={**roles, **devices.disk_roles},
             disk_speeds=devices.disk_speeds,
             link_speed_bytes_per_second=devices.link_speed_bytes_per_second,
@@ -234,6 +237,14 @@ def check_credentials(scenario: Scenario, backend: Backend, platforms: int = 1) 
         f"{ends} and cannot be refreshed, but the run may last until {format_instant(planned)}; get new ones, use a "
         "profile that can be refreshed, or measure less"
     )
+
+
+def _workers(options: RunOptions, scenario: Scenario, cores: Sequence[int]) -> int:
+    """Worker processes to start: as many as were asked for, or one per core; never more than a phase can use."""
+    wanted = options.workers or len(cores)
+    if scenario.search is not None:
+        return wanted  # its later steps may have more clients
+    return min(wanted, max((phase.workers_max for phase in scenario.phases), default=wanted))
 
 
 def check_locks(scenario: Scenario, retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:
@@ -309,9 +320,3 @@ def _check_replays(scenario: Scenario, retention: Retention) -> None:
                 f"{format_duration(retention.retain_for_seconds)} may be over before: --retain-for {longest} at least, "
                 "or leave them out with archiver trace cut --operations"
             )
-
-
-def _worker_cores(shared_host: bool) -> list[int]:
-    """The cores workers use: all of them, or the upper half where the platform needs the others."""
-    usable = sorted(os.sched_getaffinity(0))
-    return usable[-max(1, len(usable) // 2) :] if shared_host else usable

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import socket
 import time
 import traceback
@@ -18,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from archiver import clock
+from archiver import clock, interruption
 from archiver.assignment import Assignment, IntervalReport, PhaseReport
 from archiver.errors import ArchiverError, RunFailed
 from archiver.worker import run_phase
@@ -89,8 +88,8 @@ class PipeChannel:
 
 def worker_main(pipe: Connection[Any, Any], cores: Sequence[int], clock_began_seconds: float | None = None) -> None:
     """The body of a worker process, which goes by the coordinator's clock (``archiver.clock``) where that is given.
-    Ctrl-C reaches the coordinator, which then tells its workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Signals are for the coordinator, which then tells its workers."""
+    interruption.ignore()
     if clock_began_seconds is not None:
         clock.follow(clock_began_seconds)
     if cores:
@@ -132,7 +131,8 @@ class WorkerProcesses:
             own_cores = [cores[index % len(cores)]] if cores else []
             given = (theirs, own_cores, clock.began_seconds())
             process = context.Process(target=worker_main, args=given, name=f"archiver-worker-{index}")
-            process.start()
+            with interruption.held_back():
+                process.start()
             theirs.close()
             self._processes.append(process)
             self._pipes.append(ours)
@@ -201,7 +201,7 @@ class WorkerProcesses:
         for process in self._processes:
             process.join(timeout=5)
             if process.is_alive():
-                process.terminate()
+                process.kill()
                 process.join()
 
     def _process(self, pipe: Connection[Any, Any]) -> SpawnProcess:

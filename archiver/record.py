@@ -64,10 +64,12 @@ class Status(IntEnum):
     DELETED_LOCKED = 13  # the platform deleted what was locked
     TOO_SLOW = 14  # an answer that had begun, or a request that was being taken, came on too slowly to wait for its end
     ANOTHERS_ANSWER = 15  # what came as the answer belongs to another request
+    NO_LOCAL_PORT = 16  # this machine had no port left to connect from, which says nothing of the platform
 
 
 PLATFORM_ERROR = 300  # statuses from here on are the platform's own: HTTP's as they are
 TSM_ERROR = 10_000  # and those of the TSM client API, added to this
+NO_LOCAL_PORT_REASON = "no local port free"  # under which such failures are counted: the client's own limit
 
 
 @dataclass(slots=True)

@@ -15,7 +15,17 @@ from typing import Any
 
 from archiver.earlier import check_first
 from archiver.errors import PlatformError, UsageError
-from archiver.execution import carry_through, check_space, open_run, pin, placement, planned, run_plan, settings
+from archiver.execution import (
+    carry_through,
+    check_space,
+    open_run,
+    pin,
+    placement,
+    planned,
+    port_warnings,
+    run_plan,
+    settings,
+)
 from archiver.ledger import Ledger, Placement
 from archiver.merging import ArchivedRange
 from archiver.numbers import LockedTimes, ObjectNumbers
@@ -119,15 +129,18 @@ def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
 
 def plan_rest(
     broken: BrokenRun, scenario: Scenario, platform: tuple[Backend, HostedStore | None], options: RunOptions
-) -> Plan:
-    """The plan of what is left of ``scenario``, all of whose phases are given. Raises UsageError and PlatformError."""
+) -> tuple[Plan, list[str]]:
+    """The plan of what is left of ``scenario``, all of whose phases are given, and warnings.
+
+    Raises UsageError and PlatformError.
+    """
     phases = remaining(broken, scenario)
     left = sum(each.bytes if each.bytes is not None else each.bytes_max for each in broken.placements)
     rest = replace(scenario, phases=phases)
     plan = make_plan(rest, *platform, options, broken.id, locked_before_bytes=left)
     _refuse_another(broken, plan)
     check_space([plan.hosted] if plan.hosted is not None else [], plan.archived_max[1])
-    return plan
+    return plan, port_warnings(plan)
 
 
 def resume(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, observer: Observer) -> RunOutcome:
@@ -165,7 +178,7 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
     """Attach to the run's place, and know again what is there."""
     backend, earlier, database = plan.backend, plan.options.objects_from, broken.database
     if plan.hosted is not None:
-        pin(plan.hosted, plan.worker_cores)
+        pin(plan.hosted, plan.server_cores)
     location = Location(**broken.row["location"])
     try:
         backend.attach(location, plan.retention)

@@ -6,12 +6,12 @@ first byte is sent.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from signal import Signals
 from typing import NamedTuple, Protocol
 
 from archiver import caches
@@ -68,11 +68,11 @@ class RunOutcome:
 
     run_id: str
     database: Path
-    interrupted: bool = False
+    interrupted: Signals | None = None  # by which signal
     failure: str | None = None
     criteria: list[CriterionResult] = field(default_factory=list)
     search: SearchOutcome | None = None
-    void: list[str] = field(default_factory=list)  # why nothing follows from what was replayed
+    void: list[str] = field(default_factory=list)  # why nothing follows from what was measured
     findings: list[str] = field(default_factory=list)  # content or protection that infrastructure operations lost
     incomplete: list[str] = field(default_factory=list)  # phases that lost workers, and why
 
@@ -126,11 +126,7 @@ class Run:
             if outcome.incomplete is not None:
                 self.outcome.incomplete.append(f"{phase.label}: {outcome.incomplete}")
                 self.observer.warned(f"{phase.label} is incomplete: {outcome.incomplete}")
-            self.outcome.void += [
-                f"{result.workload}: {result.replayed.void}"
-                for result in outcome.results
-                if result.replayed is not None and result.replayed.void
-            ]
+            self.outcome.void += [f"{result.workload}: {result.void}" for result in outcome.results if result.void]
             self.outcome.findings += [
                 finding
                 for result in outcome.results
@@ -158,7 +154,7 @@ class Run:
         self.database.close()
 
     def _verdict(self) -> str:
-        """By the scenario's criteria; of a search by whether any scale held them. A replay that was none is void."""
+        """By the criteria; of a search by whether any scale held them. Void: nothing about the platform follows."""
         if self.outcome.void and self.outcome.search is None:
             return "void"
         if self.outcome.search is not None:
@@ -219,10 +215,8 @@ class Run:
         if there is not None and outcome.incomplete is None:
             self._keep_promise_there(there, outcome)
         if before is not None and outcome.gave_up is None and outcome.incomplete is None:
-            pinned = set(self.plan.pinned_cores)
-            server_cores = sorted(os.sched_getaffinity(0) - pinned) if pinned else []
             setting = self.coordinator.setting
-            add_ceilings(outcome, before, dates, setting, self.workers, server_cores, server_now)
+            add_ceilings(outcome, before, dates, setting, self.workers, self.plan.server_cores, server_now)
         outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken(), outcome.whole)
         return outcome
 

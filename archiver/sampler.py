@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from archiver.watch.source import Source, WatchError
-from results.resources import SampleRow, Timeline
+from results.resources import CLIENT, LOCAL, SampleRow, Timeline
 
 PERIOD_SECONDS = 1.0
 EDGE_SECONDS_MAX = 0.25  # that a phase waits for its edges to be sampled
@@ -32,7 +32,7 @@ class SourceProblem:
 
 
 class ResourceSampler:
-    """Keeps the samples of several sources."""
+    """Keeps the samples of several sources: the server's, and the client's host where that is another."""
 
     def __init__(self, sources: Sequence[Source], period_seconds: float = PERIOD_SECONDS) -> None:
         self._watched = [_Watched(source, period_seconds) for source in sources]
@@ -55,8 +55,16 @@ class ResourceSampler:
         self._take(EDGE_SECONDS_MAX)
 
     def timelines(self, since_ns: int = 0) -> dict[str, Timeline]:
-        """Everything seen since an instant of the run's clock, by source; what was stored is forgotten in time."""
-        return {each.source.name: Timeline(each.samples(since_ns)) for each in self._watched}
+        """Everything seen of the server since an instant of the run's clock, by source; what was stored is forgotten in
+        time."""
+        return {
+            each.source.name: Timeline(each.samples(since_ns)) for each in self._watched if each.source.name != CLIENT
+        }
+
+    def client_timeline(self) -> Timeline:
+        """Everything seen of the client's host, which may be the server's too; empty where it is not watched."""
+        seen = (each.samples(0) for each in self._watched if each.source.name in (CLIENT, LOCAL))
+        return Timeline(next(seen, ()))
 
     def take_unstored(self) -> list[SampleRow]:
         """Samples not handed out before, for the database; a run of days does not keep them here, too."""

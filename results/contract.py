@@ -61,7 +61,7 @@ def result_from_document(document: Mapping[str, Any]) -> Result:
     """The Result of such an entry. Raises ResultsError naming a key that is missing."""
     nested: dict[str, Any] = {
         "server": _server_usage(document.get("server")),
-        "client": _value(ClientUsage, document.get("client")),
+        "client": _client_usage(document.get("client")),
         "utilisations": _values(Utilisation, document, "utilisations"),
         "first_errors": _values(FirstError, document, "first_errors"),
         "parts": tuple(_part(part) for part in document.get("parts", ())),
@@ -172,6 +172,12 @@ def _server_usage(document: Mapping[str, Any] | None) -> ServerUsage | None:
         return None
     nested = {"disks": _values(DiskUsage, document, "disks"), "links": _values(LinkUsage, document, "links")}
     return _value(ServerUsage, {**document, **nested})
+
+
+def _client_usage(document: Mapping[str, Any] | None) -> ClientUsage | None:
+    if document is None:
+        return None
+    return _value(ClientUsage, {**document, "links": _values(LinkUsage, document, "links")})
 
 
 def _values(kind: type[_Value], document: Mapping[str, Any], name: str) -> tuple[_Value | None, ...]:

@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple
 from archiver.errors import ResultsError
 from results.contract import check_from_document, result_document, result_from_document
 from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome, SearchStep
-from results.resources import SampleRow, Timeline
+from results.resources import CLIENT, SampleRow, Timeline
 
 VERSION = 7
 FILE_NAME = "run.db"
@@ -532,9 +532,19 @@ class RunDatabase:
         return found
 
     def timelines(self) -> dict[str, Timeline]:
-        """The resource samples of each source, in the order in which the sources first spoke."""
+        """The server's resource samples by source, in the order in which the sources first spoke."""
+        return self._timelines("source != ?")
+
+    def client_timeline(self) -> Timeline:
+        """The samples of the client's host, where the server runs on another; else empty."""
+        return self._timelines("source = ?").get(CLIENT, Timeline())
+
+    def _timelines(self, which: str) -> dict[str, Timeline]:
+        """The samples for whose source a comparison with the client's applies."""
         found: dict[str, Timeline] = {}
-        for row in self._db.execute("SELECT source, at, monotonic_ns, reading FROM sample ORDER BY monotonic_ns"):
+        for row in self._db.execute(
+            f"SELECT source, at, monotonic_ns, reading FROM sample WHERE {which} ORDER BY monotonic_ns", (CLIENT,)
+        ):
             sample = SampleRow(row["source"], row["at"], row["monotonic_ns"], json.loads(row["reading"]))
             found.setdefault(sample.source, Timeline()).add(sample)
         return found

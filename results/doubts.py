@@ -13,7 +13,7 @@ from typing import Any
 from archiver.sizes import format_bytes, format_duration, format_instant, format_size
 from results.database import RunDatabase
 from results.matrix import parallel_cells
-from results.model import Result
+from results.model import Result, Utilisation
 from results.requests import request_differences
 
 DRIFT_PERCENT = 10.0
@@ -65,8 +65,8 @@ def doubts(database: RunDatabase) -> list[str]:
     client = [r for r in results if r.limited_by == "client"]
     if client:
         found.append(
-            f"{len(client)} of {len(results)} {cells} were limited by the client ({_cell(client[0])} first): they say "
-            "nothing of the platform; run the client on another machine or with more --workers"
+            f"{len(client)} of {len(results)} {cells} were limited by the client ({_cell(client[0])} first"
+            f"{_why(client[0])}): they say nothing of the platform; {_remedy(client)}"
         )
     host = [r for r in results if r.limited_by == "host cpu"]
     if host:
@@ -292,6 +292,28 @@ def drifts(database: RunDatabase) -> list[Drift]:
 
 def _identity(result: Result) -> tuple[str, int, int, int, int]:
     return (result.phase, result.object_bytes, result.objects_per_session, result.clients, result.repetition)
+
+
+def _why(result: Result) -> str:
+    """What of the client limited a result that the client limited, where that is known."""
+    return "".join(f": {each.by}" for each in _of_client(result))
+
+
+def _remedy(limited: Sequence[Result]) -> str:
+    """What to do about results that the client limited."""
+    if any(result.client.sessions_without_port for result in limited):
+        return (
+            "set net.ipv4.tcp_tw_reuse=1, widen net.ipv4.ip_local_port_range, name more addresses of the platform "
+            "(--endpoint), or use --keep-sessions-open"
+        )
+    if any(each.by.startswith("its ") and "timers" not in each.by for each in _of_client(limited[0])):
+        return "give the client's machine a faster link or more memory, or run clients on several (--dask)"
+    return "run the client on another machine or with more --workers"
+
+
+def _of_client(result: Result) -> list[Utilisation]:
+    """What is known of how full the client was."""
+    return [each for each in result.utilisations if each.resource == "client"]
 
 
 def _cell(result: Result) -> str:

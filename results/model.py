@@ -41,7 +41,7 @@ class DiskUsage:
 
 @dataclass(frozen=True, slots=True)
 class LinkUsage:
-    """One network interface of the server; MB are 10^6 bytes."""
+    """One network interface of the server, or of the client's host; MB are 10^6 bytes."""
 
     interface: str
     receive_megabytes_per_second: float
@@ -95,6 +95,11 @@ class ClientUsage:
     busiest_worker_percent: float  # of the time the busiest worker had a core, or was ready to run but had none
     cpu_microseconds_per_object: float | None
     lateness_p99_ms: float  # how late the event loop's timers fired
+    sessions_without_port: int = 0  # of the whole phase: they did not open, because this machine had no port left
+    links: tuple[LinkUsage, ...] = ()  # of the client's host; empty where the server shares it or it was not watched
+    memory_available_bytes: float | None = None  # of the client's host, the least seen; None: it was not watched
+    swap_in_megabytes_per_second: float | None = None  # of the client's host
+    swap_out_megabytes_per_second: float | None = None  # of the client's host
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +289,13 @@ class Result:
     reconnect_ms: Latency | None = None  # connecting again, of the objects before which the server ended a connection
     connections_per_session: float | None = None  # 1: the server ended none; None: no session ended in the time
     requests_per_connection: float | None = None  # of those that the server ended; None: it ended none
+
+    @property
+    def void(self) -> str:
+        """Why nothing about the platform follows from this result; empty: something does."""
+        if self.client.sessions_without_port:
+            return "the client had no local port free for some of its sessions"
+        return self.replayed.void if self.replayed is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

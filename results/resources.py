@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+LOCAL = "local"  # the source that shows this host, where the server runs on it
+CLIENT = "client"  # the same of the client's host, where the server runs elsewhere
+
 Reading = Mapping[str, Mapping[str, float]]  # quantity -> item (core, device, interface ...; "" for a whole) -> value
 
 # What a counter grew in the few milliseconds between two samples is mostly its own grain.
@@ -36,6 +39,8 @@ QUANTITIES: Mapping[str, Quantity] = {
     "cpu_idle_seconds": Quantity("core", True),
     "memory_used_bytes": Quantity("", False),
     "memory_total_bytes": Quantity("", False),
+    "swap_in_bytes": Quantity("", True),
+    "swap_out_bytes": Quantity("", True),
     "disk_busy_seconds": Quantity("device", True),
     "disk_read_bytes": Quantity("device", True),
     "disk_write_bytes": Quantity("device", True),

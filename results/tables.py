@@ -27,7 +27,7 @@ from results.matrix import (
 from results.model import FirstError, Latency, Result, ServerUsage, Utilisation
 from results.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
 from results.requests import SHARE_IN_TIME
-from results.resources import QUANTITIES, Spread, Timeline
+from results.resources import CLIENT, QUANTITIES, Spread, Timeline
 from results.session_time import fit_session_time
 from results.table import NOT_MEASURED, Cell, Column, Table, interval, key_labels, label_columns, number
 from results.watched import NOTHING_WATCHED, Watched
@@ -246,7 +246,7 @@ def server_resources_table(watched: Watched) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for phase in watched.phases:
         measured = phase.measured_from_ns, phase.measured_to_ns
-        for source, timeline in watched.timelines.items():
+        for source, timeline in {**watched.timelines, CLIENT: watched.client}.items():
             for quantity, item, spread in _spreads(timeline, *measured):
                 unit, factor = _unit_of(quantity)
                 labels = (Cell(phase.label), Cell(source), Cell(quantity), Cell(item), Cell(unit))
@@ -260,7 +260,7 @@ def server_resources_table(watched: Watched) -> Table:
         ),
         rows=tuple(rows),
         caption="During the measured time of each phase, from sample to sample: of a counter its rate. Of the threads"
-        " only the busiest.",
+        " only the busiest. Source client: the client's host, where the server runs on another.",
     )
 
 

@@ -30,6 +30,7 @@ class Watched:
     phases: Sequence[PhaseTimes] = ()
     sweeps: Mapping[int, str] = field(default_factory=dict)  # position of a phase -> its sweep: archive-parallel ...
     timelines: Mapping[str, Timeline] = field(default_factory=dict)  # by source
+    client: Timeline = field(default_factory=Timeline)  # of the client's host, where that is another
     requests: Sequence[RequestCount] = ()
     shares_host: bool = False  # with the client
     disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
@@ -84,6 +85,7 @@ def watched(database: RunDatabase) -> Watched:
         phases=database.phases(),
         sweeps={result.position: result.phase for result in results},
         timelines=timelines,
+        client=database.client_timeline(),
         requests=request_counts(database, timelines),
         shares_host=bool(run["shared_host"]),
         disk_roles=run["settings"].get("disk_roles", {}),

@@ -178,6 +178,17 @@ class Phase:
     def clients(self) -> int:
         return sum(workload.clients for workload in self.workloads)
 
+    @property
+    def workers_max(self) -> int:
+        """So many worker processes have something to do: a client, and a stream of a trace, is in one of them."""
+        each = [
+            workload.replay.known.streams
+            if workload.replay is not None and not workload.replay.prepares
+            else workload.clients
+            for workload in self.workloads
+        ]
+        return max(each) if self.is_mixed and not self.replays else sum(each)
+
     def reads(self, data: str) -> bool:
         """Some workload asks for objects of this data set."""
         return any(w.mix is not None and w.mix.data == data and w.does - {"archive"} for w in self.workloads)

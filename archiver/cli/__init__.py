@@ -7,10 +7,12 @@ from __future__ import annotations
 import errno
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
 import archiver
+from archiver import interruption
 from archiver.errors import ArchiverError
 
 COMMANDS = (
@@ -25,6 +27,14 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class _Group(click.Group):
     """Loads commands by name, and turns every expected failure into one message and its exit status."""
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if sys.platform != "linux":  # before any command is loaded: its modules need what only Linux has
+            click.echo(f"archiver: needs Linux, and this system is {sys.platform}; run it on a Linux machine", err=True)
+            sys.exit(2)
+        return super().make_context(info_name, args, parent, **extra)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -36,14 +46,19 @@ class _Group(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
+        with interruption.heard():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except ArchiverError as error:
             click.echo(f"archiver: {error}", err=True)
             sys.exit(error.exit_status)
-        except KeyboardInterrupt:
-            click.echo("archiver: interrupted", err=True)
-            sys.exit(130)
+        except KeyboardInterrupt as interrupted:
+            number = interruption.signal_of(interrupted)
+            click.echo(f"archiver: {interruption.words(number)}", err=True)
+            sys.exit(interruption.exit_status(number))
         except BrokenPipeError:  # whoever read our output has seen enough
             sys.stderr.close()
             sys.exit(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from archiver.cli.parameters import (
     tsm_options,
     tsm_reach,
 )
+from archiver.cores import cores_here
 from archiver.errors import ResultsError, UsageError
 from archiver.holdings import Holding
 from archiver.home import find_run, ledger_path
@@ -69,7 +69,8 @@ def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: An
     Example:
         archiver audit latest --sample 100
 
-    Exit status: 0 all is as it ought to be; 1 something is not, and is named; 3 the platform could not be reached.
+    Exit status: 0 all is as it ought to be; 1 something is not, and is named; 3 the platform could not be reached; 130,
+    143 or 129 interrupted by Ctrl-C, SIGTERM or SIGHUP, and then nothing is recorded.
     """
     s3 = S3Options(endpoints=(), **s3_reach(given), session_open="connect", keep_sessions_open=True)
     options = PlatformOptions(s3, TsmOptions(**tsm_reach(given)), say=say_first)
@@ -92,8 +93,7 @@ def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: An
 def _read(holding: Holding, ledger: Ledger, options: PlatformOptions, chosen: AuditOptions) -> AuditRecord:
     first = holding.first
     with open_backend(first.backend, first.platform, reaching(holding, options)) as (backend, hosted):
-        cores = len(os.sched_getaffinity(0))
-        usable = cores if hosted is None else max(1, cores // 2)  # a platform on this host needs the others
+        usable = len(cores_here(shares_host=hosted is not None).workers)
         workers = WorkerProcesses(min(usable, chosen.clients), ())
         try:
             with _bar() as progress:

@@ -68,11 +68,13 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: 
             _tell(broken, scenario)
         if given["dask"] is not None:
             options = replace(options, cluster=stack.enter_context(dask_cluster(given, options, rest)))
-        plan = plan_rest(broken, scenario, opened, options)
+        plan, warnings = plan_rest(broken, scenario, opened, options)
         if not quiet and rest.archived_max()[0]:
             for line in announcement(plan):
                 click.echo(line, err=True)
         progress = stack.enter_context(Progress(rest, 1, enabled=not quiet))
+        for warning in warnings:
+            progress.warned(warning)
         outcome = go_on(broken, scenario, plan, ledger, progress)
     conclude([outcome], as_json=as_json, say=not quiet)
 

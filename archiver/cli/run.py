@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 import backends
+from archiver import interruption
 from archiver.cli.compare import comparison_of
 from archiver.cli.compare import show as show_comparison
 from archiver.cli.completion import run_names, scenario_or_file
@@ -241,7 +242,8 @@ def run(**given: Any) -> None:  # fmt: skip
         archiver run dr550 --quick --set object_sizes=8KiB,1MiB
 
     Exit status: 0 all well; 1 an operation failed, data was damaged or a criterion was missed; 2 usage or a bad
-    scenario; 3 the platform could not be reached or refused the set-up; 130 interrupted. Whatever finished is saved.
+    scenario; 3 the platform could not be reached or refused the set-up; 130, 143 or 129 interrupted by Ctrl-C, SIGTERM
+    or SIGHUP. Whatever finished is saved.
     """
     seed = given["seed"] if given["seed"] is not None else time.time_ns() % 2**31
     scenario = read_scenario(
@@ -352,12 +354,14 @@ def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool) -> NoR
             if outcome.failure:
                 click.echo(f"archiver: {outcome.failure}", err=True)
             if outcome.interrupted:
-                click.echo(f"archiver: interrupted; what finished is in {outcome.database}", err=True)
+                told = interruption.words(outcome.interrupted)
+                click.echo(f"archiver: {told}; what finished is in {outcome.database}", err=True)
             broke_off = len(outcomes) == 1 and (outcome.failure or outcome.interrupted)
             if broke_off and carried_out_whole(database.run()["scenario_json"]) is None:
                 click.echo(f"go on after the last finished phase: archiver resume {_name(outcome)}", err=True)
-        if any(outcome.interrupted for outcome in outcomes):
-            sys.exit(130)
+        for outcome in outcomes:
+            if outcome.interrupted:
+                sys.exit(interruption.exit_status(outcome.interrupted))
         failed = any(result.errors for database in databases for result in database.results())
         failed = failed or any(database.run()["verdict"] in ("fail", "void") for database in databases)
         sys.exit(1 if failed or any(outcome.failure for outcome in outcomes) else 0)

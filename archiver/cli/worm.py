@@ -72,6 +72,8 @@ def worm(**given: Any) -> None:
     The checks make buckets of their own, lock for seconds, and remove all that may be removed. Every answer is judged
     by the state it left. Refusals that held are tried again while clients archive and retrieve and, where Archiver
     started the server, after it was killed. A check that fails with severity S1 or S2 is a violation: exit status 1.
+    Interrupted by Ctrl-C, SIGTERM or SIGHUP it records the checks that ended, removes what it made, and exits with
+    130, 143 or 129.
 
     \b
     Example:

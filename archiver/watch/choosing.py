@@ -1,6 +1,7 @@
 """Which sources of server resource usage a run has: those the user names, and those that go without saying.
 
-One idea: what runs on this host is watched without asking. A source that would show the wrong machine is refused: the
+One idea: what runs on this host is watched without asking: the server, and the client itself, whose host has a name of
+its own where the server is elsewhere. A source that would show the wrong machine is refused: the
 client's processor, taken for the server's, is worse than no number.
 """
 
@@ -17,6 +18,7 @@ from archiver.watch.minio import MinioSource
 from archiver.watch.process import ProcessSource
 from archiver.watch.prometheus import PrometheusSource
 from archiver.watch.source import Source
+from results.resources import CLIENT
 
 KINDS = "local, pid:N, name:PROGRAM, prometheus:URL or minio"
 
@@ -43,6 +45,7 @@ class Watched:
     pid: int | None  # of the server that Archiver started
     platform: str | None  # its name
     is_one_of_several: bool = False  # that the same words are for
+    client_is_here: bool = True  # the workers run on this host
 
 
 def watch_sources(options: WatchOptions, watched: Watched) -> list[Source]:
@@ -72,6 +75,8 @@ def _asks_minio(options: WatchOptions, watched: Watched) -> bool:
 def _without_asking(options: WatchOptions, watched: Watched) -> Iterator[Source]:
     if watched.shares_host:
         yield HostSource()
+    elif watched.client_is_here:
+        yield HostSource(CLIENT)
     if watched.pid is not None:
         yield ProcessSource.of_pid(watched.pid)
     if watched.platform == "embedded":

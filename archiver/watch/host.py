@@ -1,4 +1,4 @@
-"""The host that this process runs on: its cores, memory, disks and network interfaces, from psutil.
+"""The host that this process runs on: its cores, memory, swap, disks and network interfaces, from psutil.
 
 One idea: every byte has one item. Partitions, mapped devices and arrays are left out, because what they move is counted
 on the disks below them; and what is no counter of the kernel's to rely on is made one here.
@@ -6,15 +6,19 @@ on the disks below them; and what is no counter of the kernel's to rely on is ma
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from archiver.watch.source import Source, WatchError
-from results.resources import Reading
+from results.resources import LOCAL, Reading
 
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_VMSTAT = Path("/proc/vmstat")
 READS_PER_SPEED = 10  # a link's speed hardly changes, and asking every driver costs as much as all the rest
 
 _NO_DEVICE = re.compile(r"(loop|ram|zram|fd|sr)\d+")
@@ -24,21 +28,20 @@ _PARTS = (re.compile(r"(.*\D)\d+"), re.compile(r"(.*\d)p\d+"), re.compile(r"(nvm
 
 
 class HostSource(Source):
-    """This host."""
+    """This host, as the server's or as the client's."""
 
-    name = "local"
-
-    def __init__(self) -> None:
+    def __init__(self, name: str = LOCAL) -> None:
+        self.name = name
         self._reads = 0
         self._cpu: dict[str, dict[str, float]] = {}
         self._speeds: dict[str, float] = {}
 
     def read(self) -> Reading:
         try:
-            reading = {**self._cpu_seconds(), **_memory(), **_disks(), **self._networks()}
+            reading = {**self._cpu_seconds(), **_memory(), **_swap(), **_disks(), **self._networks()}
         except OSError as failed:
             raise WatchError(
-                f"local: this host's counters cannot be read ({failed}); mend that, or do not watch it"
+                f"{self.name}: this host's counters cannot be read ({failed}); mend that, or do not watch it"
             ) from failed
         self._reads += 1
         return reading
@@ -81,6 +84,16 @@ def _memory() -> dict[str, dict[str, float]]:
         "memory_used_bytes": {"": memory.total - memory.available},
         "memory_total_bytes": {"": memory.total},
     }
+
+
+def _swap() -> dict[str, dict[str, float]]:
+    """In whole pages, as the kernel counts them (psutil takes every page for 4 KiB). Some containers show none."""
+    try:
+        counts = dict(line.split(" ", 1) for line in _VMSTAT.read_text().splitlines())
+        pages = {"swap_in_bytes": int(counts["pswpin"]), "swap_out_bytes": int(counts["pswpout"])}
+    except (OSError, KeyError, ValueError):
+        return {}
+    return {quantity: {"": count * _PAGE_BYTES} for quantity, count in pages.items()}
 
 
 def _disks() -> dict[str, dict[str, float]]:

@@ -11,7 +11,6 @@ import itertools
 import multiprocessing
 import random
 import secrets
-import signal
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from typing import Any
 
 import uvloop
 
+from archiver import interruption
 from archiver.content import Content
 from archiver.record import Operation, Recorder, Status
 from archiver.retention import DateMaker, RetentionMode, RetentionWish
@@ -89,7 +89,8 @@ class Load:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, self.order), name="archiver-load", daemon=True)
-        self._process.start()
+        with interruption.held_back():
+            self._process.start()
         theirs.close()
         self._hear()
         return self
@@ -125,7 +126,7 @@ class Load:
 
 
 def _work(pipe: Connection[Any, Any], order: Order) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command, which then ends the load
+    interruption.ignore()  # signals are for the command, which then ends the load
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         report = runner.run(_Clients(order).run(pipe))
     try:

@@ -10,6 +10,7 @@ behind the platform's; on the wire there is still exactly one request at a time.
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import ssl
 import time
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
-from archiver.record import Delays, Operation, Recorder, Status
+from archiver.record import NO_LOCAL_PORT_REASON, Delays, Operation, Recorder, Status
 from archiver.retention import Lock
 from backends.base import Batch
 from backends.s3 import verdicts
@@ -42,6 +43,7 @@ RETRY_SECONDS_MAX = 30.0
 
 _REASON = {
     Status.CONNECT_FAILED: "connect failed",
+    Status.NO_LOCAL_PORT: NO_LOCAL_PORT_REASON,
     Status.CONNECT_TIMEOUT: "connect timeout",
     Status.TLS_FAILED: "TLS failed",
     Status.READ_TIMEOUT: "read timeout",
@@ -224,7 +226,8 @@ class S3Session:
         except ssl.SSLError as error:
             return Status.TLS_FAILED, f"{endpoint.url}: {error}"
         except OSError as error:
-            return Status.CONNECT_FAILED, f"{endpoint.url}: {error}"
+            is_ours = error.errno == errno.EADDRNOTAVAIL
+            return Status.NO_LOCAL_PORT if is_ours else Status.CONNECT_FAILED, f"{endpoint.url}: {error}"
         self._last_id = None
         return None
 

@@ -28,12 +28,12 @@ def capacity_sentence(results: Sequence[Result]) -> str:
 
 
 def void_reasons(results: Sequence[Result]) -> list[str]:
-    """Why nothing follows from these replays, each reason once, with whom it concerns; empty: something does."""
-    concerned: dict[str, list[str]] = {}
+    """Why nothing follows from these results, each reason once, with whom it concerns; empty: something does."""
+    concerned: dict[str, dict[str, None]] = {}
     for result in results:
-        if result.replayed is not None and result.replayed.void:
-            concerned.setdefault(result.replayed.void, []).append(result.workload)
-    return [f"{_first_few(names)}: {reason}" for reason, names in concerned.items()]
+        if result.void:
+            concerned.setdefault(result.void, {})[result.workload] = None
+    return [f"{_first_few(list(names))}: {reason}" for reason, names in concerned.items()]
 
 
 def replay_verdict(
@@ -52,8 +52,8 @@ def marked(verdict: str, results: Sequence[Result]) -> str:
 
 def run_verdict(verdict: str | None, results: Sequence[Result]) -> str:
     """The verdict on a whole run in words, as the database has it, with what it may not go without; empty where nothing
-    was replayed."""
-    if not any(result.replayed is not None for result in results):
+    was replayed and something follows from the run."""
+    if verdict != "void" and not any(result.replayed is not None for result in results):
         return ""
     told = void_words(results) or "VOID" if verdict == "void" else verdict or "not finished"
     return marked(told, results)

@@ -143,7 +143,9 @@ def findings(
     found = [Finding(state, "Verdict", _of_phases(word, finished, run["phases_planned"]))]
     void = void_words(results)
     if void:
-        found.insert(0, Finding("bad" if run["verdict"] == "void" else "care", "Replay", void))
+        is_replay = any(result.replayed is not None for result in results)
+        label = "Replay" if is_replay else "Void"
+        found.insert(0, Finding("bad" if run["verdict"] == "void" else "care", label, void))
     if checks:
         found.append(_of_checks(checks))
     if search is not None:
@@ -184,12 +186,14 @@ def findings(
 def _of_criteria(criteria: Sequence[CriterionResult], is_void: bool) -> Finding:
     missed = [criterion for criterion in criteria if not criterion.passed]
     if not missed and is_void:
-        return Finding("care", "Criteria", f"all {len(criteria):,} held, of which nothing follows from a void replay")
+        return Finding("care", "Criteria", f"all {len(criteria):,} held, of which nothing follows, since it is void")
     if not missed:
         return Finding("good", "Criteria", f"all {len(criteria):,} held")
     first = f"{missed[0].workload}: {missed[0].name}" if missed[0].workload else missed[0].name
     more = f", and {len(missed) - 1:,} more" if len(missed) > 1 else ""
-    return Finding("bad", "Criteria", f"{len(missed):,} of {len(criteria):,} were missed: {first}{more}")
+    nothing = ", of which nothing follows, since it is void" if is_void else ""
+    state: State = "care" if is_void else "bad"
+    return Finding(state, "Criteria", f"{len(missed):,} of {len(criteria):,} were missed: {first}{more}{nothing}")
 
 
 def _of_phases(word: str, finished: int, planned: int) -> str:

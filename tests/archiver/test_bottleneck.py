@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,31 @@ def test_the_client_comes_first_because_then_the_server_was_not_measured(
 ) -> None:
     busy = server(200.0)
     assert verdict(busy, ClientUsage(10.0, busiest_worker, 10.0, lateness_ms)).limited_by == limit
+
+
+def test_a_client_without_local_ports_limits_by_that_whatever_else_is_full() -> None:
+    found = verdict(server(200.0), ClientUsage(10.0, 100.0, 10.0, 900.0, sessions_without_port=1))
+    assert found.limited_by == "client"
+    (client,) = [each for each in found.utilisations if each.resource == "client"]
+    assert client.by == "no local port free"
+
+
+@pytest.mark.parametrize(
+    ("usage", "by"),
+    [
+        ({"links": (LinkUsage("lo", 0.0, 900.0, None), LinkUsage("eth0", 113.0, 3.0, 125.0))}, "its network eth0"),
+        ({"links": (LinkUsage("eth0", 3.0, 112.5, 125.0),)}, "its network eth0"),
+        ({"links": (LinkUsage("eth0", 112.0, 112.0, 125.0),)}, None),
+        ({"links": (LinkUsage("eth0", 9000.0, 9000.0, None),)}, None),  # its speed is not known
+        ({"swap_in_megabytes_per_second": 0.06, "swap_out_megabytes_per_second": 0.04}, "its memory: it swapped"),
+        ({"swap_in_megabytes_per_second": 0.09, "swap_out_megabytes_per_second": None}, None),
+    ],
+)
+def test_a_client_whose_link_is_full_or_that_swaps_limits(usage: dict[str, Any], by: str | None) -> None:
+    found = verdict(server(200.0), replace(IDLE, **usage))
+    assert found.limited_by == ("client" if by is not None else "server cpu")
+    (client,) = [each for each in found.utilisations if each.resource == "client"]
+    assert by is None or client.by == by
 
 
 def test_a_client_that_limits_needs_no_server_to_be_seen() -> None:

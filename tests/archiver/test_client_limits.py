@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from archiver.client import RECORDER_ROWS, rows_each
-from archiver.client_limits import DESCRIPTORS_BESIDE, ClientLimits, limits_here, make_room
+from archiver.client_limits import DESCRIPTORS_BESIDE, ClientLimits, limits_here, make_room, port_warning
 from archiver.errors import UsageError
+from scenarios.mix import Arrivals, Mix, Sizes, Transaction
+from scenarios.model import Phase, StopRule, Workload
 
 PLENTY = ClientLimits(1 << 20, None, None)
 
@@ -66,10 +68,57 @@ def test_sessions_without_a_wire_need_nothing() -> None:
     make_room(1 << 30, 1, 0, threads=False, limits=ClientLimits(10, 1, 1))
 
 
+def sweep(objects_max: int, clients: int = 1) -> Phase:
+    """Each session has one object."""
+    stop = StopRule(0, 0.0, 1, 1, 1 << 60, 1.0, 10.0, objects_max, objects_max // clients, 0.05)
+    return Phase("archive", 1, 1, (Workload("archive", "archive", 1, 1, clients),), stop)
+
+
+def open_loop(sessions_per_second: float, seconds: float) -> Phase:
+    arrivals = Arrivals("constant", sessions_per_second)
+    mix = Mix((Transaction(("retrieve",), 1.0),), "all", Sizes.constant(1), arrivals=arrivals, seconds=seconds)
+    return Phase("shift", 1, 1, (Workload("web", "mixed", 1, 1, 4, mix=mix),), sweep(1).stop)
+
+
+FAR = ("http://192.0.2.1:9000",)
+
+
+@pytest.mark.parametrize(
+    ("phase", "endpoints", "limits", "sessions"),
+    [
+        (sweep(1000), FAR, ClientLimits(1 << 20, 1000, None), None),
+        (sweep(1001), FAR, ClientLimits(1 << 20, 1000, None), "1,001 sessions within 60 s"),
+        (sweep(4000, clients=4), (*FAR, "http://192.0.2.2:9000"), ClientLimits(1 << 20, 1000, None), "2,000 sessions"),
+        (sweep(1800), (*FAR, "http://192.0.2.2:9000"), ClientLimits(1 << 20, 1000, None), "1,800 sessions"),
+        (open_loop(17, 3600), FAR, ClientLimits(1 << 20, 1000, None), "1,020 sessions within 60 s"),
+        (open_loop(17, 50), FAR, ClientLimits(1 << 20, 1000, None), None),  # it ends before
+        (open_loop(17, 3600), FAR, ClientLimits(1 << 20, 1000, None, port_seconds=1.0), None),
+        (open_loop(17, 3600), ("http://127.0.0.1:9000",), ClientLimits(1 << 20, 1000, None), None),
+        (open_loop(1001, 9), ("http://[::1]:9", "tsm://n@localhost:1"), ClientLimits(1 << 20, 1000, None), None),
+        (open_loop(2002, 9), ("http://[::1]:9", "tsm://n@localhost:1"), ClientLimits(1 << 20, 1000, None),
+         "1,001 sessions within 1 s"),
+        (sweep(9000), FAR, ClientLimits(1 << 20, 1000, None, time_wait_max=1000), None),  # more are not kept at once
+        (sweep(9000), FAR, ClientLimits(1 << 20, None, None), None),
+        (sweep(9000), (), ClientLimits(1 << 20, 1000, None), None),
+    ],
+)  # fmt: skip
+def test_sessions_that_may_use_up_the_ports_are_said_beforehand(
+    phase: Phase, endpoints: tuple[str, ...], limits: ClientLimits, sessions: str | None
+) -> None:
+    found = port_warning([sweep(1), phase], endpoints, limits)
+    assert (found is None) == (sessions is None)
+    if found is not None:
+        assert found.startswith(f"{phase.label}: up to {sessions}")
+        assert "this system has 1,000 ports" in found
+
+
 def test_what_this_machine_allows_is_read() -> None:
     found = limits_here()
     assert found.descriptors_per_worker >= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     assert found.ports_per_endpoint is None or 0 <= found.ports_per_endpoint < 65536
+    reuse = Path("/proc/sys/net/ipv4/tcp_tw_reuse").read_text().strip()
+    assert (found.port_seconds < 60) == (reuse == "1")
+    assert (found.loopback_port_seconds < 60) == (reuse in ("1", "2"))
     assert found.most(1, 1, threads=True) <= found.most(1, 1, threads=False) <= PLENTY.most(1, 1, threads=False)
 
 

@@ -176,6 +176,23 @@ def test_an_interrupted_phase_hands_on_what_was_measured(workers: WorkerProcesse
     assert objects(reports) > 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_all_processes_ends_no_worker(number: signal.Signals) -> None:
+    workers = WorkerProcesses(2, [])
+    for pid in worker_ids().values():  # they are starting
+        os.kill(pid, number)
+
+    def take(report: IntervalReport) -> None:
+        for pid in worker_ids().values():
+            os.kill(pid, number)
+
+    try:
+        for _ in range(2):
+            assert len(workers.run(assignments(SHORT), at_once, take).reports) == 2
+    finally:
+        workers.close()
+
+
 def test_a_worker_whose_coordinator_is_gone_stops() -> None:
     ours, theirs = multiprocessing.Pipe()
     channel = PipeChannel(theirs)

@@ -11,7 +11,7 @@ import pytest
 
 from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
 from results.doubts import doubts
-from results.model import Latency, Result, ServerUsage
+from results.model import Latency, Result, ServerUsage, Utilisation
 from tests.results.watched_run import phase_record, sample
 
 MakeResult = Callable[..., Result]
@@ -85,7 +85,11 @@ def test_doubts_about_a_run(
     ("operation", "of_the_result", "doubt"),
     [
         ("archive", {"errors": 3}, "3 operations failed in 1 cells; they count in no rate"),
-        ("archive", {"limited_by": "client"}, "1 of 2 cells were limited by the client (archive 8KiB x 25 first)"),
+        (
+            "archive",
+            {"limited_by": "client"},
+            "1 of 2 cells were limited by the client (archive 8KiB x 25 first: busiest worker)",
+        ),
         ("archive", {"limited_by": "host cpu"}, "1 of 2 cells had every core of this machine busy (archive 8KiB x 25"),
         ("archive", {"limited_by": "server disk"}, None),
         ("archive", {"limited_by": None}, None),
@@ -125,6 +129,24 @@ def test_it_is_said_after_how_many_requests_connections_ended(doubts_of: Doubts,
     assert "after every 99.5 to 100 requests: each object pays for it, in 2 of 2 cells" in both
 
 
+def test_what_of_the_client_was_the_limit_is_named_with_its_remedy(doubts_of: Doubts, make_result: MakeResult) -> None:
+    client = make_result().client
+    limit = (
+        Utilisation("server cpu", "busiest thread", 0.4, True),
+        Utilisation("client", "no local port free", 1, True),
+    )
+    (found,) = doubts_of(
+        make_result(limited_by="client", utilisations=limit, client=replace(client, sessions_without_port=3))
+    )
+    assert "were limited by the client (archive 8KiB x 25 first: no local port free)" in found
+    assert "net.ipv4.tcp_tw_reuse=1" in found
+    (found,) = doubts_of(
+        make_result(limited_by="client", utilisations=(Utilisation("client", "its network eth0", 0.95, True),))
+    )
+    assert "(archive 8KiB x 25 first: its network eth0)" in found
+    assert "a faster link or more memory" in found
+
+
 def test_cells_are_counted_and_the_first_is_named(doubts_of: Doubts, make_result: MakeResult) -> None:
     found = doubts_of(
         make_result("archive", 1 << 20, 100, errors=2, limited_by="client"),
@@ -132,7 +154,7 @@ def test_cells_are_counted_and_the_first_is_named(doubts_of: Doubts, make_result
         make_result("retrieve", 65536, temperature="unknown"),
     )
     assert found[0].startswith("7 operations failed in 2 cells")
-    assert found[1].startswith("2 of 3 cells were limited by the client (archive 1MiB x 100 first)")
+    assert found[1].startswith("2 of 3 cells were limited by the client (archive 1MiB x 100 first: busiest worker)")
     assert found[2].startswith("not known to be cold (unknown and warm): 2 of ")
     assert len(found) == 3
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -400,6 +401,16 @@ def test_ctrl_c_saves_what_finished_and_exits_130(home: Path) -> None:
     assert document["results"]
     assert any("ended early" in doubt for doubt in document["doubts"])
     assert "Traceback" not in stderr
+
+
+@pytest.mark.parametrize(("clients", "workers"), [("1", 1), ("1,3", 3)])
+def test_no_more_workers_are_started_than_a_phase_has_clients(home: Path, clients: str, workers: int) -> None:
+    done = archiver("run", "dr550", *TINY, "--set", f"clients={clients}", "--workers", "4", "--quiet")
+    assert done.returncode == 0, done.stderr
+    (path,) = home.glob("runs/*/run.db")
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT workers FROM run").fetchall() == [(workers,)]
+        assert db.execute("SELECT count(DISTINCT worker) FROM worker").fetchall() == [(workers,)]
 
 
 def test_a_killed_run_keeps_every_finished_phase_and_the_ledger_knows_the_rest(home: Path) -> None:

@@ -222,7 +222,10 @@ def test_a_replay_whose_client_was_too_late_is_void(tmp_path: Path) -> None:
     assert "could not keep the trace's timing" in found.stdout
 
 
-def test_a_replay_that_broke_off_is_not_gone_on_with(tmp_path: Path, home: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_replay_that_broke_off_is_not_gone_on_with(
+    tmp_path: Path, home: Path, number: signal.Signals, status: int
+) -> None:
     path = write(tmp_path / "slow.parquet", [op(0, "archive", "a", 100), op(60_000, "archive", "b", 100)])
     process = subprocess.Popen(
         [sys.executable, "-m", "archiver", "replay", str(path), "--backend", "null"],
@@ -232,9 +235,9 @@ def test_a_replay_that_broke_off_is_not_gone_on_with(tmp_path: Path, home: Path)
         if phases_begun(home) == 2:
             break
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     said = process.communicate(timeout=60)[0]
-    assert process.returncode == 130, said
+    assert process.returncode == status, said
     assert "archiver resume" not in said
     done = archiver("resume", "latest")
     assert done.returncode == 2

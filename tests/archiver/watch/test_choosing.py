@@ -22,16 +22,16 @@ def names(watched: Watched, *words: str) -> list[str]:
 
 
 def test_what_runs_here_is_watched_without_asking() -> None:
-    assert names(ELSEWHERE) == []
+    assert names(ELSEWHERE) == ["client"]  # whose name no source of the server has
     assert names(HERE) == ["local"]
     assert names(replace(HERE, pid=os.getpid())) == ["local", f"pid:{os.getpid()}"]
     assert names(replace(HERE, pid=os.getpid(), platform="embedded")) == ["local", f"pid:{os.getpid()}", "embedded"]
-    assert names(replace(ELSEWHERE, is_minio=True)) == ["minio"]
+    assert names(replace(ELSEWHERE, is_minio=True)) == ["client", "minio"]
 
 
 def test_what_is_named_comes_after_and_only_once() -> None:
     assert names(HERE, "local", "name:minio", PAGE, PAGE) == ["local", "name:minio", PAGE]
-    assert names(ELSEWHERE, "minio", PAGE) == ["minio", PAGE]
+    assert names(ELSEWHERE, "minio", PAGE) == ["client", "minio", PAGE]
 
 
 @pytest.mark.parametrize("word", ["local", "pid:1", "name:minio"])

@@ -40,6 +40,19 @@ def test_every_quantity_is_of_the_vocabulary_and_every_core_has_an_item() -> Non
     assert 0 < reading["memory_used_bytes"][""] < reading["memory_total_bytes"][""]
 
 
+def test_what_is_swapped_is_counted_in_whole_pages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    vmstat = tmp_path / "vmstat"
+    monkeypatch.setattr("archiver.watch.host._VMSTAT", vmstat)
+    vmstat.write_text("nr_free_pages 17\npswpin 3\npswpout 5\n")
+    page = os.sysconf("SC_PAGE_SIZE")
+    reading = HostSource().read()
+    assert (reading["swap_in_bytes"], reading["swap_out_bytes"]) == ({"": 3 * page}, {"": 5 * page})
+    vmstat.write_text("nr_free_pages 17\n")  # a kernel without swap
+    assert "swap_in_bytes" not in HostSource().read()
+    vmstat.unlink()
+    assert "swap_in_bytes" not in HostSource().read()
+
+
 def test_work_shows_in_the_cores() -> None:
     source = HostSource()
 

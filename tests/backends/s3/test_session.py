@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import itertools
 import re
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from awscrt import checksums as crt
@@ -644,6 +645,19 @@ def test_a_refused_opening_is_a_session_that_did_not_open(scripted: Scripted, st
 
 
 # Connecting.
+
+
+def test_a_client_without_a_local_port_is_not_the_platforms_failure(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_port(*_: object) -> NoReturn:
+        raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+
+    monkeypatch.setattr("backends.s3.session.connect", no_port)
+    rows = rows_of(record := record_of_sessions(data_plane("http://127.0.0.1:9"), archives(1)))
+    assert [(row.operation, row.status) for row in rows] == [(Operation.OPEN, Status.NO_LOCAL_PORT)]
+    (error,) = record.errors.values()
+    assert (error.operation, error.reason) == ("open", "no local port free")
 
 
 def test_a_refused_connection_says_where(scripted: Scripted) -> None:

@@ -1,0 +1,120 @@
+"""What ends a command before its time: Ctrl-C, SIGTERM and SIGHUP.
+
+One idea: each of them raises KeyboardInterrupt in the main thread, so a command does on SIGTERM and SIGHUP what it does
+on Ctrl-C, and only its exit status says which signal it was. The command tells its own processes; those ignore signals.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+# A signal that follows within this time is the same one: timeout(1) sends SIGTERM twice, a terminal that closes SIGHUP.
+REPEATED_SECONDS = 1.0
+
+_HEARD = (signal.SIGTERM, signal.SIGHUP)  # besides SIGINT, which Python hears by itself
+_ALL = (signal.SIGINT, *_HEARD)
+_is_put_off = False
+_waiting: list[int] = []
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP was received."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def signal_of(interrupted: KeyboardInterrupt) -> signal.Signals:
+    """Return the signal that interrupted the command."""
+    return signal.Signals(interrupted.number) if isinstance(interrupted, Terminated) else signal.SIGINT
+
+
+def exit_status(number: signal.Signals) -> int:
+    """Return the exit status of a command that ended for a signal, as shells have it."""
+    return 128 + number
+
+
+def words(number: signal.Signals) -> str:
+    """Say what happened."""
+    return "interrupted" if number is signal.SIGINT else f"interrupted by {number.name}"
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Raise Terminated on SIGTERM and SIGHUP; a second signal, more than a second later, ends the process at once.
+
+    A signal that was ignored before stays ignored, as nohup(1) has it. To be used in the main thread.
+    """
+    first_at: float | None = None
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal first_at
+        if number == signal.SIGHUP:
+            _let_go_of_the_terminal()
+        if first_at is None:
+            first_at = time.monotonic()
+            if _is_put_off:
+                _waiting.append(number)
+                return
+            raise Terminated(number)
+        if time.monotonic() - first_at >= REPEATED_SECONDS:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    before = {number: signal.signal(number, handle) for number in _HEARD if signal.getsignal(number) == signal.SIG_DFL}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def put_off() -> Iterator[None]:
+    """Interrupt nothing in the block on SIGTERM and SIGHUP: Terminated is raised at its end."""
+    global _is_put_off
+    _is_put_off = True
+    try:
+        yield
+    finally:
+        _is_put_off = False
+        if _waiting:
+            raise Terminated(_waiting.pop())
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Deliver none of these signals to the processes that are started meanwhile, until each calls ``ignore``."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore() -> None:
+    """Have this process ignore them: they reach all processes of a terminal or a service, and the command tells this
+    one to end."""
+    for number in _ALL:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ALL)
+
+
+def _let_go_of_the_terminal() -> None:
+    """Have what is still printed go nowhere where the terminal is gone: each write to it would fail."""
+    for descriptor in (1, 2):
+        try:
+            is_device = stat.S_ISCHR(os.fstat(descriptor).st_mode)
+        except OSError:  # it is closed
+            continue
+        if is_device and not os.isatty(descriptor):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)

@@ -1,0 +1,256 @@
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: what finished is saved, and no process is left."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import signal
+import sqlite3
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.embedded import process as embedded
+
+SECONDS_MAX = 60
+TINY = ("dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2")
+QUICK = (*TINY, "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms")
+ENDLESS = (*TINY, "--set", "stop.seconds_min=2s", "--set", "stop.seconds_max=2s", "--repeat", "50")  # for all that wait
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+def as_from_a_shell() -> None:
+    """Whoever started the tests may have had signals ignored."""
+    for number, _ in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def started(*arguments: str, prepare: Callable[[], None] = as_from_a_shell, **given: Any) -> Iterator[Any]:
+    """A command in a session of its own; ended with all its processes."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "archiver", *arguments],
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **given},
+        start_new_session=True, preexec_fn=prepare,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def wait_until(process: subprocess.Popen[Any], condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + SECONDS_MAX
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        assert process.poll() is None, "the command ended before"
+        time.sleep(0.01)
+    raise AssertionError("it never came to that")
+
+
+def value_of(home: Path, question: str) -> Any:
+    """From the database of the only run there is."""
+    for path in home.glob("runs/*/run.db"):
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            return db.execute(question).fetchone()[0]
+    return None
+
+
+def results(home: Path) -> Any:
+    return value_of(home, "SELECT count(*) FROM result")
+
+
+def workers_of(pid: int) -> list[int]:
+    """Worker processes that a command started, which leads a group; also when it has ended itself."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                group = int((entry / "stat").read_text().rpartition(")")[2].split()[2])
+                if group == pid and b"spawn_main" in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize(("number", "status"), SIGNALS)
+def test_a_signal_to_all_processes_of_a_run_saves_what_finished(
+    home: Path, number: signal.Signals, status: int
+) -> None:
+    with started("run", *ENDLESS, "--workers", "2", "--set", "clients=2", "--json") as process:
+        wait_until(process, lambda: results(home))
+        os.killpg(process.pid, number)
+        stdout, stderr = process.communicate(timeout=SECONDS_MAX)
+        assert workers_of(process.pid) == []
+    assert process.returncode == status, stderr
+    assert json.loads(stdout)["results"]
+    assert value_of(home, "SELECT verdict FROM run") == "interrupted"
+    assert "died" not in stderr  # workers were told, not killed
+    assert "Traceback" not in stderr
+
+
+def test_a_signal_that_comes_twice_at_once_is_one(home: Path) -> None:
+    """timeout(1) sends SIGTERM to its child and to the child's group."""
+    with started("run", *ENDLESS, "--quiet") as process:
+        wait_until(process, lambda: results(home))
+        for _ in range(200):
+            os.kill(process.pid, signal.SIGTERM)
+        _, stderr = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 143, stderr
+    assert value_of(home, "SELECT verdict FROM run") == "interrupted"
+
+
+def test_workers_that_are_only_starting_are_told_too(home: Path) -> None:
+    with started("run", *ENDLESS, "--quiet") as process:
+        wait_until(process, lambda: workers_of(process.pid))
+        os.killpg(process.pid, signal.SIGTERM)
+        _, stderr = process.communicate(timeout=SECONDS_MAX)
+        assert workers_of(process.pid) == []
+    assert process.returncode == 143, stderr
+    assert "died" not in stderr
+    assert "Traceback" not in stderr
+
+
+def test_a_run_that_is_ending_gets_its_verdict_first(home: Path) -> None:
+    signalled_at_its_end = """
+import os, signal, sys
+from archiver.cli import main
+from archiver.sampler import ResourceSampler
+stop = ResourceSampler.stop
+def stop_late(self):
+    os.kill(os.getpid(), signal.SIGTERM)
+    stop(self)
+ResourceSampler.stop = stop_late
+main(sys.argv[1:])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", signalled_at_its_end, "run", *QUICK, "--backend", "null"],
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=False, preexec_fn=as_from_a_shell,
+    )  # fmt: skip
+    assert done.returncode == 143
+    assert done.stderr.splitlines()[-1] == "archiver: interrupted by SIGTERM"
+    assert value_of(home, "SELECT verdict FROM run") == "none"
+
+
+def test_a_second_signal_ends_a_command_at_once() -> None:
+    never_ends = """
+import signal
+from archiver import interruption
+with interruption.heard():
+    try:
+        print("ready", flush=True)
+        signal.pause()
+    except KeyboardInterrupt:
+        print("heard", flush=True)
+        while True:
+            signal.pause()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", never_ends], stdout=subprocess.PIPE, text=True, preexec_fn=as_from_a_shell
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        assert process.stdout.readline() == "heard\n"
+
+        def is_over() -> bool:
+            process.terminate()
+            return process.poll() is not None
+
+        wait_until_over = time.monotonic() + SECONDS_MAX
+        while not is_over():
+            assert time.monotonic() < wait_until_over
+            time.sleep(0.1)
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_a_run_under_nohup_goes_on_when_its_terminal_closes(home: Path) -> None:
+    def nohup() -> None:
+        as_from_a_shell()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    with started("run", *QUICK, "--quiet", prepare=nohup) as process:
+        wait_until(process, lambda: results(home))
+        os.killpg(process.pid, signal.SIGHUP)
+        _, stderr = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0, stderr
+    assert value_of(home, "SELECT verdict FROM run") == "none"
+
+
+def test_a_terminal_that_closes_ends_a_run_that_prints_to_it(home: Path) -> None:
+    ours, theirs = pty.openpty()
+
+    def on_terminal() -> None:
+        as_from_a_shell()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    with started("run", *ENDLESS, prepare=on_terminal, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        wait_until(process, lambda: results(home))
+        os.close(ours)
+        assert process.wait(SECONDS_MAX) == 129
+        assert workers_of(process.pid) == []
+    assert value_of(home, "SELECT verdict FROM run") == "interrupted"
+
+
+def test_a_resumed_run_ends_so(home: Path) -> None:
+    with started("run", *ENDLESS, "--quiet") as process:
+        wait_until(process, lambda: results(home))
+        process.terminate()
+        _, stderr = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 143, stderr
+    assert "archiver resume" in stderr
+    finished = results(home)
+    with started("resume", "latest", "--quiet") as process:
+        wait_until(process, lambda: results(home) > finished)
+        process.terminate()
+        _, stderr = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 143, stderr
+    assert value_of(home, "SELECT verdict FROM run") == "interrupted"
+
+
+def test_a_conformance_run_ends_so_and_keeps_its_verdict(home: Path) -> None:
+    with started("worm") as process:
+        wait_until(process, lambda: value_of(home, "SELECT count(*) FROM run"))
+        os.killpg(process.pid, signal.SIGTERM)
+        _, stderr = process.communicate(timeout=SECONDS_MAX)
+        assert workers_of(process.pid) == []
+    assert process.returncode == 143, stderr
+    assert value_of(home, "SELECT verdict FROM run") == "interrupted"
+
+
+def test_an_audit_ends_so_though_the_platform_answers_nothing(tmp_path: Path) -> None:
+    with embedded.start(tmp_path / "store") as store:
+        credential = store.credentials["default"]
+        keys = {"AWS_ACCESS_KEY_ID": credential.access_key, "AWS_SECRET_ACCESS_KEY": credential.secret_key}
+        environment = {**os.environ, **keys}
+        with started("run", *QUICK, "--quiet", "--endpoint", store.endpoint, env=environment) as process:
+            assert process.wait(SECONDS_MAX) == 0
+        with started("audit", "latest", env=environment) as process:
+            wait_until(process, lambda: workers_of(process.pid))
+            os.kill(store.pid, signal.SIGSTOP)  # before a worker has read anything
+            try:
+                os.killpg(process.pid, signal.SIGTERM)
+                _, stderr = process.communicate(timeout=SECONDS_MAX)
+                assert workers_of(process.pid) == []
+            finally:
+                os.kill(store.pid, signal.SIGCONT)
+    assert process.returncode == 143, stderr
+    assert "archiver: interrupted by SIGTERM" in stderr
+    assert "Traceback" not in stderr
