@@ -223,8 +223,9 @@ def check_credentials(scenario: Scenario, backend: Backend, platforms: int = 1) 
     if not isinstance(backend, HasCredentials):
         return
     longest = max((phase.seconds_max for phase in scenario.phases), default=0.0)
-    term, now = backend.refresh_credentials(longest), now_seconds()
-    planned = now + platforms * sum(phase.seconds_max for phase in scenario.phases)
+    seconds = platforms * sum(phase.seconds_max for phase in scenario.phases)
+    term, now = backend.refresh_credentials(seconds), now_seconds()
+    planned = now + seconds
     if term.ends_at is None or term.ends_at >= (now + longest if term.is_renewable else planned):
         return
     ends = f"{scenario.name}: the credentials end at {format_instant(term.ends_at)}"

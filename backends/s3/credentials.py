@@ -5,13 +5,16 @@ One idea: botocore finds and refreshes them. What goes wrong there, whatever lib
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+import botocore.credentials
 import botocore.exceptions
 import botocore.session
+from botocore.utils import SSOTokenLoader
 
 from archiver.errors import PlatformError, UsageError
 from backends.base import CredentialsTerm
@@ -60,13 +63,17 @@ class FoundCredentials:
         """Get new ones where these end within so many seconds and there can be new ones. Raises PlatformError."""
         if self._expiry() is None:
             return CredentialsTerm()
-        is_renewable = self._can_be_refreshed()
-        if is_renewable and self._found.refresh_needed(refresh_in=seconds):
+        profiles = self._profiles()
+        can_be_refreshed = self._found.method != "env" and not any(map(_asks_for_a_code, profiles))
+        if can_be_refreshed and self._found.refresh_needed(refresh_in=seconds):
             found = self._load()  # by a new session, whose caches are empty
             with self._translated():
                 found.get_frozen_credentials()
             self._found = found
-        return CredentialsTerm(self._expiry(), is_renewable)
+        with self._translated():
+            signed_in_until = [end for each in profiles if (end := _sign_in_ends_at(each)) is not None]
+        expiry = self._expiry() or 0.0
+        return CredentialsTerm(expiry, can_be_refreshed and all(end > expiry for end in signed_in_until))
 
     def _load(self) -> Any:
         with self._translated():
@@ -82,21 +89,16 @@ class FoundCredentials:
         expiry: datetime | None = getattr(self._found, "_expiry_time", None)
         return expiry.timestamp() if expiry is not None else None
 
-    def _can_be_refreshed(self) -> bool:
-        """False for those of the environment, which stays as it is, and for roles that ask for a code (MFA)."""
-        if self._found.method == "env":
-            return False
+    def _profiles(self) -> list[Mapping[str, Any]]:
+        """What the configuration says of the profile, and of those that it takes its credentials from."""
         session = botocore.session.Session(profile=self._profile)
         with self._translated():
-            profiles = session.full_config.get("profiles", {})
-        name, seen = session.profile or "default", set[str]()
-        while name not in seen:
-            seen.add(name)
-            settings = profiles.get(name, {})
-            if "mfa_serial" in settings and "role_arn" in settings:
-                return False
-            name = settings.get("source_profile", name)
-        return True
+            known = session.full_config.get("profiles", {})
+        name, found = session.profile or "default", dict[str, Mapping[str, Any]]()
+        while name not in found:
+            found[name] = known.get(name, {})
+            name = found[name].get("source_profile", name)
+        return list(found.values())
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -110,3 +112,17 @@ class FoundCredentials:
             remedy = "sign in again: aws sso login" if is_sign_in else "correct the profile, or name another"
             words = " ".join(str(error).split())  # a program's may have several lines
             raise PlatformError(f"no S3 credentials ({whose}): {words}; {remedy}") from error
+
+
+def _asks_for_a_code(profile: Mapping[str, Any]) -> bool:
+    """A role of which botocore gets credentials once, with a code from a device (MFA)."""
+    return "mfa_serial" in profile and "role_arn" in profile
+
+
+def _sign_in_ends_at(profile: Mapping[str, Any]) -> float | None:
+    """When a sign-in (SSO) ends that only the user can renew, in epoch seconds; None where the profile has none."""
+    if "sso_start_url" not in profile or "sso_session" in profile:
+        return None
+    cache = botocore.credentials.JSONFileCache(str(Path("~/.aws/sso/cache").expanduser()))
+    token = SSOTokenLoader(cache)(profile["sso_start_url"])
+    return datetime.fromisoformat(token["expiresAt"].replace("UTC", "Z")).timestamp()

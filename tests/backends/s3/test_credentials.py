@@ -67,13 +67,15 @@ def token_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answer]
 
         class Service(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 asked.append(len(asked) + 1)
                 status, text = answer(len(asked))
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text.encode())
+
+            do_GET = do_POST
 
             def log_message(self, format: str, *arguments: object) -> None:
                 """Says nothing."""
@@ -213,6 +215,30 @@ def test_credentials_about_to_end_are_refreshed(
     assert found.current().access_key == "ASIAEXAMPLE3"
     assert asked == [1, 2, 3]
     assert "secret" not in repr(found)
+
+
+def test_credentials_of_a_sign_in_that_ends_first_are_the_last(
+    config: Path, token_service: Callable[[Answer], list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(number: int) -> tuple[int, str]:
+        end = datetime.now(UTC) + timedelta(hours=1)
+        keys = {"accessKeyId": f"K{number}", "secretAccessKey": "S", "sessionToken": "T"}
+        return 200, json.dumps({"roleCredentials": {**keys, "expiration": int(end.timestamp() * 1000)}})
+
+    token_service(answer)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SSO", os.environ["AWS_ENDPOINT_URL_STS"])
+    (path,) = (config / ".aws/sso/cache").iterdir()
+    token = json.loads(path.read_text())
+    for sign_in, is_renewable in ((later(hours=8), True), (later(minutes=50), False)):
+        path.write_text(json.dumps({**token, "expiresAt": sign_in}))
+        # In a process of its own: botocore looks for the home when it is loaded.
+        script = (
+            "from backends.s3.credentials import FoundCredentials\n"
+            "found = FoundCredentials('signed-in')\n"
+            "print(found.refresh(2 * 3600).is_renewable, found.current().access_key)"
+        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.stdout.split()[0] == str(is_renewable), done.stderr
 
 
 def test_refresh_that_fails_is_a_platform_error(token_service: Callable[[Answer], list[int]]) -> None:
