@@ -53,7 +53,8 @@ _REASON = {
     Status.TOO_SLOW: "too slow",
     Status.ANOTHERS_ANSWER: "another's answer",
 }
-_NOT_CONNECTED = frozenset((Status.CONNECT_FAILED, Status.CONNECT_TIMEOUT, Status.TLS_FAILED))  # so nothing was sent
+# Nothing was sent.
+_NOT_CONNECTED = frozenset((Status.CONNECT_FAILED, Status.NO_LOCAL_PORT, Status.CONNECT_TIMEOUT, Status.TLS_FAILED))
 # What a platform repeats of the checksum that came with an object.
 _CHECKSUM_HEADER = {"crc32c": b"x-amz-checksum-crc32c", "crc64nvme": b"x-amz-checksum-crc64nvme"}
 
