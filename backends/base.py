@@ -137,6 +137,7 @@ class RemovalReport:
     objects_left: int = 0
     locked_until: float | None = None  # epoch seconds, the latest date among what is left
     on_hold: bool = False  # a legal hold was seen among what is left
+    governance: bool = False  # a GOVERNANCE lock was seen among what is left, which a bypass removes
     refusals: list[str] = field(default_factory=list)
 
 

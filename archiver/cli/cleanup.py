@@ -17,7 +17,6 @@ from archiver.home import ledger_path
 from archiver.ledger import Ledger
 from archiver.platforms import PlatformOptions
 from archiver.removal import Consent, Outcome, is_under_way, may_be_under_way, remove
-from archiver.retention import RetentionMode
 from archiver.sizes import format_bytes, format_instant
 from backends.base import RemovalReport
 from backends.s3 import S3Options
@@ -144,8 +143,7 @@ def _tell_failure(holding: Holding, failure: ArchiverError | None) -> None:
 def _why(report: RemovalReport, holding: Holding) -> str:
     reasons = []
     if report.locked_until is not None:
-        by_class = all(mode == RetentionMode.CLASS.value for mode in holding.modes)
-        remedy = "" if by_class else " (GOVERNANCE: --bypass-governance)"
+        remedy = " (GOVERNANCE: --bypass-governance)" if report.governance else ""
         reasons.append(f"locked until {format_instant(report.locked_until)}{remedy}")
     if report.on_hold:
         ours = "--release-holds" if holding.legal_hold else "which the run did not place"

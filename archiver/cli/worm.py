@@ -26,6 +26,7 @@ from archiver.worm.conduct import LimitedDoors, WormOptions, WormOutcome, conduc
 from archiver.worm.limited import BYPASS, DELETE, HOLD, RETENTION, lacking_all, limited_doors
 from archiver.worm.restart import restart_of
 from archiver.worm.suite import CheckResult, Round
+from backends.base import RemovalReport
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials, find_credentials
 from backends.tsm import TsmOptions
@@ -147,6 +148,14 @@ def _chosen(words: Sequence[str]) -> list[str]:
     return [each for each in every if not words or each in words or each.partition("-")[0] in words]
 
 
+def cleanup_command(run: str, buckets_left: Sequence[RemovalReport]) -> str:
+    """The command that removes what is in the buckets that remain, with the options that lift locks seen there."""
+    words = ["archiver cleanup", run]
+    words += ["--bypass-governance"] if any(each.governance for each in buckets_left) else []
+    words += ["--release-holds"] if any(each.on_hold for each in buckets_left) else []
+    return " ".join(words)
+
+
 def _print(databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome]) -> None:
     for database, outcome in zip(databases, outcomes, strict=True):
         checks = database.checks()
@@ -161,8 +170,7 @@ def _print(databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome]) ->
         click.echo(f"\nreport: {paths[0]}; evidence: archiver bundle make {outcome.run_id} evidence.json")
         if outcome.buckets_left:
             click.echo(
-                f"{outcome.buckets_left} buckets remain: archiver cleanup {outcome.run_id} --bypass-governance "
-                "--release-holds"
+                f"{len(outcome.buckets_left)} buckets remain: {cleanup_command(outcome.run_id, outcome.buckets_left)}"
             )
         if outcome.spaces_left:
             click.echo(

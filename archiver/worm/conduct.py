@@ -99,15 +99,15 @@ class _Buckets:
         self.open_to_limited(bucket)
         return bucket
 
-    def remove(self) -> int:
-        """Remove all that may be removed; how many buckets remain. COMPLIANCE locks are waited for once."""
+    def remove(self) -> tuple[RemovalReport, ...]:
+        """Remove all that may be removed; a report of each bucket that remains. Waits once for COMPLIANCE locks."""
         left = self._removed(self.made)
         if left:
             # A report has the dates of a few objects only, so there may be later ones.
             latest = max(report.locked_until or 0.0 for _, report in left) - self.backend.server_now
             time.sleep(min(max(latest, COMPLIANCE_SECONDS), WAIT_SECONDS_MAX) + CLOCK_SECONDS)
             left = self._removed([location for location, _ in left])
-        return len(left)
+        return tuple(report for _, report in left)
 
     def _removed(self, locations: Sequence[Location]) -> list[tuple[Location, RemovalReport]]:
         """Those that remain, and why."""
@@ -140,7 +140,7 @@ class WormOutcome:
     run_id: str
     database: Path
     profile: PlatformProfile
-    buckets_left: int
+    buckets_left: tuple[RemovalReport, ...]  # what was seen in each bucket that remains
     spaces_left: int  # of the TSM door
 
 

@@ -20,6 +20,7 @@ from botocore.config import Config
 
 from archiver.clock import now_seconds
 from archiver.errors import PlatformError, UsageError
+from archiver.retention import RetentionMode
 from backends.base import Location, RemovalReport
 from backends.s3.reported_lock import ReportedLock
 
@@ -343,6 +344,7 @@ class Control:
             except botocore.exceptions.ClientError:  # that they stay is known, and the ledger knows until when
                 return
             report.on_hold = report.on_hold or head.get("ObjectLockLegalHoldStatus") == "ON"
+            report.governance = report.governance or head.get("ObjectLockMode") == RetentionMode.GOVERNANCE.value
             until: datetime | None = head.get("ObjectLockRetainUntilDate")
             if until is not None:
                 report.locked_until = max(report.locked_until or 0.0, until.timestamp())

@@ -53,7 +53,7 @@ class Runs:
 
     def leave(
         self, run: str, *, locked_seconds: float | None = None, ledger_seconds: float | None = None,
-        hold: bool = False, bucket: str | None = None, ended: bool = True, **placement: Any,
+        hold: bool = False, bucket: str | None = None, ended: bool = True, mode: str = "GOVERNANCE", **placement: Any,
     ) -> str:  # fmt: skip
         """Three objects of a run; returns the bucket. Server and ledger may be of different minds about the date."""
         created = bucket is None
@@ -61,7 +61,7 @@ class Runs:
         lock: dict[str, Any] = {"ObjectLockLegalHoldStatus": "ON"} if hold else {}
         if locked_seconds is not None:
             until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=locked_seconds)
-            lock |= {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until}
+            lock |= {"ObjectLockMode": mode, "ObjectLockRetainUntilDate": until}
         if created:
             self.s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
         for number in range(3):
@@ -313,6 +313,15 @@ def test_what_the_server_has_let_go_is_removed_whatever_our_clock_says(home: Pat
     assert "run-1: removed 3 objects (18 B), and its bucket" in cleanup("run-1").stdout
     assert not runs.has(bucket)
     assert not left(home)
+
+
+@pytest.mark.parametrize(("mode", "helps"), [("GOVERNANCE", True), ("COMPLIANCE", False)])
+def test_a_bypass_is_suggested_only_where_governance_is_left(home: Path, runs: Runs, mode: str, helps: bool) -> None:
+    runs.leave("run-1", locked_seconds=HOUR, mode=mode)
+    done = cleanup("run-1")
+    assert done.exit_code == 1
+    assert "run-1: 3 objects remain: locked until 2" in done.stdout
+    assert ("--bypass-governance" in done.stdout) is helps
 
 
 # The ledger itself.

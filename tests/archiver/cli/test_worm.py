@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from archiver.cli.worm import cleanup_command
+from backends.base import RemovalReport
 from tests.archiver.cli.test_run import archiver, left_in
 from tests.servers import real
 
@@ -160,3 +162,20 @@ def test_real_platforms_are_seen_to_have_the_holes_that_they_have(home: Path) ->
     for of_platform in (minio, versitygw):
         assert {of_platform["DEL-02"], of_platform["DEL-03"], of_platform["RET-05"]} <= {"PASS", "DEVIATION"}
     assert left_in(home) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "command"),
+    [
+        ((RemovalReport(objects_left=1, locked_until=1.0),), "archiver cleanup run-1"),  # COMPLIANCE
+        (
+            (RemovalReport(objects_left=1), RemovalReport(objects_left=1, locked_until=1.0, governance=True)),
+            "archiver cleanup run-1 --bypass-governance",
+        ),
+        ((RemovalReport(objects_left=1, on_hold=True),), "archiver cleanup run-1 --release-holds"),
+    ],
+)
+def test_buckets_that_remain_are_cleaned_up_with_what_their_locks_need(
+    left: tuple[RemovalReport, ...], command: str
+) -> None:
+    assert cleanup_command("run-1", left) == command

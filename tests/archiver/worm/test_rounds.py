@@ -90,7 +90,7 @@ class Platform:
         outcome = conduct(
             backend, None, options, lambda _: nullcontext(Limited({})), None, restart, self.ledger, lambda _: None
         )
-        assert outcome.buckets_left == 0
+        assert outcome.buckets_left == ()
         return self.open.enter_context(closing(RunDatabase.open(outcome.database)))
 
 
