@@ -111,7 +111,7 @@ class Ledger:
         latest_retain_until: float | None = None,
     ) -> None:
         """Replace the bound by what the phase really left; ``ranges`` name what was acknowledged of it, and
-        ``latest_retain_until`` is the latest date that was asked for, where it is known better than before."""
+        ``latest_retain_until`` is the latest date of its locks, where it is known better than before."""
         with self._transaction():
             # What a phase ends with is there, whatever a clean-up removed while it was under way.
             self._write(

@@ -47,6 +47,7 @@ class Retention:
     retain_until: float | None = None  # seconds since the epoch
     legal_hold: bool = False
     management_class: str | None = None  # that decides, in mode CLASS
+    late_seconds: float = 0.0  # by which the class may end later than ``retain_for_seconds`` says
 
     @property
     def locks(self) -> bool:
@@ -120,7 +121,8 @@ def latest_date(retention: Retention, guards: Guards, server_now: float) -> floa
         return None
     if retention.retain_until is not None:
         return retention.retain_until
-    latest = float(int(server_now + (retention.retain_for_seconds or 0.0) + PHASE_SECONDS_MAX))
+    seconds = (retention.retain_for_seconds or 0.0) + retention.late_seconds
+    latest = float(int(server_now + seconds + PHASE_SECONDS_MAX))
     if retention.mode is RetentionMode.COMPLIANCE and guards.accept_locked_until is not None:
         return min(latest, guards.accept_locked_until)
     return latest

@@ -299,15 +299,17 @@ class Run:
                 sum(each.objects for each in mine) + copies + unknown,
                 sum(each.object_bytes * each.objects for each in mine) + copied_bytes + unknown * largest,
                 [NumberRange(each.object_bytes, each.first, each.last) for each in mine],
-                self._latest_sent(phase.workloads[min(promise.workloads)], outcome),
+                self._latest_made(phase.workloads[min(promise.workloads)], outcome),
             )
 
-    def _latest_sent(self, workload: Workload, outcome: PhaseOutcome) -> float | None:
-        """The latest date that a phase asked for; None where the platform makes the dates."""
+    def _latest_made(self, workload: Workload, outcome: PhaseOutcome) -> float | None:
+        """The latest date that a lock of a phase that has ended can have; None: that which was promised."""
         retention = self.retention(workload)
-        if retention.mode is RetentionMode.CLASS or workload.lock is Lock.BUCKET_DEFAULT:
-            return None
-        return self.dates_between(retention, outcome.started_at, outcome.seconds)[1]
+        if retention.mode is not RetentionMode.CLASS and workload.lock is not Lock.BUCKET_DEFAULT:
+            return self.dates_between(retention, outcome.started_at, outcome.seconds)[1]
+        # The platform dates an object when it stores it. One whose answer never came may be stored later still.
+        latest = None if outcome.unknown_objects() else self.dates_between(retention, now_seconds())[1]
+        return None if latest is None else latest + retention.late_seconds
 
     def take_in(
         self,
@@ -389,6 +391,9 @@ class Run:
             if self.plan.retention.locks:
                 self.database.set_lock_verified(problem or "verified")
             if problem is not None:
+                # What the platform locked it for is another date than was computed: what was promised applies again.
+                until = latest_date(retention, self.plan.options.guards, self.plan.backend.server_now)
+                self.ledger.strengthen(self.plan.run_id, until=until)
                 raise RunFailed(f"{outcome.phase.label}: the platform did not keep the lock: {problem}")
 
     def _judge_temperature(self, outcome: PhaseOutcome) -> None:

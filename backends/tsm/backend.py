@@ -44,7 +44,7 @@ from backends.tsm.configuration import read_password, session_options
 from backends.tsm.data_plane import TsmDataPlane
 from backends.tsm.index import archived_at, firsts
 from backends.tsm.interruptible import interruptible
-from backends.tsm.lock import DAY_SECONDS, LockRule
+from backends.tsm.lock import DAY_SECONDS, SUMMER_TIME_SECONDS, LockRule
 from backends.tsm.removal import remove
 from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level, low_level, object_name
 from backends.tsm.transfer import Transfer
@@ -191,7 +191,9 @@ class TsmBackend:
             )
         exact = (self.options.class_seconds or {}).get(name)
         seconds = exact if exact is not None else float(chosen.retver_days * DAY_SECONDS)
-        return Retention(RetentionMode.CLASS, seconds, None, wish.legal_hold, name)
+        # A server that counts days by its local time ends a class an hour later where summer time ends before.
+        late = 0.0 if exact is not None else float(SUMMER_TIME_SECONDS)
+        return Retention(RetentionMode.CLASS, seconds, None, wish.legal_hold, name, late)
 
     def locate(self, plan: RunPlan) -> Location:
         """The run's file space and high-level name; touches nothing."""

@@ -13,7 +13,7 @@ from archiver.sizes import format_instant
 from backends.tsm.api import ArchivedObject
 
 DAY_SECONDS = 86_400
-_SUMMER_TIME_SECONDS = 3600
+SUMMER_TIME_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class LockRule:
         if found.management_class not in self.exact_classes:
             # The API tells lengths in whole days, rounded up, and dates in local time: summer time may begin before.
             earliest = earliest - DAY_SECONDS if earliest is not None else None
-            latest = latest + _SUMMER_TIME_SECONDS if latest is not None else None
+            latest = latest + SUMMER_TIME_SECONDS if latest is not None else None
         if earliest is not None and expires < earliest:
             return LockProblem(
                 Status.WEAKER,

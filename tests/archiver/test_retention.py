@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,6 +101,7 @@ def test_a_guards_refusal_is_a_wrong_command() -> None:
         (retain(C, 300), NOW + 10**6, int(NOW + 300 + PHASE_SECONDS_MAX)),
         (retain(C, 300), NOW + 400, NOW + 400),  # never later than was agreed to
         (retain(CLASS, 300), None, int(NOW + 300 + PHASE_SECONDS_MAX)),
+        (replace(retain(CLASS, 300), late_seconds=60), None, int(NOW + 360 + PHASE_SECONDS_MAX)),
         (retain(G, 300), NOW + 400, int(NOW + 300 + PHASE_SECONDS_MAX)),  # the consent is about COMPLIANCE
     ],
 )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from archiver.clock import now_seconds
+from archiver.retention import DATE_TOLERANCE_SECONDS, PHASE_SECONDS_MAX
+from archiver.worm.case import iso
 from archiver.worm.exchange import Answer, S3Door
 from backends.embedded import process as embedded
 from backends.s3.control import Credentials
@@ -20,6 +25,7 @@ TINY = (
     "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
     "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=50ms", "--set", "expiring.retain_for=2s",
 )  # fmt: skip
+CLOCK_SECONDS = 1.0  # by which the server's clock, in whole seconds, may be misread
 A_DAY = ("--max-retain", "25h")
 NO_RULE = ("--set", "archive.locks=header,separate,header-and-hold")  # what the bucket's own rule locks stays for a day
 OPERATIONS = {"archive", "query", "extend", "refused-delete", "hold", "release", "delete"}
@@ -32,12 +38,18 @@ def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
         yield running
 
 
+def day_in(ledger: Sequence[sqlite3.Row]) -> sqlite3.Row:
+    """What the bucket's own rule locked for a day."""
+    return next(row for row in ledger if "bucket-default" in row["phase"])
+
+
 def test_every_operation_succeeds_and_nothing_is_left(home: Path, store: embedded.StoreProcess) -> None:
     keys = keys_of(store)
     done = archiver("run", "lock-cost", *TINY, *A_DAY, "--endpoint", store.endpoint, "--json", **keys)
     assert done.returncode == 0, done.stderr
     assert "locks some of them in mode GOVERNANCE" in done.stderr
     assert "what the bucket's own rule locks stays for 24h" in done.stderr
+    ended = now_seconds()
     document = json.loads(done.stdout)
     results = document["results"]
     assert {result["operation"] for result in results} == OPERATIONS
@@ -48,8 +60,9 @@ def test_every_operation_succeeds_and_nothing_is_left(home: Path, store: embedde
 
     ledger = left_in(home)
     by_phase = {row["phase"]: row for row in ledger if row["objects"]}
-    day = next(row for phase, row in by_phase.items() if "bucket-default" in phase)
+    day = day_in(ledger)
     assert day["latest_retain_until"] > day["written_at"] + 86_400
+    assert day["latest_retain_until"] <= ended + 86_400 + DATE_TOLERANCE_SECONDS + CLOCK_SECONDS
     assert all(row["legal_hold"] for row in by_phase.values())  # one of them may be held: it is not known which
 
     assert archiver("report", document["run"]).returncode == 0
@@ -146,6 +159,37 @@ def test_tsm_says_what_it_lacks(home: Path) -> None:
 
 
 # ---- platforms that are not what they seem
+
+
+def answers_no_put(asked: Asked, store: Any) -> Answer:
+    """Stores what comes without a lock of its own, and says that it failed."""
+    answer = asked.pass_on()
+    return Answer(500, {}, b"") if asked.is_put and MODE not in asked.headers else answer
+
+
+def locks_for_two_days(asked: Asked, store: Any) -> Answer:
+    """As a platform does that makes more of its rule than it says."""
+    if asked.is_put and MODE not in asked.headers:
+        until = iso(datetime.now(UTC) + timedelta(days=2))
+        return asked.changed({**asked.headers, MODE: "GOVERNANCE", UNTIL: until})
+    return asked.pass_on()
+
+
+@pytest.mark.parametrize("lie", [answers_no_put, locks_for_two_days])
+def test_dates_that_a_platform_made_and_nobody_knows_are_as_late_as_was_promised(
+    home: Path, store: embedded.StoreProcess, lie: Lie
+) -> None:
+    honest = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+    with lying_server(honest, "") as server:
+        tell(server, honest, lie, "")
+        done = archiver(
+            "run", "lock-cost", *TINY, *A_DAY, "--set", "archive.locks=bucket-default,header",
+            "--endpoint", server.endpoint, **keys_of(store),
+        )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    day = day_in(left_in(home))
+    assert day["objects"] > 0
+    assert day["latest_retain_until"] > day["written_at"] + 86_400 + PHASE_SECONDS_MAX / 2
 
 
 def loses_header_locks(asked: Asked, store: Any) -> Answer:

@@ -10,13 +10,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from ctypes.util import find_library
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from archiver.clock import now_seconds
 from archiver.op_log import SCHEMA
+from archiver.retention import DATE_TOLERANCE_SECONDS
 from backends.embedded import process as embedded
 from backends.tsm import api
 from tests.archiver.cli.test_run import TINY, archiver, hear_ctrl_c, left_in
@@ -24,6 +27,7 @@ from tests.archiver.cli.test_run import TINY, archiver, hear_ctrl_c, left_in
 pytestmark = pytest.mark.skipif(
     not Path(api.__file__).with_name(api.FILE_NAME).exists(), reason="our TSM library was not built: no C compiler"
 )
+CLOCK_SECONDS = 1.0  # by which the server's clock, in whole seconds, may be misread
 TSM = ("run", "dr550", *TINY, "--backend", "tsm")
 
 
@@ -109,6 +113,17 @@ def test_cleanup_keeps_what_its_class_keeps_and_says_until_when(home: Path) -> N
     assert left_in(home)
 
 
+def test_the_ledger_has_the_date_at_which_the_class_ends(home: Path) -> None:
+    run = document_of(*TSM)["run"]
+    ended = now_seconds()
+    done = archiver("cleanup", run)
+    locked_until = re.search(r"objects remain: locked until (\S+)", done.stdout)
+    assert locked_until is not None, done.stdout
+    latest = max(row["latest_retain_until"] for row in left_in(home) if row["objects"])
+    assert datetime.fromisoformat(locked_until[1]).timestamp() <= latest  # never before the class ends
+    assert latest <= ended + 300 + DATE_TOLERANCE_SECONDS + CLOCK_SECONDS
+
+
 def test_cleanup_removes_what_has_expired_and_the_file_space(home: Path) -> None:
     run = document_of(*TSM, "--management-class", "NONE")["run"]
     removed = sum(row["objects"] for row in left_in(home))
@@ -141,6 +156,11 @@ def test_days_that_are_agreed_to_are_locked(home: Path, store: embedded.StorePro
     document = document_of(*TSM, *reach(store, password_file), "--max-retain", "24h")
     assert document["lock_verified"] == "verified"
     assert document["settings"]["retain_for_seconds"] == 86_400
+    ended = now_seconds()
+    # A class in days may end an hour later, where summer time ends before.
+    for row in (row for row in left_in(home) if row["objects"]):
+        assert row["latest_retain_until"] >= row["written_at"] + 86_400 + 3600
+        assert row["latest_retain_until"] <= ended + 86_400 + 3600 + DATE_TOLERANCE_SECONDS + CLOCK_SECONDS
 
 
 def test_a_stanza_of_the_users_own_option_files_is_used(
