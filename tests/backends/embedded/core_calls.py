@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from backends.embedded.changes import Put
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from backends.embedded.changes import Group, Put
 from backends.embedded.digests import Digests
 from backends.embedded.rules import Lock
 from backends.embedded.store import Store
@@ -14,6 +18,18 @@ class Disk:
     """Free space as the test says it is."""
 
     free = PLENTY
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFolder:
+    """A change that copies the store's folder, which nothing else writes while the store's writer is at it."""
+
+    folder: Path
+    copy: Path
+
+    def apply(self, group: Group) -> None:
+        # The index of the log (-shm) is locked; SQLite makes it anew.
+        shutil.copytree(self.folder, self.copy, ignore=shutil.ignore_patterns("*-shm"))
 
 
 def put(key: str, content: bytes = b"content", lock: Lock | None = None, bucket: str = "b") -> Put:

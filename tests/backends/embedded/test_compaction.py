@@ -22,7 +22,7 @@ from backends.embedded.rules import Lock, Mode, Retention
 from backends.embedded.segments import RecordHeader
 from backends.embedded.store import Store
 from backends.embedded.tsm_incoming import Flow, Incoming
-from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
+from tests.backends.embedded.core_calls import PLENTY, CopyFolder, Disk, content_of, put
 
 ROLL_BYTES = 4000
 OBJECT_BYTES = 700
@@ -352,7 +352,7 @@ async def test_archives_and_versions_are_moved_out_of_the_same_segments(
     assert after.bytes_moved >= sum(map(len, kept.values()))
     assert after.segment_bytes < statistics.segment_bytes / 2
     assert (after.objects, after.bytes) == (2 * len(kept), 2 * sum(map(len, kept.values())))
-    shutil.copytree(data_dir, tmp_path / "copy")
+    await core.change(CopyFolder(data_dir, tmp_path / "copy"))
     reopened = Store.open(tmp_path / "copy")
     for store in (core, reopened):
         assert apart_from_place(archives(store)) == apart_from_place(before)

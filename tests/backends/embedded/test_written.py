@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from backends.embedded import catalogue, written
 from backends.embedded.changes import CreateBucket, Delete
 from backends.embedded.segments import LARGE_BYTES
 from backends.embedded.store import Store
-from tests.backends.embedded.core_calls import put
+from tests.backends.embedded.core_calls import CopyFolder, put
 
 MARK_BYTES = 21  # of the last commit's number, each time
 
@@ -144,7 +143,7 @@ async def test_counts_begin_when_the_store_opens(core: Store, data_dir: Path, tm
     """Also with a log that was left behind, which the first commit may find and begin anew."""
     await commit_often(core, 3)
     copy = tmp_path / "copy"
-    shutil.copytree(data_dir, copy, ignore=shutil.ignore_patterns("*-shm"))
+    await core.change(CopyFolder(data_dir, copy))
     if ends == "closed":
         Store.open(copy).close()
     again = Store.open(copy)
