@@ -23,8 +23,9 @@ from archiver.watch.prometheus import builtin, read_by, read_names
 from docs.generate import all_commands
 from scenarios.reader import read_scenario
 from tests.archiver.cli.test_lock_cost import TINY as TINY_LOCK_COST
-from tests.archiver.cli.test_run import TINY, archiver
 from tests.servers import real
+from tests.support.commands import archiver
+from tests.support.runs import TINY
 
 ROOT = Path(__file__).parent.parent
 PAGE = "docs/measuring-your-own-platform.md"

@@ -14,7 +14,8 @@ import pytest
 
 from archiver.op_log import SCHEMA
 from backends.embedded import process as embedded
-from tests.archiver.cli.test_run import archiver, keys_of
+from tests.support.commands import archiver
+from tests.support.runs import keys_of
 
 SMALL = (
     "--quick", "--set", "object_sizes=8KiB,64KiB", "--set", "objects_per_session=1,10",

@@ -17,9 +17,10 @@ from archiver.worm.case import iso
 from archiver.worm.exchange import Answer, S3Door
 from backends.embedded import process as embedded
 from backends.s3.control import Credentials
-from tests.archiver.cli.test_run import archiver, keys_of, left_in, s3
 from tests.servers.lying_door import HOLD, MODE, UNTIL, YES, Asked, Lie
 from tests.servers.lying_server import lying_server, tell
+from tests.support.commands import archiver
+from tests.support.runs import keys_of, left_in, s3
 
 TINY = (
     "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",

@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 from archiver.cli import main
 from archiver.cli.plan import parse_share, parse_stream_rate
 from results.database import VERSION
-from tests.archiver.cli.test_run import TINY, archiver
+from tests.support.commands import archiver
+from tests.support.runs import TINY
 from tests.test_docs import ROOT, words_of, written_commands
 
 PAGE = "docs/planning.md"

@@ -21,7 +21,8 @@ from click.testing import CliRunner
 
 from archiver.cli import main
 from backends.embedded import process as embedded
-from tests.archiver.cli.test_run import archiver, hear_ctrl_c, s3
+from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.runs import s3
 
 # Six phases: three archive (the last again the first cell, for drift), one retrieves, and one more of each.
 SIX_PHASES = (

@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from backends.embedded import process as embedded
-from tests.archiver.cli.test_run import archiver, keys_of, s3
 from tests.archiver.test_agreement import counted, statistics
+from tests.support.commands import archiver
+from tests.support.runs import keys_of, s3
 
 STALL_SECONDS = 2.0
 SECONDS_MAX = 60.0
