@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# The tests start hundreds of processes, each of which would compile all of its modules anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says what else the machine does.
 settings.register_profile("archiver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
