@@ -28,8 +28,8 @@ test-platforms: $(VENV)/installed ## run the tests against MinIO and versitygw
 test-browser: $(VENV)/installed ## look at the reports in Chromium
 	$(BIN)/python -m pytest -q -m browser
 
-test-long: $(VENV)/installed ## run the tests that take longer
-	$(BIN)/python -m pytest -q -m long
+test-long: $(VENV)/installed ## run the tests that take longer, and the properties with all of their examples
+	ARCHIVER_EXAMPLES=all $(BIN)/python -m pytest -q -m "long or hypothesis"
 
 platforms: $(VENV)/installed ## build MinIO and versitygw into the cache folder (minutes, once; needs Go)
 	$(BIN)/archiver platform install

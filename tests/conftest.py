@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import ALL
+
 # The tests start hundreds of processes, each of which would compile all of its modules anew.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says what else the machine does.
-settings.register_profile("archiver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("archiver")
+settings.register_profile("all", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("share", settings.get_profile("all"), max_examples=ALL // 4)
+settings.load_profile(os.environ.get("ARCHIVER_EXAMPLES", "share"))
 
 PLATFORM_VARIABLES = (
     "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",

@@ -12,6 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from archiver.mixed.data_set import DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
 from archiver.numbers import Members
+from tests.support.examples import share_of
 
 
 def members(
@@ -161,7 +162,7 @@ class Traffic(RuleBasedStateMachine):
         }
 
 
-Traffic.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+Traffic.TestCase.settings = settings(max_examples=share_of(60), stateful_step_count=30)
 TestTraffic = Traffic.TestCase
 
 

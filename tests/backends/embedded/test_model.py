@@ -37,6 +37,7 @@ from backends.embedded.store import Store
 from backends.embedded.upload_changes import AbortUpload, BeginUpload, CompleteUpload, Listed
 from tests.backends.embedded.core_calls import PLENTY, put
 from tests.backends.embedded.upload_calls import listed, part
+from tests.support.examples import share_of
 
 START_SECONDS = 2_000_000_000
 DAY = 86_400
@@ -490,5 +491,5 @@ class StoreAndModel(RuleBasedStateMachine):
                     assert bytes(read) == made.content
 
 
-StoreAndModel.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
+StoreAndModel.TestCase.settings = settings(max_examples=share_of(100), stateful_step_count=50)
 TestStoreAndModel = StoreAndModel.TestCase

@@ -41,6 +41,7 @@ from backends.embedded.s3_request import decode_name, lower_headers
 from backends.embedded.s3_signature import Signed, Verifier, _canonical_request, sign, signing_key
 from tests.backends.embedded.test_s3_chunks import BODIES, _signed
 from tests.backends.embedded.test_s3_signature import SECRET, signed_by_botocore
+from tests.support.examples import share_of
 
 VERIFIER = Verifier({"it": Credential("it", "KEY", SECRET)}, lambda: datetime.now(UTC).timestamp())
 PATH = "/bucket/a%20key/of%C3%A9/parts?versionId=0000000A&x-id=PutObject&empty"
@@ -310,7 +311,7 @@ NAMES = st.text(max_size=12)
 VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20).map(str.strip)
 
 
-@settings(max_examples=100)
+@settings(max_examples=share_of(100))
 @given(
     method=st.sampled_from(["GET", "PUT", "HEAD", "POST", "DELETE"]),
     key=NAMES,
