@@ -14,9 +14,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeAlias
 
-import boto3
 import botocore.exceptions
-from botocore.config import Config
 
 from archiver.clock import now_seconds
 from archiver.errors import PlatformError, UsageError
@@ -71,6 +69,9 @@ class Control:
         connect_timeout_seconds: float,
         read_timeout_seconds: float,
     ) -> None:
+        import boto3  # takes 0.2 s, and most workers need none of it
+        from botocore.config import Config
+
         self.endpoint = endpoint
         config = Config(
             s3={"addressing_style": "path"},
@@ -396,6 +397,8 @@ def _max_attempts() -> int:
 
 def find_credentials(profile: str | None) -> tuple[Credentials, str]:
     """Credentials and region by the AWS conventions. Raises UsageError when there are none."""
+    import boto3
+
     try:
         session = boto3.session.Session(profile_name=profile)
         found = session.get_credentials()
