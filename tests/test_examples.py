@@ -18,11 +18,10 @@ from archiver.home import find_run
 from results.database import RunDatabase
 from results.worm import worm_document
 from tests.archiver.traces.made import write_example_files
-from tests.docs.json_page import Met, compare, generated, tables
-from tests.docs.test_json_page import printed
+from tests.docs.json_page import Met, compare, generated, printed, tables
 from tests.docs.tutorial_page import in_shape, run_names, steps
 from tests.support.commands import archiver
-from tests.test_docs import ALL, example
+from tests.support.documented import ALL, example
 
 # Examples that need a platform's program run in tests/archiver/cli/test_platform.py, with a program in its place;
 # a comparison needs two runs, by their names: the tutorial has one; and only a run that broke off can be gone on with:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -134,3 +135,12 @@ def test_a_worker_loads_neither_boto3_nor_pyarrow_before_it_needs_them() -> None
     heavy = ["boto3", "pyarrow", "matplotlib", "aiohttp"]
     out = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True, cwd=ROOT)
     assert out.stdout.strip() == "[]"
+
+
+def test_no_test_file_imports_from_another() -> None:
+    """What several of them need is in a module of their folder, or in tests/support."""
+    importing = re.compile(r"^from (tests\.(?:\w+\.)*test_\w+) import|^from tests(?:\.\w+)* import test_", re.MULTILINE)
+    found = {
+        str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py") if importing.search(path.read_text())
+    }
+    assert found == set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from archiver.op_log import SCHEMA
 from backends.embedded import process as embedded
 from tests.support.commands import archiver
+from tests.support.counted import counted, statistics
 from tests.support.runs import keys_of
 
 SMALL = (
@@ -30,19 +30,6 @@ ONE_SIZE = ("--set", "object_sizes=8KiB")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.StoreProcess]:
     with embedded.start(tmp_path_factory.mktemp("agreement") / "store") as running:
         yield running
-
-
-def statistics(store: embedded.StoreProcess) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{store.endpoint}/-/statistics", timeout=10) as reply:
-        document: dict[str, Any] = json.load(reply)
-    return document
-
-
-def counted(before: dict[str, Any], after: dict[str, Any], call: str) -> int:
-    def total(document: dict[str, Any]) -> int:
-        return sum(document["requests"].get(call, {}).values())
-
-    return total(after) - total(before)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from backends.embedded import process, s3_xml
 from backends.embedded.process import StoreProcess
 from backends.embedded.s3_errors import S3Error
 from tests.backends.conftest import s3_client
-from tests.backends.embedded.test_s3_signature import signed_by_botocore
+from tests.backends.embedded.signed_requests import signed_by_botocore
 from tests.fuzz.hostile import damaged, damaged_text, tries
 
 BUCKETS = ("locked", "plain")

@@ -15,6 +15,11 @@ TINY = (
     "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms",
 )  # fmt: skip
 
+TINY_LOCK_COST = (
+    "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
+    "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=50ms", "--set", "expiring.retain_for=2s",
+)  # fmt: skip
+
 
 def keys_of(store: StoreProcess, name: str = "default") -> dict[str, str]:
     """The environment variables of one of its credentials."""

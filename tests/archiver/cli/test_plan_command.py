@@ -16,8 +16,8 @@ from archiver.cli import main
 from archiver.cli.plan import parse_share, parse_stream_rate
 from results.database import VERSION
 from tests.support.commands import archiver
+from tests.support.documented import ROOT, words_of, written_commands
 from tests.support.runs import TINY
-from tests.test_docs import ROOT, words_of, written_commands
 
 PAGE = "docs/planning.md"
 DR550 = ("--from", "reference:dr550")

@@ -18,7 +18,7 @@ from archiver.record import Operation, Recorder, Status
 from backends.base import Batch
 from scenarios.mix import Aside, Keys, Mix, OperationName, Sizes, Transaction
 from scenarios.model import Workload
-from tests.archiver.mixed.test_data_set import members
+from tests.archiver.mixed.members_of import members
 from tests.support.examples import share_of
 
 PAGES = Sizes.of([(1000, 0.25), (2000, 0.5), (5000, 0.25)])

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from backends.embedded import process as embedded
-from tests.archiver.test_agreement import counted, statistics
 from tests.support.commands import archiver
+from tests.support.counted import counted, statistics
 from tests.support.runs import keys_of, s3
 
 STALL_SECONDS = 2.0

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
+from tests.backends.embedded.raw_exchanges import exchanged, head_of, is_done
 from tests.backends.embedded.running_door import RunningDoor
-from tests.backends.embedded.test_s3_mutation import exchanged, head_of, is_done
-from tests.backends.embedded.test_s3_signature import signed_by_botocore
+from tests.backends.embedded.signed_requests import signed_by_botocore
 from tests.backends.embedded.tsm_client import Ended
 from tests.support.examples import share_of
 

@@ -25,7 +25,7 @@ from backends.embedded.s3_connection import HEADERS_MAX, LINE_BYTES_MAX, PACE_BY
 from backends.embedded.s3_door import S3Door
 from backends.embedded.s3_errors import S3Error
 from backends.embedded.store import Store
-from tests.backends.embedded.test_s3_signature import signed_by_botocore
+from tests.backends.embedded.signed_requests import signed_by_botocore
 
 HOST = "Host: store"
 CHUNKED = "Transfer-Encoding: chunked"

@@ -23,7 +23,7 @@ from backends.embedded import metrics, process
 from backends.embedded.process import StoreProcess
 from backends.embedded.written import Written
 from tests.backends.embedded.running_door import RunningDoor
-from tests.backends.embedded.test_s3_signature import signed_by_botocore
+from tests.backends.embedded.signed_requests import signed_by_botocore
 from tests.backends.embedded.tsm_client import GET, OBJECT, STOP, Client, Ended, get_body, object_body
 from tests.servers import real
 

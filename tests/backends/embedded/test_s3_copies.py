@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.backends.embedded.test_s3_uploads import FIRST, LAST, uploaded
+from tests.backends.embedded.boto3_uploads import FIRST, LAST, uploaded
 from tests.support.examples import share_of
 
 MIB = 1 << 20
