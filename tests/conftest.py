@@ -26,17 +26,17 @@ PLATFORM_VARIABLES = (
     "DSMI_DIR", "DSMI_CONFIG", "DSMI_LOG",
 )  # fmt: skip
 
-LONGEST_FIRST = {
-    name: place
-    for place, name in enumerate(
-        ("test_examples.py", "test_rounds.py", "test_benchmarks.py", "test_audit_cost.py", "test_store.py")
-    )
-}
+LONGEST_FIRST = (
+    "test_examples.py", "test_rounds.py", "test_benchmarks.py", "test_audit_cost.py", "test_store.py", "test_lies.py",
+    "test_kills.py", "test_dask_runs.py", "test_run.py", "test_resume.py", "test_report.py", "test_lock_cost.py",
+    "test_agreement.py", "test_audit.py", "test_program.py", "test_package.py",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest come first, so that at the end no worker is left alone with one."""
-    items.sort(key=lambda item: LONGEST_FIRST.get(item.path.name, len(LONGEST_FIRST)))
+    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 @pytest.fixture(autouse=True)
