@@ -19,10 +19,10 @@ from click.testing import CliRunner
 from archiver.cli import main
 from archiver.watch.prometheus import builtin, read_by, read_names
 from scenarios.reader import read_scenario
-from tests.servers import real
 from tests.support.commands import archiver
 from tests.support.documented import ALL, ROOT, command_of, example, words_of, written_commands
 from tests.support.runs import TINY, TINY_LOCK_COST
+from tests.support.servers import real
 
 PAGE = "docs/measuring-your-own-platform.md"
 AWS_PAGE = "docs/platforms/aws-s3.md"

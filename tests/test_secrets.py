@@ -39,7 +39,7 @@ from backends.embedded import process as embedded
 from backends.tsm import api
 from tests.archiver.traces.made import write_example_files
 from tests.secret_search import Search
-from tests.servers import real
+from tests.support.servers import real
 from tests.support.waiting import SECONDS_MAX, wait_until
 
 TINY = (

@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 
 from archiver.rig.servers import Access, Server, running
-from tests.servers import real
+from tests.support.servers import real
 from tests.support.waiting import SECONDS_MAX, wait_until
 
 VICTIMS = ("client", "worker", "store", "all")

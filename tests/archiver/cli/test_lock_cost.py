@@ -17,10 +17,10 @@ from archiver.worm.case import iso
 from archiver.worm.exchange import Answer, S3Door
 from backends.embedded import process as embedded
 from backends.s3.control import Credentials
-from tests.servers.lying_door import HOLD, MODE, UNTIL, YES, Asked, Lie
-from tests.servers.lying_server import lying_server, tell
 from tests.support.commands import archiver
 from tests.support.runs import TINY_LOCK_COST, keys_of, left_in, s3
+from tests.support.servers.lying_door import HOLD, MODE, UNTIL, YES, Asked, Lie
+from tests.support.servers.lying_server import lying_server, tell
 
 CLOCK_SECONDS = 1.0  # by which the server's clock, in whole seconds, may be misread
 A_DAY = ("--max-retain", "25h")

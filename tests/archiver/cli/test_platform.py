@@ -19,8 +19,8 @@ import archiver as package
 from archiver.rig.programs import PROGRAMS
 from backends.embedded import process
 from tests.archiver.rig.stand_in import NAME, install_stand_in
-from tests.servers import real
 from tests.support.commands import archiver
+from tests.support.servers import real
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 
 from archiver.cli.worm import cleanup_command
 from backends.base import RemovalReport
-from tests.servers import real
 from tests.support.commands import archiver
 from tests.support.runs import left_in
+from tests.support.servers import real
 
 
 def checked(*arguments: str) -> tuple[int, dict[str, Any]]:

@@ -23,7 +23,7 @@ from archiver.ledger import Ledger
 from results.database import RunDatabase
 from results.workers import worker_tables, worker_totals
 from tests.archiver.worker_assignments import SHORT, TIMER_NS, assignments
-from tests.servers.fault_proxy import FaultProxy
+from tests.support.servers.fault_proxy import FaultProxy
 
 FAR_SECONDS = 0.05
 

@@ -25,9 +25,9 @@ from archiver.traces.format import TracedOperation
 from backends.embedded import process as embedded
 from tests.archiver.traces.capturing import capturing
 from tests.archiver.traces.made import write
-from tests.servers import real
 from tests.support.commands import archiver, hear_ctrl_c
 from tests.support.runs import keys_of, s3
+from tests.support.servers import real
 
 MS = 10**6
 

@@ -24,8 +24,8 @@ from archiver.traces.importing import ImportReport, import_logs
 from archiver.traces.logs import Refused, instant_ns, reader_of
 from archiver.traces.streams import SESSION_GAP_NS, Streams
 from tests.archiver.traces.made import HERE, read
-from tests.servers import real
 from tests.support.examples import share_of
+from tests.support.servers import real
 
 SECOND = 10**9
 PAGE = HERE.parents[2] / "docs" / "traces.md"

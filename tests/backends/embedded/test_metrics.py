@@ -25,7 +25,7 @@ from backends.embedded.written import Written
 from tests.backends.embedded.running_door import RunningDoor
 from tests.backends.embedded.signed_requests import signed_by_botocore
 from tests.backends.embedded.tsm_client import GET, OBJECT, STOP, Client, Ended, get_body, object_body
-from tests.servers import real
+from tests.support.servers import real
 
 MIB = 1 << 20
 WAIT_SECONDS_MAX = 30

@@ -8,13 +8,13 @@ from typing import Any
 
 import botocore.exceptions
 import pytest
-from servers.scripted import Request, ScriptedServer, close, read, reset, send, serve
 
 from archiver.errors import PlatformError, UsageError
 from archiver.retention import Retention, RetentionMode
 from backends.s3 import control
 from backends.s3.control import Control, Credentials, find_credentials
 from backends.s3.reported_lock import ReportedLock, lock_problem
+from tests.support.servers.scripted import Request, ScriptedServer, close, read, reset, send, serve
 
 Scripted = Callable[..., ScriptedServer]
 NOW = 1_900_000_000.0
