@@ -19,8 +19,9 @@ demo: $(DEMO_VENV)/installed ## measure the quick DR550 matrix on the embedded s
 	mkdir -p $(DEMO_HOME)
 	ARCHIVER_HOME=$(abspath $(DEMO_HOME)) VENV_BIN=$(abspath $(DEMO_VENV)/bin) sh demo.sh
 
+# Tests wait for other processes a third of their time: three at a time keep two cores busy.
 test: $(VENV)/installed ## run the tests (minutes)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not long and not platforms and not browser"
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not platforms and not browser"
 
 test-platforms: $(VENV)/installed ## run the tests against MinIO and versitygw
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m platforms
@@ -28,8 +29,8 @@ test-platforms: $(VENV)/installed ## run the tests against MinIO and versitygw
 test-browser: $(VENV)/installed ## look at the reports in Chromium
 	$(BIN)/python -m pytest -q -m browser
 
-test-long: $(VENV)/installed ## run the tests that take longer
-	$(BIN)/python -m pytest -q -m long
+test-long: $(VENV)/installed ## run the tests that take longer, and the properties with all of their examples
+	ARCHIVER_EXAMPLES=all $(BIN)/python -m pytest -q -m "long or hypothesis"
 
 platforms: $(VENV)/installed ## build MinIO and versitygw into the cache folder (minutes, once; needs Go)
 	$(BIN)/archiver platform install

@@ -11,7 +11,7 @@ import time
 from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,13 @@ from archiver.content import Content
 from archiver.folding import fold
 from archiver.histogram import Histogram, part_of
 from archiver.mixed.dealing import OPERATION_OF
-from archiver.op_log import OpLog
 from archiver.record import Operation, Recorder, Status
 from archiver.retention import Retention
 from archiver.stopping import EverythingStop, StopDecision
 from backends.base import DataPlane, PhaseSetting
+
+if TYPE_CHECKING:
+    from archiver.op_log import OpLog
 
 TICK_SECONDS = 0.05
 REPORT_SECONDS = 1.0
@@ -58,6 +60,15 @@ def _cpu_now() -> CpuSample:
     except (OSError, IndexError):  # a kernel without scheduler statistics
         waited_ns = 0
     return CpuSample(time.monotonic_ns(), time.process_time(), waited_ns / 1e9)
+
+
+def _op_log(assignment: Assignment) -> OpLog | None:
+    """The log that an assignment asks for; None where it asks for none."""
+    if assignment.op_log is None:
+        return None
+    from archiver.op_log import OpLog  # takes 0.1 s, and most workers need none of it
+
+    return OpLog(assignment.op_log, assignment.run_id)
 
 
 class PhaseRun:
@@ -97,7 +108,7 @@ class PhaseRun:
         )
         self._clients: list[Client] = []
         self._audits = any("audit" in workload.does for workload in phase.workloads if not workload.infrastructure)
-        self._op_log = OpLog(assignment.op_log, assignment.run_id) if assignment.op_log is not None else None
+        self._op_log = _op_log(assignment)
         self._tallies: dict[TallyKey, Tally] = {}
         self._changed: list[Change] = []
         self._findings: list[tuple[int, int]] = []

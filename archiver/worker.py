@@ -20,14 +20,20 @@ from archiver.assignment import Assignment, Channel, PhaseReport
 from archiver.client import SweepClient, rows_each
 from archiver.mixed.phase_run import MixedRun
 from archiver.phase_run import PhaseRun
-from archiver.replay.phase_run import ReplayRun
 from archiver.stopping import EverythingStop, SessionStop, WindowStop
+
+
+def _kind_of(assignment: Assignment) -> type[PhaseRun]:
+    if assignment.phase.replays:
+        from archiver.replay.phase_run import ReplayRun  # with what reads traces, which takes 0.1 s to load
+
+        return ReplayRun
+    return MixedRun if assignment.mixes else _SweepRun
 
 
 def run_phase(assignment: Assignment, channel: Channel) -> PhaseReport:
     """Carry out one phase's clients; returns when they are done or the run is being stopped."""
-    kind = ReplayRun if assignment.phase.replays else MixedRun if assignment.mixes else _SweepRun
-    run: PhaseRun = kind(assignment, channel)
+    run = _kind_of(assignment)(assignment, channel)
     # What exists by now stays: let no collection in the measured time walk over it.
     gc.collect()
     gc.freeze()

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import ALL
+
+# The tests start hundreds of processes, each of which would compile all of its modules anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # How long an example takes says what else the machine does.
-settings.register_profile("archiver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("archiver")
+settings.register_profile("all", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("share", settings.get_profile("all"), max_examples=ALL // 4)
+settings.load_profile(os.environ.get("ARCHIVER_EXAMPLES", "share"))
 
 PLATFORM_VARIABLES = (
     "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",
@@ -19,17 +28,17 @@ PLATFORM_VARIABLES = (
     "DSMI_DIR", "DSMI_CONFIG", "DSMI_LOG",
 )  # fmt: skip
 
-LONGEST_FIRST = {
-    name: place
-    for place, name in enumerate(
-        ("test_examples.py", "test_rounds.py", "test_benchmarks.py", "test_audit_cost.py", "test_store.py")
-    )
-}
+LONGEST_FIRST = (
+    "test_examples.py", "test_rounds.py", "test_benchmarks.py", "test_audit_cost.py", "test_store.py", "test_lies.py",
+    "test_kills.py", "test_dask_runs.py", "test_run.py", "test_resume.py", "test_report.py", "test_lock_cost.py",
+    "test_agreement.py", "test_audit.py", "test_program.py", "test_package.py",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest come first, so that at the end no worker is left alone with one."""
-    items.sort(key=lambda item: LONGEST_FIRST.get(item.path.name, len(LONGEST_FIRST)))
+    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,13 @@ import pytest
 from click.testing import CliRunner
 
 from archiver.cli import main
-from archiver.sizes import format_instant
 from archiver.watch.prometheus import builtin, read_by, read_names
-from docs.generate import all_commands
 from scenarios.reader import read_scenario
-from tests.archiver.cli.test_lock_cost import TINY as TINY_LOCK_COST
-from tests.archiver.cli.test_run import TINY, archiver
-from tests.servers import real
+from tests.support.commands import archiver
+from tests.support.documented import ALL, ROOT, command_of, example, words_of, written_commands
+from tests.support.runs import TINY, TINY_LOCK_COST
+from tests.support.servers import real
 
-ROOT = Path(__file__).parent.parent
 PAGE = "docs/measuring-your-own-platform.md"
 AWS_PAGE = "docs/platforms/aws-s3.md"
 PLATFORM_PAGES = [f"docs/platforms/{path.name}" for path in sorted((ROOT / "docs/platforms").glob("*.md"))]
@@ -59,9 +56,6 @@ DATA_RIGHTS = {
 }
 
 
-ALL = dict(all_commands())
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_every_command_is_in_the_readme(name: str) -> None:
     assert f"`{name}" in (ROOT / "README.md").read_text()
@@ -77,12 +71,6 @@ def test_help_is_a_sentence_an_example_and_described_options(name: str) -> None:
         if isinstance(parameter, click.Option):
             assert parameter.help, f"{name} {parameter.opts[0]} has no help"
             assert parameter.opts[0].startswith("--"), f"{name} {parameter.opts[0]} is not a long flag"
-
-
-def example(name: str) -> str:
-    found = re.search(r"Example:\n\s+(archiver .*)", ALL[name].help or "")
-    assert found, f"{name} has no example"
-    return found[1].strip()
 
 
 @pytest.mark.parametrize("name", ["README.md", "DESIGN.md", "CHANGELOG.md", "backends/README.md", *DOCS])
@@ -103,31 +91,10 @@ def test_make_targets_in_the_readme_exist() -> None:
     assert named <= targets
 
 
-def written_commands(name: str) -> list[str]:
-    """The archiver commands in a document's code blocks, as they would be typed."""
-    text = (ROOT / name).read_text().replace("\\\n", " ")
-    return [" ".join(line.split()) for line in re.findall(r"^ {4}(archiver [^|\n]*)", text, re.MULTILINE)]
-
-
 # Usage lines stand in the page of commands; the tutorial is carried out (tests/test_examples.py).
 PARSED = [name for name in ("README.md", *DOCS) if name not in ("docs/reference/commands.md", "docs/tutorial.md")]
 WRITTEN = [(name, line) for name in PARSED for line in written_commands(name) if "[" not in line]  # usage has brackets
 PLANNED = [(name, line) for name in ("README.md", PAGE, *PLATFORM_PAGES) for line in written_commands(name)]
-
-
-def words_of(line: str) -> list[str]:
-    """A command's words as the shell would give them, the dates that it reckons among them."""
-    soon = format_instant(time.time() + 2 * 3600)
-    return shlex.split(re.sub(r"\$\(date [^)]*\)", soon, line), comments=True)
-
-
-def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
-    """The command that these words name, and its arguments."""
-    for length in (3, 2):
-        name = " ".join(words[:length])
-        if name in ALL:
-            return ALL[name], words[length:]
-    raise AssertionError(f"{' '.join(words)}: there is no such command")
 
 
 @pytest.fixture

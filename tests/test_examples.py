@@ -18,10 +18,10 @@ from archiver.home import find_run
 from results.database import RunDatabase
 from results.worm import worm_document
 from tests.archiver.traces.made import write_example_files
-from tests.docs.json_page import Met, compare, generated, tables
-from tests.docs.test_json_page import printed
+from tests.docs.json_page import Met, compare, generated, printed, tables
 from tests.docs.tutorial_page import in_shape, run_names, steps
-from tests.test_docs import ALL, example
+from tests.support.commands import archiver
+from tests.support.documented import ALL, example
 
 # Examples that need a platform's program run in tests/archiver/cli/test_platform.py, with a program in its place;
 # a comparison needs two runs, by their names: the tutorial has one; and only a run that broke off can be gone on with:
@@ -38,22 +38,20 @@ NOT_HERE = {
 OF_A_WORKLOAD = {("Judgement", field) for field in ("phase", "scale", "workload")}
 
 
-def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(line: str) -> subprocess.CompletedProcess[str]:
     words = shlex.split(line)
     assert words[0] == "archiver"
-    return subprocess.run(
-        [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True, timeout=600, check=False
-    )
+    return archiver(*words[1:], seconds_max=600)
 
 
-def carry_out_the_tutorial(folder: Path) -> list[str]:
+def carry_out_the_tutorial() -> list[str]:
     """Every command in order, each looked at; the names of its runs."""
     names: dict[str, str] = {}
     for step in steps():
         line = step.command
         for on_the_page, here in names.items():
             line = line.replace(on_the_page, here)
-        done = run(line, folder)
+        done = run(line)
         # What is refused while a lock lasts is not refused on a machine so slow that it has ended.
         assert done.returncode in (0, step.exit_status), f"{line}\n{done.stdout}\n{done.stderr}"
         printed_lines = [in_shape(each) for each in (done.stdout + done.stderr).splitlines()]
@@ -88,14 +86,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_tutorial_and_then_the_help_examples_run_as_written(folder: Path) -> None:
-    met = met_in_runs(*carry_out_the_tutorial(folder))
+@pytest.mark.usefixtures("folder")
+def test_the_tutorial_and_then_the_help_examples_run_as_written() -> None:
+    met = met_in_runs(*carry_out_the_tutorial())
     done = {step.command for step in steps()}
     # What the clean-up removes is the replay's; the tutorial's second run is locked by its class.
     first = ["archiver replay", "archiver cleanup"]
     for name in [*first, *(name for name in ALL if name not in first and name not in ELSEWHERE)]:
         if example(name) not in done:
-            ran = run(example(name), folder)
+            ran = run(example(name))
             assert ran.returncode == 0, f"{example(name)}\n{ran.stdout}\n{ran.stderr}"
     met |= compare(printed("report", "latest", "--format", "json"), "A run")
     met |= compare(printed("bundle", "verify", "audit.zip", "--json"), "A bundle")

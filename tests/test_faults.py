@@ -39,9 +39,10 @@ from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from scenarios.model import OperationName, Phase, StopRule, Workload
-from tests.archiver.cli.test_run import TINY, archiver, keys_of, left_in, s3
 from tests.archiver.traces.made import write
-from tests.servers import fault_proxy as wire
+from tests.support.commands import archiver
+from tests.support.runs import TINY, keys_of, left_in, s3
+from tests.support.servers import fault_proxy as wire
 
 WHOLE_SESSIONS = StopRule(0, 0.0, 1, 1, 1 << 60, 3600.0, 3600.0, 1, 1, 0.0)  # one session per client, however long
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -163,3 +164,20 @@ def test_importing_a_package_loads_nothing_heavy() -> None:
     heavy = ["matplotlib", "boto3", "numpy", "aiohttp"]
     out = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True, cwd=ROOT)
     assert out.stdout.strip() == "[]"
+
+
+def test_a_worker_loads_neither_boto3_nor_pyarrow_before_it_needs_them() -> None:
+    """They take longer to load than all else, and a run waits for its workers."""
+    code = "import sys, archiver.processes, backends.s3; print([m for m in sys.modules if m in sys.argv[1:]])"
+    heavy = ["boto3", "pyarrow", "matplotlib", "aiohttp"]
+    out = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert out.stdout.strip() == "[]"
+
+
+def test_no_test_file_imports_from_another() -> None:
+    """What several of them need is in a module of their folder, or in tests/support."""
+    importing = re.compile(r"^from (tests\.(?:\w+\.)*test_\w+) import|^from tests(?:\.\w+)* import test_", re.MULTILINE)
+    found = {
+        str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py") if importing.search(path.read_text())
+    }
+    assert found == set()

@@ -19,10 +19,9 @@ import stat
 import sys
 import textwrap
 import threading
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -40,7 +39,8 @@ from backends.embedded import process as embedded
 from backends.tsm import api
 from tests.archiver.traces.made import write_example_files
 from tests.secret_search import Search
-from tests.servers import real
+from tests.support.servers import real
+from tests.support.waiting import SECONDS_MAX, wait_until
 
 TINY = (
     "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
@@ -48,7 +48,6 @@ TINY = (
 )  # fmt: skip
 HAS_TSM_LIBRARY = Path(api.__file__).with_name(api.FILE_NAME).exists()
 OWN_FILES = {"credentials.json", "nodes.json"}
-SECONDS_MAX = 60.0
 
 
 @pytest.fixture
@@ -253,13 +252,6 @@ def page(url: str) -> bytes | None:
             return refused.read()
     except OSError:
         return None
-
-
-def wait_until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not true():
-        assert time.monotonic() < deadline, f"no {what} within {SECONDS_MAX:.0f} s"
-        time.sleep(0.05)
 
 
 def test_a_run_its_report_its_bundle_and_a_failing_run_leave_no_secret(search: Search, given: Given) -> None:

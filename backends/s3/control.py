@@ -15,11 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-import boto3
-import botocore.credentials
 import botocore.exceptions
-import botocore.session
-from botocore.config import Config
 
 from archiver.clock import now_seconds
 from archiver.errors import PlatformError, UsageError
@@ -94,6 +90,11 @@ class Control:
         addressing: str = "path",
     ) -> None:
         """``addressing``: path, virtual, or auto, as botocore understands them."""
+        import boto3  # takes 0.2 s to load, and most workers never need it
+        from botocore.config import Config
+
+        from backends.s3.botocore_session import session_of
+
         self.endpoint = endpoint
         config = Config(
             s3={"addressing_style": addressing},
@@ -104,7 +105,7 @@ class Control:
             read_timeout=max(read_timeout_seconds, 30.0),  # listings and batch deletions take longer than objects do
         )
         try:
-            self._client: Any = boto3.session.Session(botocore_session=_session(credentials)).client(
+            self._client: Any = boto3.session.Session(botocore_session=session_of(credentials.current)).client(
                 "s3", endpoint_url=endpoint, region_name=region, verify=verify, config=config
             )
         except ValueError as error:  # a host name that boto3 does not take, such as one with an underscore
@@ -415,44 +416,6 @@ def _max_attempts() -> int:
     if not text.isdigit() or int(text) < 1:
         raise UsageError(f"AWS_MAX_ATTEMPTS={text}: write a whole number from 1 on, or unset it")
     return int(text)
-
-
-class _Current(botocore.credentials.Credentials):  # type: ignore[misc]
-    """A source of credentials, as botocore asks for them: anew for each request."""
-
-    def __init__(self, source: CredentialSource) -> None:
-        super().__init__("", "")
-        self._source = source
-
-    def get_frozen_credentials(self) -> botocore.credentials.ReadOnlyCredentials:
-        now = self._source.current()
-        return botocore.credentials.ReadOnlyCredentials(now.access_key, now.secret_key, now.session_token)
-
-
-class _Provider(botocore.credentials.CredentialProvider):  # type: ignore[misc]
-    """The only place where a session looks for credentials."""
-
-    METHOD = "given"
-
-    def __init__(self, source: CredentialSource) -> None:
-        super().__init__()
-        self._source = source
-
-    def load(self) -> _Current:
-        return _Current(self._source)
-
-
-def _session(credentials: CredentialSource) -> botocore.session.Session:
-    """A session that reads no profile and no file: what they say was read before, for both planes alike."""
-    unread: dict[str, tuple[None, None, str | None, None]] = {
-        "profile": (None, None, None, None),
-        "config_file": (None, None, os.devnull, None),
-        "credentials_file": (None, None, os.devnull, None),
-    }
-    session = botocore.session.Session(session_vars=unread)
-    resolver = botocore.credentials.CredentialResolver([_Provider(credentials)])
-    session.register_component("credential_provider", resolver)
-    return session
 
 
 def _stay_at_the_endpoint(context: dict[str, Any], **_: object) -> None:

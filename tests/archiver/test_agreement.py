@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,32 +13,23 @@ import pytest
 
 from archiver.op_log import SCHEMA
 from backends.embedded import process as embedded
-from tests.archiver.cli.test_run import archiver, keys_of
+from tests.support.commands import archiver
+from tests.support.counted import counted, statistics
+from tests.support.runs import keys_of
 
 SMALL = (
-    "--quick", "--set", "object_sizes=8KiB,64KiB", "--set", "objects_per_session=1,10",
-    "--set", "stop.seconds_min=200ms", "--set", "stop.seconds_max=300ms", "--set", "stop.warm_up_seconds=100ms",
+    "--quick", "--set", "objects_per_session=1,10",
+    "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=150ms", "--set", "stop.warm_up_seconds=50ms",
     "--set", "stop.bytes_max=2MB", "--set", "stop.client_bytes_max=2MB",
 )  # fmt: skip
+BOTH_SIZES = ("--set", "object_sizes=8KiB,64KiB")
+ONE_SIZE = ("--set", "object_sizes=8KiB")
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.StoreProcess]:
     with embedded.start(tmp_path_factory.mktemp("agreement") / "store") as running:
         yield running
-
-
-def statistics(store: embedded.StoreProcess) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{store.endpoint}/-/statistics", timeout=10) as reply:
-        document: dict[str, Any] = json.load(reply)
-    return document
-
-
-def counted(before: dict[str, Any], after: dict[str, Any], call: str) -> int:
-    def total(document: dict[str, Any]) -> int:
-        return sum(document["requests"].get(call, {}).values())
-
-    return total(after) - total(before)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +43,9 @@ def test_reported_is_held_is_counted(
     before = statistics(store)
     log = tmp_path / "log"
     done = archiver(
-        "run", "dr550", *SMALL, *how, "--endpoint", store.endpoint, "--op-log", str(log), "--json", **keys_of(store)
-    )
+        "run", "dr550", *SMALL, *(ONE_SIZE if how else BOTH_SIZES), *how, "--endpoint", store.endpoint,
+        "--op-log", str(log), "--json", **keys_of(store),
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     after = statistics(store)
     document = json.loads(done.stdout)

@@ -28,7 +28,7 @@ from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from results.statistics import bad_objects_max
-from tests.servers import real
+from tests.support.servers import real
 
 RUN, SEED = "20260101t000000-abcdef", 7
 PHASE = "archive 1KiB x 10, 1 client"

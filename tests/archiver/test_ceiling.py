@@ -22,7 +22,8 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload
-from tests.archiver.cli.test_run import archiver, left_in
+from tests.support.commands import archiver
+from tests.support.runs import left_in
 
 STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 60.0, 1, 1, 0.0)
 READ = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), warm_up_seconds=0.1, seconds=0.6)

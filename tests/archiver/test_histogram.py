@@ -22,6 +22,7 @@ from archiver.histogram import (
     part_of,
     percentiles,
 )
+from tests.support.examples import share_of
 
 REFERENCE = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
 QUANTITIES = {"p50": 50, "p70": 70, "p90": 90, "p99": 99, "p99_9": 99.9}
@@ -163,7 +164,7 @@ def test_a_histogram_travels_in_few_bytes_for_each_of_its_counts() -> None:
     assert len(pickle.dumps(histogram)) < 4 * len(histogram.part().indices) + 200
 
 
-@settings(max_examples=30)
+@settings(max_examples=share_of(30))
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_many_parts_are_merged_whenever_somebody_looks(looks: int, seed: int) -> None:
     """More than wait to be merged, seen after every few of them."""

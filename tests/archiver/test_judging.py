@@ -30,6 +30,7 @@ from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload
 from scenarios.replay import Replay
 from scenarios.units import SizeBytes
+from tests.support.examples import share_of
 
 STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 1.0, 1, 1, 0.05)
 LOG = Aside("log", "logs", Sizes.constant(5700), 0.227)
@@ -360,7 +361,7 @@ def test_a_workload_that_begins_after_one_of_unknown_length_is_watched_for_error
         assert (watching.broken() is not None) == breaks
 
 
-@settings(max_examples=40)
+@settings(max_examples=share_of(40))
 @given(
     st.lists(st.floats(min_value=0.1, max_value=400), min_size=40, max_size=40),
     st.sampled_from(STATISTICS),

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from archiver.numbers import ANY_TIME, LOCKED_RESERVE_SECONDS, Kept, LockedTimes, ObjectNumbers
 from archiver.retention import DateMaker, Retention
+from tests.support.examples import share_of
 
 SIZES = (512, 8192)
 CHANGES = ("extend", "hold", "release", "delete")
@@ -108,7 +109,7 @@ class Objects(RuleBasedStateMachine):
                 assert sorted(sample) == [number for number in allowed if self.known[number].fits(operation)], operation
 
 
-Objects.TestCase.settings = settings(max_examples=40, stateful_step_count=15)
+Objects.TestCase.settings = settings(max_examples=share_of(40), stateful_step_count=15)
 TestObjects = Objects.TestCase
 
 

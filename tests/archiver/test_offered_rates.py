@@ -15,7 +15,7 @@ from archiver.offered_rates import OfferedRates
 from scenarios.mix import CHANGES, Arrivals, Mix, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload
 from scenarios.reader import read_scenario
-from tests.archiver.cli.test_run import archiver
+from tests.support.commands import archiver
 
 STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 60.0, 1, 1, 0.0)
 READ = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), seconds=10.0)

@@ -19,7 +19,7 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from results.model import Result
 from scenarios.model import Phase, StopRule, Workload
-from tests.servers.stand_in_store import stand_in_store
+from tests.support.servers.stand_in_store import stand_in_store
 
 SECONDS = 1.5
 TRIES = 5  # on a busy machine the client, the host or others may limit now and then, and it is said

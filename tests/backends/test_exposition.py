@@ -16,7 +16,7 @@ import trustme
 from archiver.errors import UsageError
 from backends import exposition
 from backends.exposition import PAGE_BYTES_MAX, MetricsAddress, ScrapeError
-from tests.servers.scripted import Conversation, Request, ScriptedServer, Step, close, read, send, serve
+from tests.support.servers.scripted import Conversation, Request, ScriptedServer, Step, close, read, send, serve
 
 Start = Callable[..., ScriptedServer]
 TOKEN = "the-secret-token"

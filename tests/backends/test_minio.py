@@ -18,9 +18,9 @@ from backends.embedded.process import StoreProcess
 from backends.minio import MinioBackend, read_token
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
-from tests.servers import real
-from tests.servers.minio_variants import ACCESS_KEY, SECRET_KEY, before_third_form, guarded_minio
-from tests.servers.scripted import Request, ScriptedServer, serve
+from tests.support.servers import real
+from tests.support.servers.minio_variants import ACCESS_KEY, SECRET_KEY, before_third_form, guarded_minio
+from tests.support.servers.scripted import Request, ScriptedServer, serve
 
 Answer = tuple[str, dict[str, str]]
 OK: Answer = ("200 OK", {})

@@ -6,10 +6,15 @@ table to table; what was met on the way is returned, so that a row that no docum
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from click.testing import CliRunner
+
+from archiver.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
 _SECTION = re.compile(r"^#{2,3} ([^\n]+)\n(.*?)(?=^#{2,3} |\Z)", re.MULTILINE | re.DOTALL)
@@ -80,3 +85,11 @@ def _is_of_kind(kind: str, value: Any) -> bool:
     if isinstance(value, float):
         return bool(re.search(r"(?<!whole )number", kind))
     return isinstance(value, str) and "text" in kind
+
+
+def printed(*arguments: str) -> dict[str, object]:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert isinstance(document, dict)
+    return document

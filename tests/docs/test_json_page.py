@@ -6,19 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from archiver.cli import doctor, main
+from archiver.cli import doctor
 from archiver.doctor import Ceiling
 from results.comparison.compare import compare_runs
 from results.comparison.contract import comparison_document
 from results.comparison.gate import judge, parse_condition
 from tests.archiver.traces.made import write_example_files
-from tests.docs.json_page import Met, compare, tables
+from tests.docs.json_page import Met, compare, printed, tables
 from tests.results.conftest import MakeResult
 from tests.results.conftest import make_result as make_result
-from tests.results.test_comparison_workloads import together
 from tests.results.tile_run import TileRun
+from tests.results.workloads_together import together
 
 PRICES = """
 currency = "EUR"
@@ -38,14 +37,6 @@ PLANS = (
     ("size", "--objects-per-day", "500000", "--size-histogram", "sizes.csv"),
     ("retrieve", "--size", "1GiB", "--parallel", "2"),
 )  # fmt: skip
-
-
-def printed(*arguments: str) -> dict[str, object]:
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 0, done.output
-    document = json.loads(done.stdout)
-    assert isinstance(document, dict)
-    return document
 
 
 def all_of(met: Met, *headings: str) -> bool:

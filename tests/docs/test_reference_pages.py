@@ -19,8 +19,8 @@ from archiver.retention import Lock
 from docs.generate import PAGES, all_commands, generated
 from scenarios import reader
 from scenarios.reader import read_scenario
-from tests.archiver.cli.test_meter import Run
-from tests.scenarios.test_mixed_workloads_page import rows
+from tests.archiver.cli.metered_run import Run
+from tests.docs.page_tables import rows
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = (PAGES / "reference" / "scenarios.md").read_text()

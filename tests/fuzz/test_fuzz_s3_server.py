@@ -21,7 +21,7 @@ from backends.embedded.process import StoreProcess
 from backends.embedded.s3 import xml
 from backends.embedded.s3.errors import S3Error
 from tests.backends.conftest import s3_client
-from tests.backends.embedded.test_s3_signature import signed_by_botocore
+from tests.backends.embedded.signed_requests import signed_by_botocore
 from tests.fuzz.hostile import damaged, damaged_text, tries
 
 BUCKETS = ("locked", "plain")

@@ -18,7 +18,7 @@ SECONDS_MAX = 120 * TIMES  # only a library that hangs gets there
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Compiler(tmp_path_factory.mktemp("texts")).compile("texts", SANITIZED, [SOURCE], PARTS)
+    return Compiler.of_session(tmp_path_factory).compile("texts", SANITIZED, [SOURCE], PARTS)
 
 
 def test_no_text_does_harm(texts: Path, tmp_path: Path) -> None:

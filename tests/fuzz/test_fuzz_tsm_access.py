@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.backends.embedded import tsm_client as wire
-from tests.backends.embedded.running_door import RunningTsmServer
+from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.tsm_client import Client
 from tests.fuzz.hostile import damaged, tries
 

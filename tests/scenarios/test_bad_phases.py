@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from archiver.errors import ScenarioError
 from scenarios.reader import read_scenario
 from tests.scenarios.files import toml
+from tests.support.examples import share_of
 
 # Right as it is; the tests put something wrong into a copy of it.
 RIGHT: dict[str, Any] = {
@@ -423,7 +424,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=share_of(300))
 @given(st.sampled_from(places(RIGHT)), VALUES, st.booleans(), st.booleans())
 def test_any_value_in_the_place_of_any_other_is_read_or_refused(
     tmp_path_factory: Any, path: tuple[Any, ...], value: Any, quick: bool, searches: bool
@@ -439,7 +440,7 @@ def test_any_value_in_the_place_of_any_other_is_read_or_refused(
     assert scenario.archived_max()[1] > 0
 
 
-@settings(max_examples=100)
+@settings(max_examples=share_of(100))
 @given(st.sampled_from(["web.", "mail.", "mix.", "scale.", "search.", "", "arrivals.", "web.arrivals.", "mail.sizes."]),
        KEYS, VALUES | st.text(max_size=8).map(str))  # fmt: skip
 def test_any_override_is_carried_out_or_refused(tmp_path_factory: Any, name: str, key: str, value: Any) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from results.database import RunDatabase
 from results.planning.rate_surface import RATES_PHASE
 from scenarios.model import Phase, Scenario, Workload
 from scenarios.reader import phases_at, read_scenario
+from tests.support.commands import archiver
 
 DEFAULT_LOCKED_BYTES_MAX = 40e9
 
@@ -119,14 +117,7 @@ def test_the_larger_chunks_of_the_comment_go_in_parts() -> None:
 def run(home: Path, name: str, *settings: str, backend: str = "s3") -> tuple[int, dict[str, Any], RunDatabase]:
     """A run of an exercise, made small; on the embedded store unless the backend needs none."""
     sets = [word for setting in settings for word in ("--set", setting)]
-    done = subprocess.run(
-        [sys.executable, "-m", "archiver", "run", name, "--backend", backend, "--quick", "--json", *sets],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "ARCHIVER_HOME": str(home)},
-        timeout=120,
-        check=False,
-    )
+    done = archiver("run", name, "--backend", backend, "--quick", "--json", *sets, ARCHIVER_HOME=str(home))
     assert done.returncode in (0, 1), done.stderr
     document = json.loads(done.stdout)
     return done.returncode, document, RunDatabase.open(next(home.glob("runs/*/run.db")))

@@ -30,22 +30,13 @@ from scenarios.phases import (
 from scenarios.reader import read_scenario
 from scenarios.replay_phases import ReplayingTable, ReplayTable
 from scenarios.units import Seconds
-from tests.test_docs import command_of, words_of, written_commands
+from tests.docs.page_tables import rows
+from tests.support.documented import command_of, words_of, written_commands
 
 PAGE, REPLAY_PAGE = "docs/mixed-workloads.md", "docs/replay.md"
 ROOT = Path(__file__).parents[2]
 TEXT, REPLAY_TEXT = (ROOT / PAGE).read_text(), (ROOT / REPLAY_PAGE).read_text()
 OF_REPLAYS = set(ReplayingTable.__struct_fields__) - {"name"}
-
-
-def rows(text: str) -> dict[str, str]:
-    """The defaults in the tables of keys, by key."""
-    found = {}
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) == 5:
-            found.update({key.strip("` "): cells[2] for key in cells[1].split(",") if key.strip().startswith("`")})
-    return found
 
 
 @pytest.mark.parametrize(

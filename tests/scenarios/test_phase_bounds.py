@@ -20,6 +20,7 @@ from scenarios.mix import CHANGES
 from scenarios.model import Phase, Workload
 from scenarios.reader import read_scenario
 from tests.scenarios.files import toml
+from tests.support.examples import share_of
 
 WRITES = (Operation.ARCHIVE, Operation.COPY, Operation.NEW_VERSION)
 NOW, LATER = 1000.0, 1e9
@@ -144,7 +145,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     return {"name": "b", "title": "b", "phase": phases}
 
 
-@settings(max_examples=40)
+@settings(max_examples=share_of(40))
 @given(documents(), st.integers(1, 3))
 def test_no_more_is_dealt_than_the_plan_says(tmp_path_factory: Any, document: dict[str, Any], workers: int) -> None:
     path = tmp_path_factory.getbasetemp() / "bounds.toml"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,11 +24,11 @@ from typing import Any
 import psutil
 
 from archiver.rig.servers import Access, Server, running
-from tests.servers import real
+from tests.support.servers import real
+from tests.support.waiting import SECONDS_MAX, wait_until
 
 VICTIMS = ("client", "worker", "store", "all")
 WORKER, STORE = "spawn_main", "backends.embedded.server"  # words of their command lines
-SECONDS_MAX = 90.0  # for anything to happen
 START_SECONDS_MAX = 3.0  # a kill during the start comes so early
 START_SHARE = 0.25
 PHASES_MAX = 3  # a kill during the work comes within so many phases
@@ -452,13 +452,6 @@ def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
         if "no such table" in str(error) or "unable to open" in str(error) or "locked" in str(error):
             return []
         raise
-
-
-def wait_until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not true():
-        assert time.monotonic() < deadline, f"no {what} within {SECONDS_MAX:.0f} s"
-        time.sleep(0.01)
 
 
 def having(processes: list[psutil.Process], word: str) -> list[psutil.Process]:

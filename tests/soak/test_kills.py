@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.archiver.cli.test_run import archiver
-from tests.servers.real import NAMES
 from tests.soak.killing import VICTIMS, EmbeddedStore, Kills, Platform, RealServer, ask
+from tests.support.commands import archiver
+from tests.support.servers.real import NAMES
 
 KILLS_QUICK = 2
 KILLS_LONG = 100

@@ -13,8 +13,9 @@ import pytest
 
 from backends.embedded import process as embedded
 from backends.tsm import api
-from tests.archiver.cli.test_run import TINY, archiver, keys_of, left_in, s3
-from tests.servers.fault_proxy import FaultProxy, asks_for, nothing_of, silence
+from tests.support.commands import archiver
+from tests.support.runs import TINY, keys_of, left_in, s3
+from tests.support.servers.fault_proxy import FaultProxy, asks_for, nothing_of, silence
 
 
 @pytest.fixture

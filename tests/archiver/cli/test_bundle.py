@@ -20,9 +20,10 @@ from archiver.cli import audit_bundle, main
 from archiver.histogram import Histogram, part_of
 from results.database import VERSION, RunDatabase, RunRecord
 from results.model import CheckRecord
-from tests.archiver.cli.test_run import TINY, archiver
 from tests.results.audit_bundles import flipped, packed, unpacked, with_manifest
 from tests.results.watched_run import RECORD
+from tests.support.commands import archiver
+from tests.support.runs import TINY
 
 SECRET = "planted-secret-8f2c"
 JUDGED = """

@@ -19,7 +19,7 @@ from archiver.cli import main
 from archiver.ledger import Ledger, Placement
 from backends.embedded import process as embedded
 from results.database import LOCK_NAME
-from tests.archiver.cli.test_run import keys_of, left_in
+from tests.support.runs import keys_of, left_in
 
 HOUR = 3600.0
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.archiver.cli.test_run import TINY, archiver
+from tests.support.commands import archiver
+from tests.support.runs import TINY
 
 
 def run_id(*arguments: str) -> str:

@@ -23,7 +23,8 @@ from pathlib import Path
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.archiver.cli.test_run import TINY, archiver, hear_ctrl_c
+from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.runs import TINY
 
 # Four phases, archive and retrieve and both again, each long enough for figures while it is under way.
 SOME_SECONDS = (*TINY, "--set", "clients=2", "--set", "stop.seconds_min=2500ms", "--set", "stop.seconds_max=2500ms")

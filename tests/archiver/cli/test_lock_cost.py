@@ -17,14 +17,11 @@ from archiver.worm.case import iso
 from archiver.worm.exchange import Answer, S3Door
 from backends.embedded import process as embedded
 from backends.s3.control import Credentials
-from tests.archiver.cli.test_run import archiver, keys_of, left_in, s3
-from tests.servers.lying_door import HOLD, MODE, UNTIL, YES, Asked, Lie
-from tests.servers.lying_server import lying_server, tell
+from tests.support.commands import archiver
+from tests.support.runs import TINY_LOCK_COST, keys_of, left_in, s3
+from tests.support.servers.lying_door import HOLD, MODE, UNTIL, YES, Asked, Lie
+from tests.support.servers.lying_server import lying_server, tell
 
-TINY = (
-    "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
-    "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=50ms", "--set", "expiring.retain_for=2s",
-)  # fmt: skip
 CLOCK_SECONDS = 1.0  # by which the server's clock, in whole seconds, may be misread
 A_DAY = ("--max-retain", "25h")
 NO_RULE = ("--set", "archive.locks=header,separate,header-and-hold")  # what the bucket's own rule locks stays for a day
@@ -45,7 +42,7 @@ def day_in(ledger: Sequence[sqlite3.Row]) -> sqlite3.Row:
 
 def test_every_operation_succeeds_and_nothing_is_left(home: Path, store: embedded.StoreProcess) -> None:
     keys = keys_of(store)
-    done = archiver("run", "lock-cost", *TINY, *A_DAY, "--endpoint", store.endpoint, "--json", **keys)
+    done = archiver("run", "lock-cost", *TINY_LOCK_COST, *A_DAY, "--endpoint", store.endpoint, "--json", **keys)
     assert done.returncode == 0, done.stderr
     assert "locks some of them in mode GOVERNANCE" in done.stderr
     assert "what the bucket's own rule locks stays for 24h" in done.stderr
@@ -93,7 +90,7 @@ def test_every_operation_succeeds_and_nothing_is_left(home: Path, store: embedde
 def test_what_would_lock_too_long_is_refused_before_anything_is_touched(
     home: Path, store: embedded.StoreProcess, options: tuple[str, ...], status: int, words: list[str]
 ) -> None:
-    done = archiver("run", "lock-cost", *TINY, *options, "--endpoint", store.endpoint, **keys_of(store))
+    done = archiver("run", "lock-cost", *TINY_LOCK_COST, *options, "--endpoint", store.endpoint, **keys_of(store))
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
     for word in words:
@@ -104,19 +101,19 @@ def test_what_would_lock_too_long_is_refused_before_anything_is_touched(
 
 @pytest.mark.parametrize("options", [(), (*A_DAY, "--retention-mode", "none")])
 def test_a_dry_run_refuses_what_a_run_would(options: tuple[str, ...]) -> None:
-    done = archiver("run", "lock-cost", *TINY, *options, "--dry-run")
+    done = archiver("run", "lock-cost", *TINY_LOCK_COST, *options, "--dry-run")
     assert done.returncode == 2
     assert "lock-cost" in done.stderr
     assert done.stdout == ""
 
 
 def test_a_dry_run_says_what_stays_for_a_day_and_what_is_held() -> None:
-    done = archiver("run", "lock-cost", *TINY, *A_DAY, "--dry-run")
+    done = archiver("run", "lock-cost", *TINY_LOCK_COST, *A_DAY, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "archive 8KiB x 2, 1 client, lock bucket-default" in done.stdout
     assert "what the bucket's own rule locks stays for 24h" in done.stdout
     assert "places a legal hold on some objects; cleanup --release-holds removes it" in done.stdout
-    without = archiver("run", "lock-cost", *TINY, *NO_RULE, "--dry-run")
+    without = archiver("run", "lock-cost", *TINY_LOCK_COST, *NO_RULE, "--dry-run")
     assert without.returncode == 0, without.stderr
     assert "the bucket's own rule" not in without.stdout
     assert "\nlocks them in mode GOVERNANCE" in without.stdout
@@ -134,7 +131,7 @@ def test_a_bucket_with_a_rule_of_its_own_gets_no_object_that_comes_without_a_loc
     )
     for lock in ("none", "separate"):
         done = archiver(
-            "run", "lock-cost", *TINY, "--set", f"archive.locks=header,{lock}", "--bucket", "production",
+            "run", "lock-cost", *TINY_LOCK_COST, "--set", f"archive.locks=header,{lock}", "--bucket", "production",
             "--endpoint", store.endpoint, **keys_of(store),
         )  # fmt: skip
         assert done.returncode == 2, done.stderr
@@ -143,7 +140,7 @@ def test_a_bucket_with_a_rule_of_its_own_gets_no_object_that_comes_without_a_loc
 
 
 def test_the_null_backend_carries_out_every_operation() -> None:
-    done = archiver("run", "lock-cost", *TINY, *A_DAY, "--backend", "null", "--json")
+    done = archiver("run", "lock-cost", *TINY_LOCK_COST, *A_DAY, "--backend", "null", "--json")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)["results"]
     assert {result["operation"] for result in results} == OPERATIONS
@@ -151,7 +148,7 @@ def test_the_null_backend_carries_out_every_operation() -> None:
 
 
 def test_tsm_says_what_it_lacks(home: Path) -> None:
-    done = archiver("run", "lock-cost", *TINY, *A_DAY, "--backend", "tsm")
+    done = archiver("run", "lock-cost", *TINY_LOCK_COST, *A_DAY, "--backend", "tsm")
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert "lock-cost: the tsm backend does not offer lock" in done.stderr
@@ -183,7 +180,7 @@ def test_dates_that_a_platform_made_and_nobody_knows_are_as_late_as_was_promised
     with lying_server(honest, "") as server:
         tell(server, honest, lie, "")
         done = archiver(
-            "run", "lock-cost", *TINY, *A_DAY, "--set", "archive.locks=bucket-default,header",
+            "run", "lock-cost", *TINY_LOCK_COST, *A_DAY, "--set", "archive.locks=bucket-default,header",
             "--endpoint", server.endpoint, **keys_of(store),
         )  # fmt: skip
     assert done.returncode == 1, done.stderr
@@ -215,7 +212,7 @@ def test_a_platform_that_loses_the_lock_of_one_variant_ends_the_run_there(
     honest = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
     with lying_server(honest, "") as server:
         tell(server, honest, lie, "")
-        done = archiver("run", "lock-cost", *TINY, *NO_RULE, "--endpoint", server.endpoint, **keys_of(store))
+        done = archiver("run", "lock-cost", *TINY_LOCK_COST, *NO_RULE, "--endpoint", server.endpoint, **keys_of(store))
     assert done.returncode == 1, done.stderr
     assert f"archive 8KiB x 2, 1 client, lock {variant}: the platform did not keep the lock: " in done.stderr
 
@@ -236,7 +233,7 @@ def test_the_ledger_knows_later_dates_and_holds_before_the_platform_does(
     with lying_server(honest, "") as server:
         tell(server, honest, watches, "")
         done = archiver(
-            "run", "lock-cost", *TINY, "--set", "archive.locks=header", "--endpoint", server.endpoint,
+            "run", "lock-cost", *TINY_LOCK_COST, "--set", "archive.locks=header", "--endpoint", server.endpoint,
             **keys_of(store),
         )  # fmt: skip
     assert done.returncode == 0, done.stderr

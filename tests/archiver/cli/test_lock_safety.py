@@ -18,8 +18,9 @@ from archiver.holdings import gather
 from archiver.ledger import Ledger, Placement
 from backends.embedded import process as embedded
 from tests.archiver.cli.test_resume import SIX_PHASES, begun, wait_until
-from tests.archiver.cli.test_run import TINY, archiver, hear_ctrl_c, keys_of, left_in, s3
-from tests.servers.pretender import KEYS, LOCK_ENABLED, pretending
+from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.runs import TINY, keys_of, left_in, s3
+from tests.support.servers.pretender import KEYS, LOCK_ENABLED, pretending
 
 TEN_YEARS = timedelta(days=3650)
 

@@ -5,60 +5,15 @@ from __future__ import annotations
 import io
 from random import Random
 
-import numpy as np
 import pytest
 from rich.console import Console
 
-from archiver.assignment import INTERVAL_NS, IntervalReport, Tally, TallyKey
 from archiver.cli.live_table import LiveTable, plain_line, sparkline
 from archiver.cli.meter import Meter
 from archiver.cli.progress import line_pause_seconds
-from archiver.histogram import Histogram, part_of
 from results.model import ServerUsage
-from scenarios.model import Phase, Scenario
-from scenarios.reader import read_scenario
-
-MS = 1_000_000
-CPU = ServerUsage(
-    cpu_percent=71.4, host_cpu_percent=40.0, busiest_core_percent=None, disk_busy_percent=88.0,
-    disk_read_bytes=None, disk_write_bytes=None, network_megabytes_per_second=None,
-)  # fmt: skip
-
-
-class Run:
-    """A run of which a test says what happens when, with a clock that goes only with what is reported."""
-
-    def __init__(self, platforms: int = 1, server: ServerUsage | None = CPU) -> None:
-        self.scenario: Scenario = read_scenario("dr550", quick=True, order="paper")
-        self.now_ns = 5_000 * 1_000_000_000
-        self.meter = Meter(self.scenario, platforms, lambda: self.now_ns)
-        self._server = server
-        self._start_ns = 0
-
-    def begin(self, position: int, platform: str = "embedded") -> Phase:
-        phase = self.scenario.phases[position - 1]
-        self._start_ns = self.now_ns
-        self.meter.phase_started(phase, platform, lambda seconds: self._server)
-        return phase
-
-    def second(self, *workers: tuple[int, int], errors: int = 0) -> None:
-        """A second passes, in which each worker did so many objects in every interval, each in so many milliseconds;
-        then all of them report."""
-        self.now_ns += 1_000_000_000
-        for objects, milliseconds in workers:
-            self.report(objects, milliseconds, errors)
-
-    def report(self, objects: int, milliseconds: int, errors: int = 0) -> None:
-        """A worker reports the last second's four intervals."""
-        until = (self.now_ns - self._start_ns) // INTERVAL_NS
-        tallies = {}
-        for interval in range(max(0, until - 4), until):
-            service = Histogram()
-            service.add(part_of(np.full(objects, milliseconds * MS, dtype=np.int64)))
-            tallies[TallyKey(interval, 0, False)] = Tally(
-                objects=objects, bytes=objects * 8192, errors=errors, histograms={"object_service": service}
-            )
-        self.meter.reported(IntervalReport(tallies if objects else {}, [], []))
+from scenarios.model import Scenario
+from tests.archiver.cli.metered_run import Run
 
 
 def shown(run: Run, width: int, **console: bool) -> list[str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from backends.embedded import process as embedded
-from tests.archiver.cli.test_run import TINY, archiver, keys_of, left_in, s3
+from tests.support.commands import archiver
+from tests.support.runs import TINY, keys_of, left_in, s3
 
 READING = ("--quick", "--set", "objects_per_session=2", "--set", "clients=1", "--set", "stop.seconds_min=100ms",
            "--set", "stop.seconds_max=200ms", "--json")  # fmt: skip

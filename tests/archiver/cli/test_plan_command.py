@@ -15,8 +15,9 @@ from click.testing import CliRunner, Result
 from archiver.cli import main
 from archiver.cli.plan import parse_share, parse_stream_rate
 from results.database import VERSION
-from tests.archiver.cli.test_run import TINY, archiver
-from tests.test_docs import ROOT, words_of, written_commands
+from tests.support.commands import archiver
+from tests.support.documented import ROOT, words_of, written_commands
+from tests.support.runs import TINY
 
 PAGE = "docs/planning.md"
 DR550 = ("--from", "reference:dr550")

@@ -18,9 +18,9 @@ import pytest
 import archiver as package
 from archiver.rig.programs import PROGRAMS
 from backends.embedded import process
-from tests.archiver.cli.test_run import archiver
 from tests.archiver.rig.stand_in import NAME, install_stand_in
-from tests.servers import real
+from tests.support.commands import archiver
+from tests.support.servers import real
 
 
 @pytest.fixture

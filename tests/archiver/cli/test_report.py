@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from results.database import FILE_NAME, RunDatabase, RunRecord
-from tests.archiver.cli.test_run import TINY, archiver
 from tests.results.watched_run import RECORD
+from tests.support.commands import archiver
+from tests.support.runs import TINY
 
 
 def test_a_report_can_be_made_again_with_the_same_bytes(home: Path, tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +20,9 @@ from click.testing import CliRunner
 
 from archiver.cli import main
 from backends.embedded import process as embedded
-from tests.archiver.cli.test_run import archiver, hear_ctrl_c, s3
+from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.runs import s3
+from tests.support.waiting import SECONDS_MAX, wait_until
 
 # Six phases: three archive (the last again the first cell, for drift), one retrieves, and one more of each.
 SIX_PHASES = (
@@ -30,14 +31,6 @@ SIX_PHASES = (
     "--set", "stop.seconds_max=200ms", "--retain-for", "20s",
 )  # fmt: skip
 TABLES = ("phase", "result", "interval", "histogram", "object_range", "object_change", "error", "worker")
-SECONDS_MAX = 60.0
-
-
-def wait_until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not true():
-        assert time.monotonic() < deadline, f"no {what} within {SECONDS_MAX:.0f} s"
-        time.sleep(0.01)
 
 
 def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:

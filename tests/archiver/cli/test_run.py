@@ -16,31 +16,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from backends.embedded import process as embedded
-
-TINY = (
-    "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
-    "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms",
-)  # fmt: skip
-
-
-def hear_ctrl_c() -> None:
-    """For a process that is to be interrupted: whoever started the tests in the background has had SIGINT ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def archiver(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "archiver", *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        timeout=120,
-        check=False,
-    )
+from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.runs import TINY, keys_of, left_in, s3
 
 
 @pytest.fixture
@@ -48,32 +28,6 @@ def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
     """A store that somebody else runs; credential `weak` may not set retention."""
     with embedded.start(tmp_path / "store", credentials=["weak:without=retention"]) as running:
         yield running
-
-
-def keys_of(store: embedded.StoreProcess, name: str = "default") -> dict[str, str]:
-    credential = store.credentials[name]
-    return {"AWS_ACCESS_KEY_ID": credential.access_key, "AWS_SECRET_ACCESS_KEY": credential.secret_key}
-
-
-def s3(store: embedded.StoreProcess) -> Any:
-    return boto3.session.Session().client(
-        "s3",
-        endpoint_url=store.endpoint,
-        region_name="us-east-1",
-        aws_access_key_id=store.access_key,
-        aws_secret_access_key=store.secret_key,
-    )
-
-
-def left_in(home: Path) -> list[sqlite3.Row]:
-    """The ledger's rows of what is not removed; none where no run got as far as a ledger."""
-    if not (home / "ledger.db").exists():
-        return []
-    with sqlite3.connect(home / "ledger.db") as db:
-        db.row_factory = sqlite3.Row
-        rows = db.execute("SELECT * FROM placement WHERE removed_at IS NULL").fetchall()
-    db.close()
-    return rows
 
 
 def test_the_document_says_everything_the_contract_promises(home: Path) -> None:

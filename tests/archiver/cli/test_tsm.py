@@ -24,7 +24,8 @@ from archiver.op_log import SCHEMA
 from archiver.retention import DATE_TOLERANCE_SECONDS
 from backends.embedded import process as embedded
 from backends.tsm import api
-from tests.archiver.cli.test_run import TINY, archiver, hear_ctrl_c, left_in
+from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.runs import TINY, left_in
 
 pytestmark = pytest.mark.skipif(
     not Path(api.__file__).with_name(api.FILE_NAME).exists(), reason="our TSM library was not built: no C compiler"

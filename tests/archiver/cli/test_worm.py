@@ -11,8 +11,9 @@ import pytest
 
 from archiver.cli.worm import cleanup_command
 from backends.base import RemovalReport
-from tests.archiver.cli.test_run import archiver, left_in
-from tests.servers import real
+from tests.support.commands import archiver
+from tests.support.runs import left_in
+from tests.support.servers import real
 
 
 def checked(*arguments: str) -> tuple[int, dict[str, Any]]:

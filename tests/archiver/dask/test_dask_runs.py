@@ -22,9 +22,8 @@ from archiver.dask.cluster import open_cluster
 from archiver.ledger import Ledger
 from results.database import RunDatabase
 from results.workers import worker_tables, worker_totals
-from tests.archiver.dask.test_dask_workers import TIMER_NS
-from tests.archiver.test_processes import SHORT, assignments
-from tests.servers.fault_proxy import FaultProxy
+from tests.archiver.worker_assignments import SHORT, TIMER_NS, assignments
+from tests.support.servers.fault_proxy import FaultProxy
 
 FAR_SECONDS = 0.05
 

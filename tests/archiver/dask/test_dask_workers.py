@@ -18,9 +18,7 @@ from archiver.dask import workers as dask_workers
 from archiver.dask.channel import Alive, DaskChannel, Finish, Sealed, Stop, _Mailbox, deliver
 from archiver.dask.cluster import DaskCluster, open_cluster
 from archiver.errors import RunFailed, UsageError
-from tests.archiver.test_processes import LONG, SHORT, assignments, at_once
-
-TIMER_NS = 1_000_000  # the event loop's timers go by whole milliseconds
+from tests.archiver.worker_assignments import LONG, SHORT, TIMER_NS, assignments, at_once
 
 
 @pytest.fixture(scope="module")

@@ -11,22 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
 from archiver.mixed.data_set import DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
-from archiver.numbers import Members
-
-
-def members(
-    count: int, first: int = 100, expired: int = 0, locked: int = 0, held: int = 0, sizes: tuple[int, ...] = (512,)
-) -> Members:
-    """``count`` objects: the first ones have expired, the last ones are locked, of those the last ones held."""
-    places = np.arange(count)
-    return Members(
-        places + first,
-        np.array([sizes[place % len(sizes)] for place in places], dtype=np.int64),
-        places < expired,
-        places >= count - locked,
-        places >= count - held,
-        {},
-    )
+from tests.archiver.mixed.members_of import members
+from tests.support.examples import share_of
 
 
 def generator(seed: int = 1) -> np.random.Generator:
@@ -161,7 +147,7 @@ class Traffic(RuleBasedStateMachine):
         }
 
 
-Traffic.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+Traffic.TestCase.settings = settings(max_examples=share_of(60), stateful_step_count=30)
 TestTraffic = Traffic.TestCase
 
 

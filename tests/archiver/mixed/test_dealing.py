@@ -18,7 +18,8 @@ from archiver.record import Operation, Recorder, Status
 from backends.base import Batch
 from scenarios.mix import Aside, Keys, Mix, OperationName, Sizes, Transaction
 from scenarios.model import Workload
-from tests.archiver.mixed.test_data_set import members
+from tests.archiver.mixed.members_of import members
+from tests.support.examples import share_of
 
 PAGES = Sizes.of([(1000, 0.25), (2000, 0.5), (5000, 0.25)])
 EMAIL = (
@@ -172,7 +173,7 @@ def test_it_ends_when_nothing_is_left_that_may_be_archived(new: int) -> None:
     st.sampled_from(["archive", "copy", "retrieve"]),
     st.integers(1, 9),
 )
-@settings(max_examples=60)
+@settings(max_examples=share_of(60))
 def test_no_more_is_written_than_was_promised_whatever_is_replaced(
     new: int, there: list[int], beside_it: OperationName, objects_per_session: int
 ) -> None:

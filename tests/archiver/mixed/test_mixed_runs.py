@@ -21,11 +21,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from backends.embedded import process as embedded
-from tests.archiver.cli.test_run import archiver, keys_of, s3
-from tests.archiver.test_agreement import counted, statistics
+from tests.support.commands import archiver
+from tests.support.counted import counted, statistics
+from tests.support.runs import keys_of, s3
+from tests.support.waiting import wait_until
 
 STALL_SECONDS = 2.0
-SECONDS_MAX = 60.0
 
 EMAIL = """
 name = "mix"
@@ -122,13 +123,6 @@ def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
             return database.execute(statement).fetchall()
     except sqlite3.OperationalError:
         return []
-
-
-def wait_until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not true():
-        assert time.monotonic() < deadline, f"no {what} within {SECONDS_MAX:.0f} s"
-        time.sleep(0.01)
 
 
 def results_of(document: dict[str, Any], phase: str) -> dict[str, dict[str, Any]]:

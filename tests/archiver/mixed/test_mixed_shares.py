@@ -15,6 +15,7 @@ from archiver.mixed.shares import WorkerShare, deal
 from archiver.numbers import ANY_TIME, Kept, LockedTimes, ObjectNumbers
 from scenarios.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload, archived_max
+from tests.support.examples import share_of
 
 NO_RULE = StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, 60.0, 1, 1, 0.0)
 MAIL = Sizes.of([(512, 0.5), (4096, 0.25), (70_000, 0.25)])
@@ -154,7 +155,7 @@ def test_a_data_set_is_filled_up_with_what_is_missing_and_no_more() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 5), st.booleans()), min_size=2, max_size=5))
-@settings(max_examples=50)
+@settings(max_examples=share_of(50))
 def test_no_number_is_used_by_two_phases(phases: list[tuple[int, int, bool]]) -> None:
     numbers, used = ObjectNumbers(7), list[int]()
     for position, (objects, clients, aside) in enumerate(phases, 1):

@@ -12,8 +12,9 @@ import pytest
 from archiver.traces.format import TracedOperation
 from backends.embedded import process as embedded
 from scenarios.reader import read_scenario
-from tests.archiver.cli.test_run import archiver, keys_of, left_in, s3
 from tests.archiver.traces.made import write
+from tests.support.commands import archiver
+from tests.support.runs import keys_of, left_in, s3
 
 SETS = """
 name = "sets"

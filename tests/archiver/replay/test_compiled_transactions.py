@@ -17,6 +17,7 @@ from archiver.replay.compiled import COLUMNS
 from archiver.replay.compiling import CompiledTrace, compile_trace
 from archiver.traces import format as trace_format
 from archiver.traces.format import Origin, TracedOperation, TraceWriter
+from tests.support.examples import share_of
 
 Compile = Callable[..., CompiledTrace]
 NEW = {"archive": "send", "new-version": "send", "hold": "hold", "release": "release", "delete": "delete"}
@@ -191,7 +192,7 @@ _rows = st.fixed_dictionaries(
 
 
 @given(rows=st.lists(_rows, min_size=1, max_size=40), batch_rows=st.sampled_from((3, 1000)))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share_of(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_it_is_the_trace_in_another_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[TracedOperation], batch_rows: int
 ) -> None:

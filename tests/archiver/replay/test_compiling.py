@@ -23,6 +23,7 @@ from archiver.traces import format as trace_format
 from archiver.traces.format import OPERATIONS, Origin, TracedOperation, TraceWriter
 from tests.archiver.replay import modelled
 from tests.archiver.traces.made import write
+from tests.support.examples import share_of
 
 SECOND = 10**9
 Compile = Callable[..., CompiledTrace]
@@ -484,7 +485,7 @@ _rows = st.fixed_dictionaries(
 
 
 @given(rows=st.lists(_rows, min_size=1, max_size=60), batch_rows=st.sampled_from((3, 1000)))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share_of(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_columns_are_what_a_store_would_have_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[TracedOperation], batch_rows: int
 ) -> None:

@@ -39,7 +39,7 @@ from scenarios.infrastructure import Infrastructure, InfrastructureTable, infras
 from scenarios.model import Phase, StopRule, Workload
 from scenarios.sizes_table import SizesTable
 from scenarios.units import Seconds, SizeBytes
-from tests.servers import real
+from tests.support.servers import real
 
 SEED = 7
 SIZES = SizesTable(histogram={"1KiB": 2, "3KiB": 1, "100KiB": 1})

@@ -24,11 +24,12 @@ import pytest
 from archiver.home import find_run
 from archiver.traces.format import TracedOperation
 from backends.embedded import process as embedded
-from tests.archiver.cli.test_run import archiver, hear_ctrl_c, keys_of, s3
 from tests.archiver.traces.capturing import capturing
 from tests.archiver.traces.made import write
-from tests.servers import real
-from tests.servers.pretender import KEYS, pretending
+from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.runs import keys_of, s3
+from tests.support.servers import real
+from tests.support.servers.pretender import KEYS, pretending
 
 MS = 10**6
 

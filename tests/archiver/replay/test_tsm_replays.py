@@ -19,7 +19,7 @@ from archiver.traces.tsm import import_journals
 from backends.embedded import process as embedded
 from backends.tsm import api
 from backends.tsm.configuration import private_configuration
-from tests.archiver.cli.test_run import archiver
+from tests.support.commands import archiver
 
 ROOT = Path(__file__).parents[3]
 LIBRARY = Path(api.__file__).with_name(api.FILE_NAME)

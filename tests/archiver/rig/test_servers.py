@@ -20,7 +20,7 @@ from archiver.rig import servers
 from archiver.rig.programs import PROGRAMS
 from archiver.rig.servers import Server, running
 from tests.archiver.rig.stand_in import NAME, install_stand_in
-from tests.servers import real
+from tests.support.servers import real
 
 
 @pytest.fixture(autouse=True)

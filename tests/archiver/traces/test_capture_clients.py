@@ -32,7 +32,7 @@ from archiver.traces.format import TracedOperation
 from backends.embedded import process as embedded
 from backends.s3.signing import EMPTY_SHA256, RequestTemplate, Signer, encode_path
 from tests.archiver.traces.capturing import HANG_SECONDS, Capture, capturing
-from tests.servers import real
+from tests.support.servers import real
 
 MIB = 1 << 20
 ODD_KEY = "a b/+ü%41&=?#/\u2028~.txt"

@@ -22,7 +22,7 @@ from archiver.traces.format import Trace, TracedOperation
 from archiver.traces.journal import Beginning, Journal, LeftJournal, journal_path
 from backends.embedded import process as embedded
 from tests.archiver.traces.capturing import HANG_SECONDS, Capture, capturing, run
-from tests.test_docs import example
+from tests.support.documented import example
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab"
 

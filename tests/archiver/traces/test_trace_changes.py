@@ -17,8 +17,9 @@ from archiver.traces.format import Trace, TracedOperation
 from archiver.traces.merging import merge, sort
 from archiver.traces.summary import Unwritten, summarise
 from tests.archiver.traces.made import BEGAN_AT_NS, read, rows, write
+from tests.support.examples import share_of
 
-SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=share_of(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 _files = st.tuples(st.integers(0, 50), st.lists(rows.map(lambda row: row._replace(client=row.client % 3)), max_size=12))

@@ -16,8 +16,9 @@ from archiver.errors import UsageError
 from archiver.traces import format as trace_format
 from archiver.traces.format import SCHEMA, Trace, TracedOperation, TraceWriter, batch_of
 from tests.archiver.traces.made import BEGAN_AT_NS, ORIGIN, read, rows, write
+from tests.support.examples import share_of
 
-SLOW = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=share_of(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @given(st.lists(rows, max_size=40), st.integers(1, 7))

@@ -24,7 +24,8 @@ from archiver.traces.importing import ImportReport, import_logs
 from archiver.traces.logs import Refused, instant_ns, reader_of
 from archiver.traces.streams import SESSION_GAP_NS, Streams
 from tests.archiver.traces.made import HERE, read
-from tests.servers import real
+from tests.support.examples import share_of
+from tests.support.servers import real
 
 SECOND = 10**9
 PAGE = HERE.parents[2] / "docs" / "traces.md"
@@ -223,7 +224,7 @@ def test_compressed_logs_are_read_as_far_as_they_go(tmp_path: Path) -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share_of(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_keys_with_every_odd_character_come_through_every_kind(tmp_path: Path, key: str) -> None:
     sent = quote(key, safe="/")
     document = {
@@ -245,7 +246,7 @@ def test_keys_with_every_odd_character_come_through_every_kind(tmp_path: Path, k
 
 
 @given(st.sampled_from(["aws", "minio", "nginx", "haproxy"]), st.data())
-@settings(max_examples=150)
+@settings(max_examples=share_of(150))
 def test_half_a_line_is_refused_or_an_entry_and_nothing_else(kind: str, data: st.DataObject) -> None:
     lines = (HERE / "logs" / f"{kind}.log").read_text().splitlines()
     line = data.draw(st.sampled_from(lines))

@@ -15,9 +15,9 @@ from archiver.errors import UsageError
 from archiver.rig.servers import Server
 from archiver.watch.minio import MinioSource
 from archiver.watch.source import WatchError
-from tests.servers import real
-from tests.servers.minio_variants import before_third_form, guarded_minio
-from tests.servers.scripted import Request, ScriptedServer, serve
+from tests.support.servers import real
+from tests.support.servers.minio_variants import before_third_form, guarded_minio
+from tests.support.servers.scripted import Request, ScriptedServer, serve
 
 PROCESS, REQUESTS = "/minio/metrics/v3/system/process", "/minio/metrics/v3/api/requests"
 NODE = "/minio/v2/metrics/node"

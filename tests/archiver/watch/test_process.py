@@ -10,8 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from archiver.watch import cgroup, process
 from archiver.watch.process import READS_PER_SEARCH, ProcessSource
 from archiver.watch.source import WatchError
 from results.resources import QUANTITIES, Reading
+from tests.support.waiting import wait_until
 
 BEGINNING = """
 import json, os, signal, sys, threading, time
@@ -91,13 +91,6 @@ def searched(source: ProcessSource) -> Reading:
     return [source.read() for _ in range(READS_PER_SEARCH)][-1]
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline, "did not come about within 20 s"
-        time.sleep(0.002)
-
-
 def test_every_quantity_is_of_the_vocabulary() -> None:
     with running("tell(); wait()") as child:
         child.told()
@@ -135,7 +128,10 @@ wait()
         assert threads[f"{child.pid}/{child.pid}"] < 0.2 - TICK
         child.go_on()
         [burnt] = child.told()
-        until(lambda: list(source.read()["thread_cpu_seconds"]) == [f"{child.pid}/{child.pid}"])
+        wait_until(
+            lambda: list(source.read()["thread_cpu_seconds"]) == [f"{child.pid}/{child.pid}"],
+            "reading without the thread",
+        )
         assert cpu(source) == pytest.approx(burnt, abs=3 * TICK)
 
 
@@ -409,7 +405,7 @@ wait()
         child.told()
         orphan = max(others)
         os.kill(orphan, signal.SIGKILL)
-        until(lambda: not Path(f"/proc/{orphan}").exists())
+        wait_until(lambda: not Path(f"/proc/{orphan}").exists(), "end of the orphan")
         assert 0 <= cpu(source) - before < 0.08
 
 
@@ -509,7 +505,7 @@ def test_an_executable_is_known_by_its_name_whatever_its_command_says(tmp_path: 
     sleep = shutil.copy(shutil.which("sleep") or "", tmp_path / f"sleeper-{os.getpid()}")
     with subprocess.Popen(["sleep", "60"], executable=sleep) as child:
         try:
-            until(lambda: os.readlink(f"/proc/{child.pid}/exe") == str(sleep))
+            wait_until(lambda: os.readlink(f"/proc/{child.pid}/exe") == str(sleep), "other program")
             source = ProcessSource.of_name(Path(sleep).name)
             assert list(source.read()["thread_cpu_seconds"]) == [f"{child.pid}/{child.pid}"]
             Path(sleep).unlink()  # as after an update

@@ -11,7 +11,7 @@ from archiver.errors import UsageError
 from archiver.watch.prometheus import PrometheusSource, builtin, read_names
 from archiver.watch.source import WatchError
 from results.resources import QUANTITIES
-from tests.servers.scripted import Request, ScriptedServer, serve
+from tests.support.servers.scripted import Request, ScriptedServer, serve
 
 # As node_exporter 1.9 answers, shortened: two cores, a disk, a virtual interface without a speed.
 NODE_EXPORTER = """\

@@ -17,7 +17,7 @@ from archiver.worm.checks.ingest import post_form
 from archiver.worm.exchange import REDACTED, Exchange, S3Door
 from archiver.worm.verdict import Inconclusive
 from backends.s3.control import Credentials
-from tests.servers.scripted import Conversation, Request, ScriptedServer, Step, close, read, send, serve
+from tests.support.servers.scripted import Conversation, Request, ScriptedServer, Step, close, read, send, serve
 
 SECRET, TOKEN = "planted/secret+key=", "planted+session/token&more=="
 CREDENTIALS = Credentials("KEYID", SECRET, TOKEN)

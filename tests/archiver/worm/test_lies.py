@@ -35,7 +35,7 @@ from archiver.worm.suite import CheckResult, Suite
 from archiver.worm.verdict import Verdict
 from backends.embedded import process
 from backends.s3.control import Credentials
-from tests.servers.lying_door import (
+from tests.support.servers.lying_door import (
     BYPASS,
     DENIED,
     GONE,

@@ -34,9 +34,9 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from results.database import RunDatabase
 from results.model import RoundRecord
-from tests.servers import real
-from tests.servers.lying_door import BYPASS, GONE, MODE, UNTIL, Asked, Lie, Store, lying
-from tests.servers.lying_server import LyingServer, lying_server, tell
+from tests.support.servers import real
+from tests.support.servers.lying_door import BYPASS, GONE, MODE, UNTIL, Asked, Lie, Store, lying
+from tests.support.servers.lying_server import LyingServer, lying_server, tell
 
 IDS = ("DEL-02", "LH-01", "VER-01", "VER-08")
 EVERYWHERE = {

@@ -22,7 +22,7 @@ from archiver.worm.suite import CheckResult, Suite
 from archiver.worm.verdict import Verdict
 from backends.embedded import process
 from backends.s3.control import Credentials
-from tests.servers.lying_door import DENIED, Asked, Lie, Store, lying
+from tests.support.servers.lying_door import DENIED, Asked, Lie, Store, lying
 
 checks.load()
 

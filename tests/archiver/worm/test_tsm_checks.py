@@ -29,7 +29,7 @@ from backends.embedded.tsm import frames, server, streams
 from backends.tsm import api
 from backends.tsm.api import Library, ManagementClass, default_library_path
 from backends.tsm.configuration import private_configuration
-from tests.backends.embedded.running_door import Clock, RunningDoor
+from tests.backends.embedded.running_server import Clock, RunningTsmServer
 
 pytestmark = pytest.mark.skipif(
     not Path(api.__file__).with_name(api.FILE_NAME).exists(), reason="our TSM library was not built: no C compiler"
@@ -56,7 +56,7 @@ class Functions:
 class Platform:
     """A store and what leads to it."""
 
-    def __init__(self, door: RunningDoor, configuration: Path) -> None:
+    def __init__(self, door: RunningTsmServer, configuration: Path) -> None:
         self.store = door
         self.plain_options: str | None = plain_stanza(configuration)
         self.library = Library(str(default_library_path()))
@@ -98,7 +98,7 @@ class Platform:
 @pytest.fixture
 def platform(tmp_path: Path) -> Iterator[Platform]:
     with (
-        RunningDoor(tmp_path / "store", clock=Clock(), nodes=("OTHER",), classes=CLASSES) as door,
+        RunningTsmServer(tmp_path / "store", clock=Clock(), nodes=("OTHER",), classes=CLASSES) as door,
         private_configuration(door.host, door.port) as configuration,
     ):
         yield Platform(door, configuration)

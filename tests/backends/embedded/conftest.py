@@ -12,7 +12,7 @@ import pytest
 from backends.embedded.core.changes.objects import CreateBucket
 from backends.embedded.core.store import Store
 from tests.backends.embedded.core_calls import Disk
-from tests.backends.embedded.running_door import RunningTsmServer
+from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.tsm_client import Client
 
 _numbers = itertools.count()

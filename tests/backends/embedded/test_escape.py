@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
-from tests.backends.embedded.running_door import RunningTsmServer
-from tests.backends.embedded.test_s3_mutation import exchanged, head_of, is_done
-from tests.backends.embedded.test_s3_signature import signed_by_botocore
+from tests.backends.embedded.raw_exchanges import exchanged, head_of, is_done
+from tests.backends.embedded.running_server import RunningTsmServer
+from tests.backends.embedded.signed_requests import signed_by_botocore
 from tests.backends.embedded.tsm_client import Ended
+from tests.support.examples import share_of
 
 # What may come to be in a store's folder while it works.
 _OWN_FILES = re.compile(r"segments/[0-9a-f]+\.seg|catalogue\.db-(wal|shm|journal)")
@@ -127,7 +128,7 @@ def test_a_key_that_is_too_long_names_nothing(fenced: Fenced) -> None:
     fenced.check()
 
 
-@settings(max_examples=15)
+@settings(max_examples=share_of(15))
 @given(key=st.text(st.sampled_from("./\\%2eEfF\0é~ +?#&;"), min_size=1, max_size=30))
 def test_no_key_with_parts_of_paths_escapes(fenced: Fenced, key: str) -> None:
     stored_and_deleted(fenced, key)

@@ -24,7 +24,7 @@ from backends.embedded.s3.credentials import Credential
 from backends.embedded.s3.errors import S3Error
 from backends.embedded.s3.requests.connection import HEADERS_MAX, LINE_BYTES_MAX, PACE_BYTES_MIN, S3Connections
 from backends.embedded.s3.server import S3Server
-from tests.backends.embedded.test_s3_signature import signed_by_botocore
+from tests.backends.embedded.signed_requests import signed_by_botocore
 
 HOST = "Host: store"
 CHUNKED = "Transfer-Encoding: chunked"

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.embedded.process import StoreProcess
-from tests.backends.embedded.running_door import RunningTsmServer
+from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.tsm_client import HOLD, Client, Row
+from tests.support.examples import share_of
 
 NAMES = ((b"/fs", b"/d", b"/o"), (b"/fs", b"/d", b"/p"), (b"/other", b"/d", b"/o"))
 NOBODYS = 1 << 62
@@ -84,7 +85,7 @@ def test_nothing_that_a_node_tries_reaches_anothers_objects(two: TwoNodes, name:
     assert two.seen() == two.before
 
 
-@settings(max_examples=30)
+@settings(max_examples=share_of(30))
 @given(data=st.data())
 def test_no_row_of_tries_reaches_anothers_objects(two: TwoNodes, data: st.DataObject) -> None:
     numbers = st.one_of(st.sampled_from(two.ids), st.integers(0, 50), st.integers(0, 2**64 - 1))

@@ -23,10 +23,10 @@ from backends.embedded import metrics, process
 from backends.embedded.core.files.written import Written
 from backends.embedded.process import StoreProcess
 from backends.embedded.s3.server import METRICS_PATH
-from tests.backends.embedded.running_door import RunningTsmServer
-from tests.backends.embedded.test_s3_signature import signed_by_botocore
+from tests.backends.embedded.running_server import RunningTsmServer
+from tests.backends.embedded.signed_requests import signed_by_botocore
 from tests.backends.embedded.tsm_client import GET, OBJECT, STOP, Client, Ended, get_body, object_body
-from tests.servers import real
+from tests.support.servers import real
 
 MIB = 1 << 20
 WAIT_SECONDS_MAX = 30

@@ -40,6 +40,7 @@ from backends.embedded.s3.calls import pages
 from backends.embedded.s3.calls.copy import copy_content
 from tests.backends.embedded.core_calls import PLENTY, put
 from tests.backends.embedded.upload_calls import listed, part
+from tests.support.examples import share_of
 
 START_SECONDS = 2_000_000_000
 DAY = 86_400
@@ -493,5 +494,5 @@ class StoreAndModel(RuleBasedStateMachine):
                     assert bytes(read) == made.content
 
 
-StoreAndModel.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
+StoreAndModel.TestCase.settings = settings(max_examples=share_of(100), stateful_step_count=50)
 TestStoreAndModel = StoreAndModel.TestCase

@@ -14,7 +14,8 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.backends.embedded.test_s3_uploads import FIRST, LAST, uploaded
+from tests.backends.embedded.boto3_uploads import FIRST, LAST, uploaded
+from tests.support.examples import share_of
 
 MIB = 1 << 20
 TAGS = [{"Key": "case", "Value": "A 17/ä"}, {"Key": "empty", "Value": ""}]
@@ -45,7 +46,7 @@ def test_a_copy_has_the_bytes_and_what_is_said_of_them(s3: Any, bucket: str, pla
     assert (got["Body"].read(), got["ContentType"], got["Metadata"]) == (data, "text/csv", {"case": "A-17"})
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share_of(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(key=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20))
 def test_the_name_of_a_source_is_opaque(s3: Any, bucket: str, key: str) -> None:
     s3.put_object(Bucket=bucket, Key=key, Body=key.encode())

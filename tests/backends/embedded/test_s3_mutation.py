@@ -9,16 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from typing import Any
 from unittest.mock import Mock
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import awscrt.checksums
 import pytest
@@ -39,8 +37,10 @@ from backends.embedded.s3.requests.post import _signed_policy
 from backends.embedded.s3.requests.presigned import query_pairs
 from backends.embedded.s3.requests.request import decode_name, lower_headers
 from backends.embedded.s3.requests.signature import Signed, Verifier, _canonical_request, sign, signing_key
-from tests.backends.embedded.test_s3_chunks import BODIES, _signed
-from tests.backends.embedded.test_s3_signature import SECRET, signed_by_botocore
+from tests.backends.embedded.raw_exchanges import exchanged, head_of, is_done
+from tests.backends.embedded.signed_chunks import BODIES, in_signed_chunks
+from tests.backends.embedded.signed_requests import SECRET, signed_by_botocore
+from tests.support.examples import share_of
 
 VERIFIER = Verifier({"it": Credential("it", "KEY", SECRET)}, lambda: datetime.now(UTC).timestamp())
 PATH = "/bucket/a%20key/of%C3%A9/parts?versionId=0000000A&x-id=PutObject&empty"
@@ -108,11 +108,6 @@ def altered(data: bytes) -> Iterator[tuple[int, bytes]]:
         yield at, data[:at] + data[at : at + 1] + data[at:]
 
 
-def head_of(method: str, target: str, headers: dict[str, str]) -> bytes:
-    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-    return "\r\n".join(lines).encode()
-
-
 def signed_head(method: str = "PUT", path: str = PATH, headers: dict[str, str] = HEADERS) -> bytes:
     return head_of(method, path, signed_by_botocore(method, f"http://store:9000{path}", headers))
 
@@ -170,7 +165,7 @@ def test_no_part_of_a_signed_query_can_be_left_out_repeated_or_added() -> None:
 
 def decoded(kind: str, body: bytes) -> tuple[bytes, dict[str, str]] | None:
     """Content and trailers, as the intake believes them; None where it is refused."""
-    decoder = ChunkDecoder(_signed(kind))
+    decoder = ChunkDecoder(in_signed_chunks(kind))
     try:
         content = b"".join(decoder.feed(body))
     except S3Error:
@@ -197,7 +192,10 @@ def chunked(content: tuple[bytes, ...], signed: Signed) -> bytes:
 
 
 CHUNKED = {
-    "signed": (s3_chunks.SIGNED_CHUNKS, chunked((b"hello", b"wonderful", b"world"), _signed(s3_chunks.SIGNED_CHUNKS))),
+    "signed": (
+        s3_chunks.SIGNED_CHUNKS,
+        chunked((b"hello", b"wonderful", b"world"), in_signed_chunks(s3_chunks.SIGNED_CHUNKS)),
+    ),
     "signed trailer": BODIES["signed trailer"][:2],
     "unsigned trailer": BODIES["unsigned trailer"][:2],
 }
@@ -310,7 +308,7 @@ NAMES = st.text(max_size=12)
 VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20).map(str.strip)
 
 
-@settings(max_examples=100)
+@settings(max_examples=share_of(100))
 @given(
     method=st.sampled_from(["GET", "PUT", "HEAD", "POST", "DELETE"]),
     key=NAMES,
@@ -375,21 +373,6 @@ def test_the_date_that_is_signed_is_the_one_that_counts() -> None:
 
 
 # Over the wire.
-
-
-def exchanged(store: StoreProcess, data: bytes) -> bytes:
-    """All that comes back for these bytes, until the server closes."""
-    parts = urlsplit(store.endpoint)
-    received = b""
-    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection, suppress(ConnectionError):
-        connection.sendall(data)
-        while more := connection.recv(65536):
-            received += more
-    return received
-
-
-def is_done(received: bytes) -> bool:
-    return re.match(rb"HTTP/1\.1 2\d\d ", received) is not None
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.embedded.process import StoreProcess
+from tests.support.examples import share_of
 
 MIB = 1 << 20
 ODD_KEYS = ["dir/", "dir//x", "../up", "./here", "a b+c%20d", "é/ü/\N{SNOWMAN}", "?query=1&x", "#hash", "~-_.!*'()",
@@ -187,7 +188,7 @@ def _model(keys: list[str], prefix: str, delimiter: str, after: str) -> tuple[li
 
 prefixes = st.sampled_from(["", "a", "a/", "a/b/", "b", "é", "g", "z", "none"])
 delimiters = st.sampled_from(["", "/", "b", "/b"])
-listing_settings = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+listing_settings = settings(max_examples=share_of(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @listing_settings

@@ -14,38 +14,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
 
 from backends.embedded.process import StoreProcess
 from backends.embedded.s3.credentials import Credential
 from backends.embedded.s3.errors import S3Error
 from backends.embedded.s3.requests.request import decode_name
 from backends.embedded.s3.requests.signature import Verifier
-
-SECRET = "a secret of forty characters, or roughly so"
-
-
-class _Signer(S3SigV4Auth):  # type: ignore[misc]  # botocore has no types
-    """botocore's own, with the payload hash that the test wants."""
-
-    payload_hash = "UNSIGNED-PAYLOAD"
-
-    def payload(self, request: AWSRequest) -> str:
-        return self.payload_hash
-
-
-def signed_by_botocore(
-    method: str, url: str, headers: dict[str, str], credentials: tuple[str, str] = ("KEY", SECRET)
-) -> dict[str, str]:
-    """All headers of the request as botocore would send it."""
-    headers = dict(headers)
-    signer = _Signer(Credentials(*credentials), "s3", "eu-west-1")
-    signer.payload_hash = headers.pop("x-amz-content-sha256", signer.payload_hash)
-    request = AWSRequest(method, url, headers={**headers, "Host": urlsplit(url).netloc})
-    signer.add_auth(request)
-    return dict(request.headers.items())
+from tests.backends.embedded.signed_requests import SECRET, signed_by_botocore
 
 
 def verify(method: str, url: str, headers: dict[str, str], now: float | None = None) -> Credential:

@@ -7,7 +7,7 @@ import hashlib
 import io
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,33 +16,7 @@ from awscrt import checksums
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
-MIB = 1 << 20
-FIRST, LAST = os.urandom(5 * MIB), os.urandom(1000)
-
-
-def create(s3: Any, bucket: str, key: str = "k", **wanted: Any) -> dict[str, str]:
-    """What the calls on a new upload are told."""
-    upload = s3.create_multipart_upload(Bucket=bucket, Key=key, **wanted)
-    return {"Bucket": bucket, "Key": key, "UploadId": upload["UploadId"]}
-
-
-def send(s3: Any, upload: dict[str, str], pieces: Sequence[bytes], **wanted: Any) -> list[dict[str, Any]]:
-    """Upload these parts; what completing is told of them."""
-    parts = []
-    for number, piece in enumerate(pieces, 1):
-        answer = s3.upload_part(**upload, PartNumber=number, Body=piece, **wanted)
-        about = {name: value for name, value in answer.items() if name == "ETag" or name.startswith("Checksum")}
-        parts.append({"PartNumber": number, **about})
-    return parts
-
-
-def complete(s3: Any, upload: dict[str, str], parts: Sequence[dict[str, Any]], **wanted: Any) -> Any:
-    return s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts}, **wanted)
-
-
-def uploaded(s3: Any, bucket: str, pieces: Sequence[bytes], key: str = "k", **wanted: Any) -> Any:
-    upload = create(s3, bucket, key, **wanted)
-    return complete(s3, upload, send(s3, upload, pieces))
+from tests.backends.embedded.boto3_uploads import FIRST, LAST, MIB, complete, create, send, uploaded
 
 
 def body(s3: Any, bucket: str, key: str = "k", **wanted: Any) -> bytes:

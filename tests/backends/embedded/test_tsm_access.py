@@ -12,7 +12,7 @@ import pytest
 
 from backends.embedded.core.changes import access
 from tests.backends.embedded import tsm_client as wire
-from tests.backends.embedded.running_door import RunningTsmServer
+from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.tsm_client import Client, Ended, RuleRow
 
 NO_MATCH, PROTOCOL_ERROR, EXISTS, NO_AUTHORIZATION, NOTHING_ARCHIVED = 2, 136, 28, 123, 2113

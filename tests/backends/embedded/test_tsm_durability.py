@@ -22,7 +22,7 @@ from backends.embedded.core.tables import catalogue as catalogue_module
 from backends.embedded.core.tables.catalogue import Catalogue
 from backends.embedded.process import StoreProcess
 from tests.backends.embedded.core_calls import content_of, put
-from tests.backends.embedded.running_door import RunningTsmServer
+from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
     DATA,
     END_TRANSACTION,

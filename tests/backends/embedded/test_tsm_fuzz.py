@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from backends.embedded.tsm import frames
 from backends.embedded.tsm.frames import Fields, Malformed
 from tests.backends.embedded import tsm_client as wire
-from tests.backends.embedded.running_door import RunningTsmServer
+from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.tsm_client import Client, Row
+from tests.support.examples import share_of
 
 U64 = st.integers(0, (1 << 64) - 1)
 U32 = st.integers(0, (1 << 32) - 1)
@@ -116,7 +117,7 @@ WHOLE: dict[str, st.SearchStrategy[tuple[bytes, Any]]] = {
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_only_a_complete_body_is_parsed(name: str) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=share_of(40))
     @given(WHOLE[name], st.binary(min_size=1, max_size=9), st.data())
     def check(made: tuple[bytes, Any], more: bytes, data: st.DataObject) -> None:
         body, expected = made
@@ -130,7 +131,7 @@ def test_only_a_complete_body_is_parsed(name: str) -> None:
     check()
 
 
-@settings(max_examples=100)
+@settings(max_examples=share_of(100))
 @given(
     U32, st.integers(0, 0xFFFF), st.sampled_from([1, 2]), st.sampled_from([0, 1]), U64,
     st.tuples(texts(1024), texts(256), texts(64), texts(255), texts(1500)), st.binary(max_size=20),
@@ -155,7 +156,7 @@ def test_the_head_of_an_object_is_told_from_its_data(
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_any_bytes_are_parsed_or_malformed(name: str) -> None:
-    @settings(max_examples=100)
+    @settings(max_examples=share_of(100))
     @given(st.binary(max_size=300) | st.builds(_changed, WHOLE.get(name, hellos).map(lambda made: made[0]), st.data()))
     def check(body: bytes) -> None:
         try:
@@ -317,7 +318,7 @@ def conversations(draw: st.DrawFn) -> bytes:
 
 
 over_the_wire = settings(
-    max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=share_of(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 cuts = st.lists(st.integers(0, 10_000), max_size=6)
 
@@ -356,7 +357,7 @@ def test_no_session_breaks_the_server_or_reaches_anothers_objects(fuzzed: Fuzzed
     fuzzed.check()
 
 
-@settings(over_the_wire, max_examples=40)
+@settings(over_the_wire, max_examples=share_of(40))
 @given(st.lists(requests, min_size=1, max_size=8), cuts)
 def test_a_correct_session_is_never_refused(fuzzed: Fuzzed, asked: list[bytes], cuts: list[int]) -> None:
     """Each request has its answer before the next, so that none comes in the middle of a stream."""

@@ -31,6 +31,7 @@ from backends.embedded.tsm import codes as tsm_codes
 from backends.embedded.tsm import incoming as tsm_incoming
 from backends.embedded.tsm.incoming import Flow, Incoming
 from tests.backends.embedded.core_calls import PLENTY, content_of, put
+from tests.support.examples import share_of
 
 START_SECONDS = 2_000_000_000
 DAY = 86_400
@@ -312,5 +313,5 @@ def _records(store: Store, number: int, end: int) -> Iterator[tuple[RecordHeader
         at += record.header_bytes + record.content_bytes
 
 
-StoreAndModel.TestCase.settings = settings(max_examples=50, stateful_step_count=30)
+StoreAndModel.TestCase.settings = settings(max_examples=share_of(50), stateful_step_count=30)
 TestStoreAndModel = StoreAndModel.TestCase

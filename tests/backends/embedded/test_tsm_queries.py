@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from backends.embedded.tsm import streams
 from backends.embedded.tsm.patterns import bounds, matches
-from tests.backends.embedded.running_door import RunningTsmServer
+from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
     BYE,
     DIRECTORY,

@@ -9,7 +9,7 @@ import pytest
 from archiver.errors import UsageError
 from backends.embedded.core.rules import policy
 from backends.embedded.core.store import Store
-from tests.backends.embedded.running_door import Clock, RunningTsmServer
+from tests.backends.embedded.running_server import Clock, RunningTsmServer
 from tests.backends.embedded.tsm_client import ACTIVATE, HOLD, NEVER, RELEASE, Client, Row
 
 DAY = 86_400

@@ -11,7 +11,7 @@ import pytest
 
 from backends.embedded.core.files import owner_file
 from backends.embedded.tsm import nodes
-from tests.backends.embedded.running_door import RunningTsmServer
+from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
     BYE,
     CHALLENGE,

@@ -27,7 +27,7 @@ from backends.embedded.core.rules.refusals import ArchiveRetained
 from backends.embedded.core.store import Store
 from backends.embedded.core.tables.archives import Space
 from backends.embedded.tsm import incoming as tsm_incoming
-from tests.backends.embedded.running_door import RunningTsmServer
+from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
     ANSWER,
     DATA,

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # tests/, for the servers that several folders' tests use
 
-from servers.scripted import ScriptedServer, Step
+from tests.support.servers.scripted import ScriptedServer, Step
 
 Scripted = Callable[..., ScriptedServer]
 

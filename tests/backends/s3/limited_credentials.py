@@ -17,7 +17,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from archiver.rig.servers import Server
-from tests.servers.real import client_of
+from tests.support.servers.real import client_of
 
 _BYPASS, _RETENTION, _HOLD = "s3:BypassGovernanceRetention", "s3:PutObjectRetention", "s3:PutObjectLegalHold"
 _DELETE = ("s3:DeleteObject", "s3:DeleteObjectVersion")

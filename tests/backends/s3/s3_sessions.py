@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import uvloop
-from servers.scripted import HANG_SECONDS
 
 from archiver.content import Content
 from archiver.record import Operation, Recorder
@@ -16,6 +15,7 @@ from archiver.retention import DateMaker, Retention
 from backends.base import Batch, PhaseSetting
 from backends.s3.data_plane import S3DataPlane
 from backends.s3.setting import WorkerSetting
+from tests.support.servers.scripted import HANG_SECONDS
 
 T = TypeVar("T")
 RUN_ID = "20261121-run"

@@ -35,7 +35,7 @@ from tests.backends.s3.answers import (
 )  # fmt: skip
 from tests.backends.s3.deviations import ANSWERS, STATES, VERSIONS, answer_of, reason_of
 from tests.backends.s3.limited_credentials import MinioCredentials, VersityGatewayCredentials
-from tests.servers import real
+from tests.support.servers import real
 
 UNKNOWN_VERSION = "0" * 32
 LIMITED = {"minio": MinioCredentials, "versitygw": VersityGatewayCredentials}

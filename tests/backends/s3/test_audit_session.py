@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 from s3_sessions import CONTENT, RETENTION, SIZE, Row, record_of_sessions, rows_of, worker_setting
-from servers.scripted import Request, ScriptedServer, serve
 
 from archiver.content import Content
 from archiver.record import Operation, Recorder, Status
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3.data_plane import S3DataPlane
+from tests.support.servers.scripted import Request, ScriptedServer, serve
 
 UNTIL = 1_900_000_000.0
 LOCK = b"x-amz-object-lock-mode: GOVERNANCE\r\nx-amz-object-lock-retain-until-date: 2030-03-17T17:46:40Z\r\n"

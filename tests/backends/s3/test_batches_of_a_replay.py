@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from s3_sessions import CONTENT, RETENTION, SIZE, Row, archives, in_loop, rows_of, worker_setting
-from servers.scripted import ScriptedServer, close, read, replies, send, serve
 from test_session import NOT_FOUND, OK, content_reply, errors_of
 
 from archiver.content import Checksum
@@ -22,7 +21,8 @@ from archiver.retention import DateMaker, Lock, Retention
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3 import data_plane
 from backends.s3.data_plane import S3DataPlane
-from tests.servers import real
+from tests.support.servers import real
+from tests.support.servers.scripted import ScriptedServer, close, read, replies, send, serve
 
 Scripted = Callable[..., ScriptedServer]
 ARCHIVE, RETRIEVE, COPY, DELETE, REFUSED_DELETE, NEW_VERSION, AUDIT, RANGE_RETRIEVE = (

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from s3_sessions import CONTENT, SIZE, Row, archives, in_loop, one_session, rows_of, worker_setting
-from servers.scripted import Request, ScriptedServer, Step, close, read, replies, reset, serve
 from test_session import CHECKSUMS, DENIED, NOT_FOUND, OK, SLOW_DOWN, content_reply, errors_of, operations
 from test_signing import sent_and_botocore
 
@@ -26,7 +25,8 @@ from archiver.sizes import format_instant
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3.control import Control, Credentials
 from backends.s3.data_plane import S3DataPlane
-from tests.servers import real
+from tests.support.servers import real
+from tests.support.servers.scripted import Request, ScriptedServer, Step, close, read, replies, reset, serve
 
 Scripted = Callable[..., ScriptedServer]
 RETENTION = Retention(retain_for_seconds=300.0)

@@ -16,7 +16,7 @@ from archiver.retention import DateMaker, Retention, RetentionMode
 from backends.base import PhaseSetting
 from tests.backends.s3.conftest import Scripted
 from tests.backends.s3.s3_sessions import CONTENT, SIZE, archives, data_plane, record_of_sessions, rows_of
-from tests.servers.scripted import Request, serve
+from tests.support.servers.scripted import Request, serve
 
 RETAIN_SECONDS = 300.0
 SKEW_SECONDS = 900  # that S3 allows

@@ -8,7 +8,6 @@ from typing import Any
 
 import botocore.exceptions
 import pytest
-from servers.scripted import Request, ScriptedServer, close, read, reset, send, serve
 
 from archiver.errors import PlatformError, UsageError
 from archiver.retention import Retention, RetentionMode
@@ -17,6 +16,7 @@ from backends.s3.aws_settings import aws_settings
 from backends.s3.control import Control, Credentials
 from backends.s3.credentials import FoundCredentials
 from backends.s3.reported_lock import ReportedLock, lock_problem
+from tests.support.servers.scripted import Request, ScriptedServer, close, read, reset, send, serve
 
 Scripted = Callable[..., ScriptedServer]
 NOW = 1_900_000_000.0

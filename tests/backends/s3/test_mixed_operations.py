@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from awscrt import checksums as crt
 from s3_sessions import CONTENT, SIZE, Row, in_loop, one_session, rows_of, worker_setting
-from servers.scripted import Request, ScriptedServer, close, read, replies, serve
 from test_changes import check_signature, made_bucket
 from test_session import DENIED, NOT_FOUND, OK, SLOW_DOWN, content_reply, errors_of
 
@@ -25,7 +24,8 @@ from archiver.retention import DateMaker, Lock, Retention
 from backends.base import Batch, PhaseSetting
 from backends.s3 import data_plane
 from backends.s3.data_plane import S3DataPlane
-from tests.servers import real
+from tests.support.servers import real
+from tests.support.servers.scripted import Request, ScriptedServer, close, read, replies, serve
 
 Scripted = Callable[..., ScriptedServer]
 FAR = 4e9

@@ -17,8 +17,9 @@ import pytest
 import trustme
 
 from archiver.rig.servers import Server, running
-from tests.archiver.cli.test_run import archiver, left_in
-from tests.servers import real
+from tests.support.commands import archiver
+from tests.support.runs import left_in
+from tests.support.servers import real
 
 pytestmark = pytest.mark.platforms
 

@@ -11,13 +11,13 @@ import boto3
 import pytest
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
-from servers.scripted import Request, ScriptedServer, serve
 
 from archiver.errors import PlatformError
 from backends.base import Location, RemovalReport
 from backends.embedded import process as embedded
 from backends.s3.control import Control, Credentials
-from tests.servers import real
+from tests.support.servers import real
+from tests.support.servers.scripted import Request, ScriptedServer, serve
 
 Scripted = Callable[..., ScriptedServer]
 

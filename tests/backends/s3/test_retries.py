@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 from s3_sessions import SIZE, archives, data_plane, record_of_sessions, retrieves, rows_of
-from servers.scripted import ScriptedServer, close, read, replies, send, serve
 from test_session import NOT_FOUND, OK, SLOW_DOWN, content_reply, honest
 
 from archiver.record import Operation, Status
+from tests.support.servers.scripted import ScriptedServer, close, read, replies, send, serve
 
 Scripted = Callable[..., ScriptedServer]
 AT_ONCE = SLOW_DOWN.replace(b"Retry-After: 1", b"Retry-After: 0")

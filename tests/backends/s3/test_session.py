@@ -29,7 +29,13 @@ from s3_sessions import (
     retrieves,
     rows_of,
 )
-from servers.scripted import (
+
+from archiver.record import Operation, Recorder, Status
+from archiver.retention import Retention, RetentionMode
+from backends.base import Batch
+from backends.s3.connection import Connection
+from backends.s3.data_plane import SAMPLE_EVERY
+from tests.support.servers.scripted import (
     HANG_SECONDS,
     Request,
     ScriptedServer,
@@ -43,12 +49,6 @@ from servers.scripted import (
     serve,
     wait_for,
 )
-
-from archiver.record import Operation, Recorder, Status
-from archiver.retention import Retention, RetentionMode
-from backends.base import Batch
-from backends.s3.connection import Connection
-from backends.s3.data_plane import SAMPLE_EVERY
 
 Scripted = Callable[..., ScriptedServer]
 LATE = 0.3  # seconds; the timeouts of tests in which the server says nothing

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +10,8 @@ import pytest
 import trustme
 
 from backends.embedded import process as embedded
+from tests.support.commands import archiver
+from tests.support.runs import keys_of
 
 TINY = (
     "--quick", "--quiet", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
@@ -34,19 +34,7 @@ def start(folder: Path, certificate: trustme.LeafCert) -> embedded.StoreProcess:
 def run(store: embedded.StoreProcess, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     endpoint = store.endpoint.replace("127.0.0.1", "localhost")
     assert endpoint.startswith("https://localhost:")
-    return subprocess.run(
-        [sys.executable, "-m", "archiver", "run", "dr550", *TINY, "--endpoint", endpoint, *options],
-        env={
-            **os.environ,
-            "AWS_ACCESS_KEY_ID": store.access_key,
-            "AWS_SECRET_ACCESS_KEY": store.secret_key,
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return archiver("run", "dr550", *TINY, "--endpoint", endpoint, *options, **{**keys_of(store), **environment})
 
 
 @pytest.fixture

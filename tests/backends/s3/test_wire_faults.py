@@ -13,8 +13,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 from s3_sessions import in_loop, one_session, record_of_sessions, rows_of
-from servers import fault_proxy as wire
-from servers.fault_proxy import (
+
+from archiver.content import Content
+from archiver.record import Operation, Recorder, Status
+from archiver.retention import DateMaker, Retention
+from backends.base import Batch, PhaseSetting, RunPlan
+from backends.embedded import process as embedded
+from backends.s3 import S3Backend, S3Options
+from backends.s3.control import Credentials
+from backends.s3.data_plane import S3DataPlane
+from backends.s3.session import UNLIKE_IDS_MIN
+from tests.support.servers import fault_proxy as wire
+from tests.support.servers.fault_proxy import (
     Chooser,
     Fault,
     FaultProxy,
@@ -26,16 +36,6 @@ from servers.fault_proxy import (
     half_the_head,
     nothing_of,
 )
-
-from archiver.content import Content
-from archiver.record import Operation, Recorder, Status
-from archiver.retention import DateMaker, Retention
-from backends.base import Batch, PhaseSetting, RunPlan
-from backends.embedded import process as embedded
-from backends.s3 import S3Backend, S3Options
-from backends.s3.control import Credentials
-from backends.s3.data_plane import S3DataPlane
-from backends.s3.session import UNLIKE_IDS_MIN
 
 SIZE = 8192
 GOOD = UNLIKE_IDS_MIN + 1  # objects before the fault

@@ -1,7 +1,14 @@
-"""Compiling the C library and C programs with it: the one place that knows the command line."""
+"""Compiling the C library and C programs with it: the one place that knows the command line.
+
+One idea: each source is compiled once in a test session for each set of flags, whatever is made of it, and by whichever
+of pytest-xdist's workers needs it first.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -23,9 +30,17 @@ SANITIZED = ("-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefin
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """Puts what it makes into `folder`."""
+    """Puts what it makes into `folder`, and makes nothing that is there."""
 
     folder: Path
+
+    @classmethod
+    def of_session(cls, folders: pytest.TempPathFactory) -> Compiler:
+        """The one of this test session."""
+        base = folders.getbasetemp()
+        folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
+        folder.mkdir(exist_ok=True)
+        return cls(folder)
 
     def compile(self, name: str, flags: Sequence[str], sources: Sequence[Path] = (), parts: Sequence[str] = ()) -> Path:
         """The library's sources (or only ``parts`` of them) and these, as a library or program of that name.
@@ -39,11 +54,25 @@ class Compiler:
         if flags == SANITIZED and not _has_sanitizers(command):
             pytest.skip("needs the C compiler's sanitizers")
         files = [*sources, *(SHIM / part for part in parts)] if parts else [*sources, *sorted(SHIM.glob("*.c"))]
-        done = subprocess.run(
-            [command, *_FLAGS, *flags, *map(str, files), "-o", str(output)], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not output.exists():
+                objects = [self._object(command, flags, file) for file in files]
+                _carry_out([command, *_FLAGS, *flags, *map(str, objects), "-o", str(output)])
         return output
+
+    def _object(self, command: str, flags: Sequence[str], source: Path) -> Path:
+        compiling = [flag for flag in flags if flag != "-shared"]
+        made_of = hashlib.sha256(repr((compiling, str(source))).encode()).hexdigest()[:16]
+        found = self.folder / f"{source.stem}-{made_of}.o"
+        if not found.exists():
+            _carry_out([command, *_FLAGS, *compiling, "-c", str(source), "-o", str(found)])
+        return found
+
+
+def _carry_out(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @cache

@@ -11,7 +11,7 @@ from tests.backends.tsm.compiling import SANITIZED, SHARED, SOURCES, Compiler
 
 @pytest.fixture(scope="session")
 def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
-    return Compiler(tmp_path_factory.mktemp("compiled"))
+    return Compiler.of_session(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

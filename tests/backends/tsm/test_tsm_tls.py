@@ -20,7 +20,7 @@ from backends.embedded import process
 from backends.embedded.process import StoreProcess
 from backends.tsm.api import Library, SignOn
 from backends.tsm.codes import Code
-from tests.backends.tsm.test_program import PROTECTED, run, settings, write_options
+from tests.backends.tsm.program_options import PROTECTED, run, settings, write_options
 from tests.backends.tsm.tsm_sessions import Server, archives, data_plane, record_of_sessions, retrieves, rows_of
 
 Attempt = Callable[..., int]

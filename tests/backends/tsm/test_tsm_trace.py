@@ -22,7 +22,7 @@ from archiver.traces.importing import ImportReport
 from archiver.traces.tsm import import_journals
 from backends.embedded import process
 from backends.tsm.codes import Code
-from tests.backends.tsm.test_program import run, settings
+from tests.backends.tsm.program_options import run, settings
 
 ROOT = Path(__file__).parents[3]
 SECONDS_MAX = 60  # only a program that hangs gets there

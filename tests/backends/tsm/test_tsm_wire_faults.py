@@ -15,8 +15,8 @@ from backends.embedded import process
 from backends.embedded.tsm.frames import FrameKind
 from backends.tsm.configuration import private_configuration
 from backends.tsm.setting import WorkerSetting
-from tests.servers import fault_proxy as wire
-from tests.servers.fault_proxy import Fault, FaultProxy, Message, Nth, half_the_body, half_the_head, nothing_of
+from tests.support.servers import fault_proxy as wire
+from tests.support.servers.fault_proxy import Fault, FaultProxy, Message, Nth, half_the_body, half_the_head, nothing_of
 
 OBJECTS = 6
 LATE = 1  # seconds, the whole ones that COMMTimeout takes

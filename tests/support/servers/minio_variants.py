@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.servers import real
+from tests.support.servers import real
 
 READY_SECONDS_MAX = 60.0
 ACCESS_KEY, SECRET_KEY = "the-access-key", "the-secret-key"

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 from archiver.worm.exchange import S3Door
-from tests.servers.lying_door import Lie, LyingDoor, lying
+from tests.support.servers.lying_door import Lie, LyingDoor, lying
 
 _OF_THE_WAY = {"authorization", "connection", "content-length", "host", "transfer-encoding"}
 _SIGNED_ANEW = {"x-amz-content-sha256", "x-amz-date", "x-amz-security-token"}

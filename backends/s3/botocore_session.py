@@ -1,0 +1,59 @@
+"""A botocore session that reads no profile and no file: what they say was read before, for both planes alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+import botocore.credentials
+import botocore.session
+
+
+class _Keys(Protocol):
+    @property
+    def access_key(self) -> str: ...
+
+    @property
+    def secret_key(self) -> str: ...
+
+    @property
+    def session_token(self) -> str | None: ...
+
+
+class _Current(botocore.credentials.Credentials):  # type: ignore[misc]
+    """A source of credentials, as botocore reads them: anew for each request."""
+
+    def __init__(self, current: Callable[[], _Keys]) -> None:
+        super().__init__("", "")
+        self._current = current
+
+    def get_frozen_credentials(self) -> botocore.credentials.ReadOnlyCredentials:
+        now = self._current()
+        return botocore.credentials.ReadOnlyCredentials(now.access_key, now.secret_key, now.session_token)
+
+
+class _Provider(botocore.credentials.CredentialProvider):  # type: ignore[misc]
+    """The only place where a session looks for credentials."""
+
+    METHOD = "given"
+
+    def __init__(self, current: Callable[[], _Keys]) -> None:
+        super().__init__()
+        self._current = current
+
+    def load(self) -> _Current:
+        return _Current(self._current)
+
+
+def session_of(current: Callable[[], _Keys]) -> botocore.session.Session:
+    """Return a session that signs with what ``current`` returns, asked before each request."""
+    unread: dict[str, tuple[None, None, str | None, None]] = {
+        "profile": (None, None, None, None),
+        "config_file": (None, None, os.devnull, None),
+        "credentials_file": (None, None, os.devnull, None),
+    }
+    session = botocore.session.Session(session_vars=unread)
+    resolver = botocore.credentials.CredentialResolver([_Provider(current)])
+    session.register_component("credential_provider", resolver)
+    return session

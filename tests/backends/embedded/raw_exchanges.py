@@ -1,0 +1,30 @@
+"""Requests sent byte by byte, and what is answered."""
+
+from __future__ import annotations
+
+import re
+import socket
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from backends.embedded.process import StoreProcess
+
+
+def head_of(method: str, target: str, headers: dict[str, str]) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def exchanged(store: StoreProcess, data: bytes) -> bytes:
+    """All that comes back for these bytes, until the door closes."""
+    parts = urlsplit(store.endpoint)
+    received = b""
+    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection, suppress(ConnectionError):
+        connection.sendall(data)
+        while more := connection.recv(65536):
+            received += more
+    return received
+
+
+def is_done(received: bytes) -> bool:
+    return re.match(rb"HTTP/1\.1 2\d\d ", received) is not None

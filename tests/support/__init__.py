@@ -1,0 +1,1 @@
+"""What tests of several folders share: commands, servers, and what runs leave."""

@@ -1,0 +1,22 @@
+"""What a store counted of the requests that it was sent."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any
+
+from backends.embedded import process as embedded
+
+
+def statistics(store: embedded.StoreProcess) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{store.endpoint}/-/statistics", timeout=10) as reply:
+        document: dict[str, Any] = json.load(reply)
+    return document
+
+
+def counted(before: dict[str, Any], after: dict[str, Any], call: str) -> int:
+    def total(document: dict[str, Any]) -> int:
+        return sum(document["requests"].get(call, {}).values())
+
+    return total(after) - total(before)

@@ -1,0 +1,49 @@
+"""Small runs, the keys of the stores that they use, and what they leave."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from backends.embedded.process import StoreProcess
+
+TINY = (
+    "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
+    "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms",
+)  # fmt: skip
+
+TINY_LOCK_COST = (
+    "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
+    "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=50ms", "--set", "expiring.retain_for=2s",
+)  # fmt: skip
+
+
+def keys_of(store: StoreProcess, name: str = "default") -> dict[str, str]:
+    """The environment variables of one of its credentials."""
+    credential = store.credentials[name]
+    return {"AWS_ACCESS_KEY_ID": credential.access_key, "AWS_SECRET_ACCESS_KEY": credential.secret_key}
+
+
+def s3(store: StoreProcess) -> Any:
+    """A client of the store's owner."""
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=store.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=store.access_key,
+        aws_secret_access_key=store.secret_key,
+    )
+
+
+def left_in(home: Path) -> list[sqlite3.Row]:
+    """The ledger's rows of what was not removed; none where no run got as far as a ledger."""
+    if not (home / "ledger.db").exists():
+        return []
+    with sqlite3.connect(home / "ledger.db") as db:
+        db.row_factory = sqlite3.Row
+        rows = db.execute("SELECT * FROM placement WHERE removed_at IS NULL").fetchall()
+    db.close()
+    return rows
