@@ -28,7 +28,9 @@ def test_an_audit_names_what_is_wrong_and_is_kept_with_the_run(home: Path, store
     keys = keys_of(store)
     assert archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, **keys).returncode == 0
     good = archiver("audit", "latest", "--clients", "2", **keys)
-    assert (good.returncode, good.stderr) == (0, "")
+    assert good.returncode == 0
+    assert good.stderr.startswith(f"endpoint {store.endpoint} from the record of run ")
+    assert good.stderr.count("\n") == 1
     assert "nothing is wrong with what was read" in good.stdout
 
     rows = left_in(home)

@@ -50,7 +50,7 @@ def planned(home: Path, *options: str) -> list[str]:
     done = CliRunner().invoke(main, ["run", str(home / "mine.toml"), "--dry-run", *options])
     assert done.exit_code == 0, done.output
     assert not (home / "home").exists()
-    return [" ".join(line.split()) for line in done.output.splitlines()]
+    return [" ".join(line.split()) for line in done.stdout.splitlines()]
 
 
 def test_a_plan_says_who_does_what_when_and_how_much(home: Path) -> None:
