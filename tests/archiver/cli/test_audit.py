@@ -36,7 +36,7 @@ def test_an_audit_names_what_is_wrong_and_is_kept_with_the_run(home: Path, store
     rows = left_in(home)
     bucket, prefix, run = rows[-1]["bucket"], rows[-1]["prefix"], rows[-1]["run"]
     archived = sum(row["objects"] for row in rows)
-    damaged, gone = f"{prefix}{0:012d}", f"{prefix}{1:012d}"
+    damaged, gone = f"{prefix}{3:012d}", f"{prefix}{4:012d}"  # after the probe and its other tries
     s3(store).put_object(Bucket=bucket, Key=damaged, Body=b"other bytes")
     (version,) = s3(store).list_object_versions(Bucket=bucket, Prefix=gone)["Versions"]
     s3(store).delete_object(Bucket=bucket, Key=gone, VersionId=version["VersionId"], BypassGovernanceRetention=True)
