@@ -19,7 +19,7 @@ demo: $(DEMO_VENV)/installed ## measure the quick DR550 matrix on the embedded s
 	mkdir -p $(DEMO_HOME)
 	ARCHIVER_HOME=$(abspath $(DEMO_HOME)) VENV_BIN=$(abspath $(DEMO_VENV)/bin) sh demo.sh
 
-# Tests wait for other processes a third of their time: three at a time keep two cores busy.
+# Tests wait for other processes a quarter of their time: three at a time keep two cores busy.
 test: $(VENV)/installed ## run the tests (minutes)
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not platforms and not browser"
 

@@ -176,7 +176,9 @@ def test_a_worker_loads_neither_boto3_nor_pyarrow_before_it_needs_them() -> None
 
 def test_no_test_file_imports_from_another() -> None:
     """What several of them need is in a module of their folder, or in tests/support."""
-    importing = re.compile(r"^from (tests\.(?:\w+\.)*test_\w+) import|^from tests(?:\.\w+)* import test_", re.MULTILINE)
+    importing = re.compile(
+        r"^(?:from|import) (?:tests\.(?:\w+\.)*)?test_\w+|^from tests(?:\.\w+)* import test_", re.MULTILINE
+    )
     found = {
         str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py") if importing.search(path.read_text())
     }

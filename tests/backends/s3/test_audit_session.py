@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from s3_sessions import CONTENT, RETENTION, SIZE, Row, record_of_sessions, rows_of, worker_setting
 
 from archiver.content import Content
 from archiver.record import Operation, Recorder, Status
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3.data_plane import S3DataPlane
+from tests.backends.s3.s3_sessions import CONTENT, RETENTION, SIZE, Row, record_of_sessions, rows_of, worker_setting
 from tests.support.servers.scripted import Request, ScriptedServer, serve
 
 UNTIL = 1_900_000_000.0

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from s3_sessions import CONTENT, RETENTION, SIZE, Row, archives, in_loop, rows_of, worker_setting
-from test_session import NOT_FOUND, OK, content_reply, errors_of
 
 from archiver.content import Checksum
 from archiver.record import Operation, Recorder, Status
@@ -21,6 +19,8 @@ from archiver.retention import DateMaker, Lock, Retention
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3 import data_plane
 from backends.s3.data_plane import S3DataPlane
+from tests.backends.s3.s3_sessions import CONTENT, RETENTION, SIZE, Row, archives, in_loop, rows_of, worker_setting
+from tests.backends.s3.scripted_answers import NOT_FOUND, OK, content_reply, errors_of
 from tests.support.servers import real
 from tests.support.servers.scripted import ScriptedServer, close, read, replies, send, serve
 

@@ -13,9 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from s3_sessions import CONTENT, SIZE, Row, archives, in_loop, one_session, rows_of, worker_setting
-from test_session import CHECKSUMS, DENIED, NOT_FOUND, OK, SLOW_DOWN, content_reply, errors_of, operations
-from test_signing import sent_and_botocore
 
 from archiver.content import Checksum
 from archiver.errors import PlatformError
@@ -25,6 +22,19 @@ from archiver.sizes import format_instant
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3.control import Control, Credentials
 from backends.s3.data_plane import S3DataPlane
+from tests.backends.s3.botocore_requests import check_signature
+from tests.backends.s3.made_buckets import made_bucket
+from tests.backends.s3.s3_sessions import CONTENT, SIZE, Row, archives, in_loop, one_session, rows_of, worker_setting
+from tests.backends.s3.scripted_answers import (
+    CHECKSUMS,
+    DENIED,
+    NOT_FOUND,
+    OK,
+    SLOW_DOWN,
+    content_reply,
+    errors_of,
+    operations,
+)
 from tests.support.servers import real
 from tests.support.servers.scripted import Request, ScriptedServer, Step, close, read, replies, reset, serve
 
@@ -111,11 +121,6 @@ RETENTION_BODY = re.compile(
     rb"<RetainUntilDate>(\S+)</RetainUntilDate></Retention>"
 )
 HOLD_BODY = b'<LegalHold xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>%s</Status></LegalHold>'
-
-
-def check_signature(request: Request) -> None:
-    sent, expected = sent_and_botocore(request.head + b"\r\n\r\n", ("AKIDEXAMPLE", "very-secret", "us-east-1", None))
-    assert sent == expected
 
 
 def check_md5(request: Request) -> None:
@@ -506,19 +511,6 @@ def test_an_audit_finds_what_is_wrong_with_content_or_lock(
 @pytest.fixture
 def bucket(s3: Any) -> Iterator[str]:
     yield from made_bucket(s3)
-
-
-def made_bucket(client: Any) -> Iterator[str]:
-    name = f"changes-{time.time_ns()}"
-    client.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
-    yield name
-    for kind in ("Versions", "DeleteMarkers"):
-        for row in client.list_object_versions(Bucket=name).get(kind, []):
-            key = {"Bucket": name, "Key": row["Key"], "VersionId": row["VersionId"]}
-            if kind == "Versions":
-                client.put_object_legal_hold(**key, LegalHold={"Status": "OFF"})
-            client.delete_object(**key, BypassGovernanceRetention=True)
-    client.delete_bucket(Bucket=name)
 
 
 def go_through_a_life(client: Any, bucket: str, url: str, access_key: str, secret_key: str) -> None:

@@ -14,9 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from awscrt import checksums as crt
-from s3_sessions import CONTENT, SIZE, Row, in_loop, one_session, rows_of, worker_setting
-from test_changes import check_signature, made_bucket
-from test_session import DENIED, NOT_FOUND, OK, SLOW_DOWN, content_reply, errors_of
 
 from archiver.content import Checksum
 from archiver.record import Operation, Recorder, Status
@@ -24,6 +21,10 @@ from archiver.retention import DateMaker, Lock, Retention
 from backends.base import Batch, PhaseSetting
 from backends.s3 import data_plane
 from backends.s3.data_plane import S3DataPlane
+from tests.backends.s3.botocore_requests import check_signature
+from tests.backends.s3.made_buckets import made_bucket
+from tests.backends.s3.s3_sessions import CONTENT, SIZE, Row, in_loop, one_session, rows_of, worker_setting
+from tests.backends.s3.scripted_answers import DENIED, NOT_FOUND, OK, SLOW_DOWN, content_reply, errors_of
 from tests.support.servers import real
 from tests.support.servers.scripted import Request, ScriptedServer, close, read, replies, serve
 

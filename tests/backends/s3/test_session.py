@@ -10,17 +10,21 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 import pytest
-from awscrt import checksums as crt
-from s3_sessions import (
+
+from archiver.record import Operation, Recorder, Status
+from archiver.retention import Retention, RetentionMode
+from backends.base import Batch
+from backends.s3.connection import Connection
+from backends.s3.data_plane import SAMPLE_EVERY
+from tests.backends.s3.s3_sessions import (
     CONTENT,
     SIZE,
-    Row,
     archives,
     data_plane,
     in_loop,
@@ -29,12 +33,17 @@ from s3_sessions import (
     retrieves,
     rows_of,
 )
-
-from archiver.record import Operation, Recorder, Status
-from archiver.retention import Retention, RetentionMode
-from backends.base import Batch
-from backends.s3.connection import Connection
-from backends.s3.data_plane import SAMPLE_EVERY
+from tests.backends.s3.scripted_answers import (
+    CHECKSUMS,
+    DENIED,
+    NOT_FOUND,
+    OK,
+    SLOW_DOWN,
+    content_reply,
+    errors_of,
+    honest,
+    operations,
+)
 from tests.support.servers.scripted import (
     HANG_SECONDS,
     Request,
@@ -53,43 +62,7 @@ from tests.support.servers.scripted import (
 Scripted = Callable[..., ScriptedServer]
 LATE = 0.3  # seconds; the timeouts of tests in which the server says nothing
 
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: R-1\r\n\r\n"
-DENIED_BODY = b"<Error><Code>AccessDenied</Code><Message>Access Denied by policy</Message></Error>"
-DENIED = (
-    b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\nx-amz-request-id: R-9\r\n\r\n" % len(DENIED_BODY) + DENIED_BODY
-)
 REDIRECT = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://other:9000/\r\nContent-Length: 0\r\n\r\n"
-SLOW_DOWN_BODY = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
-SLOW_DOWN = (
-    b"HTTP/1.1 503 Slow Down\r\nRetry-After: 1\r\nx-amz-request-id: R-8\r\nContent-Length: %d\r\n\r\n"
-    % len(SLOW_DOWN_BODY)
-    + SLOW_DOWN_BODY
-)
-NOT_FOUND_BODY = b"<Error><Code>NoSuchKey</Code><Message>The key does not exist.</Message></Error>"
-NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n" % len(NOT_FOUND_BODY) + NOT_FOUND_BODY
-
-
-def content_reply(number: int, *headers: bytes, body: bytes | None = None, length: int | None = None) -> bytes:
-    """The reply to a retrieve, right unless told otherwise."""
-    if body is None:
-        body = CONTENT.whole(number, SIZE)
-    lines = [b"HTTP/1.1 200 OK", b"Content-Length: %d" % (len(body) if length is None else length), *headers]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + body
-
-
-def honest(request: Request) -> bytes:
-    """What a working store answers."""
-    if request.method == "GET" and "?" not in request.target:
-        return content_reply(int(request.target[-12:]))
-    return OK
-
-
-def operations(rows: Sequence[Row]) -> list[Operation]:
-    return [Operation(row.operation) for row in rows]
-
-
-def errors_of(record: Recorder) -> list[tuple[str, str, int]]:
-    return [(kind.operation, kind.reason, kind.count) for kind in record.errors.values()]
 
 
 # A good session.
@@ -215,13 +188,6 @@ def test_opening_a_session_asks_the_server_what_was_chosen(
     if request_line:
         opening_row = rows[0]
         assert opening_row.sent_ns < opening_row.first_byte_ns < server.requests[0].received_ns < opening_row.done_ns
-
-
-CHECKSUMS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
-    "crc32c": ("x-amz-checksum-crc32c", lambda data: crt.crc32c(data).to_bytes(4, "big")),
-    "crc64nvme": ("x-amz-checksum-crc64nvme", lambda data: crt.crc64nvme(data).to_bytes(8, "big")),
-    "md5": ("content-md5", lambda data: hashlib.md5(data, usedforsecurity=False).digest()),
-}
 
 
 @pytest.mark.parametrize("payload_signing", [False, True])

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pytest
-from s3_sessions import in_loop, one_session, record_of_sessions, rows_of
 
 from archiver.content import Content
 from archiver.record import Operation, Recorder, Status
@@ -23,6 +22,7 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from backends.s3.data_plane import S3DataPlane
 from backends.s3.session import UNLIKE_IDS_MIN
+from tests.backends.s3.s3_sessions import in_loop, one_session, record_of_sessions, rows_of
 from tests.support.servers import fault_proxy as wire
 from tests.support.servers.fault_proxy import (
     Chooser,

@@ -8,7 +8,6 @@ from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
-from tsm_sessions import Server, archived, reached
 
 from archiver.errors import PlatformError
 from backends.embedded import process
@@ -16,6 +15,7 @@ from backends.tsm import api, structures
 from backends.tsm.api import Library, SignOn, TsmError
 from backends.tsm.codes import Code
 from tests.backends.tsm.compiling import SHARED, Compiler
+from tests.backends.tsm.tsm_sessions import Server, archived, reached
 
 
 @pytest.fixture(scope="module")

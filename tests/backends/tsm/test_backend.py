@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tsm_sessions import SIZE, Server, archived, reached
 
 import backends
 from archiver.errors import PlatformError, SafetyRefused, UsageError
@@ -23,6 +22,7 @@ from backends.tsm import structures as abi
 from backends.tsm.api import ApiSession, TsmError, halves
 from backends.tsm.codes import Code
 from backends.tsm.removal import remove as remove_from
+from tests.backends.tsm.tsm_sessions import SIZE, Server, archived, reached
 
 DAY_SECONDS = 86_400
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tsm_sessions import SIZE, Row, Server, archived, batch, data_plane, of, reached, record_of_sessions, rows_of
 
 from archiver.assignment import Tally, TallyKey
 from archiver.folding import Folding, Population, fold
@@ -17,6 +16,18 @@ from backends.tsm import TsmBackend
 from backends.tsm.api import ArchivedObject
 from backends.tsm.codes import Code
 from backends.tsm.data_plane import TsmDataPlane
+from tests.backends.tsm.tsm_sessions import (
+    SIZE,
+    Row,
+    Server,
+    archived,
+    batch,
+    data_plane,
+    of,
+    reached,
+    record_of_sessions,
+    rows_of,
+)
 
 OPEN, CLOSE, TRANSACTION = Operation.OPEN, Operation.CLOSE, Operation.TRANSACTION
 HOLD, RELEASE, QUERY, DELETE, REFUSED_DELETE, AUDIT = (

@@ -8,7 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tsm_sessions import (
+
+from archiver.content import Content
+from archiver.record import TSM_ERROR, Operation, Recorder, Status
+from archiver.retention import Retention, RetentionMode
+from backends.base import CloserLook, ExpectedLock, VersionedBackend
+from backends.embedded import process
+from backends.tsm import TsmBackend
+from backends.tsm.api import ArchivedObject
+from backends.tsm.codes import Code
+from backends.tsm.lock import DAY_SECONDS, LockRule
+from tests.backends.tsm.tsm_sessions import (
     CONTENT,
     SIZE,
     Server,
@@ -21,16 +31,6 @@ from tsm_sessions import (
     record_of_sessions,
     rows_of,
 )
-
-from archiver.content import Content
-from archiver.record import TSM_ERROR, Operation, Recorder, Status
-from archiver.retention import Retention, RetentionMode
-from backends.base import CloserLook, ExpectedLock, VersionedBackend
-from backends.embedded import process
-from backends.tsm import TsmBackend
-from backends.tsm.api import ArchivedObject
-from backends.tsm.codes import Code
-from backends.tsm.lock import DAY_SECONDS, LockRule
 
 AUDIT, OPEN, CLOSE = Operation.AUDIT, Operation.OPEN, Operation.CLOSE
 OTHER_CONTENT = Content("another-run", 8, 1 << 20)

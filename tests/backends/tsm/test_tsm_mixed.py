@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from tsm_sessions import (
+
+from archiver.content import Content
+from archiver.record import TSM_ERROR, Operation, Recorder, Status
+from backends.base import Batch, ExpectedLock
+from backends.embedded import process
+from backends.tsm import TsmBackend
+from backends.tsm.api import ArchivedObject
+from backends.tsm.codes import Code
+from backends.tsm.data_plane import TsmDataPlane
+from backends.tsm.index import description, firsts, version_of
+from tests.backends.tsm.tsm_sessions import (
     CONTENT,
     SIZE,
     Server,
@@ -23,16 +33,6 @@ from tsm_sessions import (
     retrieves,
     rows_of,
 )
-
-from archiver.content import Content
-from archiver.record import TSM_ERROR, Operation, Recorder, Status
-from backends.base import Batch, ExpectedLock
-from backends.embedded import process
-from backends.tsm import TsmBackend
-from backends.tsm.api import ArchivedObject
-from backends.tsm.codes import Code
-from backends.tsm.data_plane import TsmDataPlane
-from backends.tsm.index import description, firsts, version_of
 
 ARCHIVE, RETRIEVE, RANGE_RETRIEVE, NEW_VERSION, HEAD, QUERY, AUDIT = (
     Operation.ARCHIVE, Operation.RETRIEVE, Operation.RANGE_RETRIEVE, Operation.NEW_VERSION, Operation.HEAD,

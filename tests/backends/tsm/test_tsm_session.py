@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from tsm_sessions import (
+
+from archiver.content import Content
+from archiver.record import TSM_ERROR, Operation, Recorder, Status
+from backends.base import Batch
+from backends.embedded import process
+from backends.tsm.api import ApiSession
+from backends.tsm.codes import Code
+from backends.tsm.setting import WorkerSetting, high_level
+from tests.backends.tsm.tsm_sessions import (
     SIZE,
     Server,
     archives,
@@ -23,14 +31,6 @@ from tsm_sessions import (
     retrieves,
     rows_of,
 )
-
-from archiver.content import Content
-from archiver.record import TSM_ERROR, Operation, Recorder, Status
-from backends.base import Batch
-from backends.embedded import process
-from backends.tsm.api import ApiSession
-from backends.tsm.codes import Code
-from backends.tsm.setting import WorkerSetting, high_level
 
 OPEN, CLOSE, ARCHIVE, RETRIEVE, TRANSACTION = (
     Operation.OPEN, Operation.CLOSE, Operation.ARCHIVE, Operation.RETRIEVE, Operation.TRANSACTION,

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tsm_sessions import Server, reached
 
 from archiver.cli import main
 from archiver.errors import UsageError
@@ -23,6 +22,7 @@ from archiver.traces.tsm import import_journals
 from backends.embedded import process
 from backends.tsm.codes import Code
 from tests.backends.tsm.program_options import run, settings
+from tests.backends.tsm.tsm_sessions import Server, reached
 
 ROOT = Path(__file__).parents[3]
 SECONDS_MAX = 60  # only a program that hangs gets there

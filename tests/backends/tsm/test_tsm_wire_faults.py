@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tsm_sessions import SIZE, Server, batch, data_plane, reached, record_of_sessions, rows_of
 
 from archiver.record import Operation, Recorder, Status
 from backends.embedded import process
 from backends.embedded.tsm.frames import FrameKind
 from backends.tsm.configuration import private_configuration
 from backends.tsm.setting import WorkerSetting
+from tests.backends.tsm.tsm_sessions import SIZE, Server, batch, data_plane, reached, record_of_sessions, rows_of
 from tests.support.servers import fault_proxy as wire
 from tests.support.servers.fault_proxy import Fault, FaultProxy, Message, Nth, half_the_body, half_the_head, nothing_of
 
