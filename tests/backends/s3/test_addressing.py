@@ -14,8 +14,6 @@ import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
-from s3_sessions import archives, data_plane, record_of_sessions, retrieves
-from servers.scripted import Request, ScriptedServer, serve
 
 from archiver.cli.output import facts
 from archiver.errors import PlatformError, UsageError
@@ -25,6 +23,8 @@ from backends.base import RunPlan
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Control, Credentials
 from results.database import FILE_NAME, RunDatabase, RunRecord
+from tests.backends.s3.s3_sessions import archives, data_plane, record_of_sessions, retrieves
+from tests.support.servers.scripted import Request, ScriptedServer, serve
 
 Scripted = Callable[..., ScriptedServer]
 NAME = "store.example"

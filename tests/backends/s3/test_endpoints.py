@@ -13,7 +13,6 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from s3_sessions import data_plane
 
 from archiver.cli.run import run as run_command
 from archiver.errors import PlatformError, UsageError
@@ -21,6 +20,7 @@ from backends.embedded import process as embedded
 from backends.s3 import endpoints
 from backends.s3.endpoints import Addresses, expand, find_addresses, resolve, tls_context
 from tests.archiver.cli.test_run import TINY
+from tests.backends.s3.s3_sessions import data_plane
 
 
 @pytest.mark.parametrize(

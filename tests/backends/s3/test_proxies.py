@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import pytest
 import requests
-from s3_sessions import archives, data_plane, record_of_sessions
 
 from archiver.errors import UsageError
 from archiver.retention import Retention, RetentionMode
@@ -22,6 +21,7 @@ from backends.proxies import proxy_variable
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from tests.archiver.cli.test_run import TINY, archiver
+from tests.backends.s3.s3_sessions import archives, data_plane, record_of_sessions
 
 NAME = "store.example"  # an address of this host, but not by its name
 

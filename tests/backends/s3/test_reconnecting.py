@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import trustme
-from s3_sessions import (
+from test_session import NOT_FOUND, OK, SLOW_DOWN, content_reply, honest
+
+from archiver.record import Operation, Recorder, Status
+from archiver.retention import DateMaker, Lock
+from backends.base import Batch, ExpectedLock, PhaseSetting
+from backends.s3.data_plane import S3DataPlane
+from tests.backends.s3.s3_sessions import (
     CONTENT,
     RETENTION,
     SIZE,
@@ -24,13 +30,17 @@ from s3_sessions import (
     rows_of,
     worker_setting,
 )
-from servers.scripted import Conversation, Request, ScriptedServer, close, read, replies, send, serve, serve_and_close
-from test_session import NOT_FOUND, OK, SLOW_DOWN, content_reply, honest
-
-from archiver.record import Operation, Recorder, Status
-from archiver.retention import DateMaker, Lock
-from backends.base import Batch, ExpectedLock, PhaseSetting
-from backends.s3.data_plane import S3DataPlane
+from tests.support.servers.scripted import (
+    Conversation,
+    Request,
+    ScriptedServer,
+    close,
+    read,
+    replies,
+    send,
+    serve,
+    serve_and_close,
+)
 
 Scripted = Callable[..., ScriptedServer]
 OBJECTS = 250
