@@ -131,7 +131,8 @@ class WorkerProcesses:
             own_cores = [cores[index % len(cores)]] if cores else []
             given = (theirs, own_cores, clock.began_seconds())
             process = context.Process(target=worker_main, args=given, name=f"archiver-worker-{index}")
-            with interruption.held_back():
+            # Another thread may hear a signal that is blocked here: half a start would leave a worker's complaint.
+            with interruption.put_off(), interruption.held_back():
                 process.start()
             theirs.close()
             self._processes.append(process)

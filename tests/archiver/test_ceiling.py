@@ -251,8 +251,9 @@ def test_a_ceiling_is_in_no_ledger_no_rate_and_no_interval(tmp_path: Path, home:
     assert judged == {each["workload"]: each["ceiling"]["share"] for each in (read, write)}
     with sqlite3.connect(home / "runs" / document["run"] / "run.db") as db:
         counted = dict(db.execute("SELECT workload, sum(objects) FROM interval GROUP BY workload"))
+        ((probes,),) = db.execute("SELECT sum(archived) FROM probe").fetchall()
     db.close()
     assert counted["write"] == 50  # sessions due in half a second, times objects
-    assert sum(row["objects"] for row in left_in(home) if row["objects"]) == 50 + 50
+    assert sum(row["objects"] for row in left_in(home) if row["objects"]) == 50 + 50 + probes
     assert counted["read"] == read["objects"] + read["warm_up_objects"] + read["drained_objects"]
     assert len(list((tmp_path / "operations").iterdir())) == 2  # one worker, two phases
