@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -126,17 +127,22 @@ class WorkerProcesses:
         context = multiprocessing.get_context("spawn")
         self._processes: list[SpawnProcess] = []
         self._pipes: list[Connection[Any, Any]] = []
-        for index in range(count):
-            ours, theirs = context.Pipe()
-            own_cores = [cores[index % len(cores)]] if cores else []
-            given = (theirs, own_cores, clock.began_seconds())
-            process = context.Process(target=worker_main, args=given, name=f"archiver-worker-{index}")
-            # Another thread may hear a signal that is blocked here: half a start would leave a worker's complaint.
-            with interruption.put_off(), interruption.held_back():
-                process.start()
-            theirs.close()
-            self._processes.append(process)
-            self._pipes.append(ours)
+        resource_tracker.ensure_running()  # which unblocks signals when it starts, so not while they are held back
+        try:
+            for index in range(count):
+                own_cores = [cores[index % len(cores)]] if cores else []
+                # Another thread may hear a signal that is blocked here: half a start would leave a worker's complaint.
+                with interruption.put_off(), interruption.held_back():
+                    ours, theirs = context.Pipe()
+                    given = (theirs, own_cores, clock.began_seconds())
+                    process = context.Process(target=worker_main, args=given, name=f"archiver-worker-{index}")
+                    process.start()
+                    theirs.close()
+                    self._processes.append(process)
+                    self._pipes.append(ours)
+        except BaseException:  # else those that were started would wait for ever, and this process for them
+            self.close()
+            raise
 
     def __len__(self) -> int:
         return len(self._pipes)

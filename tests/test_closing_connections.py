@@ -13,7 +13,8 @@ from archiver.worm.load import Load, order_for
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
-from tests.archiver.cli.test_run import TINY, archiver, keys_of, s3
+from tests.support.commands import archiver
+from tests.support.runs import TINY, keys_of, s3
 from tests.support.servers import fault_proxy as wire
 
 REQUESTS = 3  # after so many each connection ends

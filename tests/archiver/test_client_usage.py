@@ -17,8 +17,8 @@ from archiver.watch.choosing import Watched, WatchOptions, watch_sources
 from results.database import RunDatabase
 from results.model import ClientUsage
 from results.resources import Reading, Timeline
-from tests.archiver.cli.test_run import archiver
-from tests.archiver.test_server_usage import SECONDS, TO_NS, between
+from tests.archiver.sampled import SECONDS, TO_NS, between
+from tests.support.commands import archiver
 
 WINDOW = Window(0, TO_NS, None, None, True)
 GB = 1e9

@@ -6,27 +6,10 @@ import pytest
 
 from archiver.server_usage import ServerView, Work, read_bytes, server_usage, usage_throughout
 from results.model import ServerUsage
-from results.resources import Reading, SampleRow, Timeline
+from results.resources import SampleRow, Timeline
+from tests.archiver.sampled import SECONDS, TO_NS, between
 
-SECONDS = 10
-TO_NS = SECONDS * 1_000_000_000
 WORK = Work(objects=1000, archived_bytes=8_192_000, retrieved_bytes=0)
-
-
-def between(before: Reading, after: Reading) -> Timeline:
-    """A source sampled at the edges and between, counters growing evenly."""
-
-    def at(share: float) -> Reading:
-        return {
-            quantity: {
-                item: before.get(quantity, {}).get(item, value)
-                + share * (value - before.get(quantity, {}).get(item, value))
-                for item, value in items.items()
-            }
-            for quantity, items in after.items()
-        }
-
-    return Timeline(SampleRow("any", 0.0, int(TO_NS * share), at(share)) for share in (0.0, 0.25, 0.5, 0.75, 1.0))
 
 
 def host(busy: tuple[float, ...], **more: dict[str, float]) -> Timeline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ TINY = (
 TINY_LOCK_COST = (
     "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
     "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=50ms", "--set", "expiring.retain_for=2s",
+)  # fmt: skip
+
+
+# Six phases: three archive (the last again the first cell, for drift), one retrieves, and one more of each.
+SIX_PHASES = (
+    "run", "dr550", "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
+    "--set", "archive.objects_per_session=1,2", "--set", "clients=1", "--set", "stop.seconds_min=100ms",
+    "--set", "stop.seconds_max=200ms", "--retain-for", "20s",
 )  # fmt: skip
 
 
@@ -47,3 +56,17 @@ def left_in(home: Path) -> list[sqlite3.Row]:
         rows = db.execute("SELECT * FROM placement WHERE removed_at IS NULL").fetchall()
     db.close()
     return rows
+
+
+def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
+    """Rows of a database that somebody else writes; none while it is not there yet."""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            return db.execute(statement).fetchall()
+    except sqlite3.OperationalError:
+        return []
+
+
+def begun(runs: Path) -> int:
+    """How many phases of the only run in a folder have begun."""
+    return sum(len(ask(path, "SELECT position FROM begun")) for path in runs.glob("*/run.db"))

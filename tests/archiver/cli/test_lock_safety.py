@@ -17,10 +17,10 @@ import pytest
 from archiver.holdings import gather
 from archiver.ledger import Ledger, Placement
 from backends.embedded import process as embedded
-from tests.archiver.cli.test_resume import SIX_PHASES, begun, wait_until
 from tests.support.commands import archiver, hear_ctrl_c
-from tests.support.runs import TINY, keys_of, left_in, s3
+from tests.support.runs import SIX_PHASES, TINY, begun, keys_of, left_in, s3
 from tests.support.servers.pretender import KEYS, LOCK_ENABLED, pretending
+from tests.support.waiting import wait_until
 
 TEN_YEARS = timedelta(days=3650)
 

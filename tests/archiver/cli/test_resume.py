@@ -21,35 +21,15 @@ from click.testing import CliRunner
 from archiver.cli import main
 from backends.embedded import process as embedded
 from tests.support.commands import archiver, hear_ctrl_c
-from tests.support.runs import s3
+from tests.support.runs import SIX_PHASES, ask, begun, s3
 from tests.support.waiting import SECONDS_MAX, wait_until
 
-# Six phases: three archive (the last again the first cell, for drift), one retrieves, and one more of each.
-SIX_PHASES = (
-    "run", "dr550", "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
-    "--set", "archive.objects_per_session=1,2", "--set", "clients=1", "--set", "stop.seconds_min=100ms",
-    "--set", "stop.seconds_max=200ms", "--retain-for", "20s",
-)  # fmt: skip
 TABLES = ("phase", "result", "interval", "histogram", "object_range", "object_change", "error", "worker")
-
-
-def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
-    """Rows of a database that somebody else writes; none while it is not there yet."""
-    try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-            return db.execute(statement).fetchall()
-    except sqlite3.OperationalError:
-        return []
 
 
 def database_in(home: Path) -> Path:
     (folder,) = (home / "runs").iterdir()
     return folder / "run.db"
-
-
-def begun(runs: Path) -> int:
-    """How many phases of the only run in a folder have begun."""
-    return sum(len(ask(path, "SELECT position FROM begun")) for path in runs.glob("*/run.db"))
 
 
 def stored_bytes(home: Path) -> int:

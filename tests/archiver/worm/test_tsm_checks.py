@@ -434,7 +434,7 @@ def knows_no_owners(patch: pytest.MonkeyPatch, _: Platform) -> None:
         for number in ids:
             yield found[number]
 
-    patch.setattr(ArchiveTransaction, "_mine", mine)
+    patch.setattr(ArchiveTransaction, "_own_rows", mine)
 
 
 def damages_large_objects_that_are_held(patch: pytest.MonkeyPatch, _: Platform) -> None:

@@ -25,7 +25,7 @@ from backends.embedded.process import StoreProcess
 from backends.embedded.s3.server import METRICS_PATH
 from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.signed_requests import signed_by_botocore
-from tests.backends.embedded.tsm_client import GET, OBJECT, STOP, Client, Ended, get_body, object_body
+from tests.backends.embedded.tsm_client import GET, OBJECT, STOP, Client, Ended, frame, get_body, object_body
 from tests.support.servers import real
 
 MIB = 1 << 20
@@ -335,8 +335,8 @@ def test_a_stream_that_its_client_stops_counts_what_was_served(tsm_server: Runni
     rows = tsm.query(space)
 
     def stops() -> None:
-        tsm.send(GET, get_body([(row.id, 0, 0) for row in rows]))
-        tsm.send(STOP)
+        # In one piece, so that the server has the second frame while it serves the first.
+        tsm.send_bytes(frame(GET, get_body([(row.id, 0, 0) for row in rows])) + frame(STOP))
         with suppress(Ended):
             tsm.stream()
 

@@ -29,7 +29,8 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from backends.s3.credentials import FoundCredentials
 from scenarios.reader import read_scenario
-from tests.archiver.cli.test_run import TINY, archiver
+from tests.support.commands import archiver
+from tests.support.runs import TINY
 
 Answer = Callable[[int], tuple[int, str]]
 START_URL = "https://sign-in.example/start"

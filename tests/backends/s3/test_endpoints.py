@@ -19,8 +19,8 @@ from archiver.errors import PlatformError, UsageError
 from backends.embedded import process as embedded
 from backends.s3 import endpoints
 from backends.s3.endpoints import Addresses, expand, find_addresses, resolve, tls_context
-from tests.archiver.cli.test_run import TINY
 from tests.backends.s3.s3_sessions import data_plane
+from tests.support.runs import TINY
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from backends.exposition import MetricsAddress
 from backends.proxies import proxy_variable
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
-from tests.archiver.cli.test_run import TINY, archiver
 from tests.backends.s3.s3_sessions import archives, data_plane, record_of_sessions
+from tests.support.commands import archiver
+from tests.support.runs import TINY
 
 NAME = "store.example"  # an address of this host, but not by its name
 

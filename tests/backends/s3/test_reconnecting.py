@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import trustme
-from test_session import NOT_FOUND, OK, SLOW_DOWN, content_reply, honest
 
 from archiver.record import Operation, Recorder, Status
 from archiver.retention import DateMaker, Lock
@@ -30,6 +29,7 @@ from tests.backends.s3.s3_sessions import (
     rows_of,
     worker_setting,
 )
+from tests.backends.s3.scripted_answers import NOT_FOUND, OK, SLOW_DOWN, content_reply, honest
 from tests.support.servers.scripted import (
     Conversation,
     Request,

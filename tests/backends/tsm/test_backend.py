@@ -124,9 +124,9 @@ def test_a_file_space_needs_a_proper_name(server: Server, name: str) -> None:
         ("short", True, Retention(RetentionMode.CLASS, 10.0, management_class="SHORT")),
         ("NONE", True, Retention(RetentionMode.CLASS, 0.0, management_class="NONE")),
         ("LONG", True, Retention(RetentionMode.CLASS, 30.0 * DAY_SECONDS, management_class="LONG")),
-        # Somebody else's server tells whole days only.
-        (None, False, Retention(RetentionMode.CLASS, 1.0 * DAY_SECONDS, management_class="STANDARD")),
-        ("LONG", False, Retention(RetentionMode.CLASS, 30.0 * DAY_SECONDS, management_class="LONG")),
+        # Another server tells whole days only; an hour more where summer time ends before.
+        (None, False, Retention(RetentionMode.CLASS, 1.0 * DAY_SECONDS, None, False, "STANDARD", 3600.0)),
+        ("LONG", False, Retention(RetentionMode.CLASS, 30.0 * DAY_SECONDS, None, False, "LONG", 3600.0)),
     ],
 )
 def test_the_class_decides_for_how_long(
