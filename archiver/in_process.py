@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+from archiver import interruption
 from archiver.assignment import Assignment, IntervalReport, PhaseReport
 from archiver.record import ErrorKind
 from archiver.worker import run_phase
@@ -45,6 +46,8 @@ class Alone:
 
 
 def carry_out(assignment: Assignment) -> tuple[Alone, PhaseReport]:
-    """What was counted, and how the phase ended."""
+    """What was counted, and how the phase ended. SIGTERM and SIGHUP take effect at its end: an event loop takes what a
+    signal raises within a connection for that connection's failure, and goes on."""
     alone = Alone()
-    return alone, run_phase(assignment, alone)
+    with interruption.put_off():
+        return alone, run_phase(assignment, alone)

@@ -147,6 +147,27 @@ main(sys.argv[1:])
     assert value_of(home, "SELECT verdict FROM run") == "none"
 
 
+def test_a_signal_during_a_probe_is_not_lost(home: Path) -> None:
+    signalled_by_an_answer = """
+import os, signal, sys
+from archiver.cli import main
+from backends.s3.connection import Connection
+updated = Connection.buffer_updated
+def signalled(self, nbytes):
+    os.kill(os.getpid(), signal.SIGTERM)
+    updated(self, nbytes)
+Connection.buffer_updated = signalled
+main(sys.argv[1:])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", signalled_by_an_answer, "run", *ENDLESS, "--quiet"],
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=False, preexec_fn=as_from_a_shell,
+    )  # fmt: skip
+    assert done.returncode == 143, done.stderr
+    assert value_of(home, "SELECT verdict FROM run") == "interrupted"
+    assert results(home) == 0
+
+
 def test_a_second_signal_ends_a_command_at_once() -> None:
     never_ends = """
 import signal
