@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from archiver import interruption
 from archiver.watch.source import Source, WatchError
 from results.resources import CLIENT, LOCAL, SampleRow, Timeline
 
@@ -39,8 +40,9 @@ class ResourceSampler:
 
     def start(self) -> None:
         """Take the first sample of every source, then one each period."""
-        for each in self._watched:
-            each.thread.start()
+        with interruption.put_off():  # a run that is interrupted here stops them all
+            for each in self._watched:
+                each.thread.start()
         self._take(LAST_SECONDS_MAX)
 
     def stop(self) -> None:
@@ -121,7 +123,8 @@ class _Watched:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
-        self.thread.join(EDGE_SECONDS_MAX)
+        if self.thread.ident is not None:  # else the run was interrupted before it began to watch
+            self.thread.join(EDGE_SECONDS_MAX)
 
     def samples(self, since_ns: int) -> list[SampleRow]:
         with self._changed:

@@ -143,3 +143,8 @@ def test_what_nobody_foresaw_is_a_problem_of_that_source_alone() -> None:
     assert problem.problem.startswith("bad: what came cannot be understood (ValueError: could not convert")
     assert good.enough.wait(30)
     sampler.stop()
+
+
+def test_a_sampler_that_never_started_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler_module, "LAST_SECONDS_MAX", 0.0)
+    ResourceSampler([Scripted("one", counting)], NEVER).stop()
