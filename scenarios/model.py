@@ -104,11 +104,6 @@ class Workload:
         return frozenset((self.lock,))
 
     @property
-    def locks_alike(self) -> bool:
-        """All that it archives comes by its lock in one way."""
-        return len(self.locks) == 1
-
-    @property
     def data(self) -> str:
         """The data set that what it archives belongs to; sweeps have none."""
         if self.mix is not None:
