@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import cast
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from backends.base import Backend
 
 GROUP = "archiver.backends"

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from archiver.content import Checksum, Content
-from archiver.record import Operation, Recorder
-from archiver.retention import DateMaker, Lock, Retention, RetentionWish
+from archiver.values.content import Checksum, Content
+from archiver.values.record import Operation, Recorder
+from archiver.values.retention import DateMaker, Lock, Retention, RetentionWish
 
 if TYPE_CHECKING:
     import numpy as np

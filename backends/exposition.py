@@ -19,7 +19,7 @@ import requests
 import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from backends.proxies import is_loopback_host
 from backends.s3.endpoints import tls_context
 

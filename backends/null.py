@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 
-from archiver.clock import now_seconds
-from archiver.record import Operation, Recorder
-from archiver.retention import Lock, Retention, RetentionMode, RetentionWish
+from archiver.values.clock import now_seconds
+from archiver.values.record import Operation, Recorder
+from archiver.values.retention import Lock, Retention, RetentionMode, RetentionWish
 from backends.base import (
     Batch,
     Capabilities,

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from requests.utils import should_bypass_proxies
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 
 
 def is_loopback_host(host: str) -> bool:

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import click
 
-from archiver import machine
+from archiver.machine import description as machine
 from benchmarks import (
     audit,
     capture,

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from archiver.assignment import Assignment, ClientAssignment
-from archiver.retention import DateMaker, Retention
-from archiver.sizes import format_size
-from archiver.worker import run_phase
+from archiver.engine.work.worker import run_phase
+from archiver.engine.worker.assignment import Assignment, ClientAssignment
+from archiver.values.retention import DateMaker, Retention
+from archiver.values.sizes import format_size
 from backends.base import ExpectedLock
 from backends.embedded import process
 from benchmarks.embedded_load import (

@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from archiver.sizes import format_size
+from archiver.values.sizes import format_size
 from backends.s3 import null_responder
 from benchmarks.tables import Table, labelled, plain, spread
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from archiver.doctor import CLIENTS, OBJECTS_PER_SESSION, ceilings
-from archiver.sizes import format_size
+from archiver.engine.doctor import CLIENTS, OBJECTS_PER_SESSION, ceilings
+from archiver.values.sizes import format_size
 from benchmarks.tables import Table, labelled, plain
 
 TITLE = "The client's ceilings per core"

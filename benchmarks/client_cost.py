@@ -33,16 +33,17 @@ import numpy as np
 import uvloop
 from botocore.config import Config
 
-from archiver.assignment import Assignment, ClientAssignment, IntervalReport
-from archiver.content import Content
-from archiver.retention import DateMaker, Retention
-from archiver.sizes import format_instant, format_size
-from archiver.worker import run_phase
+from archiver.engine.work.worker import run_phase
+from archiver.engine.worker.assignment import Assignment, ClientAssignment
+from archiver.measure.reports import IntervalReport
+from archiver.values.content import Content
+from archiver.values.retention import DateMaker, Retention
+from archiver.values.sizes import format_instant, format_size
 from backends.s3 import S3Backend, S3Options, null_responder
-from backends.s3.checksums import WindowChecksums
 from backends.s3.control import Credentials
 from backends.s3.setting import WorkerSetting
-from backends.s3.signing import RequestTemplate, Signer
+from backends.s3.wire.checksums import WindowChecksums
+from backends.s3.wire.signing import RequestTemplate, Signer
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.mix import OperationName
 from scenarios.model import Phase, StopRule, Workload

@@ -24,10 +24,11 @@ from typing import Any
 import boto3
 import psutil
 
-from archiver import machine
-from archiver.assignment import Assignment, ClientAssignment, IntervalReport
-from archiver.retention import DateMaker, Retention
-from archiver.worker import run_phase
+from archiver.engine.work.worker import run_phase
+from archiver.engine.worker.assignment import Assignment, ClientAssignment
+from archiver.machine import description as machine
+from archiver.measure.reports import IntervalReport
+from archiver.values.retention import DateMaker, Retention
 from backends.embedded.process import StoreProcess
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials

@@ -23,11 +23,12 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from archiver.assignment import Assignment, ClientAssignment, IntervalReport
-from archiver.content import Content
-from archiver.histogram import Histogram, percentiles
-from archiver.retention import DateMaker, Retention
-from archiver.worker import run_phase
+from archiver.engine.work.worker import run_phase
+from archiver.engine.worker.assignment import Assignment, ClientAssignment
+from archiver.measure.histogram import Histogram, percentiles
+from archiver.measure.reports import IntervalReport
+from archiver.values.content import Content
+from archiver.values.retention import DateMaker, Retention
 from backends.base import Location
 from backends.embedded import process
 from backends.embedded.core.changes.objects import CreateBucket, PutVersion

@@ -78,11 +78,11 @@ def _carry_out(objects: int) -> None:
     """In a process of its own: one archive and one retrieve phase of so many objects, then print both peaks."""
     import multiprocessing
 
-    from archiver.coordinator import Coordinator, Fill, RunSetting
-    from archiver.numbers import Kept, ObjectNumbers
-    from archiver.processes import WorkerProcesses
-    from archiver.retention import Retention
-    from archiver.sampler import ResourceSampler
+    from archiver.engine.coordinator import Coordinator, Fill, RunSetting
+    from archiver.engine.numbers import Kept, ObjectNumbers
+    from archiver.engine.workers.processes import WorkerProcesses
+    from archiver.values.retention import Retention
+    from archiver.watch.sampler import ResourceSampler
     from scenarios.model import Phase, StopRule, Workload
 
     sampler = ResourceSampler([])

@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from archiver.assignment import IntervalReport, PhaseReport, Tally, TallyKey
-from archiver.histogram import Histogram, HistogramPart, part_of
-from archiver.merging import Merge
+from archiver.measure.histogram import Histogram, HistogramPart, part_of
+from archiver.measure.merging import Merge
+from archiver.measure.reports import IntervalReport, PhaseReport, Tally, TallyKey
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, StopRule, Workload
 

@@ -16,8 +16,8 @@ import sys
 import tempfile
 from typing import Any
 
-from archiver.errors import PlatformError
-from archiver.rig import programs
+from archiver.platforms import programs
+from archiver.values.errors import PlatformError
 from benchmarks.tables import Table, labelled, plain, spread
 
 TITLE = "What the client costs on MinIO"

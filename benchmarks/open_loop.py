@@ -34,18 +34,19 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from archiver import phase_run
-from archiver.assignment import Assignment, Change, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
-from archiver.folding import Folding, fold
-from archiver.mixed import phase_run as mixed_phase_run
-from archiver.mixed.pacer import Pacer
-from archiver.mixed.shares import deal
-from archiver.numbers import ANY_TIME, ObjectNumbers
-from archiver.processes import PipeChannel
-from archiver.record import Operation, Recorder
-from archiver.retention import DateMaker, Retention
-from archiver.sizes import format_size
-from archiver.worker import run_phase
+from archiver.engine.numbers import ANY_TIME, ObjectNumbers
+from archiver.engine.work.mixed import phase_run as mixed_phase_run
+from archiver.engine.work.mixed.pacer import Pacer
+from archiver.engine.work.mixed.shares import deal
+from archiver.engine.work.worker import run_phase
+from archiver.engine.worker import phase_run
+from archiver.engine.worker.assignment import Assignment
+from archiver.engine.workers.processes import PipeChannel
+from archiver.measure.folding import Folding, fold
+from archiver.measure.reports import Change, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
+from archiver.values.record import Operation, Recorder
+from archiver.values.retention import DateMaker, Retention
+from archiver.values.sizes import format_size
 from backends.s3 import S3Backend, S3Options, null_responder
 from backends.s3.control import Credentials
 from backends.s3.setting import WorkerSetting
@@ -311,7 +312,7 @@ class _Moments:
     def fold(
         self, records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: dict[TallyKey, Tally]
     ) -> list[Change]:
-        """As archiver.folding.fold."""
+        """As archiver.measure.folding.fold."""
         for record in records:
             new = slice(record.folded, record.used)
             self._rows.append((record.operation[new], record.due_ns[new], record.sent_ns[new]))

@@ -16,9 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from archiver import machine
-from archiver.rig import programs
-from archiver.sizes import format_bytes
+from archiver.machine import description as machine
+from archiver.platforms import programs
+from archiver.values.sizes import format_bytes
 from results.text import render_markdown, render_text
 
 ROOT = Path(__file__).parent.parent

@@ -37,11 +37,12 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from archiver.assignment import Assignment, IntervalReport, ReplayAssignment
-from archiver.replay.compiling import CompiledTrace, compile_trace
-from archiver.retention import DateMaker, Retention
+from archiver.engine.work.replay.compile.compiling import CompiledTrace, compile_trace
+from archiver.engine.work.worker import run_phase
+from archiver.engine.worker.assignment import Assignment, ReplayAssignment
+from archiver.measure.reports import IntervalReport
 from archiver.traces.format import Origin, TracedOperation, TraceWriter
-from archiver.worker import run_phase
+from archiver.values.retention import DateMaker, Retention
 from backends.s3 import S3Backend, S3Options, null_responder
 from backends.s3.control import Credentials
 from benchmarks.open_loop import distance
@@ -333,7 +334,8 @@ def _watched(process: subprocess.Popen[bytes]) -> tuple[_Watched, _Watched]:
 def _compiling(path: Path, folder: Path, count: int) -> float:
     """Microseconds of CPU for each operation, in a process of its own."""
     code = (
-        "import sys, time; from pathlib import Path; from archiver.replay.compiling import compile_trace; "
+        "import sys, time; from pathlib import Path; "
+        "from archiver.engine.work.replay.compile.compiling import compile_trace; "
         "began = time.process_time(); compile_trace(Path(sys.argv[1]), Path(sys.argv[2])); "
         "print(time.process_time() - began)"
     )

@@ -20,8 +20,8 @@ from typing import Any
 
 import psutil
 
-from archiver.errors import PlatformError
-from archiver.rig import programs, servers
+from archiver.platforms import programs, servers
+from archiver.values.errors import PlatformError
 from archiver.watch.host import HostSource
 from archiver.watch.process import READS_PER_SEARCH, ProcessSource
 from archiver.watch.source import Source

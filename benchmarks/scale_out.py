@@ -27,11 +27,11 @@ from typing import Any
 
 import numpy as np
 
-from archiver.assignment import INTERVAL_NS, Change, IntervalReport, Tally, TallyKey
-from archiver.folding import Folding, Population, fold
-from archiver.merging import Merge
-from archiver.record import Operation, Recorder
-from archiver.sizes import format_size
+from archiver.measure.folding import Folding, Population, fold
+from archiver.measure.merging import Merge
+from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, Tally, TallyKey
+from archiver.values.record import Operation, Recorder
+from archiver.values.sizes import format_size
 from backends.s3 import null_responder
 from benchmarks.client_cost import CONNECTIONS, archiver_cost
 from benchmarks.tables import Table, labelled, plain, spread

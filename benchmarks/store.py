@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from archiver import machine
-from archiver.sizes import format_size
+from archiver.machine import description as machine
+from archiver.values.sizes import format_size
 from backends.embedded import process
 from benchmarks.embedded_load import (
     Load,

@@ -15,12 +15,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from archiver import machine
-from archiver.sizes import format_size
+from archiver.machine import description as machine
+from archiver.values.sizes import format_size
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
-from backends.tsm.api import Library, SignOn, default_library_path
-from backends.tsm.configuration import private_configuration
+from backends.tsm.library.api import Library, SignOn, default_library_path
+from backends.tsm.library.configuration import private_configuration
 from backends.tsm.setting import WorkerSetting
 from benchmarks.embedded_load import (
     Load,

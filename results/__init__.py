@@ -1,15 +1,15 @@
 """What a run found: its values, tables, figures and documents, and the published study they stand beside.
 
-Nothing here knows of the engine or of a platform. ``results.figures`` and ``results.report.documents`` are imported
-by name, by those who draw: matplotlib takes longer to load than most commands take to run.
+Nothing here knows the engine or a platform. Modules that draw (``results.figures``, ``results.report.documents``) are
+imported by name where they are used: matplotlib takes longer to load than most commands take to run.
 """
 
 from results.contract import result_document, result_from_document, run_document
 from results.model import ClientUsage, CriterionResult, FirstError, Latency, Result, ServerUsage
 from results.published import dr550
-from results.session_time import SessionTimeFit, fit_session_time
 from results.table import Table
-from results.tables import build_tables
+from results.tables.rates import build_tables
+from results.tables.session_time import SessionTimeFit, fit_session_time
 from results.text import render_csv, render_markdown, render_text
 
 __all__ = [

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
 from typing import Any, Literal, TypeVar
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.matrix import matrix_cells, parallel_cells
 from results.model import (
     Ceiling,

@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.contract import check_from_document, result_document, result_from_document
 from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome, SearchStep
 from results.resources import CLIENT, SampleRow, Timeline

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from archiver.sizes import format_bytes, format_duration, format_instant, format_size
+from archiver.values.sizes import format_bytes, format_duration, format_instant, format_size
 from results.database import RunDatabase
 from results.matrix import parallel_cells
 from results.model import Result, Utilisation
-from results.requests import request_differences
+from results.tables.requests import request_differences
 
 DRIFT_PERCENT = 10.0
 CLOCK_SECONDS = 2.0

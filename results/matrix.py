@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal, NamedTuple
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.model import Result
 from results.statistics import Estimate, estimate
 

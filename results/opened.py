@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.database import RunDatabase
 
 DAMAGES = (sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)

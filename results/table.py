@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from archiver.sizes import format_size
+from archiver.values.sizes import format_size
 from results.matrix import CellKey, MatrixCell
 
 NOT_MEASURED = "–"

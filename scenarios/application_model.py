@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from archiver.errors import ScenarioError
+from archiver.values.errors import ScenarioError
 from scenarios.mix import OperationName, Sizes
-from scenarios.sizes_table import SHARE_MAX, SizesTable, sizes_of
-from scenarios.units import Seconds, SizeBytes, decode
+from scenarios.notation.sizes import SHARE_MAX, SizesTable, sizes_of
+from scenarios.notation.units import Seconds, SizeBytes, decode
 
 # Those that a model can ask for; they never touch what another operation of the trace still needs as it was.
 MODELLED: tuple[OperationName, ...] = ("archive", "new-version", "retrieve", "range-retrieve", "head", "query")

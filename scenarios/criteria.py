@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
-from archiver.errors import ScenarioError
+from archiver.values.errors import ScenarioError
 from scenarios.infrastructure import Infrastructure
 from scenarios.mix import Mix, OperationName
 from scenarios.replay import Replay

@@ -19,11 +19,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from archiver.errors import ScenarioError
-from archiver.retention import Lock
+from archiver.values.errors import ScenarioError
+from archiver.values.retention import Lock
 from scenarios.mix import Sizes
-from scenarios.sizes_table import SizesTable, sizes_of
-from scenarios.units import Seconds, SizeBytes
+from scenarios.notation.sizes import SizesTable, sizes_of
+from scenarios.notation.units import Seconds, SizeBytes
 
 Kind = Literal["clone and deploy", "storage migration"]
 Part = Literal["locked", "held"]  # of what is prepared: locked as the run says, and locked with a legal hold

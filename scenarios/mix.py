@@ -215,3 +215,6 @@ class Mix:
         """Upper bound of the bytes that are written."""
         own, beside = self.written_max(objects_per_session)
         return self.sizes.bytes_max(own) + (self.aside.sizes.bytes_max(beside) if self.aside is not None else 0)
+
+
+RETRIEVES = frozenset(("retrieve", "range-retrieve"))

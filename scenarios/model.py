@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
-from archiver.content import Checksum
-from archiver.retention import Lock
-from archiver.sizes import format_duration, format_size
+from archiver.values.content import Checksum
+from archiver.values.retention import Lock
+from archiver.values.sizes import format_duration, format_size
 from scenarios.criteria import Criterion
 from scenarios.infrastructure import Infrastructure
 from scenarios.mix import CHANGES, MAKES_OBJECTS, Mix, OperationName

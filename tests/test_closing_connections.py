@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.worm.load import Load, order_for
+from archiver.worm.repeats.load import Load, order_for
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials

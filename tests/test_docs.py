@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from archiver.cli import main
 from archiver.watch.prometheus import builtin, read_by, read_names
-from scenarios.reader import read_scenario
+from scenarios.reading.reader import read_scenario
 from tests.support.commands import archiver
 from tests.support.documented import ALL, ROOT, command_of, example, words_of, written_commands
 from tests.support.runs import TINY, TINY_LOCK_COST
@@ -119,7 +119,7 @@ def test_every_command_in_a_code_block_is_understood(name: str, line: str) -> No
 @pytest.mark.usefixtures("with_files")
 @pytest.mark.parametrize("line", [line for _, line in PLANNED if line.startswith("archiver run")])
 def test_every_run_in_a_code_block_has_a_plan(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archiver.execution.check_space", lambda *_: None)  # this machine's disk may be smaller
+    monkeypatch.setattr("archiver.engine.execution.check_space", lambda *_: None)  # this machine's disk may be smaller
     with pretending() as (endpoint, archived):
         done = CliRunner(env=KEYS).invoke(main, [*_answered_here(words_of(line)[1:], endpoint), "--dry-run"])
     assert done.exit_code == 0, done.output
@@ -201,7 +201,7 @@ def test_the_policies_of_the_page_allow_what_the_code_calls_and_nothing_else() -
     calls = set(re.findall(r'self\._client\.(?:get_paginator\("(\w+)"\)|(\w+)\()', control))
     without_right = {"get_paginator", "generate_presigned_url"}  # nothing is sent
     assert {paginated or called for paginated, called in calls} - without_right == set(CONTROL_RIGHTS)
-    data = (ROOT / "backends/s3/endpoint_requests.py").read_text()
+    data = (ROOT / "backends/s3/wire/endpoint_requests.py").read_text()
     assert set(re.findall(r'RequestTemplate\(\s*"(\w+)"', data)) == set(DATA_RIGHTS)
     needed = set[str]().union(*CONTROL_RIGHTS.values(), *DATA_RIGHTS.values())
     allowed = rights(statements())

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from archiver.home import find_run
+from archiver.machine.home import find_run
 from results.database import RunDatabase
-from results.worm import worm_document
+from results.worm.findings import worm_document
 from tests.archiver.traces.made import write_example_files
 from tests.docs.json_page import Met, compare, generated, printed, tables
 from tests.docs.tutorial_page import in_shape, run_names, steps

@@ -20,20 +20,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from archiver.assignment import (
-    INTERVAL_NS,
-    Assignment,
-    Change,
-    ClientAssignment,
-    IntervalReport,
-    PhaseReport,
-    Tally,
-    TallyKey,
-)
-from archiver.histogram import Histogram, part_of
-from archiver.retention import DateMaker, Retention
+from archiver.engine.work.worker import run_phase
+from archiver.engine.worker.assignment import Assignment, ClientAssignment
+from archiver.measure.histogram import Histogram, part_of
+from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, PhaseReport, Tally, TallyKey
 from archiver.traces.format import TracedOperation
-from archiver.worker import run_phase
+from archiver.values.retention import DateMaker, Retention
 from backends.base import RunPlan
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options

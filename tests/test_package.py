@@ -115,7 +115,7 @@ def test_without_a_compiler_everything_else_is_installed(tree: Path, tmp_path: P
         tmp_path / "site",
         tmp_path,
         "-c",
-        "from backends.tsm.codes import Code; from backends.tsm.structures import DataBlk",
+        "from backends.tsm.library.codes import Code; from backends.tsm.library.structures import DataBlk",
     )
     done = subprocess.run(
         [sys.executable, "-m", "archiver", "run", "dr550", "--quick", "--backend", "tsm"],

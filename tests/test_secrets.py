@@ -36,7 +36,7 @@ import trustme
 from botocore.config import Config
 
 from backends.embedded import process as embedded
-from backends.tsm import api
+from backends.tsm.library import api
 from tests.archiver.traces.made import write_example_files
 from tests.secret_search import Search
 from tests.support.servers import real
@@ -199,12 +199,12 @@ def crash(search: Search, given: Given) -> None:
     package.mkdir()
     (package / "sitecustomize.py").write_text(
         textwrap.dedent("""
-            import archiver.processes, archiver.worker
+            import archiver.engine.workers.processes, archiver.engine.work.worker
 
             def run_phase(assignment, channel):
                 raise RuntimeError(repr(assignment) + str(vars(type(assignment))))
 
-            archiver.worker.run_phase = archiver.processes.run_phase = run_phase
+            archiver.engine.work.worker.run_phase = archiver.engine.workers.processes.run_phase = run_phase
         """)
     )
     environment = {**given.keys, "PYTHONPATH": os.pathsep.join([str(package), *sys.path])}

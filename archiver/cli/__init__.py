@@ -1,5 +1,5 @@
-"""The command line. This module only assembles the group; each command has a module of its own name, loaded when used:
-a run's workers and every short command would otherwise pay for what they never touch.
+"""The command line. This module only assembles the group. Each command has a module of its own name, in the
+room of related commands, and is loaded when it is used: workers and short commands do not pay for the others.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from typing import Any
 
 import click
 
-import archiver
-from archiver import interruption
-from archiver.errors import ArchiverError
+from archiver.machine import interruption
+from archiver.values import version
+from archiver.values.errors import ArchiverError
 
-COMMANDS = (
-    "audit", "bundle", "capture", "cleanup", "compare", "doctor", "ledger", "plan", "platform", "replay",
-    "report", "resume", "run", "scenarios", "serve", "trace", "tsm-library", "worm",
-)  # fmt: skip
-
+_MODULES = {
+    "audit": "locks", "bundle": "answers", "capture": "runs", "cleanup": "locks", "compare": "answers",
+    "doctor": "platforms", "ledger": "locks", "plan": "answers", "platform": "platforms", "replay": "runs",
+    "report": "answers", "resume": "runs", "run": "runs", "scenarios": "runs", "serve": "platforms", "trace": "runs",
+    "tsm-library": "platforms", "worm": "locks",
+}  # fmt: skip
+COMMANDS = tuple(_MODULES)
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -42,7 +44,7 @@ class _Group(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"archiver.cli.{name}"), name)
+        command: click.Command = getattr(import_module(f"archiver.cli.{_MODULES[cmd_name]}.{name}"), name)
         return command
 
     def invoke(self, ctx: click.Context) -> object:
@@ -72,7 +74,7 @@ class _Group(click.Group):
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(archiver.__version__, prog_name="archiver")
+@click.version_option(version.VERSION, prog_name="archiver")
 def main() -> None:
     """Measure archive/retention (WORM) object stores.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-from archiver.home import runs_dir
-from scenarios.reader import builtin_names
+from archiver.machine.home import runs_dir
+from scenarios.reading.reader import builtin_names
 
 
 def scenario_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -7,22 +7,22 @@ from typing import Any
 
 import click
 
-from archiver.home import ledger_path
-from archiver.ledger import Ledger
-from archiver.sizes import format_bytes, format_duration, format_instant
+from archiver.ledger.ledger import Ledger
+from archiver.machine.home import ledger_path
+from archiver.values.sizes import format_bytes, format_duration, format_instant
 from results.contract import Verdict, json_text, run_document
 from results.database import RunDatabase
 from results.doubts import ages, doubts, drifts, origin, resumed
-from results.mixed.contents import COURSE_TABLES, mixed_run, mixed_tables
 from results.replay.contents import REPORT_TABLES, replay_document
 from results.replay.trials import replay_run
 from results.replay.verdicts import run_verdict
-from results.requests import request_counts
+from results.report.mixed_contents import COURSE_TABLES, mixed_run, mixed_tables
 from results.table import TLS_WORDS
-from results.tables import SERVER_RESOURCES, build_tables
+from results.tables.rates import SERVER_RESOURCES, build_tables
+from results.tables.requests import request_counts
+from results.tables.watched import watched
+from results.tables.workers import worker_documents, worker_tables
 from results.text import render_text
-from results.watched import watched
-from results.workers import worker_documents, worker_tables
 
 LONG_TABLES = ("latency", SERVER_RESOURCES, *COURSE_TABLES, *REPORT_TABLES)  # in the report, not on a terminal
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from archiver.sizes import parse_duration, parse_instant, parse_link_speed, parse_size
+from archiver.values.sizes import parse_duration, parse_instant, parse_link_speed, parse_size
 from backends.base import ADDRESSING_STYLES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from archiver.errors import UsageError
 from archiver.traces.changing import rewrite
 from archiver.traces.format import Origin, Trace, TraceInfo, replaced
+from archiver.values.errors import UsageError
 
 KEY_BYTES_MIN = 16
 KEY_BYTES_MAX = 1 << 20

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from archiver.errors import UsageError
 from archiver.traces.format import (
     CODES,
     OPERATIONS,
@@ -26,6 +25,7 @@ from archiver.traces.format import (
     numbers_of,
     replaced,
 )
+from archiver.values.errors import UsageError
 
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
 LARGEST_FACTOR = 1e6  # of sizes and speeds: beyond it nobody means it

@@ -9,7 +9,8 @@ the file's metadata); null is what is not known:
 
     due_ns        when it was due; never null, never negative. A trace rises in it; an operation log need not
     sent_ns, first_byte_ns, done_ns   when it was first sent, first answered, done
-    operation     a label of archiver.record.Operation (archive, retrieve, ... open, close, session, transaction, lock);
+    operation     a label of Operation in archiver.values.record (archive, retrieve, ... open, close, session,
+                  transaction, lock);
                   list: of a bucket; other: what has no counterpart here
     key           the object's name; of an operation log without its prefix, of other traces with its bucket, decoded
     source        of a copy: the key that it came from
@@ -21,7 +22,8 @@ the file's metadata); null is what is not known:
     client        number of a stream: operations that follow each other
     session       number of a session within its client; a client's sessions are numbered as they first appear
     endpoint      number of the endpoint in the order given
-    status        0: good; 1 to 99: archiver.record.Status; from 300 on the platform's: HTTP's, or 10,000 + TSM's code
+    status        0: good; 1 to 99: Status in archiver.values.record; from 300 on the platform's: HTTP's, or
+                  10,000 + TSM's code
     attempts      requests sent for it
 """
 
@@ -41,9 +43,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from archiver.errors import UsageError
-from archiver.record import Operation
-from archiver.retention import RetentionMode
+from archiver.values.errors import UsageError
+from archiver.values.record import Operation
+from archiver.values.retention import RetentionMode
 
 VERSION = 2
 OPERATIONS = (*(operation.label for operation in Operation), "list", "other")

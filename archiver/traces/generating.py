@@ -29,9 +29,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from archiver.errors import UsageError
-from archiver.sizes import format_bytes
 from archiver.traces.format import CODES, SCHEMA, Origin, TraceInfo, TraceWriter, words
+from archiver.values.errors import UsageError
+from archiver.values.sizes import format_bytes
 from scenarios.application_model import ApplicationModel
 from scenarios.mix import Sizes
 

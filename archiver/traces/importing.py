@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote
 
-from archiver.errors import UsageError
-from archiver.record import Operation, Status
-from archiver.traces.calls import OTHER, Call, Part, read_call
+from archiver.traces.capture.calls import OTHER, Call, Part, read_call
+from archiver.traces.capture.framing import Unreadable
 from archiver.traces.format import Origin, Trace, TracedOperation, TraceInfo, TraceWriter, rows_of
-from archiver.traces.framing import Unreadable
 from archiver.traces.logs import Entry, LogReader, Refused, reader_of
 from archiver.traces.merging import beside, in_order
 from archiver.traces.streams import Streams
+from archiver.values.errors import UsageError
+from archiver.values.record import Operation, Status
 
 KINDS = ("aws", "minio", "nginx", "haproxy")
 LINE_BYTES_MAX = 1 << 20  # a longer one is none; S3 keys and user agents stay far below

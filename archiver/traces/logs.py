@@ -19,8 +19,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_from_bytes, unquote, unquote_plus
 
-from archiver.errors import UsageError
-from archiver.traces.calls import range_of
+from archiver.traces.capture.calls import range_of
+from archiver.values.errors import UsageError
 
 
 class Refused(Exception):

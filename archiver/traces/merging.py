@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from archiver.errors import UsageError
 from archiver.traces.format import Origin, Trace, TraceInfo, TraceWriter, numbers_of, replaced
+from archiver.values.errors import UsageError
 
 _Column = NDArray[np.int64]
 RUN_ROWS = 262_144  # what is sorted in memory at a time

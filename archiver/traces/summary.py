@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from archiver.histogram import Histogram, part_of, percentiles
+from archiver.measure.histogram import Histogram, part_of, percentiles
 from archiver.traces.format import CODES, OPERATIONS, Trace, TraceInfo, known, numbers_of
 from archiver.traces.seen import Numbers, Seen, hashes_of
 

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 import msgspec
 
-from archiver.errors import UsageError
-from archiver.record import Operation, Status
 from archiver.traces.format import CODES, MODES, Origin, Trace, TracedOperation, TraceInfo, TraceWriter, rows_of
 from archiver.traces.importing import NOT_UTF_8, TOO_LONG, ImportReport, lines_of, nothing_in
 from archiver.traces.merging import beside, in_order
+from archiver.values.errors import UsageError
+from archiver.values.record import Operation, Status
 
 KIND = "tsm"
 VERSION = 1

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from archiver.watch.embedded import EmbeddedSource
 from archiver.watch.host import HostSource
 from archiver.watch.minio import MinioSource

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from archiver.errors import UsageError
-from archiver.watch import cgroup
+from archiver.machine import cgroup
+from archiver.values.errors import UsageError
 from archiver.watch.source import Source, WatchError
 from results.resources import Reading
 

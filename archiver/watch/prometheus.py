@@ -16,7 +16,7 @@ from math import inf
 
 import msgspec
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from archiver.watch.source import Source, WatchError
 from backends.exposition import Labels, MetricsAddress, ScrapeError, Series
 from results.resources import QUANTITIES, Reading

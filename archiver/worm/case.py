@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape
 
-from archiver.worm.exchange import Answer, Headers, S3Door
+from archiver.worm.requests.exchange import Answer, Headers, S3Door
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotOffered, NotTried
 
 GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"

@@ -17,20 +17,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from archiver import machine
-from archiver.clock import now_seconds
-from archiver.errors import PlatformError
-from archiver.ledger import Ledger, Placement
-from archiver.preflight import HostedStore, new_run_id
-from archiver.retention import Retention, RetentionMode, check_clock
-from archiver.worm import checks, rounds
+from archiver.engine.plan import new_run_id
+from archiver.ledger.ledger import Ledger, Placement
+from archiver.machine import description as machine
+from archiver.platforms.hosted import HostedStore
+from archiver.values.clock import now_seconds
+from archiver.values.errors import PlatformError
+from archiver.values.retention import Retention, RetentionMode, check_clock
+from archiver.worm import checks
 from archiver.worm.case import COMPLIANCE_SECONDS, FARTHEST_SECONDS, LOCKING_FAR, WAIT_SECONDS_MAX
-from archiver.worm.exchange import Exchange, S3Door
-from archiver.worm.limited import Limited
-from archiver.worm.load import LoadReport, Order, order_for
-from archiver.worm.restart import Restart
+from archiver.worm.repeats import rounds
+from archiver.worm.repeats.load import LoadReport, Order, order_for
+from archiver.worm.repeats.restart import Restart
+from archiver.worm.requests.exchange import Exchange, S3Door
+from archiver.worm.requests.limited import Limited
 from archiver.worm.suite import CheckResult, Round, Suite
-from archiver.worm.tsm_calls import Call
+from archiver.worm.tsm.calls import Call
 from archiver.worm.tsm_conduct import conduct_tsm
 from archiver.worm.verdict import Inconclusive
 from backends.base import Location, PlatformProfile, RemovalReport, RunPlan

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_plus
 
 from archiver.worm.case import Case, Version, instant_of, words_of
-from archiver.worm.exchange import Answer
+from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from archiver.worm.case import ROOT, Case, Lock, Version, lock_headers, md5_of
-from archiver.worm.exchange import Answer, Headers, S3Door
+from archiver.worm.requests.exchange import Answer, Headers, S3Door
 from archiver.worm.verdict import Inconclusive
 
 PART_BYTES_MIN = 5 << 20  # of every part but the last

@@ -15,7 +15,7 @@ from botocore.auth import SIGV4_TIMESTAMP, S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotoCredentials
 
-from archiver.worm.exchange import Answer, Headers, S3Door, query_text
+from archiver.worm.requests.exchange import Answer, Headers, S3Door, query_text
 from archiver.worm.verdict import NotTried
 
 

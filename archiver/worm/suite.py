@@ -18,8 +18,8 @@ from typing import Protocol, TypeVar
 from archiver.worm.case import Case
 from archiver.worm.catalogue import CatalogueEntry, catalogue
 from archiver.worm.checks import CHECKS, CheckFunction
-from archiver.worm.exchange import Exchange, S3Door
-from archiver.worm.tsm_calls import Call
+from archiver.worm.requests.exchange import Exchange, S3Door
+from archiver.worm.tsm.calls import Call
 from archiver.worm.verdict import CheckEnded, Verdict
 from results.model import FIRST_ROUND
 

@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import time
 
-from archiver.ledger import Ledger, Placement
+from archiver.ledger.ledger import Ledger, Placement
 from archiver.worm.suite import CheckResult
-from archiver.worm.tsm_calls import TsmDoor
-from archiver.worm.tsm_case import ArchiveClass, TsmCase
+from archiver.worm.tsm.calls import TsmDoor
+from archiver.worm.tsm.case import ArchiveClass, TsmCase
 from archiver.worm.tsm_suite import plain_stanza, run_tsm
 from backends.embedded.core.rules import policy
 from backends.embedded.process import StoreProcess
-from backends.tsm.api import Library, default_library_path
-from backends.tsm.configuration import private_configuration
+from backends.tsm.library.api import Library, default_library_path
+from backends.tsm.library.configuration import private_configuration
 
 # What the embedded store is to have for these checks.
 CLASSES = ("BRIEF:retver=4s", "CASE:retver=3s,retinit=event,retmin=2s", "LATER:retver=20s,retinit=event")

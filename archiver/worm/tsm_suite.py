@@ -12,7 +12,7 @@ from pathlib import Path
 
 from archiver.worm.checks.tsm import TSM_CHECKS
 from archiver.worm.suite import CheckResult, conclude, side_by_side
-from archiver.worm.tsm_case import TsmCase
+from archiver.worm.tsm.case import TsmCase
 from archiver.worm.verdict import Verdict
 
 CHECKS_AT_ONCE = 6  # each has up to four sessions, and a server has often no more than 25

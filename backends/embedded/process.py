@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from archiver.errors import PlatformError
+from archiver.values.errors import PlatformError
 
 from .core.placement import catalogue_folder
 from .s3 import credentials as credential_file

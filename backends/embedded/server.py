@@ -23,7 +23,7 @@ from pathlib import Path
 
 import uvloop
 
-from archiver.errors import ArchiverError, StoreError, UsageError
+from archiver.values.errors import ArchiverError, StoreError, UsageError
 
 from . import metrics
 from .core.rules import policy

@@ -15,7 +15,7 @@ import botocore.exceptions
 import botocore.session
 from botocore.configprovider import ConfiguredEndpointProvider
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from backends.base import ADDRESSING_STYLES
 
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
-from archiver.clock import now_seconds
-from archiver.content import Content
-from archiver.errors import PlatformError, SafetyRefused, UsageError
-from archiver.record import Operation
-from archiver.retention import Lock, Retention, RetentionMode, RetentionWish
+from archiver.values.clock import now_seconds
+from archiver.values.content import Content
+from archiver.values.errors import PlatformError, SafetyRefused, UsageError
+from archiver.values.record import Operation
+from archiver.values.retention import Lock, Retention, RetentionMode, RetentionWish
 from backends.base import (
     CHECKSUMS,
     SESSION_OPEN_KINDS,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archiver.content import LAST_BLOCK_BYTES, Content, ContentCheck
-from archiver.errors import PlatformError
+from archiver.values.content import LAST_BLOCK_BYTES, Content, ContentCheck
+from archiver.values.errors import PlatformError
 from backends.base import CloserLook, ExpectedLock
 from backends.s3.control import Control, KeyVersion
 from backends.s3.reported_lock import lock_problem

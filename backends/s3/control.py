@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 import botocore.exceptions
 
-from archiver.clock import now_seconds
-from archiver.errors import PlatformError, UsageError
-from archiver.retention import RetentionMode
+from archiver.values.clock import now_seconds
+from archiver.values.errors import PlatformError, UsageError
+from archiver.values.retention import RetentionMode
 from backends.base import CredentialsTerm, Location, RemovalReport
 from backends.s3.reported_lock import ReportedLock
 

@@ -16,7 +16,7 @@ import botocore.exceptions
 import botocore.session
 from botocore.utils import SSOTokenLoader
 
-from archiver.errors import PlatformError, UsageError
+from archiver.values.errors import PlatformError, UsageError
 from backends.base import CredentialsTerm
 from backends.s3.control import Credentials
 

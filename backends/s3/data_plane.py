@@ -14,24 +14,24 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from archiver.clock import now_seconds
-from archiver.content import Content, ContentCheck, LengthCheck
-from archiver.errors import PlatformError
-from archiver.record import Operation
-from archiver.retention import DateMaker, Lock, RetentionMode
-from archiver.sizes import format_instant
+from archiver.values.clock import now_seconds
+from archiver.values.content import Content, ContentCheck, LengthCheck
+from archiver.values.errors import PlatformError
+from archiver.values.record import Operation
+from archiver.values.retention import DateMaker, Lock, RetentionMode
+from archiver.values.sizes import format_instant
 from backends.base import Batch, ExpectedLock, PhaseSetting
-from backends.s3.checksums import Checksums, PlainChecksums, WindowChecksums
-from backends.s3.connection import Endpoint
 from backends.s3.control import Control, Credentials
-from backends.s3.endpoint_requests import NAMES_A_VERSION, EndpointRequests, Kind, KindTuple
 from backends.s3.endpoints import resolve, tls_context
-from backends.s3.multipart import MultipartUpload, Parts, Step, part_bodies
-from backends.s3.replies import BodyCheck
 from backends.s3.reported_lock import LockProblem, ReportedLock, lock_problem
-from backends.s3.session import Request, S3Session
 from backends.s3.setting import WorkerSetting
-from backends.s3.signing import Signer
+from backends.s3.wire.checksums import Checksums, PlainChecksums, WindowChecksums
+from backends.s3.wire.connection import Endpoint
+from backends.s3.wire.endpoint_requests import NAMES_A_VERSION, EndpointRequests, Kind, KindTuple
+from backends.s3.wire.multipart import MultipartUpload, Parts, Step, part_bodies
+from backends.s3.wire.replies import BodyCheck
+from backends.s3.wire.session import Request, S3Session
+from backends.s3.wire.signing import Signer
 
 # Looked up once: to read a member of an enumeration takes 0.1 us, several of which would add up for every object.
 _ARCHIVE, _NEW_VERSION = Operation.ARCHIVE, Operation.NEW_VERSION

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from archiver.errors import PlatformError, UsageError
+from archiver.values.errors import PlatformError, UsageError
 from backends.addresses import is_own_address
-from backends.s3.connection import Endpoint
+from backends.s3.wire.connection import Endpoint
 
 PROBES_AT_ONCE = 32  # endpoints whose addresses are tried at the same time
 _RANGE = re.compile(r"\{(\d+)\.\.\.(\d+)\}")

@@ -21,8 +21,8 @@ from typing import cast
 
 import uvloop
 
-from archiver.content import Content
-from archiver.errors import PlatformError
+from archiver.values.content import Content
+from archiver.values.errors import PlatformError
 
 RUN_ID = "null"
 CONTENT_SEED = 1

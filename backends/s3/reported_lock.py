@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from archiver.record import Status
-from archiver.retention import Retention, RetentionMode
-from archiver.sizes import format_instant
+from archiver.values.record import Status
+from archiver.values.retention import Retention, RetentionMode
+from archiver.values.sizes import format_instant
 
 MODE_HEADER = b"x-amz-object-lock-mode"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from archiver.retention import Retention
+from archiver.values.retention import Retention
 
 
 @dataclass(frozen=True, slots=True)

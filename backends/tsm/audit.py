@@ -12,8 +12,8 @@ from dataclasses import replace
 from time import monotonic_ns
 
 from backends.base import ExpectedLock
-from backends.tsm.api import ArchivedObject
 from backends.tsm.index import Target
+from backends.tsm.library.api import ArchivedObject
 from backends.tsm.lock import LockRule
 from backends.tsm.query import ObjectQuery
 from backends.tsm.transactions import Failure

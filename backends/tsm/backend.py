@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from archiver.clock import now_seconds
-from archiver.content import Content
-from archiver.errors import PlatformError, SafetyRefused, UsageError
-from archiver.record import Operation
-from archiver.retention import WITHOUT_END, Retention, RetentionMode, RetentionWish
+from archiver.values.clock import now_seconds
+from archiver.values.content import Content
+from archiver.values.errors import PlatformError, SafetyRefused, UsageError
+from archiver.values.record import Operation
+from archiver.values.retention import WITHOUT_END, Retention, RetentionMode, RetentionWish
 from backends.addresses import is_own_address
 from backends.base import (
     Capabilities,
@@ -29,7 +29,10 @@ from backends.base import (
     RemovalReport,
     RunPlan,
 )
-from backends.tsm.api import (
+from backends.tsm.closer_look import look_closer
+from backends.tsm.data_plane import TsmDataPlane
+from backends.tsm.index import archived_at, firsts
+from backends.tsm.library.api import (
     ApiSession,
     ArchivedObject,
     Library,
@@ -39,12 +42,9 @@ from backends.tsm.api import (
     default_library_path,
     seconds_of,
 )
-from backends.tsm.closer_look import look_closer
-from backends.tsm.codes import Code
-from backends.tsm.configuration import read_password, session_options
-from backends.tsm.data_plane import TsmDataPlane
-from backends.tsm.index import archived_at, firsts
-from backends.tsm.interruptible import interruptible
+from backends.tsm.library.codes import Code
+from backends.tsm.library.configuration import read_password, session_options
+from backends.tsm.library.interruptible import interruptible
 from backends.tsm.lock import DAY_SECONDS, SUMMER_TIME_SECONDS, LockRule
 from backends.tsm.removal import remove
 from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level, low_level, object_name

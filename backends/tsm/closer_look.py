@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from archiver.sizes import format_instant
+from archiver.values.sizes import format_instant
 from backends.base import ExpectedLock
-from backends.tsm.api import ApiSession, ArchivedObject
 from backends.tsm.index import Target, archived_at, version_of
+from backends.tsm.library.api import ApiSession, ArchivedObject
 from backends.tsm.lock import LockRule
 from backends.tsm.transfer import Transfer
 

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from archiver.errors import PlatformError
+from archiver.values.errors import PlatformError
 from backends.base import PhaseSetting
-from backends.tsm.api import Library, SignOn, TsmError
 from backends.tsm.audit import Audit
 from backends.tsm.index import Index, learn
+from backends.tsm.library.api import Library, SignOn, TsmError
 from backends.tsm.lifecycle import Lifecycle
 from backends.tsm.query import ObjectQuery
 from backends.tsm.session import Client, TsmSession

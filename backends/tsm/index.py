@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from backends.tsm.api import ArchivedObject
+from backends.tsm.library.api import ArchivedObject
 
 _VERSION = b"content version "  # description of a later archive of a name; the first has none
 

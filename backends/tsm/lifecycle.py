@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import POINTER, byref, cast
 
-from archiver.record import TSM_ERROR, Status
-from backends.tsm import structures as abi
-from backends.tsm.api import Library, halves
-from backends.tsm.codes import Code
+from archiver.values.record import TSM_ERROR, Status
 from backends.tsm.index import Target
+from backends.tsm.library import structures as abi
+from backends.tsm.library.api import Library, halves
+from backends.tsm.library.codes import Code
 from backends.tsm.transactions import Failure, Stopped, Transaction, Transactions
 
 _REFUSED = TSM_ERROR + Code.ABORT_DELETE_NOT_ALLOWED

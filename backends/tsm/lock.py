@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archiver.record import Status
-from archiver.retention import Retention
-from archiver.sizes import format_instant
-from backends.tsm.api import ArchivedObject
+from archiver.values.record import Status
+from archiver.values.retention import Retention
+from archiver.values.sizes import format_instant
+from backends.tsm.library.api import ArchivedObject
 
 DAY_SECONDS = 86_400
 SUMMER_TIME_SECONDS = 3600

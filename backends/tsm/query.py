@@ -10,11 +10,11 @@ from ctypes import byref, c_void_p, cast, sizeof
 from dataclasses import dataclass
 from time import monotonic_ns
 
-from archiver.record import TSM_ERROR
-from backends.tsm import structures as abi
-from backends.tsm.api import RESPONSE_VERSION, ArchivedObject, Library, archived_object
-from backends.tsm.codes import Code, describe
+from archiver.values.record import TSM_ERROR
 from backends.tsm.index import firsts
+from backends.tsm.library import structures as abi
+from backends.tsm.library.api import RESPONSE_VERSION, ArchivedObject, Library, archived_object
+from backends.tsm.library.codes import Code, describe
 from backends.tsm.setting import WorkerSetting, high_level, low_level
 from backends.tsm.transactions import Failure, failure_of
 

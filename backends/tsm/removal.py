@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from backends.base import Location, RemovalReport
-from backends.tsm.api import ApiSession, ArchivedObject, TsmError, seconds_of
-from backends.tsm.codes import Code
+from backends.tsm.library.api import ApiSession, ArchivedObject, TsmError, seconds_of
+from backends.tsm.library.codes import Code
 
 _UNKNOWN_SPACE = (Code.FILE_SPACE_NOT_FOUND, Code.FSNAME_NOTFOUND, Code.FS_NOT_REGISTERED)
 

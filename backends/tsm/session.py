@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from itertools import groupby, repeat
 from typing import TypeVar
 
-from archiver.record import TSM_ERROR, Operation, Recorder, Status
+from archiver.values.record import TSM_ERROR, Operation, Recorder, Status
 from backends.base import Batch
-from backends.tsm.api import Library, SignOn
 from backends.tsm.audit import Audit
-from backends.tsm.codes import Code, describe
 from backends.tsm.index import Index, Known, Target
+from backends.tsm.library.api import Library, SignOn
+from backends.tsm.library.codes import Code, describe
 from backends.tsm.lifecycle import Lifecycle
 from backends.tsm.query import ObjectQuery
 from backends.tsm.setting import WorkerSetting, object_name

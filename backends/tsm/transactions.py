@@ -11,11 +11,11 @@ from ctypes import byref
 from dataclasses import dataclass, field
 from time import monotonic_ns
 
-from archiver.record import TSM_ERROR, Status
-from backends.tsm import structures as abi
-from backends.tsm.api import Library
-from backends.tsm.codes import Code, describe
+from archiver.values.record import TSM_ERROR, Status
 from backends.tsm.index import Target
+from backends.tsm.library import structures as abi
+from backends.tsm.library.api import Library
+from backends.tsm.library.codes import Code, describe
 
 _NEED_A_NEW_TRANSACTION = (Code.NEEDTO_ENDTXN, Code.NEEDTO_ENDTXN_DEDUP_SIZE_EXCEEDED)
 

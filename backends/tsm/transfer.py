@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Any
 
-from archiver.content import LAST_BLOCK_BYTES, Content, ContentCheck, LengthCheck
-from archiver.record import Status
-from backends.tsm import structures as abi
-from backends.tsm.api import Library, halves
-from backends.tsm.codes import Code
+from archiver.values.content import LAST_BLOCK_BYTES, Content, ContentCheck, LengthCheck
+from archiver.values.record import Status
 from backends.tsm.index import Target, description
+from backends.tsm.library import structures as abi
+from backends.tsm.library.api import Library, halves
+from backends.tsm.library.codes import Code
 from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level
 from backends.tsm.transactions import Failure, Stopped, Transaction, Transactions, ends_session, failure_of
 

@@ -24,7 +24,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import msgspec
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 
 FORMAT = "archiver-audit-bundle-1"
 MANIFEST = "manifest.json"

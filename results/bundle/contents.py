@@ -12,21 +12,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import archiver
-from archiver.errors import UsageError
-from results.audits import audits_table
+from archiver.values import version
+from archiver.values.errors import UsageError
 from results.bundle.audit import TRACES
 from results.database import VERSION, RunDatabase
-from results.mixed.contents import MixedRun, mixed_tables
 from results.model import Replayed, Result
 from results.planning.prices import Demand, PriceList, bill, read_prices
 from results.replay.price import priced
 from results.replay.trials import ReplayRun
 from results.report.documents import report_markdown
-from results.tables import build_tables
+from results.report.mixed_contents import MixedRun, mixed_tables
+from results.tables.audits import audits_table
+from results.tables.rates import build_tables
+from results.tables.watched import Watched
+from results.tables.workers import worker_tables
 from results.text import render_csv
-from results.watched import Watched
-from results.workers import worker_tables
 
 PRICES = "prices.toml"
 SUPPORT_YEARS = 3  # that a report's price has, too, unless it is told otherwise
@@ -42,7 +42,7 @@ def environment_document(database: RunDatabase) -> dict[str, Any]:
     """environment.json: with what was measured, on what, how; and by which Archiver the bundle was made."""
     run = database.run()
     return {
-        "bundle_made_by": {"archiver": archiver.__version__, "database_version": VERSION},
+        "bundle_made_by": {"archiver": version.VERSION, "database_version": VERSION},
         "run": {name: run[name] for name in _OF_THE_RUN},
         "scenario": json.loads(run["scenario_json"]),
     }

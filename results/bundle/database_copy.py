@@ -13,7 +13,7 @@ from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.database import HistogramRow
 
 Counts = dict[str, dict[str, int]]  # part of the phase -> quantity -> how many

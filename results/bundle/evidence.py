@@ -13,9 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.database import RunDatabase
-from results.worm import DISCLAIMER, worm_document
+from results.worm.findings import DISCLAIMER, worm_document
 
 FORMAT = "archiver-bundle-1"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from archiver.errors import ResultsError, UsageError
+from archiver.values.errors import ResultsError, UsageError
 from results.comparison.likeness import Likeness, likeness
 from results.comparison.ratios import (
     LATENCIES,
@@ -40,8 +40,8 @@ from results.matrix import (
     parallel_cells,
     temperature,
 )
-from results.mixed.contents import MixedRun, mixed_run
 from results.model import Result
+from results.report.mixed_contents import MixedRun, mixed_run
 
 NOT_INTERLEAVED = "not interleaved: drift between the runs is part of every difference"
 CONNECTIONS_ALIKE = 1.05  # times as many connections per session; counts of some seconds differ by chance

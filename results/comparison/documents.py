@@ -20,8 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from archiver.errors import ResultsError
-from archiver.sizes import format_size
+from archiver.values.errors import ResultsError
+from archiver.values.sizes import format_size
 from results.comparison.compare import Comparison
 from results.comparison.contract import comparison_document
 from results.comparison.gate import Judgement, gate_sentences
@@ -37,7 +37,7 @@ from results.comparison.tables import (
 from results.comparison.units import UnitKey
 from results.comparison.workload_tables import study_units
 from results.contract import json_text
-from results.figures import COLOURS, GREY, MARKERS, STYLE, plain_number, png_bytes, svg_bytes
+from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, plain_number, png_bytes, svg_bytes
 from results.text import escape_markdown, render_markdown
 
 _WIDTH_INCHES = 10.0

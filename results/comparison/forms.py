@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from archiver.sizes import format_size
+from archiver.values.sizes import format_size
 from results.comparison.compare import ComparedCell, Comparison, Overall
 from results.comparison.ratio_cells import faster_cells, noted_ratio, percent_cells, times_cells
 from results.comparison.ratios import RATE, RESPONSE, Ratio

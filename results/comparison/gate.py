@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from archiver.errors import UsageError
-from archiver.sizes import format_size, parse_size
+from archiver.values.errors import UsageError
+from archiver.values.sizes import format_size, parse_size
 from results.comparison.compare import ComparedCell, Comparison, Side
 from results.comparison.ratios import P50, P99, RATE, RESPONSE, Ratio
 from results.comparison.units import MEASURES, Unit, UnitKey

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from results.comparison.ratios import LATENCIES, P99_OBJECTS_MIN, RATE, RESPONSE, Measure, Sample
 from results.matrix import connections_per_session
-from results.mixed.contents import MixedRun
 from results.mixed.programme import MEGABYTES as MEGABYTES_OF_COURSE
 from results.mixed.programme import OBJECTS, Course, summary
 from results.mixed.score import scale_score, score_weights
 from results.mixed.tiles import APPLICATIONS, pooled_mean_ms, tile_scales
 from results.model import PartResult, Result
+from results.report.mixed_contents import MixedRun
 
 TOGETHER = "all workloads"
 STEADY, PEAK, SCORED = "steady", "peak", "score"  # of all workloads together

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from archiver.sizes import format_size
+from archiver.values.sizes import format_size
 from results.comparison.compare import ComparedUnit, Comparison
 from results.comparison.published import faster_tier, fewer_paths
 from results.comparison.ratio_cells import (

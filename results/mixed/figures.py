@@ -16,7 +16,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from results.figures import COLOURS, GREY, MARKERS, STYLE, Caption, label_y, place_legend, plain_number, set_frame
+from results.figures.phases import (
+    COLOURS,
+    GREY,
+    MARKERS,
+    STYLE,
+    Caption,
+    label_y,
+    place_legend,
+    plain_number,
+    set_frame,
+)
 from results.mixed.mailboxes import all_mailboxes, highest_limit_ms
 from results.mixed.programme import MEGABYTES, OBJECTS, PEAK_SECONDS, Course, Spike, spikes, summary
 from results.mixed.tiles import LOG, RETRIEVE, Scale, part_of, pooled_mean_ms

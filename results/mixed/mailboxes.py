@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from archiver.sizes import format_size
+from archiver.values.sizes import format_size
 from results.mixed.published import email_limits_ms, mailbox_rates
 from results.mixed.tiles import LOG, RETRIEVE, Scale, Tile, mean_ms, part_of
 from results.model import CriterionResult, Result

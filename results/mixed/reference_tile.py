@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from archiver.errors import ResultsError, UsageError
+from archiver.values.errors import ResultsError, UsageError
 from results.mixed.tiles import APPLICATIONS, DATABASE_LARGE, DATABASE_SMALL, EMAIL, SCAN, WEB, Scale
 from results.model import CriterionResult
 

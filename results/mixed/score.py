@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from archiver.errors import ScenarioError
+from archiver.values.errors import ScenarioError
 from results.mixed.reference_tile import ReferenceTile
 from results.mixed.tiles import APPLICATIONS, Scale, Tile, Trial
 from results.model import CriterionResult

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from results.planning.plan import Archiving, Plan
 from results.planning.prices import MONTHS_PER_YEAR, Bill, Demand, PriceList, RequestKind, bill
 from results.planning.rate_surface import Range

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.contract import json_text
 from results.planning.cost import PlanCost
 from results.planning.plan import Archiving, Plan, Retrieval
@@ -87,7 +87,7 @@ def write_plan(folder: Path, plan: Plan, document: Mapping[str, Any], cost: Plan
     for table in plan_tables(plan, what_if=what_if, cost=cost):
         contents[f"{table.name}.csv"] = render_csv(table).encode()
     if plan.archiving is not None:
-        from results.figures import png_bytes, svg_bytes  # they bring matplotlib: only where something is drawn
+        from results.figures.phases import png_bytes, svg_bytes  # they bring matplotlib: only where something is drawn
         from results.planning.figure import what_if_figure
 
         figure = what_if_figure(plan.archiving, plan.surface)

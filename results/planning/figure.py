@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from archiver.sizes import format_duration
-from results.figures import COLOURS, GREY, STYLE, place_legend, plain_number
+from archiver.values.sizes import format_duration
+from results.figures.phases import COLOURS, GREY, STYLE, place_legend, plain_number
 from results.planning.plan import Archiving
 from results.planning.rate_surface import RateSurface
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from archiver.errors import ResultsError, UsageError
+from archiver.values.errors import ResultsError, UsageError
 from results.planning.rate_surface import PlannedRate, Range, RateCell, RateSurface
 
 DAYS_PER_YEAR = 365

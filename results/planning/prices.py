@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 
 RequestKind = Literal["put", "get", "head"]
 MONTHS_PER_YEAR = 12

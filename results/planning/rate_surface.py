@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Literal
 
-from archiver.errors import ResultsError
-from archiver.sizes import format_size
+from archiver.values.errors import ResultsError
+from archiver.values.sizes import format_size
 from results.database import RunDatabase
 from results.matrix import CellKey, MatrixCell, matrix_cells, parallel_cells
 from results.model import Latency, Result

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from archiver.errors import UsageError
-from archiver.sizes import parse_size
+from archiver.values.errors import UsageError
+from archiver.values.sizes import parse_size
 
 _ROUNDING = 0.005  # by which rounded shares may miss their sum
 

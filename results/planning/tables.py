@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from archiver.errors import ResultsError
-from archiver.sizes import format_bytes, format_duration, format_size
+from archiver.values.errors import ResultsError
+from archiver.values.sizes import format_bytes, format_duration, format_size
 from results.planning.cost import PlanCost
 from results.planning.plan import (
     DAYS_PER_YEAR,

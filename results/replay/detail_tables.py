@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from archiver.sizes import format_duration, format_instant
+from archiver.values.sizes import format_duration, format_instant
 from results.mixed.scale_up import ALL_APPLICATIONS
 from results.model import Replayed, Result
 from results.replay.published import published_reports

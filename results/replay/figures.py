@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from results.figures import COLOURS, GREY, STYLE, Caption, label_y, place_legend, plain_number, set_frame
+from results.figures.phases import COLOURS, GREY, STYLE, Caption, label_y, place_legend, plain_number, set_frame
 from results.replay.responses import Responses
 from results.replay.trials import ReplayRun, Trial
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from results.planning.cost import PlanCost, UnitPrice
 from results.planning.prices import Demand, PriceList, bill
 from results.planning.rate_surface import Range

@@ -14,24 +14,24 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from archiver.sizes import format_instant
-from results.audits import audits_table
+from archiver.values.sizes import format_instant
 from results.database import RunDatabase
 from results.doubts import drifts
-from results.figures import Caption, build_figures
-from results.lock_cost_figure import build_lock_figures
+from results.figures.lock_cost import build_lock_figures
+from results.figures.phases import Caption, build_figures
+from results.figures.resources import RESOURCE_FIGURES, build_resource_figures
 from results.matrix import MatrixCell, columns, parallel_cells
-from results.mixed.contents import COURSE_TABLES, FIGURE_TABLES, MixedRun, mixed_figures, mixed_tables
 from results.model import CheckRecord, Result
 from results.planning.prices import PriceList
 from results.planning.rate_surface import measured_surface
-from results.planning.run_price import platform_cost
 from results.planning.tables import bill_table, examples_table, unit_price_table
 from results.published import dr550
 from results.replay.contents import SECTIONS as REPLAY_SECTIONS
 from results.replay.contents import SETS
 from results.report.distributions import NO_DISTRIBUTIONS, Distributions, cell_distributions
 from results.report.key_figures import Finding, every_cell, findings
+from results.report.mixed_contents import COURSE_TABLES, FIGURE_TABLES, MixedRun, mixed_figures, mixed_tables
+from results.report.run_price import platform_cost
 from results.report.tables import (
     asked_table,
     doubted_cells_table,
@@ -40,12 +40,12 @@ from results.report.tables import (
     published_table,
     settings_table,
 )
-from results.resource_figures import RESOURCE_FIGURES, build_resource_figures
 from results.table import Table
-from results.tables import SERVER_RESOURCES, build_tables
-from results.watched import Watched
-from results.workers import worker_tables
-from results.worm import DISCLAIMER, evidence_table, findings_table, requirement_table, rounds_table
+from results.tables.audits import audits_table
+from results.tables.rates import SERVER_RESOURCES, build_tables
+from results.tables.watched import Watched
+from results.tables.workers import worker_tables
+from results.worm.findings import DISCLAIMER, evidence_table, findings_table, requirement_table, rounds_table
 
 ROWS_SHOWN_MAX = 100  # of the long tables: more are for programs
 LONG_TABLES = (SERVER_RESOURCES, SETS)

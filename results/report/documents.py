@@ -13,19 +13,19 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from archiver.errors import ResultsError
-from results.audits import audits_table
+from archiver.values.errors import ResultsError
 from results.contract import json_text, result_from_document
 from results.database import RunDatabase
-from results.figures import Caption, png_bytes, svg_bytes
-from results.mixed.contents import MixedRun, mixed_figures, mixed_tables
+from results.figures.phases import Caption, png_bytes, svg_bytes
 from results.model import Result
 from results.report.contents import LONG_TABLES, ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
+from results.report.mixed_contents import MixedRun, mixed_figures, mixed_tables
 from results.report.page import report_page
 from results.table import Table
-from results.tables import build_tables
+from results.tables.audits import audits_table
+from results.tables.rates import build_tables
+from results.tables.watched import NOTHING_WATCHED, Watched
 from results.text import escape_markdown, render_csv, render_markdown
-from results.watched import NOTHING_WATCHED, Watched
 
 PAGE_NAME = "report.html"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from archiver.errors import ResultsError
-from archiver.sizes import format_instant
+from archiver.values.errors import ResultsError
+from archiver.values.sizes import format_instant
 from results.database import FILE_NAME, RunDatabase
 from results.report.documents import PAGE_NAME
 from results.report.key_figures import KeyFigures, Peak, key_figures

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from results.figures import COLOURS, GREY, svg_bytes
+from results.figures.phases import COLOURS, GREY, svg_bytes
 
 # What stands for a colour in page.css, where each has one value for light and one for dark.
 _VARIABLES = {

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
-from archiver.sizes import format_size
+from archiver.values.sizes import format_size
 from results.database import RunDatabase
 from results.doubts import doubts
-from results.lock_cost import LIFE_CYCLE
 from results.matrix import MatrixCell, matrix_cells, parallel_cells
 from results.mixed.scale_up import search_told
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.published import NAME, dr550
 from results.replay.verdicts import capacity_mark, capacity_sentence, marked, void_words
+from results.tables.lock_cost import LIFE_CYCLE
 
 State = Literal["good", "bad", "care", "plain"]
 _WORDS = {"pass": "passed", "none": "finished", "fail": "failed", "interrupted": "interrupted", "void": "VOID"}

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from moto.server import ThreadedMotoServer
 
-from archiver.audit import AuditOptions, AuditRecord, Kind, ObjectRange, Population, audit_run, subject
-from archiver.content import Content
-from archiver.errors import PlatformError, UsageError
-from archiver.ledger import Ledger, NumberRange, Placement
-from archiver.processes import WorkerProcesses
-from archiver.rig.servers import Server
+from archiver.engine.audit import AuditOptions, AuditRecord, Kind, ObjectRange, Population, audit_run, subject
+from archiver.engine.workers.processes import WorkerProcesses
+from archiver.ledger.ledger import Ledger, NumberRange, Placement
+from archiver.platforms.servers import Server
+from archiver.values.content import Content
+from archiver.values.errors import PlatformError, UsageError
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
@@ -421,7 +421,7 @@ def test_what_the_run_replaced_or_hid_on_other_platforms_is_no_finding(
 def test_what_the_run_changed_is_looked_at_however_many_there_are(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archiver.audit.CLOSER_LOOKS_MAX", 1)
+    monkeypatch.setattr("archiver.engine.audit.CLOSER_LOOKS_MAX", 1)
     archive.archive(0, 6)
     content = Content(RUN, SEED, 1024)
     for number in range(5):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archiver.bottleneck import Verdict, judge
+from archiver.measure.bottleneck import Verdict, judge
 from results.model import ClientUsage, DiskUsage, LinkUsage, ServerUsage
 
 IDLE = ClientUsage(10.0, 10.0, 10.0, 1.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver import caches
+from archiver.machine import caches
 
 
 @pytest.mark.parametrize(

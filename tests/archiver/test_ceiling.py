@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from archiver import ceiling
-from archiver.ceiling import OBJECTS_PER_SECOND_MAX, add_ceilings, answered_at_once, at_full_speed, carry_out
-from archiver.coordinator import PhaseOutcome, RunSetting
-from archiver.numbers import Kept, ObjectNumbers
-from archiver.processes import WorkerProcesses
-from archiver.retention import Retention
-from archiver.server_usage import ServerView
+from archiver.engine import ceiling
+from archiver.engine.ceiling import OBJECTS_PER_SECOND_MAX, add_ceilings, answered_at_once, at_full_speed, carry_out
+from archiver.engine.coordinator import PhaseOutcome, RunSetting
+from archiver.engine.numbers import Kept, ObjectNumbers
+from archiver.engine.workers.processes import WorkerProcesses
+from archiver.measure.server_usage import ServerView
+from archiver.values.retention import Retention
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from archiver.client import RECORDER_ROWS, rows_each
-from archiver.client_limits import DESCRIPTORS_BESIDE, ClientLimits, limits_here, make_room, port_warning
-from archiver.errors import UsageError
+from archiver.engine.client_limits import DESCRIPTORS_BESIDE, ClientLimits, limits_here, make_room, port_warning
+from archiver.engine.worker.client import RECORDER_ROWS, rows_each
+from archiver.values.errors import UsageError
 from scenarios.mix import Arrivals, Mix, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload
 

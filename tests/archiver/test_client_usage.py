@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from archiver.bottleneck import judge
-from archiver.client_usage import client_usage
-from archiver.errors import UsageError
-from archiver.merging import Window
-from archiver.sampler import ResourceSampler
+from archiver.measure.bottleneck import judge
+from archiver.measure.client_usage import client_usage
+from archiver.measure.merging import Window
+from archiver.values.errors import UsageError
 from archiver.watch.choosing import Watched, WatchOptions, watch_sources
+from archiver.watch.sampler import ResourceSampler
 from results.database import RunDatabase
 from results.model import ClientUsage
 from results.resources import Reading, Timeline

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.content import (
+from archiver.values.content import (
     LAST_BLOCK_BYTES,
     VERSIONS_MAX,
     WINDOW_STRIDE_BYTES,

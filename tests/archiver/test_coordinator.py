@@ -11,10 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver import merging
-from archiver.assignment import (
+from archiver.engine.coordinator import Coordinator, Fill, PhaseOutcome, RunSetting
+from archiver.engine.numbers import Kept, ObjectNumbers
+from archiver.engine.worker.assignment import Assignment
+from archiver.engine.workers.contract import OnReport, Start
+from archiver.measure import merging
+from archiver.measure.histogram import Histogram, part_of
+from archiver.measure.reports import (
     INTERVAL_NS,
-    Assignment,
+    Carried,
     Change,
     CpuSample,
     IntervalReport,
@@ -23,13 +28,9 @@ from archiver.assignment import (
     Tally,
     TallyKey,
 )
-from archiver.coordinator import Coordinator, Fill, PhaseOutcome, RunSetting
-from archiver.histogram import Histogram, part_of
-from archiver.numbers import Kept, ObjectNumbers
-from archiver.record import ErrorKind
-from archiver.retention import Retention
-from archiver.sampler import ResourceSampler
-from archiver.workers import Carried, OnReport, Start
+from archiver.values.record import ErrorKind
+from archiver.values.retention import Retention
+from archiver.watch.sampler import ResourceSampler
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import OperationName, Phase, StopRule, Workload
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from archiver import cores
-from archiver.cores import Cores, cores_here, divide
-from archiver.watch import cgroup
+from archiver.machine import cgroup, cores
+from archiver.machine.cores import Cores, cores_here, divide
 
 FOUR = range(4)
 

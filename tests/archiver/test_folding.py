@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.assignment import INTERVAL_NS, Change, Tally, TallyKey
-from archiver.folding import Folding, Population, fold
-from archiver.record import TSM_ERROR, Delays, Operation, Recorder, Status
-from archiver.stopping import NO_END_NS
+from archiver.engine.worker.stopping import NO_END_NS
+from archiver.measure.folding import Folding, Population, fold
+from archiver.measure.reports import INTERVAL_NS, Change, Tally, TallyKey
+from archiver.values.record import TSM_ERROR, Delays, Operation, Recorder, Status
 
 START_NS = 1_000_000_000
 MS = 1_000_000

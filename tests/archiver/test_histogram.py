@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from archiver.histogram import (
+from archiver.measure.histogram import (
     HIGHEST_NS,
     SIGNIFICANT_DIGITS,
     Histogram,

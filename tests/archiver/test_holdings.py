@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from archiver.holdings import GB_BYTES, MONTH_SECONDS, Holding, State, gather, total
-from archiver.ledger import Placement
+from archiver.ledger.holdings import GB_BYTES, MONTH_SECONDS, Holding, State, gather, total
+from archiver.ledger.ledger import Placement
 
 NOW = 1_800_000_000.0
 PLACEMENT = Placement(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 
-from archiver.assignment import Assignment, PhaseReport
-from archiver.in_process import Alone, carry_out
-from archiver.mixed.shares import deal
-from archiver.numbers import ANY_TIME, Kept, ObjectNumbers
-from archiver.retention import DateMaker, Retention
+from archiver.engine.numbers import ANY_TIME, Kept, ObjectNumbers
+from archiver.engine.work.mixed.shares import deal
+from archiver.engine.worker.assignment import Assignment
+from archiver.engine.workers.in_process import Alone, carry_out
+from archiver.measure.reports import PhaseReport
+from archiver.values.retention import DateMaker, Retention
 from scenarios.mix import Mix, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload
 

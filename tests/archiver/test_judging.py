@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archiver.assignment import INTERVAL_NS, IntervalReport, PartTally, Tally, TallyKey
-from archiver.criteria import MEASURED_METRICS, Watch, judge, measure
-from archiver.histogram import Histogram, part_of
+from archiver.engine.judging.criteria import MEASURED_METRICS, Watch, judge, measure
+from archiver.measure.histogram import Histogram, part_of
+from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally, TallyKey
 from results.model import (
     Ceiling,
     ClientUsage,
@@ -28,8 +28,8 @@ from scenarios.criteria import METRICS, STATISTICS, read_criterion
 from scenarios.infrastructure import InfrastructureTable, infrastructure
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload
+from scenarios.notation.units import SizeBytes
 from scenarios.replay import Replay
-from scenarios.units import SizeBytes
 from tests.support.examples import share_of
 
 STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 1.0, 1, 1, 0.05)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import ResultsError
-from archiver.ledger import Ledger, Placement
+from archiver.ledger.ledger import Ledger, Placement
+from archiver.values.errors import ResultsError
 
 PLACEMENT = Placement(
     run="run-1",

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from archiver.numbers import ANY_TIME, LOCKED_RESERVE_SECONDS, Kept, LockedTimes, ObjectNumbers
-from archiver.retention import DateMaker, Retention
+from archiver.engine.numbers import ANY_TIME, LOCKED_RESERVE_SECONDS, Kept, LockedTimes, ObjectNumbers
+from archiver.values.retention import DateMaker, Retention
 from tests.support.examples import share_of
 
 SIZES = (512, 8192)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from archiver import offered_rates
-from archiver.errors import UsageError
-from archiver.offered_rates import OfferedRates
+from archiver.engine import offered_rates
+from archiver.engine.offered_rates import OfferedRates
+from archiver.values.errors import UsageError
 from scenarios.mix import CHANGES, Arrivals, Mix, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload
-from scenarios.reader import read_scenario
+from scenarios.reading.reader import read_scenario
 from tests.support.commands import archiver
 
 STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 60.0, 1, 1, 0.0)

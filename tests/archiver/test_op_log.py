@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from archiver.errors import UsageError
-from archiver.folding import Population
-from archiver.op_log import OpLog
-from archiver.record import Delays, Operation, Recorder
-from archiver.retention import Retention, RetentionMode
+from archiver.engine.worker.op_log import OpLog
+from archiver.measure.folding import Population
 from archiver.traces.format import Origin, Trace
+from archiver.values.errors import UsageError
+from archiver.values.record import Delays, Operation, Recorder
+from archiver.values.retention import Retention, RetentionMode
 
 POPULATION = Population(np.array([1, 2]), np.array([8192, 1000]))
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from archiver.assignment import Change, IntervalReport
-from archiver.errors import RunFailed
-from archiver.processes import PipeChannel, WorkerProcesses
+from archiver.engine.workers.processes import PipeChannel, WorkerProcesses
+from archiver.measure.reports import Change, IntervalReport
+from archiver.values.errors import RunFailed
 from tests.archiver.worker_assignments import LONG, SHORT, assignments, at_once
 
 

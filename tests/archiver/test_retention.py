@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.errors import SafetyRefused, UsageError
-from archiver.retention import (
+from archiver.values.errors import SafetyRefused, UsageError
+from archiver.values.retention import (
     PHASE_SECONDS_MAX,
     DateMaker,
     Guards,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-import archiver.sampler as sampler_module
-from archiver.sampler import ResourceSampler
+import archiver.watch.sampler as sampler_module
+from archiver.watch.sampler import ResourceSampler
 from archiver.watch.source import Source, WatchError
 from results.resources import Reading
 

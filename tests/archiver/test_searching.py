@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.errors import ScenarioError
-from archiver.searching import Search, share_that_holds_min
+from archiver.engine.judging.searching import Search, share_that_holds_min
+from archiver.values.errors import ScenarioError
 
 
 def tried(search: Search, holds: Callable[[int], bool]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from archiver.server_usage import ServerView, Work, read_bytes, server_usage, usage_throughout
+from archiver.measure.server_usage import ServerView, Work, read_bytes, server_usage, usage_throughout
 from results.model import ServerUsage
 from results.resources import SampleRow, Timeline
 from tests.archiver.sampled import SECONDS, TO_NS, between

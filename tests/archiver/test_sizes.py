@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.sizes import (
+from archiver.values.sizes import (
     format_bytes,
     format_duration,
     format_instant,

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from archiver.steadiness import INTERVALS_MIN, unsteady_because
+from archiver.measure.steadiness import INTERVALS_MIN, unsteady_because
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.assignment import INTERVAL_NS
-from archiver.stopping import NO_END_NS, RunningMean, SessionStop, WindowStop
+from archiver.engine.worker.stopping import NO_END_NS, RunningMean, SessionStop, WindowStop
+from archiver.measure.reports import INTERVAL_NS
 from scenarios.model import Phase, StopRule, Workload
 
 RULE = StopRule(

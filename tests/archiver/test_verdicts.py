@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from archiver.coordinator import Coordinator, Fill, RunSetting
-from archiver.numbers import ObjectNumbers
-from archiver.processes import WorkerProcesses
-from archiver.retention import DateMaker, Retention
-from archiver.sampler import ResourceSampler
-from archiver.server_usage import ServerView
+from archiver.engine.coordinator import Coordinator, Fill, RunSetting
+from archiver.engine.numbers import ObjectNumbers
+from archiver.engine.workers.processes import WorkerProcesses
+from archiver.measure.server_usage import ServerView
+from archiver.values.retention import DateMaker, Retention
 from archiver.watch.host import HostSource
 from archiver.watch.process import ProcessSource
+from archiver.watch.sampler import ResourceSampler
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from results.model import Result

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import backends
-from archiver import client, phase_run
-from archiver.assignment import Assignment, ClientAssignment, IntervalReport, Tally
-from archiver.client import FAILED_SESSIONS_MAX
-from archiver.record import Operation, Recorder, Status
-from archiver.worker import run_phase
+from archiver.engine.work.worker import run_phase
+from archiver.engine.worker import client, phase_run
+from archiver.engine.worker.assignment import Assignment, ClientAssignment
+from archiver.engine.worker.client import FAILED_SESSIONS_MAX
+from archiver.measure.reports import IntervalReport, Tally
+from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch, PhaseSetting
 from backends.null import NullBackend, NullSession
 from scenarios.model import OperationName, Phase, StopRule, Workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from archiver.assignment import Assignment, ClientAssignment
+from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from scenarios.model import Phase, StopRule, Workload
 
 SHORT = StopRule(

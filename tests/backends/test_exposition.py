@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from backends import exposition
 from backends.exposition import PAGE_BYTES_MAX, MetricsAddress, ScrapeError
 from tests.support.servers.scripted import Conversation, Request, ScriptedServer, Step, close, read, send, serve

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import backends
-from archiver.errors import PlatformError, UsageError
-from archiver.rig.servers import Server
+from archiver.platforms.servers import Server
+from archiver.values.errors import PlatformError, UsageError
 from backends.embedded.process import StoreProcess
 from backends.minio import MinioBackend, read_token
 from backends.s3 import S3Backend, S3Options

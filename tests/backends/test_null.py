@@ -17,10 +17,10 @@ import uvloop
 from botocore.config import Config
 
 import backends
-from archiver.content import Content
-from archiver.errors import PlatformError
-from archiver.record import Operation, Recorder, Status
-from archiver.retention import DateMaker, Retention
+from archiver.values.content import Content
+from archiver.values.errors import PlatformError
+from archiver.values.record import Operation, Recorder, Status
+from archiver.values.retention import DateMaker, Retention
 from backends.base import Batch, PhaseSetting, RunPlan
 from backends.null import NullBackend
 from backends.s3 import null_responder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archiver.sizes import format_size
+from archiver.values.sizes import format_size
 from benchmarks import audit, page
 
 

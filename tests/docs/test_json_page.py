@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from archiver.cli import doctor
-from archiver.doctor import Ceiling
+from archiver.cli.platforms import doctor
+from archiver.engine.doctor import Ceiling
 from results.comparison.compare import compare_runs
 from results.comparison.contract import comparison_document
 from results.comparison.gate import judge, parse_condition

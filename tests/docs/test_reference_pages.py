@@ -13,12 +13,12 @@ import click
 import msgspec
 import pytest
 
-from archiver.cli.metrics_page import _RunCollector
-from archiver.content import Checksum
-from archiver.retention import Lock
+from archiver.cli.live.metrics_page import _RunCollector
+from archiver.values.content import Checksum
+from archiver.values.retention import Lock
 from docs.generate import PAGES, all_commands, generated
-from scenarios import reader
-from scenarios.reader import read_scenario
+from scenarios.reading import reader
+from scenarios.reading.reader import read_scenario
 from tests.archiver.cli.metered_run import Run
 from tests.docs.page_tables import rows
 
@@ -48,7 +48,7 @@ def test_every_option_of_every_command_has_a_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heading", "schema"), [("run.db", "results/schema.sql"), ("ledger.db", "archiver/ledger.sql")]
+    ("heading", "schema"), [("run.db", "results/schema.sql"), ("ledger.db", "archiver/ledger/ledger.sql")]
 )
 def test_the_page_has_the_tables_and_columns_that_sqlite_makes(heading: str, schema: str) -> None:
     database = sqlite3.connect(":memory:")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from archiver.watch.prometheus import builtin, read_names
 from backends.exposition import MetricsAddress, ScrapeError
-from backends.tsm.configuration import parse_server, read_password
+from backends.tsm.library.configuration import parse_server, read_password
 from results.planning.prices import Demand, bill, read_prices
 from results.planning.size_histogram import read_size_histogram
 from tests.fuzz.hostile import damaged, damaged_text, tried, tries

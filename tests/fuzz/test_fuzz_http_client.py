@@ -18,13 +18,13 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.content import Content, ContentCheck
-from archiver.record import Operation, Recorder, Status
-from archiver.retention import DateMaker, Retention
+from archiver.values.content import Content, ContentCheck
+from archiver.values.record import Operation, Recorder, Status
+from archiver.values.retention import DateMaker, Retention
 from backends.base import Batch, PhaseSetting
 from backends.s3.data_plane import S3DataPlane
-from backends.s3.replies import ReplyError, ReplyReader
 from backends.s3.setting import WorkerSetting
+from backends.s3.wire.replies import ReplyError, ReplyReader
 from tests.fuzz.hostile import damaged, tries
 
 SIZE, OBJECTS = 300, 3

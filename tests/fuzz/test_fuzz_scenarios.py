@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.errors import UsageError
-from scenarios.reader import builtin_names, read_scenario
+from archiver.values.errors import UsageError
+from scenarios.reading.reader import builtin_names, read_scenario
 from tests.fuzz.hostile import VALUES, damaged, damaged_text, tried, tries
 
 PHASES_MAX = 2_000_000  # far more than any file of these lengths may come to

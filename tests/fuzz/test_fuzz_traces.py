@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.errors import ArchiverError, UsageError
+from archiver.traces.capture.journal import Beginning, Journal, LeftJournal
 from archiver.traces.format import SCHEMA, TracedOperation, TraceWriter, batch_of
 from archiver.traces.importing import KINDS, import_logs
-from archiver.traces.journal import Beginning, Journal, LeftJournal
 from archiver.traces.logs import Refused, reader_of
+from archiver.values.errors import ArchiverError, UsageError
 from tests.archiver.traces.made import HERE, ORIGIN, read, write
 from tests.fuzz.hostile import damaged, damaged_text, tried, tries
 

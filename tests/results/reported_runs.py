@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from archiver.histogram import part_of
+from archiver.measure.histogram import part_of
 from results.database import HistogramRow, RunDatabase, RunRecord
 from results.model import CheckRecord, FirstError, Result
 from results.report.contents import Report, build_report
-from results.watched import watched
+from results.tables.watched import watched
 from tests.results.watched_run import RECORD, phase_record, ten_seconds
 
 HOSTILE = """</script><script>alert(1)</script> & <b a='1'>"x"</b> $a_{b$ {{ 7*7 }}"""

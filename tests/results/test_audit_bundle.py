@@ -11,7 +11,7 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZipFile
 
 import pytest
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.bundle import audit
 from results.bundle.audit import ReadBundle, read_audit_bundle, write_audit_bundle
 from tests.results.audit_bundles import flipped, packed, unpacked, with_manifest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from results.audits import audits_table
+from results.tables.audits import audits_table
 from results.text import render_text
 
 GOOD: dict[str, Any] = {

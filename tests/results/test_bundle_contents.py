@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import archiver
-from archiver.errors import ResultsError, UsageError
+from archiver.values import version
+from archiver.values.errors import ResultsError, UsageError
 from results.bundle.contents import (
     environment_document,
     prices_document,
@@ -76,7 +76,7 @@ def test_every_trace_is_named_once_with_the_model_that_makes_it_again(run: RunDa
 
 def test_the_environment_has_the_command_the_scenario_and_who_made_the_bundle(run: RunDatabase) -> None:
     found = environment_document(run)
-    assert found["bundle_made_by"] == {"archiver": archiver.__version__, "database_version": VERSION}
+    assert found["bundle_made_by"] == {"archiver": version.VERSION, "database_version": VERSION}
     assert found["run"]["command_line"] == ["archiver", "run", "sets.toml"]
     assert found["scenario"] == SCENARIO
 

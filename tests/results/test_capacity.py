@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import ResultsError
-from results.capacity import capacity_tables
+from archiver.values.errors import ResultsError
 from results.model import CriterionResult, Offered, Result
+from results.planning.capacity import capacity_tables
 from results.planning.rate_surface import measured_surface, published_surface, rate_cells
 from results.table import NOT_MEASURED, Table
 from tests.results.conftest import MakeRun

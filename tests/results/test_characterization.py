@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from results.characterization import characterization_criteria_table, characterization_table, characterization_tables
 from results.model import Ceiling, ClientUsage, CriterionResult, Latency, Offered, Result
 from results.table import Table
+from results.tables.characterization import (
+    characterization_criteria_table,
+    characterization_table,
+    characterization_tables,
+)
 
 MakeResult = Callable[..., Result]
 LATE = Latency(100, 0.5, 0.4, 0.5, 0.7, 1.2, 1.4, 1.5)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from archiver.errors import ResultsError, UsageError
+from archiver.values.errors import ResultsError, UsageError
 from results.comparison.compare import (
     NOT_INTERLEAVED,
     Comparison,
@@ -35,7 +35,7 @@ from results.comparison.tables import (
     overall_sentences,
     rates_table,
 )
-from results.figures import png_bytes, svg_bytes
+from results.figures.phases import png_bytes, svg_bytes
 from results.matrix import CONNECTIONS_ENDED
 from results.statistics import paired_ratio
 from results.text import render_csv, render_text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from results.comparison.compare import Comparison, MeasuredRun, compare_runs
 from results.comparison.gate import gate_sentences, judge, parse_condition
 from tests.results.compared_runs import MakeResult, MakeRun, measured_run

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import ResultsError, UsageError
+from archiver.values.errors import ResultsError, UsageError
 from results.comparison.compare import ComparedUnit, Comparison, MeasuredRun, compare_runs
 from results.comparison.contract import comparison_document
 from results.comparison.documents import comparison_figure, workloads_csv, write_comparison

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.contract import result_document, result_from_document, run_document
 from results.model import CriterionResult, DiskUsage, FirstError, Latency, LinkUsage, Result, ServerUsage, Utilisation
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.database import (
     FILE_NAME,
     VERSION,

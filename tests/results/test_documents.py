@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.contract import result_from_document, run_document
 from results.database import RunDatabase
 from results.model import Result
 from results.report.contents import ROWS_SHOWN_MAX
 from results.report.documents import write_csv, write_documents
-from results.watched import watched
+from results.tables.watched import watched
 from tests.results.watched_run import phase_record, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
-from archiver.errors import ResultsError
-from results.figures import Caption, build_figures, parallel_figure, png_bytes, rate_figure, svg_bytes
+from archiver.values.errors import ResultsError
+from results.figures.phases import Caption, build_figures, parallel_figure, png_bytes, rate_figure, svg_bytes
 from results.model import Result
 
 MakeResult = Callable[..., Result]

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from results.figures import Caption, png_bytes, svg_bytes
-from results.lock_cost import life_cycle_table, lock_cost_table, variant_costs
-from results.lock_cost_figure import LOCK_COST, build_lock_figures
+from results.figures.lock_cost import LOCK_COST, build_lock_figures
+from results.figures.phases import Caption, png_bytes, svg_bytes
 from results.matrix import matrix_cells
 from results.model import Result
 from results.report.documents import report_markdown
 from results.table import NOT_MEASURED, Table
-from results.tables import build_tables
+from results.tables.lock_cost import life_cycle_table, lock_cost_table, variant_costs
+from results.tables.rates import build_tables
 
 MakeResult = Callable[..., Result]
 CAPTION = Caption("run-7", "embedded", shares_machine=True)

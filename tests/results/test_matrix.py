@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.matrix import (
     CLIENT_LIMITED,
     CONNECTIONS_ENDED,

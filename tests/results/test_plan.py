@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import ResultsError, UsageError
+from archiver.values.errors import ResultsError, UsageError
 from results.planning.plan import Archiving, Course, Plan, plan_mail, plan_retrieve, plan_size, plan_video
 from results.planning.rate_surface import Range, RateSurface, measured_surface, published_surface
 from tests.results.conftest import MakeResult, MakeRun

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.planning.cost import plan_cost
 from results.planning.documents import plan_document, write_plan
 from results.planning.plan import Course, Plan, plan_mail, plan_retrieve, plan_video

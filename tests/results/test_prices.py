@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from results.planning.cost import plan_cost
 from results.planning.plan import Course, plan_mail, plan_retrieve, plan_video
 from results.planning.prices import Demand, PriceList, bill, read_prices

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.model import Result
 from results.planning.rate_surface import BEYOND_MAX, Range, RateSurface, measured_surface, published_surface
 from tests.results.conftest import MakeResult, MakeRun

@@ -19,7 +19,7 @@ from results.report.distributions import BINS, HEIGHT_MAX, cell_distributions
 from results.report.documents import write_page
 from results.report.key_figures import every_cell
 from results.report.page import report_page
-from results.watched import watched
+from results.tables.watched import watched
 from tests.results.reported_runs import DOUBTS, FACTS, HOSTILE, histogram, report_of, whole_run
 from tests.results.watched_run import phase_record
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from archiver.histogram import part_of
+from archiver.measure.histogram import part_of
 from results.database import HistogramRow, IntervalRow, RunDatabase
 from results.model import FirstError, Result
-from results.requests import RequestCount, request_counts, request_differences
 from results.resources import SampleRow
+from results.tables.requests import RequestCount, request_counts, request_differences
 from tests.results.watched_run import BOOT, RECORD, SECOND, phase_record, sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]

@@ -10,11 +10,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from results.database import RunDatabase
-from results.figures import Caption, png_bytes, svg_bytes
+from results.figures.phases import Caption, png_bytes, svg_bytes
+from results.figures.resources import build_resource_figures, disk_figure, network_figure, processor_figure
 from results.model import Result
-from results.resource_figures import build_resource_figures, disk_figure, network_figure, processor_figure
 from results.resources import SampleRow
-from results.watched import NOTHING_WATCHED, Watched, watched
+from results.tables.watched import NOTHING_WATCHED, Watched, watched
 from tests.results.watched_run import phase_record, sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]

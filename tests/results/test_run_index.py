@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.database import FILE_NAME, RunDatabase, RunRecord
 from results.model import Result
 from results.report.index import listed_runs, write_index

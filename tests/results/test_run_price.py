@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from results.model import Result
 from results.planning.prices import CloudPrices, PricedPart, PriceList
-from results.planning.run_price import platform_cost
+from results.report.run_price import platform_cost
 
 NODE = PricedPart(item="node", quantity=2, list_price=3000.0, support_years=1, support_price_per_year=500.0)
 PARTS = PriceList(currency="EUR", part=(NODE,))

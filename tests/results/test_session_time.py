@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.published import dr550
-from results.session_time import fit_session_time
+from results.tables.session_time import fit_session_time
 
 COLUMNS = (1, 2, 10, 25, 100, 250, 500)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from results.planning.size_histogram import read_size_histogram
 
 

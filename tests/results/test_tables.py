@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from archiver.errors import ResultsError
+from archiver.values.errors import ResultsError
 from results.database import RunDatabase
 from results.matrix import CLIENT_LIMITED, ERRORS, UNSETTLED
 from results.model import ClientUsage, DiskUsage, FirstError, Latency, Result, ServerUsage, Utilisation
 from results.published import dr550
-from results.requests import RequestCount
-from results.tables import (
+from results.tables.rates import (
     Cell,
     Table,
     build_tables,
@@ -28,7 +27,8 @@ from results.tables import (
     server_resources_table,
     session_time_table,
 )
-from results.watched import Watched, watched
+from results.tables.requests import RequestCount
+from results.tables.watched import Watched, watched
 from tests.results.watched_run import sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from results.figures import Caption, png_bytes, svg_bytes
+from results.figures.phases import Caption, png_bytes, svg_bytes
 from results.mixed.figures import (
     AGGREGATE_RATE,
     CLIENT_UTILISATION,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.errors import ResultsError, ScenarioError, UsageError
+from archiver.values.errors import ResultsError, ScenarioError, UsageError
 from results.mixed import reference_tile
 from results.mixed.reference_tile import ReferenceTile, read_reference, reference_document, stored_reference
 from results.mixed.score import Score, best_score, scale_score, score_table, score_weights

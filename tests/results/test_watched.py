@@ -10,7 +10,7 @@ import pytest
 from results.database import RunDatabase
 from results.model import Result
 from results.resources import SampleRow, Timeline
-from results.watched import NOTHING_WATCHED, Curve, Watched, watched
+from results.tables.watched import NOTHING_WATCHED, Curve, Watched, watched
 from tests.results.watched_run import phase_record, sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]

@@ -11,9 +11,9 @@ import pytest
 from results.bundle.evidence import make_evidence, verify_evidence, write_evidence
 from results.database import RunDatabase
 from results.model import CheckRecord, RoundRecord
-from results.tables import Table
-from results.worm import findings_table, matrix_table, rounds_table, worm_document
-from results.worm_report import write_worm_report
+from results.tables.rates import Table
+from results.worm.findings import findings_table, matrix_table, rounds_table, worm_document
+from results.worm.report import write_worm_report
 
 LOAD = RoundRecord("under load", 5.0, 9.0, "4 clients", 8.0, 1000, 125.0, 4000, 500.0, 3)
 

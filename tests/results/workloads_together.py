@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from results.comparison.compare import MeasuredRun
-from results.mixed.contents import MixedRun
 from results.mixed.programme import WorkloadInterval, course
 from results.mixed.reference_tile import ReferenceTile
 from results.model import CriterionResult, Result
+from results.report.mixed_contents import MixedRun
 from tests.results.compared_runs import measured_run
 from tests.results.tile_run import INTERVAL_NS, TileRun, steps
 

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from archiver.errors import ScenarioError
+from archiver.values.errors import ScenarioError
 from scenarios.application_model import ApplicationModel, ModelTable, application_model, model_of
 from scenarios.mix import Sizes
-from scenarios.units import decode
+from scenarios.notation.units import decode
 
 PLAIN = {"streams": 4, "per_second": 20, "operations": {"archive": 1, "retrieve": 3}, "sizes": "8KiB"}
 SESSIONS = {"busy_share": 0.5, "busy": "2s", "objects_per_session": 5, "gap": "10ms"}

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archiver.errors import ScenarioError
-from scenarios.reader import read_scenario
+from archiver.values.errors import ScenarioError
+from scenarios.reading.reader import read_scenario
 from tests.scenarios.files import toml
 from tests.support.examples import share_of
 

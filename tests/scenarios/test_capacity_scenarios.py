@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from results.capacity import capacity_tables
 from results.database import RunDatabase
+from results.planning.capacity import capacity_tables
 from results.planning.rate_surface import RATES_PHASE
 from scenarios.model import Phase, Scenario, Workload
-from scenarios.reader import phases_at, read_scenario
+from scenarios.reading.reader import phases_at, read_scenario
 from tests.support.commands import archiver
 
 DEFAULT_LOCKED_BYTES_MAX = 40e9

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.errors import ScenarioError
+from archiver.values.errors import ScenarioError
 from scenarios.criteria import METRICS, OPERATORS, STATISTICS, check_names, metrics_table, part_names, read_criterion
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import Workload

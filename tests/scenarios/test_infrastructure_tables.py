@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.errors import ScenarioError
-from archiver.retention import Lock
+from archiver.values.errors import ScenarioError
+from archiver.values.retention import Lock
 from scenarios.infrastructure import INSTANCES_MAX, Infrastructure, InfrastructureTable, infrastructure
-from scenarios.sizes_table import SizesTable
-from scenarios.units import Seconds, SizeBytes
+from scenarios.notation.sizes import SizesTable
+from scenarios.notation.units import Seconds, SizeBytes
 
 CLONE, MIGRATION = "clone and deploy", "storage migration"
 SIZES = SizesTable(histogram={"1KiB": 3, "8KiB": 1})

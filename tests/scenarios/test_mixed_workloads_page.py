@@ -11,12 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from archiver.cli import main
-from archiver.retention import Lock
-from archiver.sizes import parse_duration
+from archiver.values.retention import Lock
+from archiver.values.sizes import parse_duration
 from scenarios.criteria import metrics_table
 from scenarios.infrastructure import InfrastructureTable
 from scenarios.mix import ArrivalKind, Keys, OperationName
-from scenarios.phases import (
+from scenarios.notation.units import Seconds
+from scenarios.reading.phases import (
     SCALED,
     ArrivalsTable,
     AsideTable,
@@ -27,9 +28,8 @@ from scenarios.phases import (
     TransactionTable,
     WorkloadTable,
 )
-from scenarios.reader import read_scenario
-from scenarios.replay_phases import ReplayingTable, ReplayTable
-from scenarios.units import Seconds
+from scenarios.reading.reader import read_scenario
+from scenarios.reading.replay_phases import ReplayingTable, ReplayTable
 from tests.docs.page_tables import rows
 from tests.support.documented import command_of, words_of, written_commands
 

@@ -9,16 +9,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archiver.mixed.arrivals import due_times
-from archiver.mixed.data_set import DataSet
-from archiver.mixed.dealing import Dealer
-from archiver.mixed.shares import deal
-from archiver.numbers import Kept, LockedTimes, ObjectNumbers
-from archiver.record import Operation, Recorder
+from archiver.engine.numbers import Kept, LockedTimes, ObjectNumbers
+from archiver.engine.work.mixed.arrivals import due_times
+from archiver.engine.work.mixed.data_set import DataSet
+from archiver.engine.work.mixed.dealing import Dealer
+from archiver.engine.work.mixed.shares import deal
+from archiver.values.record import Operation, Recorder
 from backends.base import Batch
 from scenarios.mix import CHANGES
 from scenarios.model import Phase, Workload
-from scenarios.reader import read_scenario
+from scenarios.reading.reader import read_scenario
 from tests.scenarios.files import toml
 from tests.support.examples import share_of
 

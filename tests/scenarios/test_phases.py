@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from archiver.content import Checksum
-from archiver.retention import Lock
+from archiver.values.content import Checksum
+from archiver.values.retention import Lock
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import Phase, Scenario, SearchRange, Workload
-from scenarios.reader import phases_at, read_scenario, recorded_scenario
+from scenarios.reading.reader import phases_at, read_scenario, recorded_scenario
 from tests.scenarios.files import toml
 
 Read = Callable[..., Scenario]

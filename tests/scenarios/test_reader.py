@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.content import Checksum
-from archiver.errors import ScenarioError, UsageError
-from archiver.retention import Lock
+from archiver.values.content import Checksum
+from archiver.values.errors import ScenarioError, UsageError
+from archiver.values.retention import Lock
 from scenarios.model import Phase, Scenario, Workload
-from scenarios.reader import builtin_names, read_scenario
+from scenarios.reading.reader import builtin_names, read_scenario
 
 KIB = 1024
 SIZES = [8 * KIB << power for power in range(8)]

@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from archiver.rig.servers import Access, Server, running
+from archiver.platforms.servers import Access, Server, running
 from tests.support.servers import real
 from tests.support.waiting import SECONDS_MAX, wait_until
 

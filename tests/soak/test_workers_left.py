@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from archiver.assignment import Assignment, ClientAssignment
-from archiver.processes import worker_main
+from archiver.engine.worker.assignment import Assignment, ClientAssignment
+from archiver.engine.workers.processes import worker_main
 from scenarios.model import Phase, StopRule, Workload
 
 SECONDS_MAX = 60.0

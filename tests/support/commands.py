@@ -20,7 +20,12 @@ from archiver.cli import main
 
 _SECONDS_MAX = 120.0
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload([f"archiver.cli.{name}" for name in ("audit", "compare", "replay", "report", "worm")])
+_context.set_forkserver_preload(
+    [
+        f"archiver.cli.{name}"
+        for name in ("locks.audit", "answers.compare", "runs.replay", "answers.report", "locks.worm")
+    ]
+)
 
 
 def hear_ctrl_c() -> None:

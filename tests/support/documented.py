@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from archiver.sizes import format_instant
+from archiver.values.sizes import format_instant
 from docs.generate import all_commands
 
 ROOT = Path(__file__).parents[2]

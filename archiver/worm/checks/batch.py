@@ -13,7 +13,7 @@ from typing import NamedTuple
 from archiver.worm import listing
 from archiver.worm.case import BYPASS, COMPLIANCE, Case, Version, md5_of
 from archiver.worm.checks import check
-from archiver.worm.exchange import Answer, Headers, S3Door
+from archiver.worm.requests.exchange import Answer, Headers, S3Door
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
 ENTRIES_MAX = 1000  # of one request

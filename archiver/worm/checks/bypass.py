@@ -8,9 +8,9 @@ from functools import partial
 
 from archiver.worm.case import BYPASS, COMPLIANCE, GOVERNANCE, ROOT, Case, Lock, Version, iso, same_instant, words_of
 from archiver.worm.checks import check
-from archiver.worm.exchange import Headers, S3Door
-from archiver.worm.limited import BYPASS as BYPASS_RIGHT
-from archiver.worm.limited import BYPASS_DENIED, RETENTION, SEE_RETENTION
+from archiver.worm.requests.exchange import Headers, S3Door
+from archiver.worm.requests.limited import BYPASS as BYPASS_RIGHT
+from archiver.worm.requests.limited import BYPASS_DENIED, RETENTION, SEE_RETENTION
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 _HEADER = "x-amz-bypass-governance-retention"

@@ -20,8 +20,8 @@ from archiver.worm import listing
 from archiver.worm.case import GOVERNANCE, ROOT, Case, Lock, Version, iso, same_instant, words_of
 from archiver.worm.checks import check
 from archiver.worm.checks.batch import told_of
-from archiver.worm.exchange import Answer
 from archiver.worm.prepared import prepare
+from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 SHORT_SECONDS = 4.0  # of locks whose end is waited for

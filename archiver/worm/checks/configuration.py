@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from archiver.worm.case import BYPASS, GOVERNANCE, ROOT, Case, Version, lock_configuration, words_of
 from archiver.worm.checks import check
-from archiver.worm.exchange import Answer, Headers
+from archiver.worm.requests.exchange import Answer, Headers
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
 LONGEST_DAYS, LONGEST_YEARS = 36_500, 100

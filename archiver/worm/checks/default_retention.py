@@ -17,8 +17,8 @@ from archiver.worm.case import GOVERNANCE, Case, State, Version, md5_of, same_in
 from archiver.worm.checks import check
 from archiver.worm.checks.configuration import bucket_lock, prepare_default
 from archiver.worm.checks.ingest import post_form
-from archiver.worm.exchange import Answer
 from archiver.worm.listing import versions
+from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 DAY = timedelta(days=1)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from archiver.worm.case import COMPLIANCE, Case, Version
 from archiver.worm.checks import check
-from archiver.worm.exchange import Headers
+from archiver.worm.requests.exchange import Headers
 from archiver.worm.verdict import Failed, Inconclusive
 
 RETRIES = 50

@@ -13,7 +13,7 @@ from functools import partial
 
 from archiver.worm.case import ROOT, Case, Lock, Version, words_of
 from archiver.worm.checks import check
-from archiver.worm.exchange import Answer
+from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive
 
 SOON_SECONDS = 4.0  # of locks that a check waits for

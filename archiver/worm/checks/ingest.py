@@ -29,9 +29,9 @@ from archiver.worm.case import (
     words_of,
 )
 from archiver.worm.checks import check
-from archiver.worm.checksums import KINDS, checksum_of
-from archiver.worm.exchange import Answer, Headers
 from archiver.worm.listing import must_store_nothing, versions
+from archiver.worm.requests.checksums import KINDS, checksum_of
+from archiver.worm.requests.exchange import Answer, Headers
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 EXPIRING_SECONDS = 4.0

@@ -9,7 +9,7 @@ from functools import partial
 from archiver.worm import multipart
 from archiver.worm.case import COMPLIANCE, ROOT, Case, State, Version, iso, md5_of, same_instant, words_of
 from archiver.worm.checks import check
-from archiver.worm.exchange import Answer, Headers
+from archiver.worm.requests.exchange import Answer, Headers
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
 Query = Sequence[tuple[str, str | None]]

@@ -33,8 +33,8 @@ from archiver.worm.case import (
 from archiver.worm.checks import check
 from archiver.worm.checks.batch import told_of
 from archiver.worm.checks.clock import clock_of
-from archiver.worm.exchange import Answer
 from archiver.worm.prepared import Prepared, prepare
+from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 PAIRS = 200

@@ -30,7 +30,7 @@ from archiver.worm.case import (
     words_of,
 )
 from archiver.worm.checks import check
-from archiver.worm.exchange import Answer
+from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive
 
 SOON_SECONDS = 5.0  # of locks whose end a check waits for

@@ -17,9 +17,9 @@ from typing import NamedTuple
 from archiver.worm import multipart
 from archiver.worm.case import Case, Lock, Version, instant_of, iso, md5_of, same_instant, words_of
 from archiver.worm.checks import check
-from archiver.worm.checksums import KINDS, checksum_of
-from archiver.worm.exchange import Answer, Exchange, Headers
 from archiver.worm.listing import Entry, versions
+from archiver.worm.requests.checksums import KINDS, checksum_of
+from archiver.worm.requests.exchange import Answer, Exchange, Headers
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 SIZES = (1, 4096, 131_072, 131_073, 1 << 20)  # around where platforms change how they keep bytes

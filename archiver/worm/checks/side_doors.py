@@ -15,7 +15,7 @@ from functools import partial
 
 from archiver.worm.case import BYPASS, ROOT, Case, State, Version, words_of
 from archiver.worm.checks import check
-from archiver.worm.exchange import Answer, S3Door
+from archiver.worm.requests.exchange import Answer, S3Door
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 from backends.s3.control import Credentials
 

@@ -11,11 +11,11 @@ import re
 import secrets
 from collections.abc import Callable
 
-from archiver.worm.tsm_calls import Outcome, TsmSession
-from archiver.worm.tsm_case import ArchiveClass, State, Stored, TsmCase, is_pending
+from archiver.worm.tsm.calls import Outcome, TsmSession
+from archiver.worm.tsm.case import ArchiveClass, State, Stored, TsmCase, is_pending
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotOffered, NotTried
-from backends.tsm import structures as abi
-from backends.tsm.codes import Code, describe
+from backends.tsm.library import structures as abi
+from backends.tsm.library.codes import Code, describe
 
 TsmCheckFunction = Callable[[TsmCase], None]
 TSM_CHECKS: dict[str, TsmCheckFunction] = {}

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from awscrt import checksums
 
-from archiver.errors import StoreError
+from archiver.values.errors import StoreError
 
 from .changes.archives import ArchiveTransaction
 from .changes.objects import PutContent, PutVersion, StoreChange

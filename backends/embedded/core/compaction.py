@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from archiver.errors import Damaged
+from archiver.values.errors import Damaged
 
 from .files.digests import Buffer, first_damaged_block
 from .files.segments import RecordHeader, SegmentLocation, Segments

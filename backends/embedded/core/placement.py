@@ -21,7 +21,7 @@ from typing import TypeVar
 
 import msgspec
 
-from archiver.errors import StoreError, UsageError
+from archiver.values.errors import StoreError, UsageError
 
 from .files.owner_file import write_for_owner
 from .files.segments import sync_folder

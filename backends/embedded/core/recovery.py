@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from archiver.errors import Damaged
+from archiver.values.errors import Damaged
 
 from .files.segments import Segments
 from .tables.catalogue import Catalogue

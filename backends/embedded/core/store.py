@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from archiver.errors import Damaged, StoreError
+from archiver.values.errors import Damaged, StoreError
 
 from . import commits, compliance_clock, placement, recovery
 from .changes.access import SetAccess

@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from archiver.errors import Damaged, StoreError
+from archiver.values.errors import Damaged, StoreError
 
 from ..core.changes.objects import (
     ChangeResult,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archiver.errors import Damaged, StoreError
+from archiver.values.errors import Damaged, StoreError
 
 from ..core.rules import refusals
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from awscrt import checksums
 
-from archiver.errors import StoreError
+from archiver.values.errors import StoreError
 
 from ..core.changes.archives import ArchiveTransaction, Event, NewArchive
 from ..core.files.digests import BLOCK_BYTES, BlockCrcs, Buffer

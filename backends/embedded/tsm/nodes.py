@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 
 from ..core.files.owner_file import read_entries, write_for_owner
 from ..core.rules.refusals import WriteFailed

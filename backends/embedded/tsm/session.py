@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Protocol, cast
 
-from archiver.errors import StoreError
+from archiver.values.errors import StoreError
 
 from ..core.changes.access import DeleteAccess, SetAccess
 from ..core.changes.archives import DeleteSpace, Event, UpdateObject, UpdateSpace

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 
-from archiver.errors import Damaged, StoreError
+from archiver.values.errors import Damaged, StoreError
 
 from ..core.files.digests import BLOCK_BYTES, Buffer
 from ..core.store import Store

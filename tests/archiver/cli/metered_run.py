@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from archiver.assignment import INTERVAL_NS, IntervalReport, Tally, TallyKey
-from archiver.cli.meter import Meter
-from archiver.histogram import Histogram, part_of
+from archiver.cli.live.meter import Meter
+from archiver.measure.histogram import Histogram, part_of
+from archiver.measure.reports import INTERVAL_NS, IntervalReport, Tally, TallyKey
 from results.model import ServerUsage
 from scenarios.model import Phase, Scenario
-from scenarios.reader import read_scenario
+from scenarios.reading.reader import read_scenario
 
 MS = 1_000_000
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backends.embedded import process as embedded
-from backends.tsm import api
+from backends.tsm.library import api
 from tests.support.commands import archiver
 from tests.support.runs import TINY, keys_of, left_in, s3
 from tests.support.servers.fault_proxy import FaultProxy, asks_for, nothing_of, silence

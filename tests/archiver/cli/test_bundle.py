@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from archiver.cli import audit_bundle, main
-from archiver.histogram import Histogram, part_of
+from archiver.cli import main
+from archiver.cli.answers import audit_bundle
+from archiver.measure.histogram import Histogram, part_of
 from results.database import VERSION, RunDatabase, RunRecord
 from results.model import CheckRecord
 from tests.results.audit_bundles import flipped, packed, unpacked, with_manifest

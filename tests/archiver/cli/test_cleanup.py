@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archiver.cli import main
-from archiver.ledger import Ledger, Placement
+from archiver.ledger.ledger import Ledger, Placement
 from backends.embedded import process as embedded
 from results.database import LOCK_NAME
 from tests.support.runs import keys_of, left_in

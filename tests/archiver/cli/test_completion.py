@@ -11,8 +11,8 @@ import pytest
 from click.shell_completion import BashComplete
 
 from archiver.cli import main
-from archiver.cli.run import PLATFORMS
-from scenarios.reader import builtin_names
+from archiver.cli.runs.run import PLATFORMS
+from scenarios.reading.reader import builtin_names
 
 
 def offered(*words: str) -> list[str]:

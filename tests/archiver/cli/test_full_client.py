@@ -18,7 +18,7 @@ from typing import Any
 import boto3
 import pytest
 
-from archiver.ledger import Ledger, Placement
+from archiver.ledger.ledger import Ledger, Placement
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
 from results.database import RunDatabase

@@ -130,7 +130,7 @@ def test_a_run_that_is_ending_gets_its_verdict_first(home: Path) -> None:
     signalled_at_its_end = """
 import os, signal, sys
 from archiver.cli import main
-from archiver.sampler import ResourceSampler
+from archiver.watch.sampler import ResourceSampler
 stop = ResourceSampler.stop
 def stop_late(self):
     os.kill(os.getpid(), signal.SIGTERM)
@@ -151,7 +151,7 @@ def test_a_signal_during_a_probe_is_not_lost(home: Path) -> None:
     signalled_by_an_answer = """
 import os, signal, sys
 from archiver.cli import main
-from backends.s3.connection import Connection
+from backends.s3.wire.connection import Connection
 updated = Connection.buffer_updated
 def signalled(self, nbytes):
     os.kill(os.getpid(), signal.SIGTERM)
@@ -171,7 +171,7 @@ main(sys.argv[1:])
 def test_a_second_signal_ends_a_command_at_once() -> None:
     never_ends = """
 import signal
-from archiver import interruption
+from archiver.machine import interruption
 with interruption.heard():
     try:
         print("ready", flush=True)

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archiver.cli import main
-from archiver.holdings import GB_BYTES, MONTH_SECONDS
-from archiver.ledger import Ledger, Placement
-from archiver.sizes import format_instant
+from archiver.ledger.holdings import GB_BYTES, MONTH_SECONDS
+from archiver.ledger.ledger import Ledger, Placement
+from archiver.values.sizes import format_instant
 
 PLACEMENT = Placement(
     run="run-1",

@@ -131,7 +131,7 @@ def test_a_terminal_shows_a_table_that_follows_its_width_and_ctrl_c_leaves_it_as
 
 
 def test_a_log_gets_a_line_now_and_then_and_no_escapes(home: Path) -> None:
-    often = "import archiver.cli.progress as p; p.LINE_SECONDS_MIN = 0.5; from archiver.cli import main; main()"
+    often = "import archiver.cli.live.progress as p; p.LINE_SECONDS_MIN = 0.5; from archiver.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", often, "run", "dr550", *SOME_SECONDS], start_new_session=True, preexec_fn=hear_ctrl_c,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

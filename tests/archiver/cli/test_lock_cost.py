@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from archiver.clock import now_seconds
-from archiver.retention import DATE_TOLERANCE_SECONDS, PHASE_SECONDS_MAX
+from archiver.values.clock import now_seconds
+from archiver.values.retention import DATE_TOLERANCE_SECONDS, PHASE_SECONDS_MAX
 from archiver.worm.case import iso
-from archiver.worm.exchange import Answer, S3Door
+from archiver.worm.requests.exchange import Answer, S3Door
 from backends.embedded import process as embedded
 from backends.s3.control import Credentials
 from tests.support.commands import archiver

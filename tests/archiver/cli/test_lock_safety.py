@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from archiver.holdings import gather
-from archiver.ledger import Ledger, Placement
+from archiver.ledger.holdings import gather
+from archiver.ledger.ledger import Ledger, Placement
 from backends.embedded import process as embedded
 from tests.support.commands import archiver, hear_ctrl_c
 from tests.support.runs import SIX_PHASES, TINY, begun, keys_of, left_in, s3

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 from rich.console import Console
 
-from archiver.cli.live_table import LiveTable, plain_line, sparkline
-from archiver.cli.meter import Meter
-from archiver.cli.progress import line_pause_seconds
+from archiver.cli.live.live_table import LiveTable, plain_line, sparkline
+from archiver.cli.live.meter import Meter
+from archiver.cli.live.progress import line_pause_seconds
 from results.model import ServerUsage
 from scenarios.model import Scenario
 from tests.archiver.cli.metered_run import Run

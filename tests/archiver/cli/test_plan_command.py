@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archiver.cli import main
-from archiver.cli.plan import parse_share, parse_stream_rate
+from archiver.cli.answers.plan import parse_share, parse_stream_rate
 from results.database import VERSION
 from tests.support.commands import archiver
 from tests.support.documented import ROOT, words_of, written_commands

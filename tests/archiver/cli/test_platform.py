@@ -15,8 +15,8 @@ import boto3
 import psutil
 import pytest
 
-import archiver as package
-from archiver.rig.programs import PROGRAMS
+from archiver.platforms.programs import PROGRAMS
+from archiver.values import version as package
 from backends.embedded import process
 from tests.archiver.rig.stand_in import NAME, install_stand_in
 from tests.support.commands import archiver
@@ -242,7 +242,7 @@ def put_one(bucket: str) -> None:
 
 def test_the_embedded_store_starts_stays_and_stops(home: Path, stopped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = archiver("platform", "list").stdout
-    assert re.search(rf"^embedded +{re.escape(package.__version__)} +not up +built in$", listed, re.MULTILINE)
+    assert re.search(rf"^embedded +{re.escape(package.VERSION)} +not up +built in$", listed, re.MULTILINE)
     started = archiver("platform", "start", "embedded")  # that command has ended by now, and its store stays
     assert started.returncode == 0, started.stderr
     server = process_in(started.stdout)

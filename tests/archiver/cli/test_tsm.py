@@ -19,11 +19,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from archiver.clock import now_seconds
-from archiver.op_log import SCHEMA
-from archiver.retention import DATE_TOLERANCE_SECONDS
+from archiver.engine.worker.op_log import SCHEMA
+from archiver.values.clock import now_seconds
+from archiver.values.retention import DATE_TOLERANCE_SECONDS
 from backends.embedded import process as embedded
-from backends.tsm import api
+from backends.tsm.library import api
 from tests.support.commands import archiver, hear_ctrl_c
 from tests.support.runs import TINY, left_in
 

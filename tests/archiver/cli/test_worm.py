@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archiver.cli.worm import cleanup_command
+from archiver.cli.locks.worm import cleanup_command
 from backends.base import RemovalReport
 from tests.support.commands import archiver
 from tests.support.runs import left_in

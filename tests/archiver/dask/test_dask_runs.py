@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from archiver.dask.cluster import open_cluster
-from archiver.ledger import Ledger
+from archiver.engine.workers.dask.cluster import open_cluster
+from archiver.ledger.ledger import Ledger
 from results.database import RunDatabase
-from results.workers import worker_tables, worker_totals
+from results.tables.workers import worker_tables, worker_totals
 from tests.archiver.worker_assignments import SHORT, TIMER_NS, assignments
 from tests.support.servers.fault_proxy import FaultProxy
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-import archiver
-from archiver import machine
-from archiver.assignment import IntervalReport
-from archiver.dask import cluster as finding
-from archiver.dask import workers as dask_workers
-from archiver.dask.channel import Alive, DaskChannel, Finish, Sealed, Stop, _Mailbox, deliver
-from archiver.dask.cluster import DaskCluster, open_cluster
-from archiver.errors import RunFailed, UsageError
+from archiver.engine.workers.dask import cluster as finding
+from archiver.engine.workers.dask import workers as dask_workers
+from archiver.engine.workers.dask.channel import Alive, DaskChannel, Finish, Sealed, Stop, _Mailbox, deliver
+from archiver.engine.workers.dask.cluster import DaskCluster, open_cluster
+from archiver.machine import description as machine
+from archiver.measure.reports import IntervalReport
+from archiver.values import version
+from archiver.values.errors import RunFailed, UsageError
 from tests.archiver.worker_assignments import LONG, SHORT, TIMER_NS, assignments, at_once
 
 
@@ -133,7 +133,7 @@ def test_a_worker_whose_coordinator_is_silent_stops() -> None:
 
 
 def test_words_reach_the_mailbox_that_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from archiver.dask import channel as module
+    from archiver.engine.workers.dask import channel as module
 
     mailbox = _Mailbox()
     monkeypatch.setitem(module._mailboxes, "phase/0", mailbox)
@@ -172,7 +172,7 @@ def test_too_few_workers_are_refused(cluster: DaskCluster) -> None:
 
 
 def test_a_worker_of_another_version_is_refused(cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archiver, "__version__", "99.0")
+    monkeypatch.setattr(version, "VERSION", "99.0")
     with pytest.raises(UsageError, match=r"has Archiver .*, and this is 99\.0; install the same there"):
         finding._look_at_workers(cluster._connection, None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from archiver.numbers import Members
+from archiver.engine.numbers import Members
 
 
 def members(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from archiver.mixed.arrivals import due_times
+from archiver.engine.work.mixed.arrivals import due_times
 from scenarios.mix import Arrivals
 
 SECOND_NS = 10**9

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
-from archiver.mixed.data_set import DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
+from archiver.engine.work.mixed.data_set import DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
 from tests.archiver.mixed.members_of import members
 from tests.support.examples import share_of
 

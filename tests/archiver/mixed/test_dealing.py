@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archiver.assignment import MixAssignment, NewObjects
-from archiver.mixed.data_set import DataSet
-from archiver.mixed.dealing import Dealer
-from archiver.numbers import ObjectNumbers
-from archiver.record import Operation, Recorder, Status
+from archiver.engine.numbers import ObjectNumbers
+from archiver.engine.work.mixed.data_set import DataSet
+from archiver.engine.work.mixed.dealing import Dealer
+from archiver.engine.worker.assignment import MixAssignment, NewObjects
+from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch
 from scenarios.mix import Aside, Keys, Mix, OperationName, Sizes, Transaction
 from scenarios.model import Workload

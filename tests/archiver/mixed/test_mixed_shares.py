@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archiver.mixed.arrivals import due_times
-from archiver.mixed.shares import WorkerShare, deal
-from archiver.numbers import ANY_TIME, Kept, LockedTimes, ObjectNumbers
+from archiver.engine.numbers import ANY_TIME, Kept, LockedTimes, ObjectNumbers
+from archiver.engine.work.mixed.arrivals import due_times
+from archiver.engine.work.mixed.shares import deal
+from archiver.engine.worker.assignment import WorkerShare
 from scenarios.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
 from scenarios.model import Phase, StopRule, Workload, archived_max
 from tests.support.examples import share_of

@@ -13,8 +13,8 @@ import pytest
 import uvloop
 from numpy.typing import NDArray
 
-from archiver.errors import RunFailed
-from archiver.mixed.pacer import GRAIN_NS, Pacer
+from archiver.engine.work.mixed.pacer import GRAIN_NS, Pacer
+from archiver.values.errors import RunFailed
 
 MILLISECOND_NS = 10**6
 PATIENCE_SECONDS = 20.0  # until a test that waits gives up

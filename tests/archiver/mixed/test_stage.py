@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 import backends
-from archiver.assignment import Assignment, IntervalReport, PhaseReport, StageReport, Tally
-from archiver.client import FAILED_SESSIONS_MAX
-from archiver.mixed.shares import deal
-from archiver.numbers import ANY_TIME, Kept, ObjectNumbers
-from archiver.record import Operation, Recorder, Status
-from archiver.worker import run_phase
+from archiver.engine.numbers import ANY_TIME, Kept, ObjectNumbers
+from archiver.engine.work.mixed.shares import deal
+from archiver.engine.work.worker import run_phase
+from archiver.engine.worker.assignment import Assignment
+from archiver.engine.worker.client import FAILED_SESSIONS_MAX
+from archiver.measure.reports import IntervalReport, PhaseReport, StageReport, Tally
+from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch
 from backends.null import NullBackend, NullSession
 from scenarios.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
@@ -255,7 +256,7 @@ def test_an_open_loop_begins_what_was_due_in_its_time_after_its_time(use: Callab
 def test_a_backlog_that_no_client_comes_to_is_given_up_at_last(
     use: Callable[[type[NullSession]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archiver.mixed.stage.DRAIN_NS", 50 * MS)
+    monkeypatch.setattr("archiver.engine.work.mixed.stage.DRAIN_NS", 50 * MS)
     use(holding(400))
     channel, _, (stage,) = carry_out(
         workload("w", "retrieve", clients=2, seconds=0.1, arrivals=Arrivals("constant", 200.0))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from archiver.content import VERSIONS_MAX
-from archiver.record import Operation
 from archiver.traces.format import TracedOperation
+from archiver.values.content import VERSIONS_MAX
+from archiver.values.record import Operation
 
 OF = {operation.label: operation for operation in Operation}
 WRITES = {Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY}

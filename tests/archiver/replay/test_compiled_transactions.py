@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archiver.record import Operation
-from archiver.replay import compiling, transactions
-from archiver.replay.compiled import COLUMNS
-from archiver.replay.compiling import CompiledTrace, compile_trace
+from archiver.engine.work.replay.compile import compiling, transactions
+from archiver.engine.work.replay.compile.compiled import COLUMNS
+from archiver.engine.work.replay.compile.compiling import CompiledTrace, compile_trace
 from archiver.traces import format as trace_format
 from archiver.traces.format import Origin, TracedOperation, TraceWriter
+from archiver.values.record import Operation
 from tests.support.examples import share_of
 
 Compile = Callable[..., CompiledTrace]

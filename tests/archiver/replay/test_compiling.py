@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archiver.content import VERSIONS_MAX
-from archiver.errors import UsageError
-from archiver.record import Operation
-from archiver.replay import compiling
-from archiver.replay.compiling import CompiledTrace, compile_trace
+from archiver.engine.work.replay.compile import compiling
+from archiver.engine.work.replay.compile.compiling import CompiledTrace, compile_trace
 from archiver.traces import format as trace_format
 from archiver.traces.format import OPERATIONS, Origin, TracedOperation, TraceWriter
+from archiver.values.content import VERSIONS_MAX
+from archiver.values.errors import UsageError
+from archiver.values.record import Operation
 from tests.archiver.replay import modelled
 from tests.archiver.traces.made import write
 from tests.support.examples import share_of

@@ -15,30 +15,27 @@ import boto3
 import pytest
 import uvloop
 
-from archiver.assignment import Assignment, TallyKey
-from archiver.client import Client
-from archiver.content import Content
-from archiver.folding import fold
-from archiver.replay.infrastructure import InfrastructureRun, refusal, set_preparation
-from archiver.replay.instances import (
-    InfrastructureAssignment,
-    InfrastructureReport,
-    infrastructure_result,
-)
-from archiver.replay.preparing import Preparation
-from archiver.retention import DateMaker, Retention, RetentionWish
-from archiver.stopping import EverythingStop
+from archiver.engine.work.replay.infrastructure import InfrastructureRun, refusal, set_preparation
+from archiver.engine.work.replay.instances import infrastructure_result
+from archiver.engine.work.replay.preparing import Preparation
+from archiver.engine.worker.assignment import Assignment, InfrastructureAssignment
+from archiver.engine.worker.client import Client
+from archiver.engine.worker.stopping import EverythingStop
+from archiver.measure.folding import fold
+from archiver.measure.reports import InfrastructureReport, TallyKey
+from archiver.values.content import Content
+from archiver.values.retention import DateMaker, Retention, RetentionWish
 from backends.base import Location, PhaseSetting, RunPlan
 from backends.embedded import process
 from backends.null import NullBackend
 from backends.s3.backend import S3Backend, S3Options
 from backends.s3.control import Credentials
-from backends.s3.endpoint_requests import EndpointRequests, Kind
+from backends.s3.wire.endpoint_requests import EndpointRequests, Kind
 from backends.tsm.backend import TsmBackend
 from scenarios.infrastructure import Infrastructure, InfrastructureTable, infrastructure
 from scenarios.model import Phase, StopRule, Workload
-from scenarios.sizes_table import SizesTable
-from scenarios.units import Seconds, SizeBytes
+from scenarios.notation.sizes import SizesTable
+from scenarios.notation.units import Seconds, SizeBytes
 from tests.support.servers import real
 
 SEED = 7

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from archiver.assignment import Assignment, StageReport
-from archiver.in_process import carry_out
-from archiver.numbers import ObjectNumbers
-from archiver.record import Operation, Recorder
-from archiver.replay.library import TraceLibrary
-from archiver.replay.shares import deal_replays
+from archiver.engine.numbers import ObjectNumbers
+from archiver.engine.work.replay.library import TraceLibrary
+from archiver.engine.work.replay.shares import deal_replays
+from archiver.engine.worker.assignment import Assignment
+from archiver.engine.workers.in_process import carry_out
+from archiver.measure.reports import StageReport
 from archiver.traces.format import TracedOperation
+from archiver.values.record import Operation, Recorder
 from backends.base import Batch
 from backends.null import NullSession
-from scenarios.reader import scenario_of
+from scenarios.reading.reader import scenario_of
 from tests.archiver.traces.made import write
 
 SECOND = 10**9

@@ -21,7 +21,7 @@ import boto3
 import pyarrow.parquet as pq
 import pytest
 
-from archiver.home import find_run
+from archiver.machine.home import find_run
 from archiver.traces.format import TracedOperation
 from backends.embedded import process as embedded
 from tests.archiver.traces.capturing import capturing

@@ -17,8 +17,8 @@ import pytest
 from archiver.traces.format import SCHEMA, Trace, TracedOperation, rows_of
 from archiver.traces.tsm import import_journals
 from backends.embedded import process as embedded
-from backends.tsm import api
-from backends.tsm.configuration import private_configuration
+from backends.tsm.library import api
+from backends.tsm.library.configuration import private_configuration
 from tests.support.commands import archiver
 
 ROOT = Path(__file__).parents[3]

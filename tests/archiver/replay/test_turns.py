@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.replay.turns import Turns
+from archiver.engine.work.replay.turns import Turns
 
 
 def test_reads_go_side_by_side_and_a_change_waits_for_all_of_them() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.rig.programs import PROGRAMS
+from archiver.platforms.programs import PROGRAMS
 
 NAME = "minio"
 

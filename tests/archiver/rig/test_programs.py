@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import PlatformError
-from archiver.rig import programs
-from archiver.rig.programs import PROGRAMS, find, install
+from archiver.platforms import programs
+from archiver.platforms.programs import PROGRAMS, find, install
+from archiver.values.errors import PlatformError
 
 
 @pytest.fixture(autouse=True)

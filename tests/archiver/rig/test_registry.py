@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from archiver.errors import PlatformError, UsageError
-from archiver.rig import registry
-from archiver.rig.servers import Access, Server, TsmAccess
+from archiver.platforms import registry
+from archiver.platforms.servers import Access, Server, TsmAccess
+from archiver.values.errors import PlatformError, UsageError
 
 SECRET = "not-to-be-shown"
 

@@ -15,10 +15,10 @@ import psutil
 import pytest
 import trustme
 
-from archiver.errors import PlatformError
-from archiver.rig import servers
-from archiver.rig.programs import PROGRAMS
-from archiver.rig.servers import Server, running
+from archiver.platforms import servers
+from archiver.platforms.programs import PROGRAMS
+from archiver.platforms.servers import Server, running
+from archiver.values.errors import PlatformError
 from tests.archiver.rig.stand_in import NAME, install_stand_in
 from tests.support.servers import real
 
@@ -136,7 +136,7 @@ def test_one_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monkeypatc
 
 STARTER = f"""
 import pathlib, sys, time
-from archiver.rig.servers import running
+from archiver.platforms.servers import running
 with running("{NAME}", pathlib.Path(sys.argv[1])) as server:
     print(server.pid, flush=True)
     time.sleep(600)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from archiver.traces.capture.journal import journal_path
 from archiver.traces.format import Trace, TracedOperation
-from archiver.traces.journal import journal_path
 
 HANG_SECONDS = 30.0  # only a test that hangs gets here
 

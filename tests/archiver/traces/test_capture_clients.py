@@ -27,10 +27,10 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from yarl import URL
 
-from archiver.sizes import format_instant
 from archiver.traces.format import TracedOperation
+from archiver.values.sizes import format_instant
 from backends.embedded import process as embedded
-from backends.s3.signing import EMPTY_SHA256, RequestTemplate, Signer, encode_path
+from backends.s3.wire.signing import EMPTY_SHA256, RequestTemplate, Signer, encode_path
 from tests.archiver.traces.capturing import HANG_SECONDS, Capture, capturing
 from tests.support.servers import real
 

@@ -17,9 +17,9 @@ from urllib.request import urlopen
 import pytest
 import trustme
 
-from archiver.record import Status
+from archiver.traces.capture.journal import Beginning, Journal, LeftJournal, journal_path
 from archiver.traces.format import Trace, TracedOperation
-from archiver.traces.journal import Beginning, Journal, LeftJournal, journal_path
+from archiver.values.record import Status
 from backends.embedded import process as embedded
 from tests.archiver.traces.capturing import HANG_SECONDS, Capture, capturing, run
 from tests.support.documented import example
@@ -205,7 +205,7 @@ def rows_of(count: int) -> Iterator[TracedOperation]:
 def test_a_journal_longer_than_a_run_in_memory_is_sorted_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archiver.traces.journal._RUN_ROWS", 100)
+    monkeypatch.setattr("archiver.traces.capture.journal._RUN_ROWS", 100)
     out = tmp_path / "trace.parquet"
     journal = Journal(journal_path(out), Beginning(1, 5, "http://h"))
     for row in rows_of(1050):

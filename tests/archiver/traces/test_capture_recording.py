@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.record import Status
-from archiver.traces.calls import decode_name, read_call
+from archiver.traces.capture.calls import decode_name, read_call
+from archiver.traces.capture.framing import DOCUMENT_BYTES_MAX, HEAD_BYTES_MAX, Unreadable
+from archiver.traces.capture.recording import ConnectionRecording, Recording
 from archiver.traces.format import CODES, TracedOperation, batch_of
-from archiver.traces.framing import DOCUMENT_BYTES_MAX, HEAD_BYTES_MAX, Unreadable
-from archiver.traces.recording import ConnectionRecording, Recording
+from archiver.values.record import Status
 
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 

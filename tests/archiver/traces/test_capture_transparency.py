@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from archiver.record import Status
+from archiver.values.record import Status
 from tests.archiver.traces.capturing import HANG_SECONDS, Capture, capturing
 
 MIB = 1 << 20

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archiver.cli import main
-from archiver.errors import UsageError
 from archiver.traces.format import Origin, Trace, TracedOperation, numbers_of
 from archiver.traces.generating import SETTLED_SECONDS, Stock, generate
 from archiver.traces.summary import Unwritten, summarise
+from archiver.values.errors import UsageError
 from scenarios.application_model import ApplicationModel
 from scenarios.mix import Sizes
 from tests.archiver.traces.made import read

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archiver.errors import UsageError
 from archiver.traces import format as trace_format
 from archiver.traces import merging
 from archiver.traces.anonymising import PARTS_MAX, anonymise, anonymiser, read_secret
@@ -16,6 +15,7 @@ from archiver.traces.changing import Part, cut, scale
 from archiver.traces.format import Trace, TracedOperation
 from archiver.traces.merging import merge, sort
 from archiver.traces.summary import Unwritten, summarise
+from archiver.values.errors import UsageError
 from tests.archiver.traces.made import BEGAN_AT_NS, read, rows, write
 from tests.support.examples import share_of
 

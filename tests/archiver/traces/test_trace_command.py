@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archiver.cli import main
-from archiver.cli.trace import trace
+from archiver.cli.runs.trace import trace
 from archiver.traces.format import TracedOperation
 from tests.archiver.traces.made import HERE, read, write, write_example_files
 

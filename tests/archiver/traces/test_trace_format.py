@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archiver.errors import UsageError
 from archiver.traces import format as trace_format
 from archiver.traces.format import SCHEMA, Trace, TracedOperation, TraceWriter, batch_of
+from archiver.values.errors import UsageError
 from tests.archiver.traces.made import BEGAN_AT_NS, ORIGIN, read, rows, write
 from tests.support.examples import share_of
 

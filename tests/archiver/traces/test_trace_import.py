@@ -18,11 +18,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archiver.errors import UsageError
 from archiver.traces.format import TracedOperation
 from archiver.traces.importing import ImportReport, import_logs
 from archiver.traces.logs import Refused, instant_ns, reader_of
 from archiver.traces.streams import SESSION_GAP_NS, Streams
+from archiver.values.errors import UsageError
 from tests.archiver.traces.made import HERE, read
 from tests.support.examples import share_of
 from tests.support.servers import real

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.watch import cgroup
+from archiver.machine import cgroup
 
 
 def lay_out(folder: Path, files: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from archiver.watch.choosing import Watched, WatchOptions, watch_sources
 from archiver.watch.prometheus import PrometheusSource
 

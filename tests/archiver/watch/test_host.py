@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from archiver.machine import disks_under
+from archiver.machine.description import disks_under
 from archiver.watch.host import READS_PER_SPEED, HostSource
 from archiver.watch.source import WatchError
 from results.resources import QUANTITIES

@@ -11,8 +11,8 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from archiver.errors import UsageError
-from archiver.rig.servers import Server
+from archiver.platforms.servers import Server
+from archiver.values.errors import UsageError
 from archiver.watch.minio import MinioSource
 from archiver.watch.source import WatchError
 from tests.support.servers import real

@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import UsageError
-from archiver.machine import disks_under
-from archiver.watch import cgroup, process
+from archiver.machine import cgroup
+from archiver.machine.description import disks_under
+from archiver.values.errors import UsageError
+from archiver.watch import process
 from archiver.watch.process import READS_PER_SEARCH, ProcessSource
 from archiver.watch.source import WatchError
 from results.resources import QUANTITIES, Reading

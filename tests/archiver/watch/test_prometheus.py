@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from archiver.watch.prometheus import PrometheusSource, builtin, read_names
 from archiver.watch.source import WatchError
 from results.resources import QUANTITIES

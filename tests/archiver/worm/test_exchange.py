@@ -11,10 +11,10 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from archiver.worm import exchange
 from archiver.worm.case import Case
 from archiver.worm.checks.ingest import post_form
-from archiver.worm.exchange import REDACTED, Exchange, S3Door
+from archiver.worm.requests import exchange
+from archiver.worm.requests.exchange import REDACTED, Exchange, S3Door
 from archiver.worm.verdict import Inconclusive
 from backends.s3.control import Credentials
 from tests.support.servers.scripted import Conversation, Request, ScriptedServer, Step, close, read, send, serve

@@ -28,9 +28,9 @@ from archiver.worm.checks import (
     retrieval,
     side_doors,
 )
-from archiver.worm.checksums import checksum_of
-from archiver.worm.exchange import Answer, S3Door
-from archiver.worm.limited import limited_doors
+from archiver.worm.requests.checksums import checksum_of
+from archiver.worm.requests.exchange import Answer, S3Door
+from archiver.worm.requests.limited import limited_doors
 from archiver.worm.suite import CheckResult, Suite
 from archiver.worm.verdict import Verdict
 from backends.embedded import process

@@ -14,19 +14,19 @@ from threading import Lock
 
 import pytest
 
-from archiver.errors import PlatformError
-from archiver.ledger import Ledger
-from archiver.platforms import EmbeddedStore
-from archiver.rig.servers import Server
-from archiver.worm import load, rounds
+from archiver.ledger.ledger import Ledger
+from archiver.platforms.opening import EmbeddedStore
+from archiver.platforms.servers import Server
+from archiver.values.errors import PlatformError
 from archiver.worm.case import Version, md5_of
 from archiver.worm.catalogue import catalogue
 from archiver.worm.checks import CHECKS
 from archiver.worm.conduct import WormOptions, conduct
-from archiver.worm.exchange import Answer, S3Door
-from archiver.worm.limited import Limited
 from archiver.worm.listing import versions
-from archiver.worm.restart import restart_of
+from archiver.worm.repeats import load, rounds
+from archiver.worm.repeats.restart import restart_of
+from archiver.worm.requests.exchange import Answer, S3Door
+from archiver.worm.requests.limited import Limited
 from archiver.worm.suite import CheckResult, Round, Suite
 from archiver.worm.verdict import Inconclusive, Verdict
 from backends.embedded import process

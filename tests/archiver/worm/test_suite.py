@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from archiver.worm import checks, exchange
+from archiver.worm import checks
 from archiver.worm.case import LOCKING_FAR, Case, instant_of
 from archiver.worm.catalogue import catalogue
 from archiver.worm.checks import CHECKS
 from archiver.worm.checks.tsm import TSM_CHECKS
 from archiver.worm.conduct import LOCKED_SECONDS_MAX, locked_seconds_max
-from archiver.worm.exchange import Answer, Exchange, Headers, S3Door
-from archiver.worm.limited import BYPASS, DELETE, HOLD, RETENTION, limited_doors
+from archiver.worm.requests import exchange
+from archiver.worm.requests.exchange import Answer, Exchange, Headers, S3Door
+from archiver.worm.requests.limited import BYPASS, DELETE, HOLD, RETENTION, limited_doors
 from archiver.worm.suite import CheckResult, Suite
 from archiver.worm.verdict import Verdict
 from backends.embedded import process

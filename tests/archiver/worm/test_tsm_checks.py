@@ -17,8 +17,8 @@ import pytest
 from archiver.worm.catalogue import catalogue
 from archiver.worm.checks.tsm import TSM_CHECKS
 from archiver.worm.suite import CheckResult
-from archiver.worm.tsm_calls import TsmDoor
-from archiver.worm.tsm_case import ArchiveClass, TsmCase
+from archiver.worm.tsm.calls import TsmDoor
+from archiver.worm.tsm.case import ArchiveClass, TsmCase
 from archiver.worm.tsm_suite import plain_stanza, run_tsm
 from archiver.worm.verdict import Verdict
 from backends.embedded.core.changes import archives as archive_changes
@@ -26,9 +26,9 @@ from backends.embedded.core.changes.archives import ArchiveTransaction, Event
 from backends.embedded.core.rules import policy
 from backends.embedded.core.rules.refusals import ArchiveRetained, Locked
 from backends.embedded.tsm import frames, server, streams
-from backends.tsm import api
-from backends.tsm.api import Library, ManagementClass, default_library_path
-from backends.tsm.configuration import private_configuration
+from backends.tsm.library import api
+from backends.tsm.library.api import Library, ManagementClass, default_library_path
+from backends.tsm.library.configuration import private_configuration
 from tests.backends.embedded.running_server import Clock, RunningTsmServer
 
 pytestmark = pytest.mark.skipif(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import PlatformError
+from archiver.values.errors import PlatformError
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
 from tests.backends.embedded.tsm_client import HOLD, Client

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import Damaged
+from archiver.values.errors import Damaged
 from backends.embedded.core import commits, compaction
 from backends.embedded.core.changes.archives import ArchiveTransaction, Event, NewArchive
 from backends.embedded.core.changes.objects import CreateBucket, Delete, DeleteBucket

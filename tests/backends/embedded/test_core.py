@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import Damaged, StoreError
+from archiver.values.errors import Damaged, StoreError
 from backends.embedded.core import commits
 from backends.embedded.core.changes.objects import CreateBucket, Delete, SetLegalHold, SetRetention, WriteCondition
 from backends.embedded.core.rules.locks import Mode, VersionLock, VersionRetention

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import StoreError, UsageError
+from archiver.values.errors import StoreError, UsageError
 from backends.embedded.s3 import credentials
 
 

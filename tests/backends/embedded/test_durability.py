@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from archiver.errors import PlatformError
+from archiver.values.errors import PlatformError
 from backends.embedded import process
 
 MIB = 1 << 20

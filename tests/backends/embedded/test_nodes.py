@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import StoreError, UsageError
+from archiver.values.errors import StoreError, UsageError
 from backends.embedded.core.files import owner_file
 from backends.embedded.core.rules.refusals import WriteFailed
 from backends.embedded.tsm import nodes

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from archiver.errors import ArchiverError, PlatformError, StoreError, UsageError
+from archiver.values.errors import ArchiverError, PlatformError, StoreError, UsageError
 from backends.embedded import process
 from backends.embedded.core import commits, placement
 from backends.embedded.core.changes.objects import CreateBucket

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from backends.embedded.core.rules import policy
 from backends.embedded.core.rules.policy import BUILT_IN, DAYS_MAX, ManagementClass
 from backends.embedded.core.rules.refusals import ArchiveHeld, ArchiveRetained

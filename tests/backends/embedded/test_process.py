@@ -19,8 +19,8 @@ from botocore.config import Config
 from botocore.exceptions import SSLError
 from click.testing import CliRunner
 
-from archiver.cli.serve import serve
-from archiver.errors import ArchiverError, PlatformError
+from archiver.cli.platforms.serve import serve
+from archiver.values.errors import ArchiverError, PlatformError
 from backends.embedded import process
 from backends.embedded.s3 import credentials
 
@@ -137,7 +137,7 @@ def _environment() -> dict[str, str]:
 
 
 def test_serve_says_where_it_listens_and_never_the_secret(data_dir: Path) -> None:
-    program = "from archiver.cli.serve import serve; serve()"
+    program = "from archiver.cli.platforms.serve import serve; serve()"
     running = subprocess.Popen(
         [sys.executable, "-c", program, "--data", str(data_dir), "--port", "0", "--credential", "x:without=delete"],
         stdout=subprocess.PIPE,

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from boto3.s3.transfer import TransferConfig
 
-from archiver.sizes import format_instant
+from archiver.values.sizes import format_instant
 from backends.embedded.process import StoreProcess
 
 MIB = 1 << 20

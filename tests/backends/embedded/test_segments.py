@@ -11,7 +11,7 @@ from awscrt import checksums
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.errors import Damaged
+from archiver.values.errors import Damaged
 from backends.embedded.core.files import digests
 from backends.embedded.core.files.digests import BLOCK_BYTES, Digests, first_damaged_block
 from backends.embedded.core.files.segments import RecordHeader, SegmentFile, Segments, block_span

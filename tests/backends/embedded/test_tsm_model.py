@@ -19,7 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from archiver.errors import StoreError
+from archiver.values.errors import StoreError
 from backends.embedded.core import commits
 from backends.embedded.core.changes.archives import DeleteSpace, Event, NewArchive, UpdateObject
 from backends.embedded.core.changes.objects import CreateBucket, Delete

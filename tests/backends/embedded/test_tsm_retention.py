@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from backends.embedded.core.rules import policy
 from backends.embedded.core.store import Store
 from tests.backends.embedded.running_server import Clock, RunningTsmServer

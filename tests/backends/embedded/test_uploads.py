@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import Damaged
+from archiver.values.errors import Damaged
 from backends.embedded.core import commits, compaction
 from backends.embedded.core.changes import uploads
 from backends.embedded.core.changes.objects import CreateBucket, Delete, DeleteBucket

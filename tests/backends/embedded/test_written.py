@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from archiver.errors import StoreError
+from archiver.values.errors import StoreError
 from backends.embedded.core.changes.objects import CreateBucket, Delete
 from backends.embedded.core.files import written
 from backends.embedded.core.files.segments import LARGE_BYTES

@@ -16,7 +16,7 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from archiver.rig.servers import Server
+from archiver.platforms.servers import Server
 from tests.support.servers.real import client_of
 
 _BYPASS, _RETENTION, _HOLD = "s3:BypassGovernanceRetention", "s3:PutObjectRetention", "s3:PutObjectLegalHold"

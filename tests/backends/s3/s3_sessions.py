@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from archiver.content import Content
-from archiver.record import Operation, Recorder
-from archiver.retention import DateMaker, Retention
+from archiver.values.content import Content
+from archiver.values.record import Operation, Recorder
+from archiver.values.retention import DateMaker, Retention
 from backends.base import Batch, PhaseSetting
 from backends.s3.data_plane import S3DataPlane
 from backends.s3.setting import WorkerSetting

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from awscrt import checksums as crt
 
-from archiver.record import Operation, Recorder
+from archiver.values.record import Operation, Recorder
 from tests.backends.s3.s3_sessions import (
     CONTENT,
     SIZE,

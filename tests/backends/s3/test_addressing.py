@@ -16,9 +16,9 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
 from archiver.cli.output import facts
-from archiver.errors import PlatformError, UsageError
-from archiver.retention import Retention, RetentionMode
-from archiver.worm.exchange import S3Door
+from archiver.values.errors import PlatformError, UsageError
+from archiver.values.retention import Retention, RetentionMode
+from archiver.worm.requests.exchange import S3Door
 from backends.base import RunPlan
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Control, Credentials

@@ -20,7 +20,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from moto.server import ThreadedMotoServer
 
-from archiver.rig.programs import PROGRAMS
+from archiver.platforms.programs import PROGRAMS
 from tests.backends.s3.answers import (
     BAD_ARGUMENT,
     BAD_REQUEST,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from archiver.content import Content
-from archiver.record import Operation, Recorder, Status
+from archiver.values.content import Content
+from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3.data_plane import S3DataPlane
 from tests.backends.s3.s3_sessions import CONTENT, RETENTION, SIZE, Row, record_of_sessions, rows_of, worker_setting

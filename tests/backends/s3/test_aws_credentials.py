@@ -16,19 +16,20 @@ from pathlib import Path
 
 import pytest
 
-from archiver import execution
-from archiver.assignment import Assignment
-from archiver.cli.run import run as run_command
-from archiver.errors import PlatformError, UsageError
-from archiver.preflight import check_credentials
-from archiver.processes import WorkerProcesses
-from archiver.workers import Carried, OnReport, Start
+from archiver.cli.runs.run import run as run_command
+from archiver.engine import execution
+from archiver.engine.plan import check_credentials
+from archiver.engine.worker.assignment import Assignment
+from archiver.engine.workers.contract import OnReport, Start
+from archiver.engine.workers.processes import WorkerProcesses
+from archiver.measure.reports import Carried
+from archiver.values.errors import PlatformError, UsageError
 from backends.base import CredentialsTerm
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from backends.s3.credentials import FoundCredentials
-from scenarios.reader import read_scenario
+from scenarios.reading.reader import read_scenario
 from tests.support.commands import archiver
 from tests.support.runs import TINY
 

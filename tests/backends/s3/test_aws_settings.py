@@ -7,7 +7,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from archiver.errors import UsageError
+from archiver.values.errors import UsageError
 from backends.s3.aws_settings import AwsSettings, aws_settings
 
 CONFIG = """

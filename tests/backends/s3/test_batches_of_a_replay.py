@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from archiver.content import Checksum
-from archiver.record import Operation, Recorder, Status
-from archiver.retention import DateMaker, Lock, Retention
+from archiver.values.content import Checksum
+from archiver.values.record import Operation, Recorder, Status
+from archiver.values.retention import DateMaker, Lock, Retention
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3 import data_plane
 from backends.s3.data_plane import S3DataPlane

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from archiver.content import Checksum
-from archiver.errors import PlatformError
-from archiver.record import Operation, Recorder, Status
-from archiver.retention import DateMaker, Lock, Retention, RetentionMode
-from archiver.sizes import format_instant
+from archiver.values.content import Checksum
+from archiver.values.errors import PlatformError
+from archiver.values.record import Operation, Recorder, Status
+from archiver.values.retention import DateMaker, Lock, Retention, RetentionMode
+from archiver.values.sizes import format_instant
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3.control import Control, Credentials
 from backends.s3.data_plane import S3DataPlane

@@ -11,8 +11,8 @@ from awscrt import checksums as crt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.content import LAST_BLOCK_BYTES, WINDOWS, Content
-from backends.s3.checksums import HEADER, WindowChecksums
+from archiver.values.content import LAST_BLOCK_BYTES, WINDOWS, Content
+from backends.s3.wire.checksums import HEADER, WindowChecksums
 
 SIZE_MAX = 5000
 CONTENT = Content("20261121-run", 7, SIZE_MAX)
@@ -56,7 +56,7 @@ def test_a_checksum_of_a_part_is_that_of_the_part(
 
 @pytest.mark.parametrize("algorithm", PLAIN)
 def test_what_is_large_is_looked_at_when_it_is_first_needed(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backends.s3.checksums.EAGER_BYTES_MAX", 199)
+    monkeypatch.setattr("backends.s3.wire.checksums.EAGER_BYTES_MAX", 199)
     checksums = WindowChecksums(algorithm, CONTENT, 200)
     for number in (3, 3 + WINDOWS, 3):
         value = checksums.hex(number, CONTENT.last_block(number, 200))

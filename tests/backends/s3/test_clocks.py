@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from archiver.record import Status
-from archiver.retention import DateMaker, Retention, RetentionMode
+from archiver.values.record import Status
+from archiver.values.retention import DateMaker, Retention, RetentionMode
 from backends.base import PhaseSetting
 from tests.backends.s3.conftest import Scripted
 from tests.backends.s3.s3_sessions import CONTENT, SIZE, archives, data_plane, record_of_sessions, rows_of
@@ -97,14 +97,14 @@ import time
 real = time.time
 time.time = lambda: real() + forward
 forward = 0.0
-from archiver.clock import now_seconds
+from archiver.values.clock import now_seconds
 before = now_seconds()
 for forward in (7200.0, -7200.0):
     assert abs(time.time() - real() - forward) < 1
     assert abs(now_seconds() - before) < 60, forward
 forward = 0.0
 assert abs(now_seconds() - time.time()) < 1
-from archiver import clock
+from archiver.values import clock
 clock.follow(clock.began_seconds() + 3600.0)  # as a worker follows its coordinator
 assert abs(now_seconds() - time.time() - 3600.0) < 1
 """

@@ -9,8 +9,8 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from archiver.errors import PlatformError, UsageError
-from archiver.retention import Retention, RetentionMode
+from archiver.values.errors import PlatformError, UsageError
+from archiver.values.retention import Retention, RetentionMode
 from backends.s3 import control
 from backends.s3.aws_settings import aws_settings
 from backends.s3.control import Control, Credentials

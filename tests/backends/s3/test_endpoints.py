@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.cli.run import run as run_command
-from archiver.errors import PlatformError, UsageError
+from archiver.cli.runs.run import run as run_command
+from archiver.values.errors import PlatformError, UsageError
 from backends.embedded import process as embedded
 from backends.s3 import endpoints
 from backends.s3.endpoints import Addresses, expand, find_addresses, resolve, tls_context

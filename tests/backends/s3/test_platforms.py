@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from archiver.rig.servers import Server, running
+from archiver.platforms.servers import Server, running
 from tests.support.commands import archiver
 from tests.support.runs import left_in
 from tests.support.servers import real

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from archiver.errors import UsageError
-from archiver.retention import Retention, RetentionMode
+from archiver.values.errors import UsageError
+from archiver.values.retention import Retention, RetentionMode
 from backends.embedded import process as embedded
 from backends.exposition import MetricsAddress
 from backends.proxies import proxy_variable

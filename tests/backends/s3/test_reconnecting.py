@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import trustme
 
-from archiver.record import Operation, Recorder, Status
-from archiver.retention import DateMaker, Lock
+from archiver.values.record import Operation, Recorder, Status
+from archiver.values.retention import DateMaker, Lock
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3.data_plane import S3DataPlane
 from tests.backends.s3.s3_sessions import (

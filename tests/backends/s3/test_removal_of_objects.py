@@ -12,7 +12,7 @@ import pytest
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
-from archiver.errors import PlatformError
+from archiver.values.errors import PlatformError
 from backends.base import Location, RemovalReport
 from backends.embedded import process as embedded
 from backends.s3.control import Control, Credentials

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.content import Content, ContentCheck, LengthCheck
-from archiver.record import Status
-from backends.s3.replies import (
+from archiver.values.content import Content, ContentCheck, LengthCheck
+from archiver.values.record import Status
+from backends.s3.wire.replies import (
     BEYOND_BYTES_MAX,
     ERROR_BODY_BYTES_MAX,
     HEAD_BYTES_MAX,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from archiver.record import Operation, Status
+from archiver.values.record import Operation, Status
 from tests.backends.s3.s3_sessions import SIZE, archives, data_plane, record_of_sessions, retrieves, rows_of
 from tests.backends.s3.scripted_answers import NOT_FOUND, OK, SLOW_DOWN, content_reply, honest
 from tests.support.servers.scripted import ScriptedServer, close, read, replies, send, serve

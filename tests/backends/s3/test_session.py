@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from archiver.record import Operation, Recorder, Status
-from archiver.retention import Retention, RetentionMode
+from archiver.values.record import Operation, Recorder, Status
+from archiver.values.retention import Retention, RetentionMode
 from backends.base import Batch
-from backends.s3.connection import Connection
 from backends.s3.data_plane import SAMPLE_EVERY
+from backends.s3.wire.connection import Connection
 from tests.backends.s3.s3_sessions import (
     CONTENT,
     SIZE,
@@ -619,7 +619,7 @@ def test_a_client_without_a_local_port_is_not_the_platforms_failure(
     async def no_port(*_: object) -> NoReturn:
         raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
 
-    monkeypatch.setattr("backends.s3.session.connect", no_port)
+    monkeypatch.setattr("backends.s3.wire.session.connect", no_port)
     rows = rows_of(record := record_of_sessions(data_plane("http://127.0.0.1:9"), archives(1)))
     assert [(row.operation, row.status) for row in rows] == [(Operation.OPEN, Status.NO_LOCAL_PORT)]
     (error,) = record.errors.values()

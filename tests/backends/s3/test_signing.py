@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from backends.s3.control import Credentials
 from backends.s3.setting import WorkerSetting
-from backends.s3.signing import EMPTY_SHA256, RequestTemplate, Signer, encode_path
+from backends.s3.wire.signing import EMPTY_SHA256, RequestTemplate, Signer, encode_path
 from tests.backends.s3.botocore_requests import sent_and_botocore
 from tests.backends.s3.s3_sessions import worker_setting
 

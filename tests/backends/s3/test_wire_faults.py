@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from archiver.content import Content
-from archiver.record import Operation, Recorder, Status
-from archiver.retention import DateMaker, Retention
+from archiver.values.content import Content
+from archiver.values.record import Operation, Recorder, Status
+from archiver.values.retention import DateMaker, Retention
 from backends.base import Batch, PhaseSetting, RunPlan
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from backends.s3.data_plane import S3DataPlane
-from backends.s3.session import UNLIKE_IDS_MIN
+from backends.s3.wire.session import UNLIKE_IDS_MIN
 from tests.backends.s3.s3_sessions import in_loop, one_session, record_of_sessions, rows_of
 from tests.support.servers import fault_proxy as wire
 from tests.support.servers.fault_proxy import (

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from backends.tsm import structures
-from backends.tsm.codes import NAMES, Code, describe
+from backends.tsm.library import structures
+from backends.tsm.library.codes import NAMES, Code, describe
 
 ROOT = Path(__file__).parents[3]
 HEADER = (structures.INCLUDE / "archiver_tsm.h").read_text()
@@ -290,7 +290,7 @@ def test_all_names_in_use_are_declared() -> None:
 def test_the_command_line_does_not_read_the_header() -> None:
     script = """
 from archiver.cli import main
-from backends.tsm import structures
+from backends.tsm.library import structures
 main(["--help"], standalone_mode=False)
 print("PROTOTYPES" in vars(structures), structures.PROTOTYPES is vars(structures)["PROTOTYPES"])
 """

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import PlatformError
+from archiver.values.errors import PlatformError
 from backends.embedded import process
-from backends.tsm import api, structures
-from backends.tsm.api import Library, SignOn, TsmError
-from backends.tsm.codes import Code
+from backends.tsm.library import api, structures
+from backends.tsm.library.api import Library, SignOn, TsmError
+from backends.tsm.library.codes import Code
 from tests.backends.tsm.compiling import SHARED, Compiler
 from tests.backends.tsm.tsm_sessions import Server, archived, reached
 

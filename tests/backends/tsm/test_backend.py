@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 import backends
-from archiver.errors import PlatformError, SafetyRefused, UsageError
-from archiver.record import Operation
-from archiver.retention import Retention, RetentionMode, RetentionWish
+from archiver.values.errors import PlatformError, SafetyRefused, UsageError
+from archiver.values.record import Operation
+from archiver.values.retention import Retention, RetentionMode, RetentionWish
 from backends.base import Location, RunPlan
 from backends.embedded import process
 from backends.tsm import TsmBackend
-from backends.tsm import structures as abi
-from backends.tsm.api import ApiSession, TsmError, halves
-from backends.tsm.codes import Code
+from backends.tsm.library import structures as abi
+from backends.tsm.library.api import ApiSession, TsmError, halves
+from backends.tsm.library.codes import Code
 from backends.tsm.removal import remove as remove_from
 from tests.backends.tsm.tsm_sessions import SIZE, Server, archived, reached
 

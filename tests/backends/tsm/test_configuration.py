@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import UsageError
-from backends.tsm.configuration import parse_server, private_configuration, read_password, session_options
+from archiver.values.errors import UsageError
+from backends.tsm.library.configuration import parse_server, private_configuration, read_password, session_options
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from archiver.assignment import Tally, TallyKey
-from archiver.folding import Folding, Population, fold
-from archiver.record import TSM_ERROR, Operation, Recorder, Status
+from archiver.measure.folding import Folding, Population, fold
+from archiver.measure.reports import Tally, TallyKey
+from archiver.values.record import TSM_ERROR, Operation, Recorder, Status
 from backends.embedded import process
 from backends.tsm import TsmBackend
-from backends.tsm.api import ArchivedObject
-from backends.tsm.codes import Code
 from backends.tsm.data_plane import TsmDataPlane
+from backends.tsm.library.api import ArchivedObject
+from backends.tsm.library.codes import Code
 from tests.backends.tsm.tsm_sessions import (
     SIZE,
     Row,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from backends.tsm import structures
-from backends.tsm.codes import NAMES, Code
+from backends.tsm.library import structures
+from backends.tsm.library.codes import NAMES, Code
 
 SOURCE = Path(structures.__file__).parent / "shim" / "messages.c"
 ROOM = 128

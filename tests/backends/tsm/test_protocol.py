@@ -11,8 +11,8 @@ from backends.embedded.core.changes.access import RULES_MAX
 from backends.embedded.tsm import codes as tsm_codes
 from backends.embedded.tsm import frames as tsm_frames
 from backends.embedded.tsm.nodes import ITERATIONS_MAX
-from backends.tsm import structures as abi
-from backends.tsm.codes import NAMES
+from backends.tsm.library import structures as abi
+from backends.tsm.library.codes import NAMES
 from tests.backends.tsm.compiling import PROGRAM, SHIM, Compiler
 
 HEADER = (SHIM / "protocol.h").read_text()

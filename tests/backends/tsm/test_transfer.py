@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from archiver.content import Content
-from archiver.record import TSM_ERROR, Status
-from backends.tsm.api import whole
-from backends.tsm.codes import Code
+from archiver.values.content import Content
+from archiver.values.record import TSM_ERROR, Status
 from backends.tsm.index import Target
-from backends.tsm.setting import WorkerSetting
-from backends.tsm.structures import (
+from backends.tsm.library.api import whole
+from backends.tsm.library.codes import Code
+from backends.tsm.library.structures import (
     DSM_MAX_GET_OBJ,
     DSM_MAX_PARTIAL_GET_OBJ,
     DSM_VOTE_ABORT,
     DSM_VOTE_COMMIT,
     dsmGetListPORVersion,
 )
+from backends.tsm.setting import WorkerSetting
 from backends.tsm.transactions import Transaction
 from backends.tsm.transfer import BUFFER_BYTES, SAMPLE_EVERY, Retrieved, Transfer
 

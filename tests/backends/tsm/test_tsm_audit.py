@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from archiver.content import Content
-from archiver.record import TSM_ERROR, Operation, Recorder, Status
-from archiver.retention import Retention, RetentionMode
+from archiver.values.content import Content
+from archiver.values.record import TSM_ERROR, Operation, Recorder, Status
+from archiver.values.retention import Retention, RetentionMode
 from backends.base import CloserLook, ExpectedLock, VersionedBackend
 from backends.embedded import process
 from backends.tsm import TsmBackend
-from backends.tsm.api import ArchivedObject
-from backends.tsm.codes import Code
+from backends.tsm.library.api import ArchivedObject
+from backends.tsm.library.codes import Code
 from backends.tsm.lock import DAY_SECONDS, LockRule
 from tests.backends.tsm.tsm_sessions import (
     CONTENT,

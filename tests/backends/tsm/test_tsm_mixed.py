@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from archiver.content import Content
-from archiver.record import TSM_ERROR, Operation, Recorder, Status
+from archiver.values.content import Content
+from archiver.values.record import TSM_ERROR, Operation, Recorder, Status
 from backends.base import Batch, ExpectedLock
 from backends.embedded import process
 from backends.tsm import TsmBackend
-from backends.tsm.api import ArchivedObject
-from backends.tsm.codes import Code
 from backends.tsm.data_plane import TsmDataPlane
 from backends.tsm.index import description, firsts, version_of
+from backends.tsm.library.api import ArchivedObject
+from backends.tsm.library.codes import Code
 from tests.backends.tsm.tsm_sessions import (
     CONTENT,
     SIZE,

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from archiver.content import Content
-from archiver.record import TSM_ERROR, Operation, Recorder, Status
+from archiver.values.content import Content
+from archiver.values.record import TSM_ERROR, Operation, Recorder, Status
 from backends.base import Batch
 from backends.embedded import process
-from backends.tsm.api import ApiSession
-from backends.tsm.codes import Code
+from backends.tsm.library.api import ApiSession
+from backends.tsm.library.codes import Code
 from backends.tsm.setting import WorkerSetting, high_level
 from tests.backends.tsm.tsm_sessions import (
     SIZE,

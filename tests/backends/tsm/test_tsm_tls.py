@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
-from archiver.record import Operation, Status
+from archiver.values.record import Operation, Status
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
-from backends.tsm.api import Library, SignOn
-from backends.tsm.codes import Code
+from backends.tsm.library.api import Library, SignOn
+from backends.tsm.library.codes import Code
 from tests.backends.tsm.program_options import PROTECTED, run, settings, write_options
 from tests.backends.tsm.tsm_sessions import Server, archives, data_plane, record_of_sessions, retrieves, rows_of
 

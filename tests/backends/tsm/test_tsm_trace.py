@@ -14,13 +14,13 @@ import pytest
 from click.testing import CliRunner
 
 from archiver.cli import main
-from archiver.errors import UsageError
-from archiver.record import TSM_ERROR, Status
 from archiver.traces.format import Trace, TracedOperation
 from archiver.traces.importing import ImportReport
 from archiver.traces.tsm import import_journals
+from archiver.values.errors import UsageError
+from archiver.values.record import TSM_ERROR, Status
 from backends.embedded import process
-from backends.tsm.codes import Code
+from backends.tsm.library.codes import Code
 from tests.backends.tsm.program_options import run, settings
 from tests.backends.tsm.tsm_sessions import Server, reached
 

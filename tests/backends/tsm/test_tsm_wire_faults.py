@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from archiver.record import Operation, Recorder, Status
+from archiver.values.record import Operation, Recorder, Status
 from backends.embedded import process
 from backends.embedded.tsm.frames import FrameKind
-from backends.tsm.configuration import private_configuration
+from backends.tsm.library.configuration import private_configuration
 from backends.tsm.setting import WorkerSetting
 from tests.backends.tsm.tsm_sessions import SIZE, Server, batch, data_plane, reached, record_of_sessions, rows_of
 from tests.support.servers import fault_proxy as wire

@@ -14,9 +14,9 @@ from ctypes import POINTER, addressof, byref, cast, create_string_buffer
 from pathlib import Path
 from typing import Any
 
-from backends.tsm import structures as abi
-from backends.tsm.api import ApiSession, Library, SignOn, halves
-from backends.tsm.codes import Code
+from backends.tsm.library import structures as abi
+from backends.tsm.library.api import ApiSession, Library, SignOn, halves
+from backends.tsm.library.codes import Code
 
 SPACE = "/traced"
 COMMIT, ABORT = abi.DSM_VOTE_COMMIT, abi.DSM_VOTE_ABORT

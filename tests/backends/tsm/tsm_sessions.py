@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import uvloop
 
-from archiver.content import Content
-from archiver.record import Operation, Recorder
-from archiver.retention import Retention, RetentionWish
+from archiver.values.content import Content
+from archiver.values.record import Operation, Recorder
+from archiver.values.retention import Retention, RetentionWish
 from backends.base import Batch, ExpectedLock, Location, PhaseSetting, RunPlan
 from backends.embedded.core.rules import policy
 from backends.embedded.process import StoreProcess
 from backends.tsm.backend import TsmBackend, TsmOptions
-from backends.tsm.configuration import private_configuration
 from backends.tsm.data_plane import TsmDataPlane
+from backends.tsm.library.configuration import private_configuration
 from backends.tsm.setting import WorkerSetting
 
 RUN_ID = "20261121-run"

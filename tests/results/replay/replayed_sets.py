@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from archiver.histogram import Histogram, part_of
+from archiver.measure.histogram import Histogram, part_of
 from results.database import FILE_NAME, HistogramRow, RunDatabase, RunRecord
-from results.mixed.contents import MixedRun, mixed_run
 from results.model import CriterionResult, Infrastructure, Latency, PartResult, Replayed, Result
 from results.replay.trials import ReplayRun
+from results.report.mixed_contents import MixedRun, mixed_run
 from tests.results.watched_run import RECORD, phase_record
 
 MakeResult = Callable[..., Result]

@@ -8,10 +8,10 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from results.figures import Caption, png_bytes, svg_bytes
-from results.mixed.contents import FIGURE_TABLES, mixed_figures
+from results.figures.phases import Caption, png_bytes, svg_bytes
 from results.replay.figures import RESPONSE_SHARE, replay_figures, share_figure
 from results.report.inline_figures import describe, inline_svg
+from results.report.mixed_contents import FIGURE_TABLES, mixed_figures
 from tests.results.replay.replayed_sets import EIGHT, ReplayedSets, criterion
 
 CAPTION = Caption("run-7", "embedded", shares_machine=True)

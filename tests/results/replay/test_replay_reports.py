@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from archiver.cli.answers.report import report
 from archiver.cli.output import document, print_run
-from archiver.cli.report import report
 from results.report.index import write_index
 from results.report.key_figures import findings, verdict
 from tests.results.replay.replayed_sets import ReplayedSets, beside, criterion

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from archiver.errors import UsageError
-from results.mixed.contents import mixed_run, mixed_tables
+from archiver.values.errors import UsageError
 from results.model import CriterionResult, Result, SearchOutcome, SearchStep
 from results.planning.prices import CloudPrices, PricedPart, PriceList
 from results.replay.contents import REPORT_TABLES, SECTIONS, replay_document, replay_tables
@@ -22,6 +21,7 @@ from results.replay.result_tables import (
     summary_table,
 )
 from results.replay.trials import ReplayRun
+from results.report.mixed_contents import mixed_run, mixed_tables
 from results.table import Cell, Table
 from results.text import render_csv, render_markdown, render_text
 from tests.results.replay.replayed_sets import EIGHT, ReplayedSets, beside, criterion

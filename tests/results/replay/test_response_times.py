@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from archiver.histogram import Histogram, part_of
+from archiver.measure.histogram import Histogram, part_of
 from results.replay.responses import NO_RESPONSES, Responses, merged, responses_of
 
 

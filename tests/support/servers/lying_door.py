@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from archiver.worm.case import GOVERNANCE, Case, Lock, Version, instant_of, md5_of
-from archiver.worm.exchange import Answer, Headers, S3Door
+from archiver.worm.requests.exchange import Answer, Headers, S3Door
 
 YES = Answer(200, {}, b"")
 GONE = Answer(204, {}, b"")

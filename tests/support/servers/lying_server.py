@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from archiver.worm.exchange import S3Door
+from archiver.worm.requests.exchange import S3Door
 from tests.support.servers.lying_door import Lie, LyingDoor, lying
 
 _OF_THE_WAY = {"authorization", "connection", "content-length", "host", "transfer-encoding"}

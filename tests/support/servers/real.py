@@ -15,9 +15,9 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from archiver.errors import PlatformError
-from archiver.rig.programs import find
-from archiver.rig.servers import Server, running
+from archiver.platforms.programs import find
+from archiver.platforms.servers import Server, running
+from archiver.values.errors import PlatformError
 
 NAMES = ("minio", "versitygw")
 

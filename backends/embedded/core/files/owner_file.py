@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from archiver.errors import StoreError
+from archiver.values.errors import StoreError
 
 from ..rules.refusals import WriteFailed
 from .segments import sync_folder

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from awscrt import checksums
 
-from archiver.errors import Damaged
+from archiver.values.errors import Damaged
 
 from ..rules.refusals import WriteFailed
 from .digests import BLOCK_BYTES, Buffer

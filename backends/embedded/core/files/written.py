@@ -13,7 +13,7 @@ import threading
 from array import array
 from pathlib import Path
 
-from archiver.errors import StoreError
+from archiver.values.errors import StoreError
 
 _LOG_HEADER_BYTES = 32
 _FRAME_HEADER_BYTES = 24

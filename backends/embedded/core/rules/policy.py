@@ -13,8 +13,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from archiver.errors import UsageError
-from archiver.sizes import format_duration, parse_duration
+from archiver.values.errors import UsageError
+from archiver.values.sizes import format_duration, parse_duration
 
 from .refusals import ArchiveHeld, ArchiveRetained
 

@@ -7,8 +7,8 @@ the store does not log them.
 
 from __future__ import annotations
 
-from archiver.errors import StoreError
-from archiver.sizes import format_bytes, format_instant
+from archiver.values.errors import StoreError
+from archiver.values.sizes import format_bytes, format_instant
 
 
 class Refusal(StoreError):

@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from archiver.errors import Damaged, StoreError, UsageError
+from archiver.values.errors import Damaged, StoreError, UsageError
 
 from ..files.segments import RecordHeader, SegmentLocation
 from ..files.written import LogWatch, Written

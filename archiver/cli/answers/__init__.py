@@ -1,0 +1,1 @@
+"""Commands that show and compare results: report, compare, plan, bundle."""

@@ -1,0 +1,181 @@
+"""``archiver bundle``: what somebody else needs to confirm a published result, as one file that can be checked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archiver.cli.completion import run_names
+from archiver.machine.home import find_run
+from archiver.values.errors import ResultsError, UsageError
+from archiver.values.sizes import format_bytes
+from results.bundle import audit, evidence
+from results.contract import json_text
+from results.database import RunDatabase
+from results.opened import opened
+
+
+@click.group()
+def bundle() -> None:
+    """What somebody else needs to confirm a published result, as one file.
+
+    \b
+    Example:
+        archiver bundle --help
+    """
+
+
+@bundle.command("make")
+@click.argument("run", shell_complete=run_names)
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--worm",
+    metavar="RUN|FILE",
+    help="ZIP: the conformance evidence of the same platform: of a run of archiver worm, or a file made of one.",
+)
+@click.option(
+    "--prices",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="ZIP: TOML of the platform's priced parts, and what they cost; docs/planning.md has the form.",
+)
+@click.option(
+    "--trace",
+    "traces",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="ZIP: a trace that the run replayed, itself. Repeatable; without it the trace is named by its SHA-256.",
+)
+def make_command(run: str, out: Path, worm: str | None, prices: Path | None, traces: Sequence[Path]) -> None:
+    """Write what confirms RUN into the file OUT.
+
+    OUT.zip has the run's database, its results, report, environment and traces, and a manifest of their hashes;
+    docs/audit-bundles.md has all of it. OUT.json, of a run of archiver worm, has every request and answer of its
+    checks. RUN is a run's id, its folder, its database, or `latest`.
+
+    \b
+    Example:
+        archiver bundle make latest audit.zip
+    """
+    if out.exists():
+        raise ResultsError(f"{out} is there already; name another file")
+    if out.suffix not in (".zip", ".json"):
+        raise UsageError(f"{out}: name it .zip for an audit bundle, or .json for the evidence of a conformance run")
+    with opened(find_run(run)) as database:
+        if out.suffix == ".zip":
+            _make_audit_bundle(database, out, worm, prices, traces)
+        elif worm is not None or prices is not None or traces:
+            raise UsageError(f"{out}: --worm, --prices and --trace go into a bundle; name it .zip")
+        else:
+            made = evidence.make_evidence(database)
+            evidence.write_evidence(made, out)
+            click.echo(f"{out}: {len(made['manifest'])} parts, sha256 {made['sha256']}")
+
+
+@bundle.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON document.")
+def verify(file: Path, as_json: bool) -> None:
+    """Check that nothing in FILE was changed, and that its results follow from its database.
+
+    \b
+    Example:
+        archiver bundle verify audit.zip
+
+    Exit status: 0 confirmed; 1 it is not what was written, and each thing is named; 2 it is no bundle.
+    """
+    try:
+        with file.open("rb") as opened:
+            begins = opened.read(2)
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
+    if begins == audit.BEGINS_WITH:
+        _verify_audit_bundle(file, as_json)
+    elif begins[:1] == b"{":
+        _verify_evidence(file, as_json)
+    else:
+        raise UsageError(f"{file}: is no bundle: neither a ZIP file nor the JSON of archiver bundle make")
+
+
+def _make_audit_bundle(
+    database: RunDatabase, out: Path, worm: str | None, prices: Path | None, traces: Sequence[Path]
+) -> None:
+    from archiver.cli.answers.audit_bundle import make_audit_bundle
+
+    content = _evidence_of(worm) if worm is not None else None
+    if content is not None:
+        evidence.check_same_platform(database.run()["platform"], evidence.whole_evidence(content, str(worm)))
+    made = make_audit_bundle(database, out, evidence=content, prices=prices, traces=traces)
+    click.echo(
+        f"{out}: {made.files} files, {format_bytes(out.stat().st_size)}; confirmed as archiver bundle verify does"
+    )
+    if made.left_out:
+        click.echo(f"not made again: {made.left_out}")
+    held = {audit.sha256_of(trace) for trace in traces}
+    replayed = [result.replayed for result in database.results() if result.replayed is not None]
+    for name in sorted({each.trace for each in replayed if each.sha256 in held and not each.anonymised}):
+        click.echo(f"{name} is in it and not anonymised: it has the names of objects")
+    click.echo(f"publish this with the report: sha256 {made.sha256}")
+
+
+def _evidence_of(run_or_file: str) -> bytes:
+    """The evidence in a file, or of a run."""
+    path = Path(run_or_file)
+    if path.is_file() and path.suffix == ".json":
+        return path.read_bytes()
+    with opened(find_run(run_or_file)) as database:
+        return evidence.evidence_text(evidence.make_evidence(database)).encode()
+
+
+def _verify_audit_bundle(file: Path, as_json: bool) -> None:
+    from archiver.cli.answers.audit_bundle import NEVER_CONFIRMED, verify_audit_bundle
+
+    found = verify_audit_bundle(file)
+    if as_json:
+        _print_json(
+            format=audit.FORMAT,
+            sha256=found.sha256,
+            run=found.run,
+            wrong=list(found.wrong),
+            confirmed=list(found.confirmed),
+            left_out=found.left_out,
+            never_confirmed=list(NEVER_CONFIRMED),
+        )
+        sys.exit(1 if found.wrong else 0)
+    if found.wrong:
+        raise ResultsError("\n  ".join((f"{file}: is not what was written, or does not follow:", *found.wrong)))
+    click.echo(f"{file}: {found.files} files of run {found.run}, sha256 {found.sha256}")
+    for each in found.confirmed:
+        click.echo(f"  confirmed: {each}")
+    if found.left_out:
+        click.echo(f"  not made again, so that only the hashes are confirmed: {found.left_out}")
+    for each in NEVER_CONFIRMED:
+        click.echo(f"  cannot be confirmed by anybody: {each}")
+
+
+def _verify_evidence(file: Path, as_json: bool) -> None:
+    try:
+        checked = evidence.verify_evidence(file)
+    except ResultsError as error:
+        if not as_json:
+            raise
+        _print_json(format=evidence.FORMAT, sha256="", run="", wrong=[str(error)], confirmed=[])
+        sys.exit(error.exit_status)
+    summary = checked["parts"]["summary"]
+    if as_json:
+        parts = "every part is as the manifest names it, and there is no other"
+        _print_json(
+            format=evidence.FORMAT, sha256=checked["sha256"], run=summary["run"], wrong=[], confirmed=[parts]
+        )  # fmt: skip
+        return
+    click.echo(
+        f"{file}: whole; {len(checked['manifest'])} parts, sha256 {checked['sha256']}; "
+        f"{len(summary['checks'])} checks of {summary['platform']['name']}, {summary['violations']} violations"
+    )
+
+
+def _print_json(**found: Any) -> None:
+    click.echo(json_text(found), nl=False)

@@ -1,0 +1,133 @@
+"""``archiver compare``: put platforms side by side, with what chance alone would do."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from archiver.cli.completion import run_names
+from archiver.machine.home import find_run
+from results.comparison.compare import Comparison, MeasuredRun, compare_runs
+from results.comparison.contract import comparison_document
+from results.comparison.gate import Judgement, gate_sentences, judge, parse_condition
+from results.comparison.tables import FORMS, Form, comparison_tables, doubt_sentences, overall_sentences
+from results.contract import json_text
+from results.database import RunDatabase
+from results.opened import opened
+from results.text import render_text
+
+_WIDTH = 120
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", shell_complete=run_names)
+@click.option(
+    "--form",
+    type=click.Choice(FORMS),
+    default="rates",
+    show_default=True,
+    help="What is printed of the ratios: beside both rates; as percent of the first; as times more and percent faster"
+    " response; or by object size and objects per session, workloads by scale.",
+)
+@click.option(
+    "--fail-if",
+    "conditions",
+    metavar="CONDITION",
+    multiple=True,
+    help="Exit 1 where this holds, or cannot be judged (repeatable).",
+)
+@click.option("--force", is_flag=True, help="Compare runs that are too unlike, marked and without verdicts.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the tables and a figure.")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as one JSON document.")
+def compare(
+    runs: Sequence[str], form: Form, conditions: Sequence[str], force: bool, out: Path | None, as_json: bool
+) -> None:
+    """Compare the platforms of two or more runs, cell by cell and over all cells; ratios are to the first.
+
+    RUN is a run's id, its folder, its database, or `latest`. Several runs of one platform count together; runs that
+    are all of one platform are compared with each other. Workloads that ran side by side are compared one by one and
+    all together, at every scale that both runs had; --form percent and times show the largest, beside ESG's ratios.
+
+    \b
+    Example:
+        archiver compare 20261121t120329-222b78 latest --out comparison
+
+    \b
+    A CONDITION is OPERATION.SIZE.OBJECTS[.CLIENTS].QUANTITY COMPARISON NUMBER, for example
+        --fail-if "archive.8KiB.500.objects_per_second < 0.9"
+        --fail-if "*.*.*.*.object_service_ms_p99 > 1.5"  --fail-if "retrieve.*.*.errors > 0"
+
+    OPERATION is as in the table (also `archive, lock header`), SIZE an object's, OBJECTS those of a session; without
+    CLIENTS it is about one client; * stands for any. QUANTITY is objects_per_second, megabytes_per_second,
+    object_response_ms_mean, object_service_ms_p50, object_service_ms_p99, each as its ratio to the first platform, or
+    errors, the number of operations that failed on the further platform. COMPARISON is <, <=, > or >=. The estimate
+    is judged, not its interval, which is shown; a cell that the further platform lacks fails.
+
+    \b
+    Of workloads that ran side by side it is WORKLOAD[/OPERATION][.CLIENTS][@SCALE].QUANTITY COMPARISON NUMBER:
+        --fail-if "e-mail.objects_per_second < 0.9"  --fail-if "e-mail/retrieve@4.object_response_ms_mean > 1.2"
+        --fail-if "all workloads/steady.megabytes_per_second < 0.95"  --fail-if "*.errors > 0"
+
+    WORKLOAD is its name without the tile's, OPERATION one of several that it does, CLIENTS one of several numbers of
+    them (without it: the best), SCALE the number of tiles, users ... (without it: every one). `all workloads/steady`
+    and `/peak` are all together, `/score` is the score of tiles. QUANTITY may also be sessions_per_second of an open
+    loop, object_response_ms_p99, or score.
+    """
+    wanted = [parse_condition(condition) for condition in conditions]
+    comparison = compare_runs([_measured(find_run(run)) for run in runs], force=force)
+    judgements = judge(comparison, wanted)
+    show(comparison, out, as_json=as_json, form=form, judgements=judgements)
+    if any(judgement.fails for judgement in judgements):
+        sys.exit(1)
+
+
+def _measured(path: Path) -> MeasuredRun:
+    with opened(path) as database:
+        return MeasuredRun.read(database)
+
+
+def comparison_of(databases: Sequence[RunDatabase], *, force: bool = False) -> Comparison:
+    """The comparison of these runs. Raises ResultsError where they do not compare."""
+    return compare_runs([MeasuredRun.read(database) for database in databases], force=force)
+
+
+def show(
+    comparison: Comparison,
+    out: Path | None = None,
+    *,
+    as_json: bool = False,
+    form: Form = "rates",
+    judgements: Sequence[Judgement] = (),
+) -> None:
+    """Print a comparison and what its conditions came to, and write its documents where a folder is given."""
+    paths = []
+    if out is not None:
+        from results.comparison.documents import write_comparison  # brings matplotlib: only where something is drawn
+
+        paths = write_comparison(out, comparison, judgements)
+    if as_json:
+        click.echo(json_text(comparison_document(comparison, judgements)), nl=False)
+    else:
+        _print(comparison, form)
+    for sentence in gate_sentences(judgements):
+        _say(sentence, err=as_json)
+    if paths:
+        click.echo(f"{paths[0]}: {len(paths)} files", err=as_json)
+
+
+def _print(comparison: Comparison, form: Form) -> None:
+    for table in comparison_tables(comparison, (form,)):
+        click.echo(render_text(table, _WIDTH))
+    if any(side.runs[0].row["shared_host"] for side in comparison.sides):
+        click.echo("client and server share this machine: comparison, not capacity")
+    doubts = [f"doubt: {sentence}" for sentence in doubt_sentences(comparison)]
+    for sentence in [*doubts, *overall_sentences(comparison)]:
+        _say(sentence)
+
+
+def _say(sentence: str, *, err: bool = False) -> None:
+    click.echo(textwrap.fill(sentence, _WIDTH, subsequent_indent="  ", break_on_hyphens=False), err=err)

@@ -1,0 +1,214 @@
+"""``archiver report``: the report of a run as a page, as Markdown, as CSV or as JSON; and a page that lists runs."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archiver.cli.completion import run_names
+from archiver.cli.output import document, facts
+from archiver.machine.home import find_run
+from archiver.values.errors import UsageError
+from archiver.values.sizes import format_instant
+from results.contract import json_text
+from results.database import RunDatabase
+from results.doubts import doubts
+from results.mixed.reference_tile import read_reference, reference_document
+from results.mixed.tiles import tile_scales
+from results.opened import opened
+from results.planning.prices import PriceList, read_prices
+from results.replay.price import priced
+from results.report.mixed_contents import MixedRun, mixed_run
+from results.tables.watched import watched
+from results.worm.findings import worm_document
+
+FORMATS = ("markdown", "html", "csv", "json")
+SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: whoever names one expects it to be written there
+
+
+@click.command()
+@click.argument("run", required=False, shell_complete=run_names)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    help="markdown: report.md, results.json, tables as CSV, figures as SVG and PNG. html: report.html, one file with "
+    "all of it. csv: the tables. json: the run's document, on standard output unless there is an --out.",
+)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder  [default: report/ in the run's]")
+@click.option(
+    "--prices",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML of the platform's priced parts, for a section on price; docs/planning.md has the form. html; of a run "
+    "that replayed application sets markdown and csv, too.",
+)
+@click.option("--years", type=click.IntRange(1, 100), default=3, show_default=True, help="Of support to be paid for.")
+@click.option(
+    "--reference",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Tiles: score over this reference tile  [default: the one that comes with Archiver]",
+)
+@click.option(
+    "--save-reference",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Tiles: instead of a report, write this run's single tile as a reference for other runs.",
+)
+@click.option("--drives", type=click.IntRange(1, 100_000), help="Tiles: rates per drive, over so many of them.")
+@click.option(
+    "--index",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Instead of a report: DIR/index.html, a page that lists every run under DIR.",
+)
+def report(
+    run: str | None,
+    form: str,
+    out: Path | None,
+    prices: Path | None,
+    years: int,
+    reference: Path | None,
+    save_reference: Path | None,
+    drives: int | None,
+    index: Path | None,
+) -> None:
+    """Write the report of RUN; the same database gives the same bytes.
+
+    RUN is a run's id, its folder, its database, or `latest`.
+
+    \b
+    Example:
+        archiver report latest --format html
+    """
+    if (run is None) == (index is None):
+        raise UsageError("name one run, as in `archiver report latest`, or a folder of runs with --index DIR")
+    if out is not None and out.suffix in SUFFIXES:
+        raise UsageError(f"{out}: --out names a folder, and report{out.suffix} goes into it; give {out.parent}")
+    if index is not None:
+        from results.report.index import write_index
+
+        path, runs = write_index(index, out)
+        click.echo(f"{path}: {runs} run{'s' if runs > 1 else ''}")
+        return
+    assert run is not None
+    price_list = read_prices(prices) if prices is not None else None
+    over = read_reference(reference) if reference is not None else None
+    with opened(find_run(run)) as database:
+        mixed = mixed_run(database, reference=over, drives=drives)
+        if mixed is None and (reference or save_reference or drives):
+            raise UsageError(f"{run}: measured no tiles, so there is no score and no rate per drive of it")
+        if price_list is not None:
+            mixed = _priced(mixed, form, price_list, years)
+        if save_reference is not None:
+            _save_reference(database, mixed, save_reference)
+        else:
+            _write(database, form, out, price_list, years, mixed)
+
+
+def _priced(mixed: MixedRun | None, form: str, prices: PriceList, years: int) -> MixedRun | None:
+    """What was replayed has its price among its tables; of any other run only the page has it."""
+    if mixed is not None and mixed.replay is not None:
+        if form == "json":
+            raise UsageError("--prices: the run's document has what was measured; choose another --format")
+        return replace(mixed, replay=priced(mixed.replay, prices, years))
+    if form != "html":
+        raise UsageError("--prices: only the page has a section on price; add --format html")
+    return mixed
+
+
+def _save_reference(database: RunDatabase, mixed: MixedRun | None, path: Path) -> None:
+    """Write a run's single tile down, for scores of other runs."""
+    assert mixed is not None
+    run = database.run()
+    found = reference_document(
+        tile_scales(mixed.results),
+        mixed.criteria,
+        name=path.stem,
+        platform=f"{run['platform']['name']} {run['platform']['version'] or ''}".strip(),
+        machine=f"{run['host']['processor']}, {run['host']['cores']} cores",
+        date=format_instant(run["started_at"])[:10],
+        archiver_version=run["host"]["archiver"],
+    )
+    if path.exists():
+        raise UsageError(f"{path} exists already; name another file, nothing is overwritten")
+    path.write_text(json_text(found))
+    click.echo(f"{path}: score over it with --reference {path}")
+
+
+def _write(
+    database: RunDatabase,
+    form: str,
+    out: Path | None,
+    prices: PriceList | None,
+    years: int,
+    mixed: MixedRun | None,
+) -> None:
+    if form == "json" and out is None:
+        click.echo(json_text(_document(database)), nl=False)
+        return
+    # These bring matplotlib: only where something is written.
+    from results.report.contents import Priced, worm_tables
+    from results.report.documents import write_csv, write_documents, write_json, write_page
+    from results.tables.workers import worker_tables
+
+    gc.disable()  # what is read is kept until it is written: looking for garbage took a third of the time
+    folder = out if out is not None else database.path.parent / "report"
+    if form == "html":
+        found = doubts(database)
+        replays = mixed is not None and mixed.replay is not None  # its price is among its tables
+        paths = write_page(
+            folder,
+            database,
+            facts=_facts(database),
+            doubts=found,
+            watched=watched(database),
+            priced=Priced(prices, years) if prices is not None and not replays else None,
+            mixed=mixed,
+        )
+    elif form == "json":
+        paths = write_json(folder, _document(database))
+    elif form == "csv":
+        audits = database.audits()
+        further = [*worm_tables(database), *worker_tables(database)]
+        paths = write_csv(folder, _document(database), watched(database), audits, further, mixed)
+    else:
+        data = _document(database)
+        paths = write_documents(
+            folder,
+            data,
+            facts=_facts(database),
+            doubts=data["doubts"],
+            shares_machine=data["shared_host"],
+            watched=watched(database),
+            audits=database.audits(),
+            further=[*worm_tables(database), *worker_tables(database)],
+            mixed=mixed,
+        )
+    click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}")
+
+
+def _document(database: RunDatabase) -> dict[str, Any]:
+    """The run's document, with its conformance checks where it made any."""
+    data, checks = document(database), database.checks()
+    return data | worm_document(data["platform"], data["run"], checks, database.rounds()) if checks else data
+
+
+def _facts(database: RunDatabase) -> dict[str, str]:
+    """What opens a report; of a run that only tried checks there is less to say."""
+    run = database.run()
+    if run["scenario"] != "worm":
+        return facts(database)
+    return {
+        "run": run["id"],
+        "scenario": run["scenario_title"],
+        "started": format_instant(run["started_at"]),
+        "platform": f"{run['platform']['name']}, {', '.join(run['platform']['endpoints'])}",
+        "command": " ".join(run["command_line"]),
+    }

@@ -1,0 +1,169 @@
+"""A run on a terminal: what it does now and did last as a small table, and the last minute as a sparkline.
+
+One idea: a table is made anew from one moment of the run, for the width that the terminal has at that moment; where it
+is narrow, what matters least is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from archiver.cli.live.meter import Figures, Moment
+from archiver.values.sizes import format_size
+
+_BARS = "▁▂▃▄▅▆▇█"
+_UNKNOWN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTable:
+    """One moment of a run, to be shown by rich."""
+
+    moment: Moment
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = options.max_width
+        when = _line(_when(self.moment))
+        if self.moment.errors:
+            when = Text.assemble(
+                (f"{_errors(self.moment.errors)} so far, ", "bold red"), when, no_wrap=True, overflow="ellipsis"
+            )
+        history = self.moment.objects_by_second
+        drawn = [] if options.ascii_only or not history else [_line(_history(history, width))]
+        yield Group(_line(_where(self.moment)), when, _table(self.moment, width), *drawn)
+
+
+def plain_line(moment: Moment) -> str | None:
+    """The same in one line, of the phase under way or, before it has figures, of the one before; None before both."""
+    figures = moment.current
+    if (figures is None or figures.objects_per_second is None) and moment.finished:
+        figures = moment.finished[-1]
+    if figures is None or figures.objects_per_second is None or figures.megabytes_per_second is None:
+        return None
+    words = [
+        f"{_rate(figures.objects_per_second)} objects/s",
+        f"{figures.megabytes_per_second:,.1f} MB/s",
+        *([f"p99 {_milliseconds(figures.p99_milliseconds)} ms"] if figures.p99_milliseconds is not None else []),
+        _errors(moment.errors),
+        *_cpu_words(figures),
+    ]
+    return f"{_phase_number(figures, moment)} {figures.phase.label}: {', '.join(words)}"
+
+
+def _where(moment: Moment) -> str:
+    shown = moment.current or (moment.finished[-1] if moment.finished else None)
+    return moment.title if shown is None else f"{_phase_number(shown, moment)} {shown.phase.label}"
+
+
+def _phase_number(figures: Figures, moment: Moment) -> str:
+    where = f" on {figures.platform}," if moment.platforms > 1 else ""
+    return f"phase {figures.phase.position}/{moment.phases}{where}"
+
+
+def _when(moment: Moment) -> str:
+    left = "" if moment.seconds_left is None else f", about {_clock(moment.seconds_left)} left"
+    return f"{_clock(moment.seconds)} gone{left}"
+
+
+def _line(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ellipsis")
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    head: str
+    width: int
+    from_width: int  # of the terminal: on a narrower one it is left out
+    cell: Callable[[Figures], str]
+
+
+_COLUMNS = (
+    _Column("\nclients", 7, 66, lambda figures: f"{figures.phase.clients:,}"),
+    _Column("objects\n/s", 7, 0, lambda figures: _rate(figures.objects_per_second)),
+    _Column("\nMB/s", 7, 42, lambda figures: _rate(figures.megabytes_per_second)),
+    _Column("p50\n(ms)", 6, 72, lambda figures: _milliseconds(figures.p50_milliseconds)),
+    _Column("p99\n(ms)", 6, 34, lambda figures: _milliseconds(figures.p99_milliseconds)),
+    _Column("\nerrors", 6, 50, lambda figures: f"{figures.errors:,}"),
+    _Column("server\ncpu", 6, 58, lambda figures: _percent(figures.server_cpu_percent)),
+    _Column("host\ncpu", 6, 58, lambda figures: _percent(figures.host_cpu_percent)),
+    _Column("disk\nbusy", 4, 78, lambda figures: _percent(figures.disk_busy_percent)),
+)
+
+
+def _table(moment: Moment, width: int) -> Table:
+    rows = [*moment.finished, *([moment.current] if moment.current is not None else [])]
+    several = moment.platforms > 1
+    # The host's processors are shown where nothing is known of the server's own processes; the place of the clients,
+    # which the first line names, too, is needed for the platform's name.
+    hidden = {
+        "host\ncpu" if any(row.server_cpu_percent is not None for row in rows) else "server\ncpu",
+        *(["\nclients"] if several else []),
+    }
+    columns = [column for column in _COLUMNS if width >= column.from_width and column.head not in hidden]
+    table = Table(box=None, padding=(0, 0, 0, 1), pad_edge=False, header_style="dim")
+    # The only column that gives way: a number that was cut would be another number.
+    table.add_column("\nphase", max_width=44 if several else 30)
+    for column in columns:
+        table.add_column(column.head, justify="right", no_wrap=True, min_width=column.width)
+    for row in rows:
+        style = "" if row is moment.current else "dim"
+        table.add_row(_line(_name(row, several)), *(column.cell(row) for column in columns), style=style)
+    return table
+
+
+def _name(figures: Figures, several: bool) -> str:
+    parts = [
+        f"{w.operation} {format_size(w.object_bytes)} x {w.objects_per_session}{' ' if w.variant else ''}{w.variant}"
+        for w in figures.phase.workloads
+    ]
+    return " + ".join(parts) + (f", {figures.platform}" if several else "")
+
+
+def _history(counts: Sequence[int], width: int) -> str:
+    caption = f" objects/s, up to {max(counts):,}"
+    latest = counts[-max(1, width - len(caption)) :]
+    return f"{sparkline(latest)} objects/s, up to {max(latest):,}"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """One character a value, from nothing to the greatest."""
+    greatest = max(values, default=0)
+    return "".join(_BARS[round(value / greatest * (len(_BARS) - 1))] if greatest else _BARS[0] for value in values)
+
+
+def _cpu_words(figures: Figures) -> list[str]:
+    for name, percent in (("server", figures.server_cpu_percent), ("host", figures.host_cpu_percent)):
+        if percent is not None:
+            return [f"{name} cpu {_percent(percent)}"]
+    return []
+
+
+def _errors(count: int) -> str:
+    return f"{count:,} error{'' if count == 1 else 's'}"
+
+
+def _rate(value: float | None) -> str:
+    if value is None:
+        return _UNKNOWN
+    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _milliseconds(value: float | None) -> str:
+    if value is None:
+        return _UNKNOWN
+    return f"{value:.2f}" if value < 1 else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def _percent(value: float | None) -> str:
+    return _UNKNOWN if value is None else f"{value:.0f}%"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,273 @@
+"""A run as it goes: what its phases did so far and in the last seconds, for whoever wants to look.
+
+One idea: the run only hands over what its workers reported, which is added up in microseconds; rates and percentiles
+are made when somebody looks, in the thread of whoever looks. No result of the run comes from here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from archiver.engine.coordinator import PhaseOutcome
+from archiver.engine.run import ServerLately
+from archiver.engine.worker.phase_run import REPORT_SECONDS
+from archiver.measure.histogram import HistogramPart, percentiles
+from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally
+from results.model import ServerUsage
+from scenarios.model import Phase, Scenario
+
+LAST_SECONDS = 5.0  # what rates and percentiles of the moment are taken over
+HISTORY_SECONDS = 60
+FINISHED_SHOWN = 3
+_REPORT_INTERVALS = round(REPORT_SECONDS * 1e9 / INTERVAL_NS) + 1  # so far back some worker has not reported yet
+_LAST_INTERVALS = round(LAST_SECONDS * 1e9 / INTERVAL_NS)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a phase achieves: one that is finished in its measured time, one under way in the last seconds.
+
+    None where nothing is known yet. MB are 10^6 bytes; latency is the objects' service time.
+    """
+
+    phase: Phase
+    platform: str
+    errors: int  # of the phase
+    objects_per_second: float | None = None
+    megabytes_per_second: float | None = None
+    p50_milliseconds: float | None = None
+    p99_milliseconds: float | None = None
+    server: ServerUsage | None = None
+
+    @property
+    def server_cpu_percent(self) -> float | None:
+        """Of the server's processes; 100 = one core."""
+        return self.server.cpu_percent if self.server is not None else None
+
+    @property
+    def host_cpu_percent(self) -> float | None:
+        """Of all cores of the server's host."""
+        return self.server.host_cpu_percent if self.server is not None else None
+
+    @property
+    def disk_busy_percent(self) -> float | None:
+        return self.server.disk_busy_percent if self.server is not None else None
+
+
+@dataclass(slots=True)
+class Totals:
+    """All that was done so far of one operation on one platform, warm-up included."""
+
+    objects: int = 0
+    bytes: int = 0
+    errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A run at one moment."""
+
+    title: str
+    phases: int  # planned
+    platforms: int
+    seconds: float  # since the first phase began
+    seconds_left: float | None  # None before one phase has finished
+    current: Figures | None
+    finished: Sequence[Figures]  # the last few, oldest first
+    objects_by_second: Sequence[int]  # of the last minute; the times between phases are left out
+    totals: Mapping[tuple[str, str], Totals]  # by platform and operation
+
+    @property
+    def errors(self) -> int:
+        """Of the whole run, so far."""
+        return sum(totals.errors for totals in self.totals.values())
+
+
+class Meter:
+    """Follows a run. Every method may be called from any thread."""
+
+    def __init__(self, scenario: Scenario, platforms: int, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock_ns = clock_ns
+        self._title = scenario.title
+        self._phases = max((phase.position for phase in scenario.phases), default=0)
+        self._first = min((phase.position for phase in scenario.phases), default=1)
+        self._operations = sorted({each for phase in scenario.phases for w in phase.workloads for each in w.does})
+        self._platforms = platforms
+        self._lock = threading.Lock()
+        self._began: float | None = None  # the first phase; in seconds of the clock, as all times here
+        self._position_began = 0.0
+        self._current: _Current | None = None
+        self._finished: deque[Figures] = deque(maxlen=FINISHED_SHOWN)
+        self._by_second: dict[int, int] = {}
+        self._totals: dict[tuple[str, str], Totals] = {}
+
+    def phase_started(self, phase: Phase, platform: str, server_lately: ServerLately) -> None:
+        now = self._clock_ns() / 1e9
+        with self._lock:
+            if self._began is None:
+                self._began = now
+            if self._current is None or self._current.phase.position != phase.position:
+                self._position_began = now
+            self._current = _Current(phase, platform, server_lately)
+            self._phases = max(self._phases, phase.position)  # nobody knows how many a search will have
+            for operation in self._operations:
+                self._totals.setdefault((platform, operation), Totals())
+
+    def reported(self, report: IntervalReport) -> None:
+        with self._lock:
+            assert self._current is not None
+            now_ns = self._clock_ns()
+            self._current.add(report, now_ns)
+            self._by_second.setdefault(int(now_ns / 1e9), 0)  # a second in which nothing was done is one, too
+            for key, tally in report.tallies.items():
+                operation = self._current.phase.workloads[key.workload].operation
+                done: list[tuple[str, Tally | PartTally]] = [(part.operation, part) for part in tally.parts.values()]
+                for what, counts in done or [(operation, tally)]:
+                    totals = self._totals.setdefault((self._current.platform, what), Totals())
+                    totals.objects += counts.objects
+                    totals.bytes += counts.bytes
+                    totals.errors += counts.errors
+                second = self._current.second(key.interval)
+                self._by_second[second] = self._by_second.get(second, 0) + tally.objects
+            self._forget_before(_newest_second(now_ns / 1e9) - HISTORY_SECONDS)
+
+    def phase_finished(self, outcome: PhaseOutcome) -> None:
+        with self._lock:
+            assert self._current is not None
+            self._finished.append(_of_finished(outcome, self._current.platform))
+            self._current.ended = True
+
+    def now(self) -> Moment:
+        """The run as it is at this moment."""
+        now = self._clock_ns() / 1e9
+        newest = _newest_second(now)
+        with self._lock:
+            self._forget_before(newest - HISTORY_SECONDS)
+            current = self._current
+            return Moment(
+                title=self._title,
+                phases=self._phases,
+                platforms=self._platforms,
+                seconds=now - self._began if self._began is not None else 0.0,
+                seconds_left=self._seconds_left(now),
+                current=current.figures(self._clock_ns()) if current is not None and not current.ended else None,
+                finished=tuple(self._finished),
+                objects_by_second=[count for second, count in sorted(self._by_second.items()) if second <= newest],
+                totals={key: replace(totals) for key, totals in self._totals.items()},
+            )
+
+    def _forget_before(self, oldest: int) -> None:
+        """Also where nobody looks: a quiet run may take days."""
+        for second in [each for each in self._by_second if each <= oldest]:
+            del self._by_second[second]
+
+    def _seconds_left(self, now: float) -> float | None:
+        """By what a phase took so far, on all platforms together."""
+        if self._current is None or self._began is None:
+            return None
+        done = self._current.phase.position - self._first
+        if not done:
+            return None
+        each = (self._position_began - self._began) / done
+        return max(0.0, each * (self._phases - self._first + 1 - done) - (now - self._position_began))
+
+
+@dataclass(slots=True)
+class _Current:
+    """The phase under way."""
+
+    phase: Phase
+    platform: str
+    server_lately: ServerLately
+    ended: bool = False
+    errors: int = 0
+    start_ns: int | None = None
+    intervals: dict[int, _Interval] = field(default_factory=dict)
+
+    def add(self, report: IntervalReport, now_ns: int) -> None:
+        if report.tallies:
+            # Nobody says when the workers began; but not later than this, and each report may show it was earlier.
+            begun_ns = now_ns - max(key.interval for key in report.tallies) * INTERVAL_NS
+            self.start_ns = begun_ns if self.start_ns is None else min(self.start_ns, begun_ns)
+        for key, tally in report.tallies.items():
+            interval = self.intervals.setdefault(key.interval, _Interval())
+            interval.objects += tally.objects
+            interval.bytes += tally.bytes
+            if "object_service" in tally.histograms:
+                interval.parts.append(tally.histograms["object_service"].part())
+            self.errors += tally.errors
+        oldest = self.told_up_to(now_ns) - _LAST_INTERVALS
+        for index in [index for index in self.intervals if index < oldest]:
+            del self.intervals[index]
+
+    def second(self, interval: int) -> int:
+        """In which second of the clock an interval lies."""
+        assert self.start_ns is not None
+        return int((self.start_ns + interval * INTERVAL_NS) / 1e9)
+
+    def told_up_to(self, now_ns: int) -> int:
+        """The intervals before this one have been reported by all workers."""
+        return 0 if self.start_ns is None else (now_ns - self.start_ns) // INTERVAL_NS - _REPORT_INTERVALS
+
+    def figures(self, now_ns: int) -> Figures:
+        until = self.told_up_to(now_ns)
+        since = max(0, until - _LAST_INTERVALS)
+        here = [interval for index, interval in self.intervals.items() if since <= index < until]
+        seconds = max(0, until - since) * INTERVAL_NS / 1e9
+        known = seconds >= REPORT_SECONDS
+        p50, p99 = _p50_and_p99([part for interval in here for part in interval.parts] if known else [])
+        return Figures(
+            phase=self.phase,
+            platform=self.platform,
+            errors=self.errors,
+            objects_per_second=sum(interval.objects for interval in here) / seconds if known else None,
+            megabytes_per_second=sum(interval.bytes for interval in here) / seconds / 1e6 if known else None,
+            p50_milliseconds=p50,
+            p99_milliseconds=p99,
+            server=self.server_lately(LAST_SECONDS),
+        )
+
+
+@dataclass(slots=True)
+class _Interval:
+    objects: int = 0
+    bytes: int = 0
+    parts: list[HistogramPart] = field(default_factory=list)  # of the objects' service time
+
+
+def _newest_second(now: float) -> int:
+    """Of which every worker has told by now."""
+    return int(now - REPORT_SECONDS) - 1
+
+
+def _of_finished(outcome: PhaseOutcome, platform: str) -> Figures:
+    rows = [row for row in outcome.histograms if row.quantity == "object_service"]
+    p50, p99 = _p50_and_p99(
+        [
+            HistogramPart(np.frombuffer(row.indices, "<i8"), np.frombuffer(row.counts, "<i8"), row.total_ns, row.max_ns)
+            for row in rows
+        ]
+    )
+    return Figures(
+        phase=outcome.phase,
+        platform=platform,
+        errors=sum(result.errors for result in outcome.results),
+        objects_per_second=sum(result.objects_per_second for result in outcome.results),
+        megabytes_per_second=sum(result.megabytes_per_second for result in outcome.results),
+        p50_milliseconds=p50,
+        p99_milliseconds=p99,
+        server=outcome.results[0].server if outcome.results else None,  # without: its first objects were refused
+    )
+
+
+def _p50_and_p99(parts: Sequence[HistogramPart]) -> tuple[float | None, float | None]:
+    if not parts:
+        return None, None
+    p50, p99 = percentiles(parts, (50, 99))
+    return p50, p99

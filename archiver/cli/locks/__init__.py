@@ -1,0 +1,1 @@
+"""Commands about locks: worm, ledger, audit, cleanup."""

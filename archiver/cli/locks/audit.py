@@ -1,0 +1,185 @@
+"""``archiver audit``: read again what a run archived, and compare it with what was asked for."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import groupby
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from archiver.cli.completion import run_names
+from archiver.cli.parameters import (
+    credential_options,
+    route_options,
+    s3_reach,
+    say_first,
+    timeout_options,
+    tsm_options,
+    tsm_reach,
+)
+from archiver.engine.audit import AuditOptions, AuditRecord, audit_run, subject
+from archiver.engine.workers.processes import WorkerProcesses
+from archiver.ledger.holdings import Holding
+from archiver.ledger.ledger import Ledger
+from archiver.ledger.removal import is_under_way, reaching
+from archiver.machine.cores import cores_here
+from archiver.machine.home import find_run, ledger_path
+from archiver.platforms.opening import PlatformOptions, open_backend
+from archiver.values.errors import ResultsError, UsageError
+from archiver.values.sizes import format_bytes
+from backends.s3 import S3Options
+from backends.tsm import TsmOptions
+from results.contract import json_text
+from results.database import RunDatabase
+
+NAMED_MAX = 20  # of each kind of finding; the others are in the JSON document and in the run's database
+
+
+@click.command()
+@click.argument("run", shell_complete=run_names)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Read N objects, drawn at random, and say what that proves  [default: all]",
+)
+@click.option(
+    "--clients", type=click.IntRange(1, 256), default=4, show_default=True, help="How many read at the same time."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every finding by name.")
+@credential_options
+@route_options
+@timeout_options
+@tsm_options
+def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: Any) -> None:
+    """Read again what RUN archived, compare every byte and every lock with what was asked for, and name what differs.
+
+    RUN is a run's id, or `latest`: the last one that left something. What ought to be there comes from the ledger, so
+    the run's folder may be gone; where it is there, the audit is recorded in it and shown by `archiver report`. Dates
+    are compared with the bounds that the ledger has of each phase.
+
+    \b
+    Example:
+        archiver audit latest --sample 100
+
+    Exit status: 0 all is as it ought to be; 1 something is not, and is named; 3 the platform could not be reached; 130,
+    143 or 129 interrupted by Ctrl-C, SIGTERM or SIGHUP, and then nothing is recorded.
+    """
+    s3 = S3Options(endpoints=(), **s3_reach(given), session_open="connect", keep_sessions_open=True)
+    options = PlatformOptions(s3, TsmOptions(**tsm_reach(given)), say=say_first)
+    with closing(Ledger(ledger_path())) as ledger:
+        if run == "latest":
+            run = ledger.latest_run() or run
+        holding = subject(ledger, run)
+        if is_under_way(run):
+            raise UsageError(f"{run}: is under way; let it end, or stop it, before what it archived is audited")
+        record = _read(holding, ledger, options, AuditOptions(clients, sample, _changes(run)))
+    recorded = _record(record)
+    if as_json:
+        click.echo(json_text(record.document()), nl=False)
+    else:
+        _print(record)
+        click.echo(recorded)
+    sys.exit(3 if record.broken_off is not None else 0 if record.is_good else 1)
+
+
+def _read(holding: Holding, ledger: Ledger, options: PlatformOptions, chosen: AuditOptions) -> AuditRecord:
+    first = holding.first
+    with open_backend(first.backend, first.platform, reaching(holding, options)) as (backend, hosted):
+        usable = len(cores_here(shares_host=hosted is not None).workers)
+        workers = WorkerProcesses(min(usable, chosen.clients), ())
+        try:
+            with _bar() as progress:
+                return audit_run(holding, ledger, backend, workers, chosen, progress)
+        finally:
+            workers.close()
+
+
+def _changes(run: str) -> list[tuple[str, int, int, int]]:
+    """What the run itself held, released and deleted; nothing is known where its folder is gone."""
+    try:
+        database = RunDatabase.open(find_run(run))
+    except ResultsError:
+        return []
+    try:
+        return database.changes()
+    finally:
+        database.close()
+
+
+def _record(record: AuditRecord) -> str:
+    """Put it into the run's database, and say so."""
+    path = find_run(record.run)
+    if not path.exists():
+        return f"the folder of run {record.run} is gone, so this is recorded nowhere; --json keeps it"
+    try:
+        database = RunDatabase.reopen(path)
+        try:
+            database.add_audit(record.document())
+        finally:
+            database.close()
+    except ResultsError as error:
+        return f"this could not be recorded: {error}"
+    return f"recorded with the run: archiver report {record.run}"
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """A live line on a terminal, nothing elsewhere."""
+    bar = RichProgress(
+        TextColumn("audit"),
+        TextColumn("{task.fields[rate]:>16}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("objects,"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    since = time.monotonic()
+    with bar:
+        task = bar.add_task("audit", rate="")
+
+        def show(done: int, total: int) -> None:
+            rate = done / (time.monotonic() - since)
+            bar.update(task, completed=done, total=total, rate=f"{rate:,.0f} objects/s")
+
+        yield show
+
+
+def _print(record: AuditRecord) -> None:
+    which = "all" if record.sample_seed is None else f"a random sample of the {record.population_objects:,}"
+    click.echo(
+        f"{record.run}: read {record.objects:,} objects ({which}), {format_bytes(record.bytes)}, in "
+        f"{record.seconds:,.1f} s: {record.objects_per_second:,.0f} objects/s"
+    )
+    if not record.findings:
+        click.echo("nothing is wrong with what was read" if record.locks_compared else "every byte is as archived")
+    for kind, group in groupby(record.findings, lambda finding: finding.kind):
+        found = list(group)
+        click.echo(f"{len(found):,} {kind}, {format_bytes(sum(finding.bytes for finding in found))}:")
+        for finding in found[:NAMED_MAX]:
+            whose = "" if finding.acknowledged else ", never acknowledged"
+            click.echo(f"  {finding.name} ({finding.phase}{whose}): {finding.words}")
+        if len(found) > NAMED_MAX:
+            click.echo(f"  and {len(found) - NAMED_MAX:,} more; --json names all")
+    for passed_over in record.passed_over:
+        click.echo(f"not audited: up to {passed_over.objects_max:,} of {passed_over.phase}: {passed_over.why}")
+    for remark in record.remarks:
+        click.echo(remark)
+    if record.broken_off is not None:
+        click.echo(f"broken off: {record.broken_off}; the rest was not read")
+    for bound in record.bounds:
+        click.echo(
+            f"with {bound.confidence_percent:g}% confidence at most {bound.bad_objects_max:,} of "
+            f"{record.population_objects:,} objects ({bound.bad_percent_max:.3g}%) are bad"
+        )

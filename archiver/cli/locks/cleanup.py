@@ -1,0 +1,160 @@
+"""``archiver cleanup``: remove what runs put on platforms, as far as its locks allow."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from archiver.cli.completion import run_names
+from archiver.cli.parameters import (
+    credential_options,
+    route_options,
+    s3_reach,
+    say_first,
+    timeout_options,
+    tsm_options,
+    tsm_reach,
+)
+from archiver.ledger.holdings import Holding, gather, total
+from archiver.ledger.ledger import Ledger
+from archiver.ledger.removal import Consent, Outcome, is_under_way, may_be_under_way, remove
+from archiver.machine.home import ledger_path
+from archiver.platforms.opening import PlatformOptions
+from archiver.values.errors import ArchiverError, UsageError
+from archiver.values.sizes import format_bytes, format_instant
+from backends.base import RemovalReport
+from backends.s3 import S3Options
+from backends.tsm import TsmOptions
+
+_NOTHING_LEFT = "nothing is left on any platform"
+
+
+@click.command()
+@click.argument("run", required=False, shell_complete=run_names)
+@click.option("--all-expired", is_flag=True, help="Clean up after all runs whose locks have ended.")
+@click.option("--bypass-governance", is_flag=True, help="Remove GOVERNANCE objects before their date.")
+@click.option("--release-holds", is_flag=True, help="Release the legal holds that the run placed.")
+@credential_options
+@route_options
+@timeout_options
+@tsm_options
+def cleanup(
+    run: str | None,
+    all_expired: bool,
+    bypass_governance: bool,
+    release_holds: bool,
+    **given: Any,
+) -> None:
+    """Remove the objects of RUN that are no longer locked, and the bucket or file space where the run made it.
+
+    RUN is a run's id, or `latest`: the last one that left something. What to remove comes from the ledger; nothing
+    else is touched. Says what remains, and until when. `archiver ledger` lists what there is.
+
+    --all-expired is for all runs of which the ledger says that every lock has ended; runs that may be under way are
+    left alone, and so are those under legal hold, unless --release-holds is given. A platform that cannot be reached
+    keeps no other from being cleaned up.
+
+    \b
+    Example:
+        archiver cleanup latest --bypass-governance
+
+    Exit status: 0 nothing remains of what was to be removed; 1 something does; 3 no platform could be reached.
+    """
+    if (run is not None) == all_expired:
+        raise UsageError("name a run (its id, or `latest`), or give --all-expired: one of the two")
+    if all_expired and bypass_governance:
+        raise UsageError("--bypass-governance removes what has not expired; name the run, instead of --all-expired")
+    options = PlatformOptions(S3Options(endpoints=(), **s3_reach(given)), TsmOptions(**tsm_reach(given)), say=say_first)
+    ledger, now = Ledger(ledger_path()), time.time()
+    outcomes = []
+    try:
+        holdings = _all_expired(ledger, now, release_holds) if run is None else _of_run(ledger, run)
+        for outcome in remove(holdings, options, ledger, Consent(bypass_governance, release_holds), now):
+            _tell(outcome)
+            outcomes.append(outcome)
+    finally:
+        ledger.close()
+    sys.exit(_exit_status(outcomes))
+
+
+def _of_run(ledger: Ledger, run: str) -> list[Holding]:
+    """What a run has left; nothing where all of it was removed before. Raises UsageError for an unknown one."""
+    if run == "latest":
+        latest = ledger.latest_run()
+        if latest is None:
+            click.echo(_NOTHING_LEFT)
+            return []
+        run = latest
+    holdings = gather(ledger.placements(run))
+    if holdings:
+        if is_under_way(run):
+            raise UsageError(f"{run}: is under way; let it end, or stop it, before what it left is removed")
+        return holdings
+    if not ledger.knows(run):
+        raise UsageError(f"{run}: the ledger knows no such run; its id is the name of its folder")
+    click.echo(f"{run}: everything of it has been removed already")
+    return []
+
+
+def _all_expired(ledger: Ledger, now: float, release_holds: bool) -> list[Holding]:
+    """What can be removed of all runs; says so where there is nothing."""
+    everything = gather(ledger.placements())
+    due = [each for each in everything if each.has_expired(now) and (release_holds or not each.legal_hold)]
+    under_way = [run for run in sorted({each.first.run for each in due}) if may_be_under_way(run, everything, now)]
+    for run in under_way:
+        click.echo(f"{run}: may be under way, and is left alone; if it was killed: archiver cleanup {run}")
+    found = [each for each in due if each.first.run not in under_way]
+    if not found:
+        until = total(everything).locked_until
+        last = f"; nothing is locked beyond {format_instant(until)}" if until is not None and until > now else ""
+        click.echo(f"nothing can be removed now{last}" if everything else _NOTHING_LEFT)
+    return found
+
+
+def _exit_status(outcomes: Sequence[Outcome]) -> int:
+    """A platform that cannot be used is the answer only where it was the only one."""
+    failures = [each.failure for each in outcomes if each.failure is not None]
+    if failures and len(failures) == len(outcomes):
+        return failures[0].exit_status
+    return 1 if failures or any(each.report is not None and each.report.objects_left for each in outcomes) else 0
+
+
+def _tell(outcome: Outcome) -> None:
+    """Say what became of one bucket or file space."""
+    holding, report = outcome.holding, outcome.report
+    if report is None:
+        _tell_failure(holding, outcome.failure)
+        return
+    run, place = holding.first.run, holding.place
+    too = f", and its {place}" if report.bucket_removed else ""
+    click.echo(f"{run}: removed {report.objects_removed:,} objects ({format_bytes(report.bytes_removed)}){too}")
+    if report.objects_left:
+        click.echo(f"{run}: {report.objects_left:,} objects remain{_why(report, holding)}")
+    elif holding.first.bucket_created and not report.bucket_removed and not report.bucket_missing:
+        click.echo(
+            f"{run}: its {place} {holding.first.bucket} stays: something is in it that the run did not put there"
+        )
+    for refusal in report.refusals[:3]:
+        click.echo(f"  the platform says: {refusal}")
+
+
+def _tell_failure(holding: Holding, failure: ArchiverError | None) -> None:
+    first = holding.first
+    words = str(failure)
+    where = "" if words.startswith(f"{first.run}:") else f"{first.run}, {holding.place} {first.bucket}: "
+    click.echo(f"archiver: {where}{words}", err=True)
+
+
+def _why(report: RemovalReport, holding: Holding) -> str:
+    reasons = []
+    if report.locked_until is not None:
+        remedy = " (GOVERNANCE: --bypass-governance)" if report.governance else ""
+        reasons.append(f"locked until {format_instant(report.locked_until)}{remedy}")
+    if report.on_hold:
+        ours = "--release-holds" if holding.legal_hold else "which the run did not place"
+        reasons.append(f"under legal hold ({ours})")
+    return ": " + ", ".join(reasons) if reasons else ""

@@ -1,0 +1,199 @@
+"""``archiver worm``: find out whether a platform really refuses."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archiver.cli.parameters import credential_options, route_options, say_first, server_clock_option
+from archiver.ledger.ledger import Ledger
+from archiver.machine.home import ledger_path, runs_dir
+from archiver.platforms.hosted import HostedStore
+from archiver.platforms.opening import PLATFORMS, EmbeddedStore, PlatformOptions, open_backend
+from archiver.values.errors import UsageError
+from archiver.values.sizes import format_duration
+from archiver.worm import tsm_conduct
+from archiver.worm.case import COMPLIANCE_SECONDS
+from archiver.worm.catalogue import catalogue
+from archiver.worm.conduct import LimitedDoors, WormOptions, WormOutcome, conduct
+from archiver.worm.repeats.restart import restart_of
+from archiver.worm.requests.limited import BYPASS, DELETE, HOLD, RETENTION, lacking_all, limited_doors
+from archiver.worm.suite import CheckResult, Round
+from backends.base import RemovalReport
+from backends.s3 import S3Backend, S3Options
+from backends.s3.control import Credentials
+from backends.s3.credentials import FoundCredentials
+from backends.tsm import TsmOptions
+from results.contract import json_text
+from results.database import RunDatabase
+from results.text import render_text
+from results.worm.findings import (
+    DISCLAIMER,
+    findings_table,
+    matrix_table,
+    requirement_table,
+    rounds_table,
+    worm_document,
+)
+from results.worm.report import write_worm_report
+
+# Credentials that the embedded store makes, by the right that each lacks.
+_OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, RETENTION, HOLD, DELETE)}
+
+
+@click.command()
+@click.option(
+    "--platform",
+    "platforms",
+    multiple=True,
+    type=click.Choice(PLATFORMS),
+    help="Start this platform and check it; repeat for several side by side  [default: embedded]",
+)
+@click.option("--endpoint", metavar="URL", help="A running platform.")
+@click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
+@credential_options
+@route_options
+@click.option("--limited-profile", help="AWS profile that may not bypass, nor set retention or holds, nor delete.")
+@click.option(
+    "--compliance",
+    is_flag=True,
+    help=f"Also lock some objects in COMPLIANCE mode, for {format_duration(COMPLIANCE_SECONDS)} at most, which nobody "
+    "can undo; without asking on platforms that Archiver starts.",
+)
+@server_clock_option
+@click.option(
+    "--check", "ids", multiple=True, metavar="ID", help="Only this check, or family (DEL); repeat for several."
+)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
+def worm(**given: Any) -> None:
+    """Try whatever could lose, alter or unlock a record on a platform, and say what became of it.
+
+    The checks make buckets of their own, lock for seconds, and remove all that may be removed. Every answer is judged
+    by the state it left. Refusals that held are tried again while clients archive and retrieve and, where Archiver
+    started the server, after it was killed. A check that fails with severity S1 or S2 is a violation: exit status 1.
+    Interrupted by Ctrl-C, SIGTERM or SIGHUP it records the checks that ended, removes what it made, and exits with
+    130, 143 or 129.
+
+    \b
+    Example:
+        archiver worm --check DEL-02 --check LH-01
+    """
+    ids = _chosen(given["ids"])
+    if given["platforms"] and given["endpoint"]:
+        raise UsageError("--platform starts a platform; --endpoint names one that runs already; choose one of them")
+    outcomes = [_one(given, name, ids) for name in given["platforms"] or (None,)]
+    with ExitStack() as stack:
+        databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
+        documents = [worm_document(db.run()["platform"], db.run()["id"], db.checks(), db.rounds()) for db in databases]
+        if given["as_json"]:
+            click.echo(json_text(documents[0] if len(documents) == 1 else {"platforms": documents}), nl=False)
+        else:
+            _print(databases, outcomes)
+        sys.exit(1 if any(document["violations"] for document in documents) else 0)
+
+
+def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> WormOutcome:
+    options = S3Options(
+        endpoints=(given["endpoint"],) if given["endpoint"] else (),
+        region=given["region"],
+        profile=given["profile"],
+        ca_bundle=given["ca_bundle"],
+        insecure=given["insecure"],
+        addressing=given["addressing"],
+        direct=given["direct"],
+    )
+    worm_options = WormOptions(
+        ids=ids,
+        compliance=given["compliance"],
+        accepts_server_clock=given["accept_server_clock"],
+        out_dir=given["out"] if given["out"] is not None else runs_dir(),
+        command_line=["archiver", *sys.argv[1:]],
+    )
+    platform_options = PlatformOptions(
+        options,
+        TsmOptions(),
+        credentials=tuple(_OF_EMBEDDED.values()),
+        management_classes=tsm_conduct.CLASSES,
+        nodes=(tsm_conduct.OTHER_NODE,),
+        say=say_first,
+    )
+    with open_backend("s3", platform, platform_options) as (backend, hosted), closing(Ledger(ledger_path())) as ledger:
+        assert isinstance(backend, S3Backend)
+        limited = _limited(hosted, given["limited_profile"])
+        store = hosted.process if isinstance(hosted, EmbeddedStore) else None
+        return conduct(backend, hosted, worm_options, limited, store, restart_of(hosted), ledger, _told)
+
+
+def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedDoors:
+    """Credentials with fewer rights: the user's, or those that a platform of ours makes. On somebody else's platform
+    no account is made without asking."""
+    own: Mapping[str, Credentials] | None = None
+    if profile is not None:
+        own = lacking_all(FoundCredentials(profile).current())
+    elif isinstance(hosted, EmbeddedStore):
+        store = hosted.process.credentials
+        names = {right: text.partition(":")[0] for right, text in _OF_EMBEDDED.items()}
+        own = {
+            right: Credentials(store[name].access_key, store[name].secret_key, None) for right, name in names.items()
+        }
+    return partial(limited_doors, hosted.platform if hosted is not None else "", given=own)
+
+
+def _told(result: CheckResult) -> None:
+    """A line for each check as it ends, on a terminal."""
+    if sys.stderr.isatty():
+        words = "" if result.round is Round.ALONE else f" {result.round}"
+        click.echo(f"{result.id:<7} {result.verdict}{words}", err=True)
+
+
+def _chosen(words: Sequence[str]) -> list[str]:
+    """The checks of these ids and families; all without one. Raises UsageError."""
+    every = list(catalogue())
+    unknown = [word for word in words if word not in every and not any(each.startswith(f"{word}-") for each in every)]
+    if unknown:
+        families = ", ".join(dict.fromkeys(each.partition("-")[0] for each in every))
+        raise UsageError(f"--check {unknown[0]}: no such check; families are {families}")
+    return [each for each in every if not words or each in words or each.partition("-")[0] in words]
+
+
+def cleanup_command(run: str, buckets_left: Sequence[RemovalReport]) -> str:
+    """The command that removes what is in the buckets that remain, with the options that lift locks seen there."""
+    words = ["archiver cleanup", run]
+    words += ["--bypass-governance"] if any(each.governance for each in buckets_left) else []
+    words += ["--release-holds"] if any(each.on_hold for each in buckets_left) else []
+    return " ".join(words)
+
+
+def _print(databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome]) -> None:
+    for database, outcome in zip(databases, outcomes, strict=True):
+        checks = database.checks()
+        profile = outcome.profile
+        counts = Counter(check.verdict for check in checks)
+        click.echo(f"{profile.name} {profile.version or ''} at {', '.join(profile.endpoints)}, run {outcome.run_id}")
+        click.echo("  " + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
+        for table in (findings_table(checks), rounds_table(checks, database.rounds()), requirement_table(checks)):
+            if table.rows:
+                click.echo("\n" + render_text(table, 120), nl=False)
+        paths = write_worm_report(database, database.path.parent / "report")
+        click.echo(f"\nreport: {paths[0]}; evidence: archiver bundle make {outcome.run_id} evidence.json")
+        if outcome.buckets_left:
+            click.echo(
+                f"{len(outcome.buckets_left)} buckets remain: {cleanup_command(outcome.run_id, outcome.buckets_left)}"
+            )
+        if outcome.spaces_left:
+            click.echo(
+                f"{outcome.spaces_left} file spaces remain until what is in them expires: archiver cleanup "
+                f"{outcome.run_id}"
+            )
+    if len(databases) > 1:
+        named = {database.run()["platform"]["name"]: database.checks() for database in databases}
+        click.echo("\n" + render_text(matrix_table(named), 140), nl=False)
+    click.echo(DISCLAIMER)

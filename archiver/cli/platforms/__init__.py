@@ -1,0 +1,1 @@
+"""Commands about platforms: platform, doctor, serve, tsm-library."""

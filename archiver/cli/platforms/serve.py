@@ -1,0 +1,127 @@
+"""`archiver serve`: run the embedded WORM store by hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from archiver.machine.home import store_dir
+from archiver.values.sizes import format_bytes
+from backends.embedded.core.placement import catalogue_folder
+from backends.embedded.core.rules import policy
+from backends.embedded.core.store import Statistics
+from backends.embedded.s3 import credentials
+from backends.embedded.s3.server import METRICS_PATH
+from backends.embedded.server import ListenAddresses, Settings, is_loopback
+from backends.embedded.server import serve as run_store
+from backends.embedded.tsm import nodes as nodes_file
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the store; made if missing.  [default: store in $ARCHIVER_HOME]",
+)
+@click.option(
+    "--catalogue-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the catalogue, as on another disk; for a new store, which remembers it.  [default: --data]",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9000,
+    show_default=True,
+    help="TCP port of the S3 server; 0 takes a free one.",
+)
+@click.option(
+    "--tsm-port",
+    type=click.IntRange(0, 65535),
+    default=1500,
+    show_default=True,
+    help="TCP port of the TSM server; 0 takes a free one.",
+)
+@click.option(
+    "--credential",
+    "requests",
+    multiple=True,
+    metavar="NAME[:without=RIGHT,...]",
+    help="Make a further credential, without some rights: bypass, retention, hold, delete. May be repeated.",
+)
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Make a further TSM node. May be repeated.")
+@click.option(
+    "--management-class",
+    "management_classes",
+    multiple=True,
+    metavar="NAME:retver=DURATION[,...]",
+    help="Define a class, or make one stricter: retver=30d|nolimit, retinit=creation|event, retmin=10d. Repeatable.",
+)
+@click.option(
+    "--tls-certificate",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="PEM file; turns TLS on, for both servers.",
+)
+@click.option("--tls-key", type=click.Path(dir_okay=False, path_type=Path), help="PEM file of its private key.")
+def serve(
+    data: Path | None,
+    catalogue_dir: Path | None,
+    host: str,
+    port: int,
+    tsm_port: int,
+    requests: tuple[str, ...],
+    nodes: tuple[str, ...],
+    management_classes: tuple[str, ...],
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+) -> None:
+    """Run the embedded WORM store until Ctrl-C: S3 with Object Lock and TSM sessions, on this machine's disk.
+
+    \b
+    Example:
+        archiver serve --data /tmp/worm-store --port 0 --tsm-port 0
+
+    The store makes a random access key and secret, and the TSM node ARCHIVER with a random password, on first use and
+    keeps them in credentials.json and nodes.json in its folder, readable by its owner only; it never prints a secret.
+    Every store has the management classes STANDARD (the default, 5 minutes from archiving on), SHORT (10 seconds), NONE
+    (expires at once) and EVENT (until an event, at least 5 minutes); a class can be made stricter, never weaker.
+    With --tls-certificate both servers speak TLS and nothing else: S3 clients use https; a stanza of dsm.sys needs
+    SSL YES and, for our TSM library, SSLCAFILE with the PEM file of whoever signed the certificate.
+    The store refuses writes when less than 256 MiB of
+    the device are free, and says so when that begins and ends.
+    A store that was made with --catalogue-dir finds its catalogue again without it, and does not start where that is
+    missing; a catalogue cannot be moved.
+    """
+    folder = data if data is not None else store_dir()
+    if not is_loopback(host) and tls_certificate is None:
+        click.echo(
+            f"warning: {host} can be reached from other machines: objects travel readable, only signatures and"
+            " passwords are safe; --tls-certificate and --tls-key protect both servers.",
+            err=True,
+        )
+
+    def ready(addresses: ListenAddresses, held: Statistics) -> None:
+        endpoint = addresses.endpoint
+        click.echo(f"The embedded WORM store in {folder} listens on {endpoint}; stop it with Ctrl-C.\n")
+        click.echo(
+            f"  holds         {held.objects} objects, {format_bytes(held.bytes)};"
+            f" {format_bytes(held.free_bytes)} of its device are free, {format_bytes(held.reserve_bytes)} of that"
+            " kept in reserve"
+        )
+        click.echo(f"  credentials   {folder / credentials.FILE_NAME}")
+        if (catalogue := catalogue_folder(folder)) != folder:
+            click.echo(f"  catalogue     {catalogue}")
+        click.echo(f"  statistics    {endpoint}/-/statistics; as Prometheus text {endpoint}{METRICS_PATH}")
+        click.echo(f"  use it        export AWS_ENDPOINT_URL={endpoint} AWS_DEFAULT_REGION=us-east-1")
+        click.echo("                and AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY from the credentials file")
+        click.echo(
+            f"  TSM sessions  {addresses.tsm_host} port {addresses.tsm_port}, nodes in {folder / nodes_file.FILE_NAME}"
+        )
+        sys.stdout.flush()
+
+    classes = [policy.parse_request(each) for each in management_classes]
+    settings = Settings(folder, host, port, tsm_port, requests, nodes, classes, tls_certificate, tls_key, catalogue_dir)
+    run_store(settings, ready)

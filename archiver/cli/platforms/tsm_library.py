@@ -1,0 +1,34 @@
+"""``archiver tsm-library``: where our library for the TSM API is, and whether a library can be used."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from backends.tsm.library import structures
+from backends.tsm.library.api import Library, default_library_path
+
+
+@click.command("tsm-library")
+@click.option("--tsm-library", metavar="PATH", help="Another library, for example IBM's  [default: ours]")
+@click.option("--check", is_flag=True, help="Load it; print its version and how many of the API's functions it has.")
+def tsm_library(tsm_library: str | None, check: bool) -> None:
+    """Print the path of the library that speaks the TSM API; link programs written for that API against it.
+
+    \b
+    Example:
+        archiver tsm-library --check
+
+    Exit status: 0 all well; 3 it is not there, cannot be loaded, or lacks a function.
+    """
+    path = tsm_library or str(default_library_path())
+    click.echo(path)
+    if not check:
+        return
+    library = Library(path)
+    click.echo(f"exports {library.exports} of {len(structures.PROTOTYPES)} functions")
+    if library.missing:
+        click.echo(f"lacks {', '.join(library.missing)}", err=True)
+        sys.exit(3)
+    click.echo(f"version {'.'.join(map(str, library.version()))}")

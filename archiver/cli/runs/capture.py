@@ -1,0 +1,118 @@
+"""`archiver capture`: record the S3 traffic of any client as a trace."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from ipaddress import ip_address
+from pathlib import Path
+
+import click
+import uvloop
+
+from archiver.traces.capture import proxy
+from archiver.traces.capture.journal import LeftJournal, journal_path
+from archiver.values.errors import RunFailed, UsageError
+from backends.s3.endpoints import tls_context
+
+
+@click.command()
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--listen", metavar="ADDRESS:PORT", default="127.0.0.1:0", show_default=True,
+              help="Where clients connect; port 0 takes a free one.")  # fmt: skip
+@click.option("--upstream", metavar="URL", help="The store that everything is passed on to.")
+@click.option("--ca-bundle", metavar="PATH", help="PEM file of authorities trusted for the upstream  [default: system]")
+@click.option("--insecure", is_flag=True, help="Do not verify the upstream's certificate.")
+@click.option("--beyond-loopback", is_flag=True, help="Allow --listen on an address that other machines can reach.")
+@click.option("--recover", is_flag=True, help="Make OUT of what a capture that was killed has left; captures nothing.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
+def capture(
+    out: Path,
+    listen: str,
+    upstream: str | None,
+    ca_bundle: str | None,
+    insecure: bool,
+    beyond_loopback: bool,
+    recover: bool,
+    overwrite: bool,
+) -> None:
+    """Pass S3 traffic on to --upstream unchanged until Ctrl-C, and write what passed to the trace OUT.
+
+    \b
+    Example:
+        archiver capture --listen 127.0.0.1:9100 --upstream http://127.0.0.1:9000 application.parquet
+
+    Clients need nothing but another address. Signatures stay good because nothing is changed, the Host header
+    included, which is signed: the upstream sees the address that the client was given. MinIO, versitygw, the embedded
+    store and most others take that. A store that wants its own name as Host (Amazon, virtual hosts) gets it from
+    clients that use the proxy as HTTP_PROXY, with an endpoint of http://, for example
+    HTTP_PROXY=http://127.0.0.1:9100 and --endpoint-url http://s3.eu-central-1.amazonaws.com; the proxy itself goes on
+    by TLS if --upstream is https://.
+
+    Bodies are neither kept nor looked at, signatures and tokens never written; object names are
+    (`archiver trace anonymise` takes them away). What a killed capture had seen is in OUT.journal, but for its last
+    quarter of a second; --recover makes the trace of it.
+    """
+    if out.exists() and not overwrite:
+        raise UsageError(f"{out} exists already; name another file, or say --overwrite")
+    if recover:
+        _make_trace(out, overwrite=overwrite)
+        return
+    if upstream is None:
+        raise UsageError("--upstream is missing: where is the traffic to go? For example http://127.0.0.1:9000")
+    host, port = _address(listen, beyond_loopback=beyond_loopback)
+    store = proxy.upstream_of(upstream, tls_context(ca_bundle, insecure))
+
+    def ready(taken: int) -> None:
+        at = f"[{host}]:{taken}" if ":" in host else f"{host}:{taken}"
+        click.echo(f"listens on http://{at}, passes everything on to {store.url}; stop it with Ctrl-C.")
+        sys.stdout.flush()
+
+    outcome = uvloop.run(proxy.capture(host, port, store, journal_path(out), ready))
+    _make_trace(out, overwrite=overwrite)
+    _tell(outcome)
+    if outcome.fault is not None:
+        raise RunFailed(f"{out} ends before the traffic did: {outcome.fault}")
+
+
+def _address(listen: str, *, beyond_loopback: bool) -> tuple[str, int]:
+    """Host and port to listen on. Raises UsageError."""
+    host, _, port = listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"--listen {listen}: not an address; write it like 127.0.0.1:9100")
+    if not beyond_loopback and not _is_loopback(host):
+        raise UsageError(
+            f"--listen {listen}: whoever reaches that address reaches the upstream, and what they send to the proxy "
+            "travels readable; say --beyond-loopback if that is meant"
+        )
+    return host, int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _make_trace(out: Path, *, overwrite: bool) -> None:
+    with closing(LeftJournal(journal_path(out))) as journal:
+        info = journal.make_trace(out, overwrite=overwrite)
+        click.echo(f"{out}: {info.operations:,} operations of {info.streams:,} clients")
+        if journal.half_lines:
+            click.echo("warning: the journal ended in half a line, which is left out", err=True)
+
+
+def _tell(outcome: proxy.Outcome) -> None:
+    """What the numbers in the trace do not show."""
+    if outcome.cut_off:
+        click.echo(f"warning: {outcome.cut_off:,} operations were under way at the end and cut off", err=True)
+    if outcome.refused:
+        click.echo(f"warning: for {outcome.refused:,} connections the upstream could not be reached", err=True)
+    if outcome.unreadable:
+        click.echo(
+            f"warning: on {outcome.unreadable:,} connections came what is no HTTP/1.1; it was passed on, and is in the "
+            "trace as one operation `other` each",
+            err=True,
+        )

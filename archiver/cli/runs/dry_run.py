@@ -1,0 +1,205 @@
+"""A plan in words: the phases that ``--dry-run`` prints, and what every run announces before it touches anything.
+
+One idea: the reader knows what will happen, when, how much will be archived and until when it stays locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from archiver.engine.plan import Plan, has_lock, has_operation, retentions
+from archiver.engine.work.replay.library import TraceLibrary
+from archiver.values.retention import BUCKET_DEFAULT_SECONDS, CLOCK_OFFSET_SECONDS_MAX, Lock, RetentionMode, latest_date
+from archiver.values.sizes import format_bytes, format_duration, format_instant
+from scenarios.mix import Arrivals
+from scenarios.model import Phase, Scenario, Workload, archived_max
+from scenarios.reading.reader import phases_at
+from scenarios.replay import Replay
+
+
+def plan_lines(scenario: Scenario) -> Iterator[str]:
+    """The phases, with what they would touch; of phases with a mix, their workloads, too."""
+    count = len(scenario.phases)
+    phases = f"{count} phase{'s' if count > 1 else ''}"
+    if not scenario.phases[0].is_mixed:
+        yield f"{scenario.title}: {phases}, order {scenario.order} (seed {scenario.order_seed})"
+        yield f"{'#':>4}  {'phase':<46} {'objects at most':>16} {'archived at most':>17}"
+        for phase in scenario.phases:
+            yield _line(f"{phase.position:>4}  {phase.label:<46}", _touched(phase), phase.archived_max()[1])
+        return
+    search = scenario.search
+    if search is None:
+        yield f"{scenario.title}: {phases}, in this order"
+    else:
+        yield (
+            f"{scenario.title}: a search of {search.name} from {search.first} to {search.last} by {search.step}, with "
+            f"{search.repeat} trials at the edge; the first step has {phases}"
+        )
+    yield from _mixed_lines(scenario)
+
+
+def announcement(plan: Plan, traces: TraceLibrary | None = None, platforms: int = 1) -> list[str]:
+    """What a run leaves on each platform, and until when that is locked. ``traces``: for the steps of a search."""
+    scenario, earlier = plan.scenario, plan.options.objects_from
+    if earlier is not None:
+        return [f"archives and locks nothing; reads {earlier.objects:,} objects that {earlier.run} archived"]
+    lines: list[str] = []
+    objects, size_bytes = scenario.archived_max()
+    if scenario.search is not None and traces is not None:
+        lines += step_lines(scenario, traces)
+    else:
+        each = f" on each of {platforms} platforms" if platforms > 1 else ""
+        lines.append(f"archives at most {objects:,} objects, {format_bytes(size_bytes)}{each}")
+    if plan.probes_max[0]:
+        probes, probed_bytes = plan.probes_max
+        lines.append(
+            f"and before the phases at most {probes:,} probe objects, {format_bytes(probed_bytes)}, whose locks are "
+            "read back first"
+        )
+    return [*lines, *_lock_lines(plan)]
+
+
+def _lock_lines(plan: Plan) -> Iterator[str]:
+    """How the objects of a run are locked, and until when at most by the platform's clock."""
+    scenario, retention, guards, now = plan.scenario, plan.retention, plan.options.guards, plan.backend.server_now
+    kinds = retentions(scenario, retention)
+    dates = [date for kind in kinds if (date := latest_date(kind, guards, now)) is not None]
+    if dates:
+        which = "them" if len(dates) == len(kinds) else "some of them"
+        how = f"in mode {retention.mode.value}"
+        if retention.mode is RetentionMode.CLASS:
+            how = f"by management class {retention.management_class}"
+        yield f"locks {which} {how}; a phase that starts now locks nothing beyond {format_instant(max(dates))}"
+    offset = plan.profile.server_clock_offset_seconds or 0.0
+    if dates and abs(offset) > CLOCK_OFFSET_SECONDS_MAX:
+        direction = "ahead of" if offset > 0 else "behind"
+        yield f"dates follow the platform's clock, which is {format_duration(abs(offset))} {direction} this machine's"
+    if has_lock(scenario, Lock.BUCKET_DEFAULT):
+        yield f"what the bucket's own rule locks stays for {format_duration(BUCKET_DEFAULT_SECONDS)}"
+    if kinds and all(kind.legal_hold for kind in kinds):
+        yield "places a legal hold on every object; cleanup --release-holds removes it"
+    elif any(kind.legal_hold for kind in kinds) or has_operation(scenario, "hold"):
+        yield "places a legal hold on some objects; cleanup --release-holds removes it"
+    if not any(kind.locks for kind in kinds):
+        yield "locks nothing"
+
+
+def step_lines(scenario: Scenario, traces: TraceLibrary) -> Iterator[str]:
+    """How much a search's first and its largest step archive."""
+    search = scenario.search
+    assert search is not None
+    for scale in dict.fromkeys((search.first, search.last)):
+        objects, size_bytes = archived_max(traces.read(phases_at(scenario, scale, 1)))
+        yield f"a step at {scale} {search.name} archives at most {objects:,} objects, {format_bytes(size_bytes)}"
+    yield "what goes beyond the disk or --max-locked-bytes, all steps together, is not tried"
+
+
+def _mixed_lines(scenario: Scenario) -> Iterator[str]:
+    """Each phase and, where they are not those of the same phase before, its workloads."""
+    rows: list[tuple[str, int, int]] = []
+    said: dict[str, list[str]] = {}
+    for index, phase in enumerate(scenario.phases):
+        before, until = (archived_max(scenario.phases[:end]) for end in (index, index + 1))
+        rows.append((f"{phase.position:>4}  {_headline(phase)}", until[0] - before[0], until[1] - before[1]))
+        groups = _groups(phase)
+        lines = [f"        {_description(group, phase)}" for group in groups]
+        if said.get(phase.name) != lines:
+            said[phase.name] = lines
+            for group, line in zip(groups, lines, strict=True):
+                alike = [each for each in phase.workloads if each.application == group[0].application]
+                amounts = [phase.written_max(each) for each in alike]
+                rows.append((line, sum(objects for objects, _ in amounts), sum(size for _, size in amounts)))
+    width = max(len(text) for text, _, _ in rows)
+    yield f"{'#':>4}  {'phase, and its workloads':<{width - 6}} {'objects at most':>16} {'archived at most':>17}"
+    for text, objects, size_bytes in rows:
+        yield _line(f"{text:<{width}}", objects, size_bytes)
+
+
+def _line(text: str, objects: int, size_bytes: int) -> str:
+    shown = f"{objects:,}" if objects else "-"
+    return f"{text} {shown:>16} {format_bytes(size_bytes) if size_bytes else '-':>17}"
+
+
+def _touched(phase: Phase) -> int:
+    return sum(phase.objects_max(workload) for workload in phase.workloads)
+
+
+def _headline(phase: Phase) -> str:
+    copies = len({workload.copy for workload in phase.workloads})
+    words = [phase.label, f"about {format_duration(phase.stop.seconds_max)}" if not phase.is_load else ""]
+    words.append(f"{copies} copies of each" if copies > 1 else "")
+    return ", ".join(word for word in words if word)
+
+
+def _groups(phase: Phase) -> list[list[Workload]]:
+    """The workloads of one copy; those that differ in the number of clients alone, together."""
+    first = phase.workloads[0].copy
+    groups: dict[str, list[Workload]] = {}
+    for workload in phase.workloads:
+        if workload.copy == first:
+            groups.setdefault(workload.application, []).append(workload)
+    return list(groups.values())
+
+
+def _description(group: Sequence[Workload], phase: Phase) -> str:
+    """``web: retrieve, 4 clients, 100 sessions/s (poisson), from 0s for 7s``."""
+    workload = group[0]
+    if workload.replay is not None:
+        return _replay(workload.application, workload.replay)
+    if workload.infrastructure is not None and workload.infrastructure.prepares:
+        return f"{workload.name}: archive a part of its set"
+    if workload.infrastructure is not None:
+        return f"{workload.application}: again and again for {format_duration(workload.infrastructure.seconds)}"
+    assert workload.mix is not None
+    counts = [str(each.clients) for each in group]
+    clients = ", ".join(counts) if len(counts) < 4 else f"{counts[0]}, {counts[1]} ... {counts[-1]}"
+    one = counts == ["1"]
+    words = [
+        f"{workload.application}: {workload.operation}",
+        f"{clients} client{'' if one else 's'}{' in turn' if len(group) > 1 else ''}",
+        _rate(workload.mix.arrivals) if workload.mix.arrivals is not None else "",
+        _times(workload, len(group) > 1, phase),
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def _replay(name: str, replay: Replay) -> str:
+    """``web: 1,200 operations of 4 streams in 1m, 3 left out``."""
+    facts = replay.known
+    if replay.prepares:
+        return f"{name}: archive what its trace reads"
+    operations = sum(count for _, count in facts.operations)
+    left_out = sum(count for _, count in facts.left_out)
+    words = [
+        f"{name}: {operations:,} operations of {facts.streams:,} streams in {facts.seconds:,.4g} s",
+        f"{left_out:,} left out" if left_out else "",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def _rate(arrivals: Arrivals) -> str:
+    rate = f"{arrivals.per_second:g}"
+    if arrivals.to_per_second is not None:
+        rate += f" to {arrivals.to_per_second:g}"
+    bursts = f" and {arrivals.burst_sessions} every {arrivals.every_seconds:g}s" if arrivals.burst_sessions else ""
+    return f"{rate} sessions/s{bursts} ({arrivals.kind})"
+
+
+def _times(workload: Workload, is_chain: bool, phase: Phase) -> str:
+    mix = workload.mix
+    assert mix is not None
+    begins = phase.begins_seconds(workload)
+    when = f"from {begins:g}s" if begins is not None else f"after {_application(mix.after, phase)}"
+    if mix.fill is not None:
+        return f"{when} until there are {mix.fill:,}"
+    if mix.objects is not None:
+        return f"{when} until {mix.objects:,} are archived"
+    if mix.seconds is None:
+        return f"{when} until all is read"
+    warm_up = f", {mix.warm_up_seconds:g}s of it warm-up" if mix.warm_up_seconds else ""
+    until = f" or until {_application(mix.until, phase)} ends" if mix.until is not None else ""
+    return f"{when} for {mix.seconds:g}s{' each' if is_chain else ''}{until}{warm_up}"
+
+
+def _application(name: str | None, phase: Phase) -> str:
+    return next(each.application for each in phase.workloads if each.name == name)

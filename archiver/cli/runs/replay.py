@@ -1,0 +1,68 @@
+"""``archiver replay``: carry out traces on a platform, with their order and timing, and show how it kept up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archiver.cli.parameters import DURATION
+from archiver.cli.runs.run import carry_out
+from archiver.cli.runs.run import run as run_command
+from archiver.values.errors import UsageError
+from scenarios.reading.reader import scenario_of
+
+# What says which scenario is carried out, and how; a trace says that itself.
+_OF_SCENARIOS = frozenset(
+    ("scenario", "quick", "overrides", "order", "seed", "searches", "allow_large_sessions", "objects_from")
+)
+
+
+@click.command(params=[each for each in run_command.params if each.name not in _OF_SCENARIOS])
+@click.argument("traces", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--speed", type=float, default=1.0, show_default=True, help="Times as fast as it was recorded.")
+@click.option("--sets", type=click.IntRange(1, 10_000), default=1, show_default=True, help="So often, side by side.")
+@click.option("--shift", type=DURATION, default="1s", show_default=True, help="Of each set to the one before it.")
+@click.option(
+    "--tolerance",
+    type=DURATION,
+    default="10ms",
+    show_default=True,
+    help="How late the client itself may begin 99% of the operations; beyond it the replay is void.",
+)
+def replay(traces: tuple[Path, ...], speed: float, sets: int, shift: float, tolerance: float, **given: Any) -> None:
+    """Carry out TRACES on a platform: every operation when it was due, in the order of its stream.
+
+    What a trace reads but does not write is archived first. Each set has objects of its own. An operation that is due
+    while another of its stream goes on waits, and its response time runs. A trace of an hour has an hour and 15
+    seconds, shorter ones in proportion, but at least one second more. Several traces go on side by side. Opening a
+    session only connects, unless --session-open says otherwise.
+
+    \b
+    Example:
+        archiver replay day.parquet --sets 2 --speed 2 --tolerance 1s
+
+    Exit status: as `archiver run`; 1 also where the replay took too long, or is void because the client was too late.
+    """
+    names = [path.stem for path in traces]
+    if len(set(names)) < len(names):
+        raise UsageError("two of the traces have the same name; rename one, since results are told apart by it")
+    document = {
+        "name": "replay",
+        "title": f"Replay of {', '.join(path.name for path in traces)}",
+        "scale": {"name": "sets", "each": "set", "values": [sets]},
+        "criterion": [{"that": "replay_margin_seconds >= 0"}],
+        "phase": [
+            {
+                "name": "replay",
+                "copies": "sets",
+                "speed": speed,
+                "shift": f"{shift:.9f}s",
+                "tolerance": f"{tolerance:.9f}s",
+                "replay": [{"name": path.stem, "trace": str(path.absolute())} for path in traces],
+            }
+        ],
+    }
+    given |= {"objects_from": None}
+    carry_out(given, scenario_of(document, "archiver replay", repetitions=given["repeat"]))

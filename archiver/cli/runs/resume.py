@@ -1,0 +1,122 @@
+"""``archiver resume``: go on with a run that broke off."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archiver.cli.completion import run_names
+from archiver.cli.live.progress import Progress
+from archiver.cli.runs.dry_run import announcement
+from archiver.cli.runs.run import conclude, dask_cluster, earlier_objects, platform_options, run, run_options
+from archiver.engine.resumption import BrokenRun, look_at, plan_rest, remaining
+from archiver.engine.resumption import resume as go_on
+from archiver.ledger.ledger import Ledger
+from archiver.machine.home import find_run, ledger_path
+from archiver.platforms.opening import PlatformOptions, open_backend
+from archiver.values.errors import UsageError
+from results.database import RunDatabase
+from scenarios.model import Scenario
+from scenarios.reading.reader import recorded_scenario
+
+
+@click.command()
+@click.argument("name", metavar="RUN", shell_complete=run_names)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
+@click.option("--dask", metavar="ADDRESS", help="Of the scheduler now  [default: as recorded]")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
+@click.option("--quiet", is_flag=True, help="No progress and no tables.")
+def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: bool) -> None:
+    """Go on with RUN, which was interrupted, was killed or failed, after its last finished phase.
+
+    RUN is a run's id, its folder, or `latest`. Everything that was chosen comes from the run's own record, and only
+    credentials from the environment; files that its command line names are looked for from where you are now. What
+    finished stays as it is; the phase that broke off is carried out anew, with other objects.
+
+    \b
+    Example:
+        archiver resume latest
+
+    Exit status: as `archiver run`.
+    """
+    with ExitStack() as stack:
+        ledger = stack.enter_context(closing(Ledger(ledger_path())))
+        database = stack.enter_context(closing(RunDatabase.reopen(find_run(name) if out is None else out / name)))
+        broken = look_at(database, ledger)
+        row = database.run()
+        given = _as_given(broken.id, row["command_line"])
+        given["dask"] = _dask(broken.id, given["dask"], dask)
+        scenario = recorded_scenario(
+            row["scenario_json"],
+            order=row["sweep_order"],
+            order_seed=row["order_seed"],
+            repetitions=row["repetitions"],
+            retrieving_only=row["objects_from"] is not None,
+        )
+        rest = replace(scenario, phases=remaining(broken, scenario))
+        options = replace(run_options(given, row["command_line"]), workers=row["workers"])
+        if row["objects_from"] is not None:
+            options = replace(options, objects_from=earlier_objects(ledger, row["objects_from"]["run"], scenario))
+        platform = row["platform"]["name"] if row["settings"]["platform_started"] else None
+        given["quiet"] = quiet
+        opened = stack.enter_context(open_backend(row["backend"], platform, _platform(given, row)))
+        if not quiet:
+            _tell(broken, scenario)
+        if given["dask"] is not None:
+            options = replace(options, cluster=stack.enter_context(dask_cluster(given, options, rest)))
+        plan, warnings = plan_rest(broken, scenario, opened, options)
+        if not quiet and rest.archived_max()[0]:
+            for line in announcement(plan):
+                click.echo(line, err=True)
+        progress = stack.enter_context(Progress(rest, 1, enabled=not quiet))
+        for warning in warnings:
+            progress.warned(warning)
+        outcome = go_on(broken, scenario, plan, ledger, progress)
+    conclude([outcome], as_json=as_json, say=not quiet)
+
+
+def _as_given(name: str, command_line: list[str]) -> dict[str, Any]:
+    """The options of the recorded command, read as the run's own command reads them. Raises UsageError."""
+    if command_line[1:2] != ["run"]:
+        raise UsageError(f"{name}: was not started by archiver run, but by {' '.join(command_line)}")
+    try:
+        return run.make_context("archiver run", command_line[2:]).params
+    except click.ClickException as wrong:
+        raise UsageError(
+            f"{name}: its command line, {' '.join(command_line)}, cannot be followed here: {wrong.format_message()}"
+        ) from wrong
+
+
+def _dask(name: str, recorded: str | None, now: str | None) -> str | None:
+    """Where the workers are now. Raises UsageError where the run began on others."""
+    if now is not None and recorded is None:
+        raise UsageError(f"{name}: began with workers of its own machine, so --dask would make it another measurement")
+    return now if now is not None else recorded
+
+
+def _platform(given: dict[str, Any], row: dict[str, Any]) -> PlatformOptions:
+    """The platform that the run began on, whatever the environment names now."""
+    options = replace(platform_options(given), recorded_in=f"the record of run {row['id']}")
+    if row["settings"]["platform_started"] or row["platform"]["protocol"] != "s3":
+        return options
+    endpoints = tuple(row["platform"]["endpoints"])
+    return replace(options, s3=replace(options.s3, endpoints=endpoints, region=row["location"]["region"]))
+
+
+def _tell(broken: BrokenRun, scenario: Scenario) -> None:
+    """Where the run goes on, and what the phase that broke off may have left."""
+    phases = scenario.phases
+    next_one = (
+        f", with phase {broken.finished + 1}, {phases[broken.finished].label}" if broken.finished < len(phases) else ""
+    )
+    click.echo(f"goes on after {broken.finished} of {len(phases)} phases{next_one}", err=True)
+    for each in broken.left_open:
+        click.echo(
+            f"{each.phase} broke off: at most {each.objects_max:,} objects of it are in {each.bucket}/{each.prefix}; "
+            f"nobody counted them, and archiver cleanup {broken.id} removes them with the others",
+            err=True,
+        )

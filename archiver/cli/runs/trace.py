@@ -1,0 +1,413 @@
+"""``archiver trace``: look into traces, make them of logs or models, and make others of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from archiver.cli.parameters import DURATION
+from archiver.traces.anonymising import anonymise
+from archiver.traces.changing import Part, cut, scale
+from archiver.traces.format import Trace, TracedOperation, TraceInfo
+from archiver.traces.generating import generate
+from archiver.traces.importing import KINDS, ImportReport, Reason, import_logs
+from archiver.traces.merging import merge, sort
+from archiver.traces.summary import Kind, Summary, summarise
+from archiver.traces.tsm import KIND as TSM
+from archiver.traces.tsm import import_journals
+from archiver.values.errors import UsageError
+from archiver.values.sizes import format_bytes, format_instant
+from results.contract import json_text
+from results.table import NOT_MEASURED, Cell, Column, Table
+from results.text import render_text
+from scenarios.application_model import model_of
+from scenarios.reading.reader import scenario_text
+
+_WIDTH = 132
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _out_and_file(command: _Command) -> _Command:
+    """Arguments of what makes one trace of another."""
+    for parameter in (_overwrite, click.argument("file", type=_FILE), click.argument("out", type=_FILE)):
+        command = parameter(command)
+    return command
+
+
+def _overwrite(command: _Command) -> _Command:
+    option: Callable[[_Command], _Command] = click.option(
+        "--overwrite", is_flag=True, help="Replace OUT if it is there."
+    )
+    return option(command)
+
+
+@click.group()
+def trace() -> None:
+    """What was asked of a store, operation by operation, as a file: looked into, changed, made of logs.
+
+    \b
+    Example:
+        archiver trace --help
+    """
+
+
+@trace.command("info")
+@click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with all numbers.")
+def info_command(files: Sequence[Path], as_json: bool) -> None:
+    """Operations by kind, sizes, streams, rates, and what FILE reads that nobody wrote.
+
+    \b
+    Example:
+        archiver trace info day.parquet
+    """
+    summaries = [(file, summarise(file)) for file in files]
+    if as_json:
+        click.echo(json_text({"traces": [_document(file, summary) for file, summary in summaries]}), nl=False)
+        return
+    for file, summary in summaries:
+        click.echo(render_text(_table(file, summary), _WIDTH), nl=False)
+        for line in _sentences(summary):
+            click.echo(line)
+
+
+@trace.command("head")
+@click.argument("file", type=_FILE)
+@click.option("--rows", "-n", type=click.IntRange(1), default=10, show_default=True, help="How many.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with all columns.")
+def head_command(file: Path, rows: int, as_json: bool) -> None:
+    """The first operations of FILE.
+
+    \b
+    Example:
+        archiver trace head day.parquet
+    """
+    opened = Trace.open(file)
+    found = list(islice(opened.operations(), rows))
+    if as_json:
+        click.echo(json_text({"operations": [row._asdict() for row in found]}), nl=False)
+        return
+    click.echo(render_text(_head(file, found), _WIDTH), nl=False)
+
+
+@trace.command("merge")
+@click.argument("out", type=_FILE)
+@click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
+@_overwrite
+def merge_command(out: Path, files: Sequence[Path], overwrite: bool) -> None:
+    """Write one trace OUT of several, in order of time; every stream of every FILE gets a number of its own.
+
+    Makes one trace of the files of `archiver run --op-log`.
+
+    \b
+    Example:
+        archiver trace merge week.parquet day.parquet other.parquet
+    """
+    _tell(out, merge(out, files, overwrite=overwrite))
+
+
+@trace.command("sort")
+@_out_and_file
+def sort_command(out: Path, file: Path, overwrite: bool) -> None:
+    """Write FILE in order of time.
+
+    \b
+    Example:
+        archiver trace sort sorted.parquet day.parquet
+    """
+    _tell(out, sort(out, file, overwrite=overwrite))
+
+
+@trace.command("cut")
+@_out_and_file
+@click.option("--from", "from_seconds", type=DURATION, help="Leave out what was due before: 90s, 1h after FILE began.")
+@click.option("--to", "to_seconds", type=DURATION, help="Leave out what was due then or later.")
+@click.option("--clients", metavar="N,N-N...", help="Keep only these streams.")
+@click.option("--operations", metavar="NAME,...", help="Keep only these: archive,retrieve")
+def cut_command(
+    out: Path,
+    file: Path,
+    overwrite: bool,
+    from_seconds: float | None,
+    to_seconds: float | None,
+    clients: str | None,
+    operations: str | None,
+) -> None:
+    """Write a part of FILE. OUT begins where --from is.
+
+    \b
+    Example:
+        archiver trace cut part.parquet day.parquet --operations archive,retrieve
+    """
+    part = Part(
+        from_seconds,
+        to_seconds,
+        None if clients is None else _numbers(clients),
+        None if operations is None else {name.strip() for name in operations.split(",")},
+    )
+    _tell(out, cut(out, file, part, overwrite=overwrite))
+
+
+@trace.command("scale")
+@_out_and_file
+@click.option("--speed", type=float, default=1.0, show_default=True, help="So many times as fast.")
+@click.option("--sizes", type=float, default=1.0, show_default=True, help="Objects so many times as large.")
+def scale_command(out: Path, file: Path, overwrite: bool, speed: float, sizes: float) -> None:
+    """Write FILE faster or slower, or with other sizes.
+
+    Only when operations are due changes with --speed: how long each took stays as it was recorded.
+
+    \b
+    Example:
+        archiver trace scale twice.parquet day.parquet --speed 2
+    """
+    _tell(out, scale(out, file, speed=speed, sizes=sizes, overwrite=overwrite))
+
+
+@trace.command("anonymise")
+@_out_and_file
+@click.option("--key-file", type=_FILE, required=True, help="The secret: at least 16 bytes, for its owner only.")
+def anonymise_command(out: Path, file: Path, overwrite: bool, key_file: Path) -> None:
+    """Write FILE with hashes instead of names; what lay in one folder still does.
+
+    \b
+    Example:
+        archiver trace anonymise public.parquet day.parquet --key-file trace.key
+
+    Make a secret with (umask 077; head -c 32 /dev/urandom > trace.key). It is neither stored nor shown; traces made
+    with the same one have the same names. Lengths and extensions of names are gone; how deep folders are and how much
+    lies in them, sizes, times and retention can still be seen.
+    """
+    _tell(out, anonymise(out, file, key_file, overwrite=overwrite))
+
+
+@trace.command("import")
+@click.argument("logs", nargs=-1, required=True, type=_FILE, metavar="LOG...")
+@click.argument("out", type=_FILE)
+@click.option("--kind", type=click.Choice((*KINDS, TSM)), required=True, help="Who wrote them.")
+@click.option("--pattern", metavar="REGEX", help="nginx, haproxy: how a line is read  [default: the usual format]")
+@click.option("--strict", is_flag=True, help="Stop at the first line that cannot be read or kept whole.")
+@_overwrite
+def import_command(
+    logs: Sequence[Path], out: Path, kind: str, pattern: str | None, strict: bool, overwrite: bool
+) -> None:
+    """Write a trace of servers' access logs (Amazon S3, MinIO's audit log, nginx, HAProxy) or of TSM programs.
+
+    \b
+    Example:
+        archiver trace import --kind nginx access.log web.parquet
+
+    Lines may come in any order, logs may be compressed with gzip. A line that is none of a request is counted and
+    named; a request without a counterpart is an operation `other`. REGEX matches a whole line and has groups
+    (?P<time>...), (?P<status>...), (?P<request>...) and others: docs/traces.md has them, and log formats that tell
+    all that a trace can hold. A LOG of --kind tsm is what programs wrote that ran with ARCHIVER_TSM_TRACE=LOG and our
+    TSM library.
+    """
+    if kind == TSM:
+        if pattern is not None:
+            raise UsageError("--pattern: the format of --kind tsm is given; a pattern is for nginx and haproxy")
+        report = import_journals(out, logs, strict=strict, overwrite=overwrite)
+    else:
+        report = import_logs(out, logs, kind, pattern=pattern, strict=strict, overwrite=overwrite)
+    for reason, noted in report.left_out.items():
+        click.echo(f"left out: {_noted(noted)}: {reason}", err=True)
+    for reason, noted in report.remarks.items():
+        click.echo(f"kept: {_noted(noted)}: {reason}", err=True)
+    if report.whole_seconds:
+        click.echo("times are whole seconds: what one second holds is due at once, in the log's order", err=True)
+    _tell(out, report.info, _lines_of(report))
+
+
+@trace.command("generate")
+@click.argument("out", type=_FILE)
+@click.option("--scenario", required=True, metavar="FILE|NAME", help="Has the model, in a [[phase.replay]].")
+@click.option("--application", required=True, metavar="NAME", help="Of that table.")
+@click.option("--seconds", type=DURATION, help="How long: 20s, 1h  [default: the phase's seconds]")
+@click.option("--capacity-scale", type=float, default=1.0, show_default=True, help="Of its capacity lies there.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one, another trace.")
+@_overwrite
+def generate_command(
+    out: Path,
+    scenario: str,
+    application: str,
+    seconds: float | None,
+    capacity_scale: float,
+    seed: int,
+    overwrite: bool,
+) -> None:
+    """Write the trace that the model of an application makes, to look at or to change.
+
+    \b
+    Example:
+        archiver trace generate mail.parquet --scenario application-sets --application "mail server" --seconds 20s
+
+    A trace so made says where it came from: it is a model's, and no recording. docs/application-sets.md has the models.
+    """
+    where, text = scenario_text(scenario)
+    model, phase_seconds, capacity_bytes = model_of(text, where, application)
+    seconds = phase_seconds if seconds is None else seconds
+    if seconds is None:
+        raise UsageError(f"{where}: the phase of {application!r} does not say how long it is; say --seconds")
+    if not 0 < capacity_scale <= 1:
+        raise UsageError(f"--capacity-scale {capacity_scale:g}: above 0, and at most 1")
+    info = generate(
+        out,
+        model,
+        name=application,
+        seconds=seconds,
+        lies_there_bytes=math.ceil(capacity_bytes * capacity_scale),
+        seed=seed,
+        overwrite=overwrite,
+    )
+    _tell(out, info)
+
+
+def _noted(noted: Reason) -> str:
+    more = ", ..." if noted.lines > len(noted.first) else ""
+    return f"{_count(noted.lines, 'line')} ({', '.join(noted.first)}{more})"
+
+
+def _lines_of(report: ImportReport) -> str:
+    return f" of {_count(report.lines, 'line')}, {report.lines_left_out:,} left out"
+
+
+def _numbers(text: str) -> set[int]:
+    """The numbers of ``0,3,5-9``."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"--clients {text}: {part.strip()!r} is no number of a stream; write 0,3,5-9")
+        numbers.update(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def _tell(out: Path, info: TraceInfo, more: str = "") -> None:
+    operations, streams = _count(info.operations, "operation"), _count(info.streams, "stream")
+    click.echo(f"{out}: {operations}{more}, {streams}")
+    if not info.rises:
+        click.echo(f"it does not rise in time; for a replay: archiver trace sort OUT {out}", err=True)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _table(file: Path, summary: Summary) -> Table:
+    sizes = ("smallest", "median", "99%", "largest")
+    columns = (
+        Column("operation", label=True), Column("operations"), Column("failed"), Column("transferred"),
+        *(Column(name, "size") for name in sizes), Column("of unknown size"),
+    )  # fmt: skip
+    return Table(
+        "trace",
+        f"Trace {file}",
+        columns,
+        tuple(_row(name, kind) for name, kind in sorted(summary.kinds.items(), key=lambda each: -each[1].operations)),
+        f"sha256 {summary.sha256}",
+    )
+
+
+def _row(name: str, kind: Kind) -> tuple[Cell, ...]:
+    return (
+        Cell(name),
+        Cell(f"{kind.operations:,}", kind.operations),
+        Cell(f"{kind.failed:,}", kind.failed),
+        Cell(format_bytes(kind.bytes), kind.bytes),
+        *(_size(kind.size(percent)) for percent in (0, 50, 99, 100)),
+        Cell(f"{kind.unknown_sizes:,}", kind.unknown_sizes),
+    )
+
+
+def _size(size_bytes: int | None) -> Cell:
+    return Cell(NOT_MEASURED) if size_bytes is None else Cell(format_bytes(size_bytes), size_bytes)
+
+
+def _sentences(summary: Summary) -> list[str]:
+    info, rate = summary.info, summary.operations_per_second
+    share = summary.read_share()
+    origins = dict.fromkeys(f"{origin.kind} {origin.name}".strip() for origin in info.origins)
+    lines = [
+        f"from {', '.join(origins) or 'unknown'}; began {format_instant(info.began_at_ns / 1e9)}"
+        + ("; keys are anonymised" if info.anonymised else ""),
+        *(f"changed: {change}" for change in info.changes),
+        f"{_count(summary.operations, 'operation')} on objects in {summary.seconds:,.3f} s"
+        + (f", {rate:,.2f}/s" if rate is not None else "")
+        + (f"; {share:.0%} reads, {1 - share:.0%} writes" if share is not None else ""),
+        f"{_count(summary.streams, 'stream')}, {_count(summary.sessions, 'session')}",
+        f"objects that it needs but did not write before: {summary.unwritten:,}",
+    ]
+    if not summary.rises:
+        lines.append("not in order of time; archiver trace sort OUT FILE")
+    return lines
+
+
+def _document(file: Path, summary: Summary) -> dict[str, Any]:
+    info = summary.info
+    return {
+        "file": str(file),
+        "sha256": summary.sha256,
+        "began_at_epoch_ns": info.began_at_ns,
+        "origins": [origin._asdict() for origin in info.origins],
+        "changes": list(info.changes),
+        "anonymised": info.anonymised,
+        "rows": info.operations,
+        "operations": summary.operations,
+        "seconds": summary.seconds,
+        "operations_per_second": summary.operations_per_second,
+        "read_share": summary.read_share(),
+        "streams": summary.streams,
+        "sessions": summary.sessions,
+        "rises": summary.rises,
+        "unwritten_objects": summary.unwritten,
+        "kinds": {
+            name: {
+                "operations": kind.operations,
+                "failed": kind.failed,
+                "transferred_bytes": kind.bytes,
+                "unknown_sizes": kind.unknown_sizes,
+                **{f"size_bytes_p{percent}": kind.size(percent) for percent in (0, 50, 99, 100)},
+            }
+            for name, kind in sorted(summary.kinds.items())
+        },
+    }
+
+
+def _head(file: Path, rows: Sequence[TracedOperation]) -> Table:
+    columns = (
+        Column("due", "s"), Column("stream"), Column("session"), Column("operation", words=True),
+        Column("key", words=True), Column("size", "bytes"), Column("range", words=True), Column("took", "ms"),
+        Column("status"),
+    )  # fmt: skip
+    return Table("head", f"First operations of {file}", columns, tuple(_head_row(row) for row in rows))
+
+
+def _head_row(row: TracedOperation) -> tuple[Cell, ...]:
+    took_ns = None if row.done_ns is None or row.sent_ns is None else row.done_ns - row.sent_ns
+    known_range = "" if row.offset is None and row.length is None else f"{_or_dash(row.offset)}+{_or_dash(row.length)}"
+    return (
+        Cell(f"{row.due_ns / 1e9:.6f}"),
+        Cell(str(row.client)),
+        Cell(str(row.session)),
+        Cell(row.operation),
+        Cell(printable(row.key or "")),
+        Cell(_or_dash(row.size_bytes)),
+        Cell(known_range),
+        Cell(NOT_MEASURED if took_ns is None else f"{took_ns / 1e6:.3f}"),
+        Cell(str(row.status)),
+    )
+
+
+def _or_dash(number: int | None) -> str:
+    return NOT_MEASURED if number is None else f"{number:,}"
+
+
+def printable(key: str) -> str:
+    r"""A key that no terminal takes for a command: \n and its like as they are written in a program."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in key)

@@ -1,0 +1,1 @@
+"""Runs: the plan, the phases, and what every phase measured."""

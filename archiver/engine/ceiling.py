@@ -1,0 +1,199 @@
+"""What this client can do at most: the same work against a platform that does nothing.
+
+One idea: engine, worker processes, sessions and objects are those of the run, and only who answers is another: the
+null S3 responder, a process that answers every request at once, or null sessions, which do nothing at all. So the share
+of its ceiling that a result reached says whether the platform was measured, or the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from copy import deepcopy
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from archiver.engine.coordinator import Coordinator, Fill, PhaseOutcome, RunSetting
+from archiver.engine.numbers import ANY_TIME, ObjectNumbers
+from archiver.engine.work.mixed.shares import deal
+from archiver.engine.worker.assignment import WorkerShare
+from archiver.engine.workers.contract import Workers
+from archiver.measure.server_usage import ServerView
+from archiver.values.retention import DateMaker
+from archiver.watch.sampler import ResourceSampler
+from backends.s3 import null_responder
+from backends.s3.setting import WorkerSetting
+from results.model import Ceiling
+from scenarios.mix import WRITES_CONTENT, Mix
+from scenarios.model import Phase
+
+RESPONDER = "null S3 responder"
+SESSIONS = "null sessions"
+
+# What the responder answers as a store would. It knows one version of each object, and lists none.
+ANSWERED = frozenset(("archive", "retrieve", "range-retrieve", "head", "copy", "delete-marker"))
+
+WARM_UP_SECONDS_MAX = 0.5
+SECONDS_MAX = 3.0  # measured of each, where nothing but the clock ends it: the rate is as steady as the client
+OBJECTS_PER_SECOND_MAX = 400_000  # of one worker, more than any reaches: bounds the numbers to prepare
+
+
+class Nobody(NamedTuple):
+    """A platform that does nothing, in words and as workers are told of it."""
+
+    platform: str
+    setting: RunSetting
+
+
+def engine_alone(setting: RunSetting) -> Nobody:
+    """Sessions that do nothing: the ceiling of the engine."""
+    return Nobody(SESSIONS, replace(_nowhere(setting), backend="null", backend_setting=None))
+
+
+@contextmanager
+def answered_at_once(
+    setting: RunSetting, sizes: int | Sequence[tuple[int, int]], cores: Sequence[int], processes: int = 1
+) -> Iterator[Nobody]:
+    """The null S3 responder instead of a run's S3 platform: the ceiling of client and wire.
+
+    ``sizes``: of its objects, as the responder takes them; ``cores``: those that it may use, none for any;
+    ``processes``: of it, so that one alone does not hold up many workers. Raises PlatformError.
+    """
+    s3 = setting.backend_setting
+    assert isinstance(s3, WorkerSetting)
+    with ExitStack() as stack:
+        running = [stack.enter_context(null_responder.start(sizes, cores)) for _ in range(processes)]
+        instead = replace(
+            s3,
+            endpoints=tuple(responder.endpoint for responder in running),
+            access_key="null",
+            secret_key="null",
+            session_token="null" if s3.session_token is not None else None,
+            bucket="null",
+            prefix="null/",
+            virtual_hosted=False,
+        )
+        words = [
+            RESPONDER,
+            *(["without TLS"] if s3.endpoints[0].startswith("https") else []),
+            *([] if setting.server.shares_host else ["on the client's own cores"]),
+        ]
+        yield Nobody(", ".join(words), replace(_nowhere(setting), backend="s3", backend_setting=instead))
+
+
+def carry_out(
+    phase: Phase,
+    numbers: ObjectNumbers,
+    dates: Mapping[float | None, DateMaker],
+    setting: RunSetting,
+    workers: Workers,
+    server_now: float = 0.0,
+) -> PhaseOutcome:
+    """A phase of which nobody is told: no observer, no ledger, no samples of a server. Raises RunFailed."""
+    coordinator = Coordinator(setting, workers, ResourceSampler([]))
+    return coordinator.run_phase(phase, numbers, dates, lambda report: None, Fill(), server_now)
+
+
+def add_ceilings(
+    outcome: PhaseOutcome,
+    numbers: ObjectNumbers,
+    dates: Mapping[float | None, DateMaker],
+    setting: RunSetting,
+    workers: Workers,
+    server_cores: Sequence[int],
+    server_now: float,
+) -> None:
+    """Set beside each result of a phase what the same workers reach against nobody, with everything else alike.
+
+    ``numbers`` are the run's as they were before the phase; they are changed. ``server_cores``: where the platform's
+    server runs, none where that is not known. What goes wrong ends the run by ``outcome.gave_up``: it is the tester's
+    own fault, and says nothing of the platform.
+    """
+    phase = at_full_speed(outcome.phase, len(workers))
+    shares = deal(phase, deepcopy(numbers), ANY_TIME, len(workers))
+    with ExitStack() as stack:
+        nobody = engine_alone(setting)
+        is_near = workers.is_local  # else no worker would reach a responder of this machine's
+        if is_near and isinstance(setting.backend_setting, WorkerSetting) and _can_be_answered(phase, shares):
+            processes = min(len(workers), len(server_cores) or len(workers))
+            nobody = stack.enter_context(answered_at_once(setting, _sizes(shares), server_cores, processes))
+        reached = carry_out(phase, numbers, dates, nobody.setting, workers, server_now)
+    problem = reached.gave_up or reached.incomplete
+    if reached.errors:
+        problem = f"{reached.errors[0].operation}: {reached.errors[0].reason}: {reached.errors[0].message}"
+    if problem is not None:
+        outcome.gave_up = f"its ceiling could not be measured ({nobody.platform}): {problem}"
+        return
+    outcome.results = [
+        replace(result, ceiling=Ceiling(nobody.platform, most, result.objects_per_second / most))
+        if (most := other.objects_per_second)
+        else result
+        for result, other in zip(outcome.results, reached.results, strict=True)
+    ]
+
+
+def at_full_speed(phase: Phase, workers: int) -> Phase:
+    """The same phase with nothing but the client to hold it back.
+
+    Sessions that come by a schedule come one after another instead: with the schedule's own rate no ceiling would be
+    reached. What may be archived is no more than what can be, since nothing is kept. Where all workloads go on for a
+    known time, together or one after another, less of it is enough.
+    """
+    mixes = [workload.mix for workload in phase.workloads if workload.mix is not None]
+    order = [mix.after for mix in mixes]
+    is_plain = len(set(order)) in (1, len(order)) and all(mix.is_timed and not mix.begins_seconds for mix in mixes)
+    writers = sum(map(_writes, mixes))
+    workloads = []
+    for workload, mix in zip(phase.workloads, mixes, strict=True):
+        warm_up, seconds = mix.warm_up_seconds, mix.seconds
+        if is_plain and seconds is not None:
+            warm_up = min(warm_up, WARM_UP_SECONDS_MAX)
+            seconds = warm_up + min(seconds - mix.warm_up_seconds, SECONDS_MAX)
+        closed = replace(mix, arrivals=None, warm_up_seconds=warm_up, seconds=seconds, bytes_max=None)
+        if seconds is not None and _writes(mix):
+            closed = with_objects(closed, int(OBJECTS_PER_SECOND_MAX * workers * seconds / writers))
+        workloads.append(replace(workload, mix=closed))
+    return replace(phase, workloads=tuple(workloads))
+
+
+def with_objects(mix: Mix, objects: int) -> Mix:
+    """A mix in a closed loop that may archive so many objects."""
+    own = mix.written_per_transaction()
+    aside = mix.aside
+    beside = mix.operations_per_transaction() * aside.per_operation if aside is not None else 0.0
+    size_bytes = own * mix.sizes.mean + (beside * aside.sizes.mean if aside is not None else 0.0)
+    return replace(mix, bytes_max=int(objects / (own + beside) * size_bytes) + 1)
+
+
+def _writes(mix: Mix) -> bool:
+    return bool(mix.operations & WRITES_CONTENT)
+
+
+def _nowhere(setting: RunSetting) -> RunSetting:
+    """Content as the null responder knows it; nothing logged, no server watched."""
+    return replace(
+        setting,
+        run_id=null_responder.RUN_ID,
+        content_seed=null_responder.CONTENT_SEED,
+        op_log_dir=None,
+        server=ServerView(),
+    )
+
+
+def _can_be_answered(phase: Phase, shares: Sequence[WorkerShare]) -> bool:
+    """All that the phase does, by the responder."""
+    does: set[str] = set().union(*(workload.does for workload in phase.workloads))
+    return does <= ANSWERED and not any(members.versions for share in shares for members in share.data.values())
+
+
+def _sizes(shares: Sequence[WorkerShare]) -> list[tuple[int, int]]:
+    """Every object that may be asked for, as (first number, bytes from there on)."""
+    known = [(data.numbers, data.sizes) for share in shares for data in share.data.values()]
+    known += [new for share in shares for mix in share.mixes for new in (mix.new, mix.beside)]
+    numbers = np.concatenate([each for each, _ in known])
+    order = np.argsort(numbers)
+    numbers, sizes = numbers[order], np.concatenate([each for _, each in known])[order]
+    starts = np.flatnonzero(np.diff(sizes, prepend=-1))
+    return list(zip(numbers[starts].tolist(), sizes[starts].tolist(), strict=True))

@@ -1,0 +1,198 @@
+"""How many clients one machine can be, and how many sessions: by its limits of open files, of ports and of threads.
+
+One idea: a client has one connection at a time, through TSM also a thread of its own; so what a run needs can be
+reckoned before anything is touched. The limit of open files is raised as far as the system lets a process, and what is
+still too little is said once, with the number that fits, rather than by thousands of clients that fail to connect.
+
+Each session that ends leaves its port in TIME_WAIT for a minute, so the ports also bound how many sessions can begin in
+that time.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from archiver.values.errors import UsageError
+from archiver.values.record import NO_LOCAL_PORT_REASON
+from scenarios.model import Phase, Workload
+
+# Of a worker, besides its clients' connections: libraries, pipes, traces, connections that are still being closed.
+DESCRIPTORS_BESIDE = 256
+_PORTS_BESIDE = 1000  # for whatever else connects
+_THREADS_BESIDE = 500
+_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_TIME_WAIT_MAX = Path("/proc/sys/net/ipv4/tcp_max_tw_buckets")
+_REUSE = Path("/proc/sys/net/ipv4/tcp_tw_reuse")
+_REUSE_DELAY = Path("/proc/sys/net/ipv4/tcp_tw_reuse_delay")  # milliseconds; Linux 6.14 and later
+_TIME_WAIT_SECONDS = 60.0  # TCP_TIMEWAIT_LEN of Linux
+_REUSE_SECONDS = 1.0
+_THREADS_OF_ALL = (Path("/proc/sys/kernel/threads-max"), Path("/proc/sys/kernel/pid_max"))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """The most clients at once, by what limits them; None: nothing does."""
+
+    descriptors_per_worker: int
+    ports_per_endpoint: int | None
+    threads: int | None  # of all workers together, where each client is a thread
+    port_seconds: float = _TIME_WAIT_SECONDS  # for which a session that ended keeps its port
+    loopback_port_seconds: float = _REUSE_SECONDS  # the same over loopback
+    time_wait_max: int | None = None  # connections that keep their port at once; None: not known
+
+    def most(self, workers: int, endpoints: int, *, threads: bool) -> int:
+        """Clients that fit on so many workers, with so many addresses to connect to."""
+        found = [max(0, self.descriptors_per_worker - DESCRIPTORS_BESIDE) * workers]
+        if self.ports_per_endpoint is not None and endpoints:
+            found.append(self.ports_per_endpoint * endpoints)
+        if threads and self.threads is not None:
+            found.append(self.threads)
+        return min(found)
+
+
+def limits_here() -> ClientLimits:
+    """This machine's."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    descriptors = 1 << 20 if hard == resource.RLIM_INFINITY else hard
+    reuse, delay = _number(_REUSE), _number(_REUSE_DELAY)
+    soon = delay / 1000 if delay is not None else _REUSE_SECONDS
+    return ClientLimits(
+        descriptors,
+        _ports(),
+        _threads(),
+        port_seconds=soon if reuse == 1 else _TIME_WAIT_SECONDS,
+        loopback_port_seconds=soon if reuse in (1, 2) else _TIME_WAIT_SECONDS,
+        time_wait_max=_number(_TIME_WAIT_MAX),
+    )
+
+
+def make_room(clients: int, workers: int, endpoints: int, *, threads: bool, limits: ClientLimits | None = None) -> None:
+    """See to it that so many clients can be connected at once. To be called before the workers start.
+
+    ``endpoints``: addresses that they connect to; 0: none. ``threads``: each is one. Raises UsageError where they do
+    not fit.
+    """
+    limits = limits or limits_here()
+    each = math.ceil(clients / workers) + DESCRIPTORS_BESIDE
+    if endpoints and each > limits.descriptors_per_worker:
+        fit = max(0, limits.descriptors_per_worker - DESCRIPTORS_BESIDE) * workers
+        raise UsageError(
+            f"{_clients(clients)}: each of {workers} workers needs {each:,} open files, and this system allows "
+            f"{limits.descriptors_per_worker:,}; {_clients(fit)} fit: take more --workers, or raise the limit "
+            f"(ulimit -Hn {each})"
+        )
+    if endpoints and limits.ports_per_endpoint is not None and clients > limits.ports_per_endpoint * endpoints:
+        raise UsageError(
+            f"{_clients(clients)}: this system has {limits.ports_per_endpoint:,} ports to connect from, for each "
+            f"address of the platform, so {_clients(limits.ports_per_endpoint * endpoints)} fit; name more of its "
+            "addresses (--endpoint), or widen net.ipv4.ip_local_port_range"
+        )
+    if threads and limits.threads is not None and clients > limits.threads:
+        raise UsageError(
+            f"{_clients(clients)}: through TSM each is a thread, and this system allows {limits.threads:,} more; raise "
+            "the limit (ulimit -u, or the service's TasksMax), or take fewer"
+        )
+    if endpoints:
+        _allow(each)
+
+
+def port_warning(phases: Sequence[Phase], endpoints: Sequence[str], limits: ClientLimits | None = None) -> str | None:
+    """Warn where the sessions of a phase may use up the ports; None where they cannot.
+
+    The phase is the one that may need the most. ``endpoints`` are URLs that every session connects to anew. How fast a
+    closed loop is nobody knows beforehand, so there the sessions that are planned bound it.
+    """
+    limits = limits or limits_here()
+    ports = limits.ports_per_endpoint
+    if ports is None or not endpoints or (limits.time_wait_max is not None and limits.time_wait_max <= ports):
+        return None  # beyond that many the kernel lets a port go at once
+    is_near = all(map(_is_loopback, endpoints))
+    kept_seconds = limits.loopback_port_seconds if is_near else limits.port_seconds
+    needs = [
+        (sum(_sessions_within(phase, each, kept_seconds) for each in phase.workloads) / shared, phase)
+        for phase in phases
+        if (shared := min(len(endpoints), phase.clients))
+    ]
+    most, phase = max(needs, key=lambda need: need[0], default=(0.0, None))
+    if phase is None or most <= ports:
+        return None
+    return (
+        f"{phase.label}: up to {most:,.0f} sessions within {kept_seconds:g} s to one address, each of which keeps its "
+        f"port for that time, and this system has {ports:,} ports: if the platform is as fast as that, sessions fail "
+        f"with {NO_LOCAL_PORT_REASON!r}; set net.ipv4.tcp_tw_reuse=1, widen net.ipv4.ip_local_port_range, name more "
+        "of the platform's addresses (--endpoint), or use --keep-sessions-open"
+    )
+
+
+def _sessions_within(phase: Phase, workload: Workload, seconds: float) -> float:
+    """Upper bound of the sessions that a workload begins within so many seconds; 0 where none is known."""
+    mix = workload.mix
+    if mix is not None and mix.arrivals is not None:
+        due, lasts = mix.arrivals, mix.seconds if mix.seconds is not None else math.inf
+        bursts = due.burst_sessions * math.ceil(min(seconds, lasts) / due.every_seconds) if due.burst_sessions else 0
+        return max(due.per_second, due.to_per_second or 0.0) * min(seconds, lasts) + bursts
+    if mix is not None:
+        planned = mix.objects if mix.objects is not None else mix.fill
+        return 0.0 if planned is None else planned / mix.written_per_transaction() / workload.objects_per_session
+    if workload.replay is not None or workload.infrastructure is not None:
+        return 0.0
+    return workload.clients * phase.sessions_per_client_max(workload)
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _allow(descriptors: int) -> None:
+    """Raise the soft limit, often 1,024, of this process and of those that it starts from now on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < descriptors:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, hard))
+
+
+def _clients(count: int) -> str:
+    return f"{count:,} client{'' if count == 1 else 's'}"
+
+
+def _ports() -> int | None:
+    try:
+        first, last = map(int, _PORTS.read_text().split())
+    except (OSError, ValueError):
+        return None
+    return max(0, last - first + 1 - _PORTS_BESIDE)
+
+
+def _threads() -> int | None:
+    """The least of what the system, the user's limit and the control group allow."""
+    found = [_number(path) for path in (*_THREADS_OF_ALL, _tasks_limit())]
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    found.append(None if soft == resource.RLIM_INFINITY or os.geteuid() == 0 else soft)
+    known = [each for each in found if each is not None]
+    return max(0, min(known) - _THREADS_BESIDE) if known else None
+
+
+def _tasks_limit() -> Path:
+    """Where this process's control group says how many tasks it may have."""
+    try:
+        group = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2]
+    except OSError:
+        group = ""
+    return Path("/sys/fs/cgroup") / group.lstrip("/") / "pids.max"
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # not there, or "max"
+        return None

@@ -1,0 +1,102 @@
+"""What the client can do at most on this machine: the ceilings that every result must stay well under.
+
+One idea: objects of two sizes on one core, against the platforms of ``archiver.engine.ceiling``,
+which do nothing. Null sessions give the engine's ceiling, the null responder the wire's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from archiver.engine.ceiling import answered_at_once, carry_out, engine_alone
+from archiver.engine.coordinator import RunSetting
+from archiver.engine.numbers import Kept, ObjectNumbers
+from archiver.engine.workers.contract import Workers
+from archiver.engine.workers.processes import WorkerProcesses
+from archiver.machine.cores import cores_here
+from archiver.measure.server_usage import ServerView
+from archiver.values.retention import DateMaker, Retention
+from backends.s3 import S3Backend, S3Options
+from backends.s3.control import Credentials
+from results.model import Result
+from scenarios.mix import OperationName
+from scenarios.model import Phase, StopRule, Workload
+
+OBJECT_SIZES_BYTES = (8192, 1 << 20)
+CLIENTS = 16
+OBJECTS_PER_SESSION = 100
+OPERATIONS: tuple[OperationName, ...] = ("archive", "retrieve")
+_OBJECTS_PER_SECOND_MAX = 3_000_000  # more than any machine reaches: bounds the object numbers to prepare
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """One ceiling of one worker: ``limit`` is engine (null backend) or wire (null responder)."""
+
+    limit: str
+    result: Result
+
+
+def ceilings(seconds: float) -> Iterator[Ceiling]:
+    """Measure every ceiling for ``seconds`` each: one worker on one core, the null responder on another."""
+    cores = cores_here(shares_host=True)
+    setting = _setting()
+    workers = WorkerProcesses(1, cores.workers[:1])
+    try:
+        for limit in ("engine", "wire"):
+            for size_bytes in OBJECT_SIZES_BYTES:
+                for operation in OPERATIONS:
+                    with ExitStack() as stack:
+                        nobody = engine_alone(setting)
+                        if limit == "wire":
+                            nobody = stack.enter_context(answered_at_once(setting, size_bytes, cores.server[:1]))
+                        yield Ceiling(limit, _measure(nobody.setting, workers, operation, size_bytes, seconds))
+    finally:
+        workers.close()
+
+
+def _measure(
+    setting: RunSetting, workers: Workers, operation: OperationName, size_bytes: int, seconds: float
+) -> Result:
+    workload = Workload(operation, operation, size_bytes, OBJECTS_PER_SESSION, CLIENTS)
+    objects_max = int(_OBJECTS_PER_SECOND_MAX * (seconds + 0.5))
+    stop = StopRule(
+        warm_up_sessions=1,
+        warm_up_seconds=0.5,
+        sessions_min=1,
+        large_sessions_min=1,
+        large_session_bytes=1 << 40,
+        seconds_min=seconds,
+        seconds_max=seconds,
+        bytes_max=objects_max * size_bytes,
+        client_bytes_max=objects_max * size_bytes // CLIENTS,
+        precision=0.0,
+    )
+    phase = Phase("ceiling", 1, 1, (workload,), stop)
+    numbers = ObjectNumbers(seed=1)
+    numbers.keep(Kept(size_bytes, 0, phase.objects_max(workload) - 1))
+    dates: dict[float | None, DateMaker] = {None: DateMaker(Retention(), time.time() + 7200)}
+    return carry_out(phase, numbers, dates, setting, workers).results[0]
+
+
+def _setting() -> RunSetting:
+    """Everything a real archive has: signature, lock headers, checksum, one connection per session."""
+    options = S3Options(
+        endpoints=("http://127.0.0.1",), credentials=Credentials("null", "null", None), region="us-east-1"
+    )
+    return RunSetting(
+        run_id="",
+        content_seed=0,
+        backend="s3",
+        backend_setting=S3Backend(options).setting_for("null", "null/", Retention()),
+        retention=Retention(),
+        verify="all",
+        session_kind="opened",
+        session_open="head-bucket",
+        checksum="crc32c",
+        payload_signing=False,
+        server=ServerView(shares_host=True),
+    )

@@ -1,0 +1,421 @@
+"""A scenario on one platform, or on several in turn, from the guards to the last committed phase.
+
+One idea: nothing is touched before everything that can be refused has been refused, and the ledger knows a place before
+it is made.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from archiver.engine.client_limits import port_warning
+from archiver.engine.coordinator import Coordinator, RunSetting
+from archiver.engine.earlier import EarlierObjects, check_first
+from archiver.engine.judging.searching import Search
+from archiver.engine.numbers import ObjectNumbers
+from archiver.engine.offered_rates import OfferedRates
+from archiver.engine.plan import Plan, RunOptions, check_locks, has_lock, make_plan, new_run_id
+from archiver.engine.probing import Prober, probed_max
+from archiver.engine.run import Observer, Run, RunOutcome, SecondPlace
+from archiver.engine.work.replay.library import TraceLibrary
+from archiver.engine.workers.contract import Workers
+from archiver.engine.workers.processes import WorkerProcesses
+from archiver.ledger.ledger import Ledger, Placement
+from archiver.machine import description as machine
+from archiver.machine.interruption import put_off, signal_of
+from archiver.measure.reports import INTERVAL_NS
+from archiver.platforms.hosted import HostedStore
+from archiver.values.content import GENERATOR
+from archiver.values.errors import ArchiverError, NotEnoughSpace, UsageError
+from archiver.values.record import Operation
+from archiver.values.retention import Lock
+from archiver.values.sizes import format_bytes
+from archiver.watch.sampler import ResourceSampler
+from backends.base import Backend, HasSecondPlace, Location, RunPlan
+from results.database import FILE_NAME, RunDatabase, RunRecord
+from results.resources import CLIENT
+from scenarios.model import Phase, Scenario, archived_max
+from scenarios.reading.reader import phases_at
+
+SPACE_RESERVE_BYTES = 1 << 30
+
+
+def make_plans(
+    scenario: Scenario, platforms: Sequence[tuple[Backend, HostedStore | None]], options: RunOptions
+) -> tuple[list[Plan], list[str]]:
+    """The plan of a scenario on each platform, and warnings.
+
+    Everything that can be refused beforehand is refused here: ``archiver run`` and its ``--dry-run`` share this one
+    function. It asks the platforms and changes nothing on them. Raises UsageError and PlatformError.
+    """
+    if scenario.search is not None and len(platforms) > 1:
+        raise UsageError(
+            f"{scenario.name}: each platform has an edge of its own, so a search takes one platform at a time"
+        )
+    plans = [
+        make_plan(scenario, backend, hosted, options, new_run_id(), len(platforms)) for backend, hosted in platforms
+    ]
+    for plan in plans:
+        _check_existing_place(plan)
+    check_space([plan.hosted for plan in plans if plan.hosted is not None], max(p.archived_max[1] for p in plans))
+    warnings = OfferedRates().check(scenario.phases, min(plan.workers_at_once for plan in plans))
+    return plans, [*warnings, *(warning for plan in plans for warning in port_warnings(plan))]
+
+
+def execute(plans: Sequence[Plan], ledger: Ledger, observer: Observer, traces: TraceLibrary) -> list[RunOutcome]:
+    """Carry out the plans of one scenario. Several platforms take turns, cell by cell, so that whatever changes with
+    time meets all of them alike; each has a run of its own. ``traces`` has read the scenario's.
+
+    Raises UsageError and PlatformError before anything is measured. After that, failures are in the outcomes, and what
+    finished is in the databases. A platform that fails ends its own run only.
+    """
+    comparison = new_run_id() if len(plans) > 1 else None
+    scenario = plans[0].scenario
+    phases: Callable[[Sequence[Run]], Generator[Phase, None, None]] = partial(planned, scenario.phases)
+    if scenario.search is not None:
+        phases = partial(searched, scenario, traces)
+    return carry_through([partial(_begin, plan, comparison, ledger, observer) for plan in plans], phases)
+
+
+def planned(phases: Sequence[Phase], runs: Sequence[Run]) -> Generator[Phase, None, None]:
+    """These phases, whatever comes of them."""
+    yield from phases
+
+
+def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> Generator[Phase, None, None]:
+    """The phases of a search, step by step, as the criteria of the steps before it came out."""
+    (run,), asked = runs, scenario.search
+    assert asked is not None
+    search = Search(asked.name, asked.first, asked.last, asked.repeat, asked.step)
+    position = 1
+    rates = OfferedRates()
+    try:
+        while (scale := search.next_scale()) is not None:
+            phases = traces.read(phases_at(scenario, scale, position))
+            too_much = _too_much(run, phases, rates)
+            if too_much is not None:
+                search.stopped(f"{asked.name} {scale} was not tried: {too_much}")
+                break
+            judged, found = len(run.outcome.criteria), len(run.outcome.findings)
+            yield from phases
+            if run.outcome.failure is not None:
+                break
+            if run.outcome.incomplete:
+                search.stopped(f"{asked.name} {scale} is incomplete: {run.outcome.incomplete[0]}")
+                break
+            if run.outcome.void:
+                search.stopped(f"{asked.name} {scale} is void: {run.outcome.void[0]}")
+                break
+            passed = all(each.passed for each in run.outcome.criteria[judged:])
+            passed = passed and len(run.outcome.findings) == found
+            search.judged(scale, passed, tuple(phase.position for phase in phases))
+            position += len(phases)
+    finally:  # also where the run is interrupted
+        if search.next_scale() is not None:
+            search.stopped("the run broke off")
+        run.outcome.search = search.outcome()
+        run.database.set_search(run.outcome.search)
+
+
+def _too_much(run: Run, phases: Sequence[Phase], rates: OfferedRates) -> str | None:
+    """Why the run may not archive what these phases would, or cannot offer what they ask for; None: it may, and can."""
+    endpoints = run.prober.endpoints if run.prober is not None else 0
+    size_bytes = archived_max(phases, run.numbers.counts())[1] + probed_max(phases, endpoints)[1]
+    try:
+        check_space([run.plan.hosted] if run.plan.hosted is not None else [], size_bytes)
+        guards, now = run.plan.options.guards, run.plan.backend.server_now
+        check_locks(run.plan.scenario, run.plan.retention, guards, run.archived_bytes + size_bytes, now)
+        rates.check(phases, run.plan.workers_at_once)
+    except ArchiverError as refused:
+        return str(refused)
+    return None
+
+
+def carry_through(
+    beginnings: Sequence[Callable[[], Run]], phases: Callable[[Sequence[Run]], Generator[Phase, None, None]]
+) -> list[RunOutcome]:
+    """Begin runs, and let them take turns with the phases that are theirs."""
+    runs: list[Run] = []
+    try:
+        for begin in beginnings:
+            runs.append(begin())
+            runs[-1].start_watching()
+        with closing(phases(runs)) as order:
+            for phase in order:
+                for run in runs:
+                    if run.outcome.failure is None:
+                        run.carry_out(phase)
+    except KeyboardInterrupt as interrupted:
+        for run in runs:
+            run.outcome.interrupted = signal_of(interrupted)
+        if not runs:
+            raise
+    except BaseException:
+        for run in runs:
+            run.outcome.failure = run.outcome.failure or "the runs beside it could not begin"
+        raise
+    finally:
+        with put_off():  # else a run would have no verdict
+            for run in runs:
+                run.finish()
+    return [run.outcome for run in runs]
+
+
+def _check_existing_place(plan: Plan) -> None:
+    """Refuse a bucket of the user's that this run may not use; one of the run's own does not exist yet."""
+    backend, earlier = plan.backend, plan.options.objects_from
+    if earlier is not None or not backend.capabilities.stores_content:
+        return
+    location = backend.locate(run_plan(plan))
+    if location.bucket_created:
+        return
+    if has_lock(plan.scenario, Lock.BUCKET_DEFAULT):
+        raise UsageError(
+            f"--bucket {location.bucket}: this scenario sets a bucket's own rule, which only a bucket of the run's own "
+            "may get; leave --bucket out, or the lock: --set archive.locks=none,header,separate"
+        )
+    backend.check_place(run_plan(plan))
+
+
+def run_plan(plan: Plan) -> RunPlan:
+    """What a backend must know of a run: above all whether something is archived without a lock."""
+    unlocked = any(has_lock(plan.scenario, lock) for lock in (Lock.NONE, Lock.SEPARATE))
+    return RunPlan(plan.run_id, plan.retention, archives_unlocked=unlocked)
+
+
+def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observer) -> Run:
+    """Prepare the platform, and everything that records what is done to it."""
+    backend, earlier = plan.backend, plan.options.objects_from
+    if plan.hosted is not None:
+        pin(plan.hosted, plan.server_cores)
+    if earlier is not None:
+        return _begin_on_objects_of(earlier, plan, ledger, observer)
+    location = backend.locate(run_plan(plan))
+    content_seed = secrets.randbits(62)
+    database = RunDatabase.create(
+        plan.options.out_dir / plan.run_id / FILE_NAME, _record(plan, location, content_seed, comparison)
+    )
+    place = placement(plan, location, content_seed)
+    try:
+        if backend.capabilities.stores_content:
+            # In the ledger before it is made, so that no bucket is ever left without a record.
+            ledger.close_placement(ledger.open_placement(place), 0, 0)
+        backend.prepare()
+        backend.check_place(run_plan(plan))
+        second = _second_place(plan, place, ledger)
+    except BaseException:
+        database.finish(time.time(), "fail")
+        database.close()
+        raise
+    return open_run(plan, place, database, ObjectNumbers(content_seed), ledger, observer, second)
+
+
+def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace | None:
+    """Make the place that migrations copy to; None where nothing is migrated."""
+    beside = [each.infrastructure for phase in plan.scenario.phases for each in phase.workloads if each.infrastructure]
+    if not any(each.numbers_there for each in beside):
+        return None
+    assert isinstance(plan.backend, HasSecondPlace)  # else it was refused
+    backend = plan.backend.beside()
+    takes_unlocked = RunPlan(plan.run_id, plan.retention, archives_unlocked=True)
+    location = backend.locate(takes_unlocked)
+    # Its objects have the content of others, which no audit by numbers could know.
+    there = replace(
+        place,
+        phase="prepare second place",
+        bucket=location.bucket,
+        bucket_created=location.bucket_created,
+        prefix=location.prefix,
+        content_seed=None,
+    )
+    ledger.close_placement(ledger.open_placement(there), 0, 0)
+    backend.prepare()
+    backend.check_place(takes_unlocked)
+    return SecondPlace(there, backend)
+
+
+def _begin_on_objects_of(earlier: EarlierObjects, plan: Plan, ledger: Ledger, observer: Observer) -> Run:
+    """Nothing is made, and nothing will be left behind: what is read lies there already."""
+    location = replace(earlier.location, bucket_created=False)
+    plan.backend.attach(location, earlier.retention)
+    check_first(earlier, plan.backend)
+    database = RunDatabase.create(
+        plan.options.out_dir / plan.run_id / FILE_NAME, _record(plan, location, earlier.content_seed, None)
+    )
+    place = placement(plan, location, earlier.content_seed)
+    return open_run(plan, place, database, earlier.numbers(), ledger, observer)
+
+
+def port_warnings(plan: Plan) -> list[str]:
+    """Warn if this machine may have too few local ports for a run's sessions."""
+    if plan.options.cluster is not None or plan.profile.session_kind != "opened":
+        return []
+    warning = port_warning(plan.scenario.phases, plan.profile.endpoints)
+    return [warning] if warning is not None else []
+
+
+def placement(plan: Plan, location: Location, content_seed: int) -> Placement:
+    """What the ledger's rows of a run have in common."""
+    return Placement(
+        run=plan.run_id,
+        phase="prepare",
+        backend=plan.backend.name,
+        platform=plan.hosted.platform if plan.hosted is not None else None,
+        endpoint=location.endpoint,
+        region=location.region,
+        bucket=location.bucket,
+        bucket_created=location.bucket_created,
+        prefix=location.prefix,
+        retention_mode=plan.retention.mode.value,
+        latest_retain_until=None,
+        legal_hold=plan.retention.legal_hold,
+        objects_max=0,
+        bytes_max=0,
+        content_seed=content_seed,
+    )
+
+
+def open_run(
+    plan: Plan,
+    place: Placement,
+    database: RunDatabase,
+    numbers: ObjectNumbers,
+    ledger: Ledger,
+    observer: Observer,
+    second: SecondPlace | None = None,
+) -> Run:
+    """Start the workers of a run whose place is there."""
+    backend, profile, options = plan.backend, plan.profile, plan.options
+    stores_content = backend.capabilities.stores_content
+    earlier = options.objects_from
+    assert place.content_seed is not None
+    setting = RunSetting(
+        run_id=earlier.run if earlier is not None else plan.run_id,  # by whose name the objects were made
+        content_seed=place.content_seed,
+        backend=backend.name,
+        backend_setting=backend.worker_setting(),
+        retention=plan.retention,
+        verify=options.verify if stores_content else "none",
+        session_kind=profile.session_kind,
+        session_open=profile.session_open,
+        checksum=profile.checksum,
+        payload_signing=profile.payload_signing,
+        objects_per_transaction_max=profile.objects_per_transaction_max,
+        has_markers=Operation.DELETE_MARKER in backend.capabilities.operations,
+        op_log_dir=_op_log_dir(plan),
+        second_setting=second.backend.worker_setting() if second is not None else None,
+        server=plan.server,
+    )
+    prober = None
+    if stores_content and earlier is None:
+        prober = Prober(plan.run_id, place.content_seed, backend.name, len(profile.endpoints))
+    sampler = ResourceSampler(plan.sources)
+    workers = _workers(plan)
+    return Run(
+        plan, ledger, place, database, sampler, workers, Coordinator(setting, workers, sampler),
+        numbers, observer, RunOutcome(plan.run_id, database.path), prober=prober, second=second,
+    )  # fmt: skip
+
+
+def _workers(plan: Plan) -> Workers:
+    cluster, if_lost = plan.options.cluster, plan.options.if_worker_lost
+    if cluster is not None:
+        return cluster.workers(if_lost)
+    return WorkerProcesses(plan.workers, plan.pinned_cores, if_lost)
+
+
+def _op_log_dir(plan: Plan) -> Path | None:
+    """Logs are named after the run that made the objects, so another run's go into a folder of their own."""
+    folder, earlier = plan.options.op_log_dir, plan.options.objects_from
+    return folder if folder is None or earlier is None else folder / plan.run_id
+
+
+def _record(plan: Plan, location: Location, content_seed: int, comparison: str | None) -> RunRecord:
+    scenario, options, earlier = plan.scenario, plan.options, plan.options.objects_from
+    return RunRecord(
+        id=plan.run_id,
+        started_at=time.time(),
+        command_line=options.command_line,
+        scenario=scenario.name,
+        scenario_title=scenario.title,
+        scenario_json=scenario.text,
+        sweep_order=scenario.order,
+        order_seed=scenario.order_seed,
+        repetitions=scenario.repetitions,
+        phases_planned=len(scenario.phases),
+        backend=plan.backend.name,
+        platform=asdict(plan.profile),
+        settings=settings(plan),
+        host=machine.describe(),
+        workers=plan.workers,
+        worker_cores=plan.pinned_cores,
+        shared_host=plan.profile.shares_host,
+        location=asdict(location),
+        content_seed=content_seed,
+        content_kind=GENERATOR,
+        interval_ns=INTERVAL_NS,
+        comparison=comparison,
+        objects_from=earlier.document() if earlier is not None else None,
+    )
+
+
+def pin(hosted: HostedStore, cores: Sequence[int]) -> None:
+    """Keep the store on these cores, where there are any; every thread it has by now, too."""
+    if not cores:
+        return
+    for task in Path(f"/proc/{hosted.pid}/task").iterdir():
+        try:
+            os.sched_setaffinity(int(task.name), cores)
+        except OSError:  # not ours to move: the run goes on unpinned
+            return
+
+
+def check_space(stores: Sequence[HostedStore], bytes_max: int) -> None:
+    """``bytes_max`` for each; stores on one file system share what is free there. Raises NotEnoughSpace."""
+    together = Counter(os.stat(store.data_dir).st_dev for store in stores)
+    for store in stores:
+        free = shutil.disk_usage(store.data_dir).free
+        wanted = bytes_max * together[os.stat(store.data_dir).st_dev]
+        if wanted + SPACE_RESERVE_BYTES > free:
+            raise NotEnoughSpace(
+                f"this may archive up to {format_bytes(wanted)}, but {store.data_dir} has only {format_bytes(free)} "
+                "free; use --quick, fewer cells (--set object_sizes=8KiB), fewer platforms, or another disk "
+                "(ARCHIVER_HOME)"
+            )
+
+
+def settings(plan: Plan) -> dict[str, Any]:
+    """What was chosen, and what the platform made of it, for the record."""
+    guards, retention, profile = plan.options.guards, plan.retention, plan.profile
+    return {
+        "retention_mode": retention.mode.value,
+        "retain_for_seconds": retention.retain_for_seconds,
+        "retain_until": retention.retain_until,
+        "legal_hold": retention.legal_hold,
+        "management_class": retention.management_class,
+        "max_retain_seconds": guards.max_retain_seconds,
+        "max_locked_bytes": guards.max_locked_bytes,
+        "accept_locked_until": guards.accept_locked_until,
+        "verify": plan.options.verify,
+        "session_kind": profile.session_kind,
+        "session_open": profile.session_open,
+        "checksum": profile.checksum,
+        "payload_signing": profile.payload_signing,
+        "objects_per_transaction_max": profile.objects_per_transaction_max,
+        "platform_started": plan.hosted is not None,
+        "dask": plan.options.cluster.document() if plan.options.cluster is not None else None,
+        "watched": [source.name for source in plan.sources if source.name != CLIENT],
+        "disk_roles": dict(plan.server.disk_roles),
+        "disk_speeds": dict(plan.server.disk_speeds),
+        "link_speed_bytes_per_second": plan.server.link_speed_bytes_per_second,
+    }

@@ -1,0 +1,1 @@
+"""Verdicts: criteria, the search for the largest scale, and recorded runs judged again."""

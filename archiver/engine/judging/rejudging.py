@@ -1,0 +1,222 @@
+"""What a run's database says of itself, seen again: whether its percentiles follow from its histograms, its amounts
+from its intervals, and its verdicts from its results.
+
+One idea: nothing is measured twice here. What was written down is reckoned again from what lies deeper in the same
+database, by the code that reckoned it the first time, and each difference is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from archiver.engine.judging.criteria import judge
+from archiver.engine.work.mixed.shares import part_result
+from archiver.measure.histogram import Histogram, HistogramPart
+from archiver.measure.reports import PartTally
+from results.database import HistogramRow
+from results.model import CriterionResult, Latency, PartResult, Result, SearchOutcome
+from scenarios.model import Phase, Scenario
+from scenarios.reading.reader import phases_at
+
+_Place = tuple[int, str]  # position of the phase, workload
+_TIMES = tuple(field.name for field in fields(Result) if field.name.endswith("_ms"))
+_PART_TIMES = tuple(field.name for field in fields(PartResult) if field.name.endswith("_ms"))
+_MEASURED = ("sessions", "objects", "bytes", "attempts")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a run's database has of all its phases."""
+
+    scenario: Scenario
+    verdict: str
+    results: Sequence[Result]
+    criteria: Sequence[CriterionResult]
+    search: SearchOutcome | None
+    measured_seconds: Mapping[int, float]  # by position: of the phase, over all its workloads
+    histograms: Mapping[_Place, Sequence[HistogramRow]]
+    counts: Mapping[_Place, Mapping[str, Mapping[str, int]]]  # part of the phase -> quantity -> how many
+
+
+def what_does_not_follow(recorded: Recorded) -> Iterator[str]:
+    """Everything that comes out otherwise when it is reckoned again, in words.
+
+    Raises ScenarioError where this version of Archiver does not know the scenario.
+    """
+    for result in recorded.results:
+        place = (result.position, result.workload)
+        wrong = [
+            *_times_that_do_not_follow(result, recorded.histograms.get(place, ())),
+            *_amounts_that_do_not_follow(result, recorded.counts.get(place, {})),
+            *_void_that_does_not_follow(result),
+        ]
+        yield from (f"{result.workload} in phase {result.position}: {each}" for each in wrong)
+    yield from _criteria_that_do_not_follow(recorded)
+    if recorded.search is not None:
+        yield from _search_that_does_not_follow(recorded.search, recorded)
+    if recorded.verdict not in ("fail", "interrupted", _verdict(recorded)):
+        yield f"the run's verdict is {recorded.verdict!r}, and its results give {_verdict(recorded)!r}"
+
+
+def _times_that_do_not_follow(result: Result, rows: Sequence[HistogramRow]) -> Iterator[str]:
+    """Every latency of a result that is not that of its histogram in the database."""
+    latencies = {row.quantity: _merged(row).latency() for row in rows}
+    if result.replayed is not None:
+        yield from _difference("lateness", result.replayed.lateness_ms, latencies.get("lateness"))
+    for name in _TIMES:
+        yield from _difference(name, getattr(result, name), latencies.get(name.removesuffix("_ms")))
+    for part in result.parts:
+        for name in _PART_TIMES:
+            latency = latencies.get(f"{name.removesuffix('_ms')}:{part.name}")
+            yield from _difference(f"{part.name}: {name}", getattr(part, name), latency)
+
+
+def _amounts_that_do_not_follow(result: Result, counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Every amount and rate of a result that is not the sum of its intervals."""
+    measured = counts.get("measured", {})
+    sums = {name: measured.get(name, 0) for name in _MEASURED}
+    sums["errors"] = sum(part["errors"] for part in counts.values())
+    sums["warm_up_objects"] = counts.get("warm-up", {}).get("objects", 0)
+    sums["drained_objects"] = counts.get("drain", {}).get("objects", 0)
+    for name, amount in sums.items():
+        if getattr(result, name) != amount:
+            yield f"{name} is {getattr(result, name):,}, and its intervals add up to {amount:,}"
+    rates: dict[str, float] = {"objects_per_second": result.objects, "megabytes_per_second": result.bytes / 1e6}
+    for name, done in rates.items():
+        rate = done / result.seconds if result.seconds else 0.0
+        if not math.isclose(getattr(result, name), rate, rel_tol=1e-9):
+            yield f"{name} is {getattr(result, name):g}, and amount and seconds give {rate:g}"
+
+
+def _void_that_does_not_follow(result: Result) -> Iterator[str]:
+    """Of a replay in which the client was too late nothing follows, and that must be said."""
+    replayed = result.replayed
+    if replayed is None or replayed.void or replayed.lateness_ms is None:
+        return
+    if replayed.lateness_ms.p99 > replayed.tolerance_ms:
+        yield f"lateness of p99 {replayed.lateness_ms.p99:g} ms is not tolerated, and it is not said to be void"
+
+
+def _criteria_that_do_not_follow(recorded: Recorded) -> Iterator[str]:
+    """Every criterion that is judged otherwise. What ended a phase early stands as it was found then."""
+    phases = _phases(recorded)
+    of_phase: dict[int, list[Result]] = {}
+    for result in recorded.results:
+        of_phase.setdefault(result.position, []).append(result)
+    broken = {each.position: each for each in recorded.criteria if each.aborted}
+    again: list[CriterionResult] = []
+    for position, results in of_phase.items():
+        whole = _together(results, recorded) if any(each.of_all for each in recorded.scenario.criteria) else None
+        again += judge(recorded.scenario.criteria, phases[position], results, broken.get(position), whole)
+    was, now = ({_key(each): each for each in judged} for judged in (recorded.criteria, again))
+    replays = {(each.position, each.workload) for each in recorded.results if each.replayed is not None}
+    for key in sorted(was.keys() | now.keys()):
+        if key not in was and now[key].measured is None and key[:2] in replays:
+            continue  # of an operation that its trace did not have, which is not known without the trace
+        if was.get(key) != now.get(key):
+            yield f"{_words(key)} is recorded as {_outcome(was.get(key))}, judged again {_outcome(now.get(key))}"
+    if len(recorded.criteria) - len(was) != len(again) - len(now):
+        yield "a criterion is recorded more often than it is asked for"
+    if any(each.passed for each in broken.values()):
+        yield "a criterion that ended a phase is recorded as met"
+
+
+def _verdict(recorded: Recorded) -> str:
+    """What a run comes to that went through to its end; one that did not has failed whatever its results say."""
+    if any(r.void for r in recorded.results) and recorded.search is None:
+        return "void"
+    if recorded.search is not None:
+        return "pass" if recorded.search.largest is not None else "fail"
+    if any(r.infrastructure is not None and r.infrastructure.findings for r in recorded.results):
+        return "fail"
+    if any(r.incomplete is not None for r in recorded.results):
+        return "fail"
+    if not recorded.scenario.criteria:
+        return "none"
+    return "pass" if all(each.passed for each in recorded.criteria) else "fail"
+
+
+def _together(results: Sequence[Result], recorded: Recorded) -> PartResult:
+    """All workloads of a phase but infrastructure operations, as if they were one."""
+    whole = PartTally("mixed")
+    for result in results:
+        if result.infrastructure is None:
+            rows = recorded.histograms.get((result.position, result.workload), ())
+            times = {row.quantity: _merged(row) for row in rows}
+            whole.add(
+                PartTally(
+                    "mixed", result.objects, result.bytes, result.attempts, result.errors, result.missed_deadlines,
+                    times,
+                )
+            )  # fmt: skip
+    return part_result("", whole, recorded.measured_seconds[results[0].position])
+
+
+def _phases(recorded: Recorded) -> Mapping[int, Phase]:
+    """By position; of a search those of the steps that were tried, the last of which may have been broken off."""
+    scenario = recorded.scenario
+    phases = {phase.position: phase for phase in scenario.phases}
+    if scenario.search is not None:
+        steps = recorded.search.steps if recorded.search is not None else ()
+        tried = {step.positions[0]: step.scale for step in steps}
+        after = max((position for step in steps for position in step.positions), default=0)
+        rest = [each.scale for each in recorded.results if each.position > after and each.scale is not None]
+        if rest:
+            tried[after + 1] = round(rest[0])
+        for position, scale in tried.items():
+            phases |= {phase.position: phase for phase in phases_at(scenario, scale, position)}
+    return phases
+
+
+def _search_that_does_not_follow(search: SearchOutcome, recorded: Recorded) -> Iterator[str]:
+    lost = {r.position for r in recorded.results if r.infrastructure is not None and r.infrastructure.findings}
+    for step in search.steps:
+        met = all(each.passed for each in recorded.criteria if each.position in step.positions)
+        if step.passed != (met and lost.isdisjoint(step.positions)):
+            yield f"the search's trial of {search.name} {step.scale} is not what its criteria say"
+    failed_at = min((step.scale for step in search.steps if not step.passed), default=None)
+    largest = max((s.scale for s in search.steps if failed_at is None or s.scale < failed_at), default=None)
+    if (search.failed_at, search.largest) != (failed_at, largest):
+        yield f"the search ended at {search.name} {search.largest}, and its trials say {largest}"
+
+
+def _merged(row: HistogramRow) -> Histogram:
+    histogram = Histogram()
+    indices, counts = (np.frombuffer(column, dtype="<i8").astype(np.int64) for column in (row.indices, row.counts))
+    histogram.add(HistogramPart(indices, counts, row.total_ns, row.max_ns))
+    return histogram
+
+
+def _difference(name: str, said: Latency | None, found: Latency | None) -> Iterator[str]:
+    if said is None or found is None:
+        if said != found:
+            yield f"{name} has no histogram" if found is None else f"{name} is missing, and has a histogram"
+        return
+    different = [field.name for field in fields(Latency) if getattr(said, field.name) != getattr(found, field.name)]
+    if different:
+        first = different[0]
+        yield (
+            f"{name} is not what its histogram gives: {', '.join(different)} ({first} {getattr(said, first):g}, and "
+            f"not {getattr(found, first):g})"
+        )
+
+
+def _key(criterion: CriterionResult) -> tuple[Any, ...]:
+    return criterion.position, criterion.workload, criterion.name
+
+
+def _words(key: tuple[Any, ...]) -> str:
+    position, workload, name = key
+    return f"{name} of {workload or 'all'} in phase {position}"
+
+
+def _outcome(criterion: CriterionResult | None) -> str:
+    if criterion is None:
+        return "nothing"
+    measured = "nothing measured" if criterion.measured is None else f"{criterion.measured:g}"
+    return f"{'met' if criterion.passed else 'missed'} with {measured}"

@@ -1,0 +1,251 @@
+"""Which objects a run has: numbers for new ones, and the numbers of those that are there, by size and by lock.
+
+One idea: an operation draws from the objects for which it makes sense, so that no refusal, expiry or absence that is
+measured was made by the tester itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archiver.values.retention import DateMaker
+from scenarios.mix import Sizes
+
+LOCKED_RESERVE_SECONDS = 10.0  # what is to refuse a deletion stays locked so much longer than the phase may take
+
+
+class LockedTimes(NamedTuple):
+    """Of a phase, by the platform's clock: what is locked until after ``ends`` refuses, what ended before ``begins``
+    has expired, and what ends before ``extended_to`` can be extended."""
+
+    begins: float
+    ends: float
+    extended_to: float
+
+    @classmethod
+    def of_phase(cls, server_now: float, seconds_max: float, dates: DateMaker | None) -> LockedTimes:
+        """Of a phase that begins now and may take so long, and in which ``dates`` are given."""
+        extended_to = dates.retain_until(server_now) if dates is not None else server_now
+        return cls(server_now, server_now + seconds_max + LOCKED_RESERVE_SECONDS, extended_to)
+
+
+ANY_TIME = LockedTimes(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Objects ``first`` to ``last`` that a platform keeps, and between which dates (epoch seconds) their locks end."""
+
+    object_bytes: int
+    first: int
+    last: int
+    earliest: float | None = None
+    latest: float | None = None
+    data: str = ""  # the set that a scenario counts them to; sweeps have none
+
+
+class Members(NamedTuple):
+    """The objects of a data set, rising by number: what is there and can be seen.
+
+    ``expired`` may be deleted; ``locked`` stays so for as long as the phase may take. ``versions`` has the content
+    versions of those that are not the first.
+    """
+
+    numbers: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    expired: NDArray[np.bool_]
+    locked: NDArray[np.bool_]
+    held: NDArray[np.bool_]
+    versions: Mapping[int, int]
+
+    def part(self, chosen: NDArray[np.bool_] | slice) -> Members:
+        """Some of them."""
+        numbers = self.numbers[chosen]
+        here = set(numbers.tolist()) if self.versions else set()
+        versions = {number: version for number, version in self.versions.items() if number in here}
+        return Members(
+            numbers, self.sizes[chosen], self.expired[chosen], self.locked[chosen], self.held[chosen], versions
+        )
+
+
+class ObjectNumbers:
+    """Numbers for objects to archive, and the numbers of those archived so far."""
+
+    def __init__(self, seed: int, first: int = 0) -> None:
+        self._seed = seed
+        self._next = first
+        self._blocks: dict[str, int] = {}
+        self._kept: dict[int, list[Kept]] = {}
+        self._held: defaultdict[int, _Numbers] = defaultdict(_Numbers)
+        self._extended: defaultdict[int, _Numbers] = defaultdict(_Numbers)  # dates later than those kept of them
+        self._deleted: defaultdict[int, _Numbers] = defaultdict(_Numbers)
+        self._versions: dict[int, int] = {}  # of what has more than one
+
+    @property
+    def next(self) -> int:
+        """No object has this number or a higher one."""
+        return self._next
+
+    def seed_of(self, *what: int) -> int:
+        """A seed for something that is drawn in this run, always the same."""
+        return int(np.random.SeedSequence([self._seed, *what]).generate_state(1, np.uint64)[0])
+
+    def fresh(self, count: int) -> tuple[int, int]:
+        """``count`` numbers never used before, as (first, last + 1)."""
+        first = self._next
+        self._next += count
+        return first, self._next
+
+    def block(self, name: str, count: int) -> tuple[int, bool]:
+        """The first of ``count`` numbers that belong to ``name``, and whether they were taken just now."""
+        is_new = name not in self._blocks
+        if is_new:
+            self._blocks[name] = self.fresh(count)[0]
+        return self._blocks[name], is_new
+
+    def keep(self, kept: Kept, *, held: bool = False) -> None:
+        """These were archived."""
+        self._kept.setdefault(kept.object_bytes, []).append(kept)
+        if held:
+            self.change("hold", kept.object_bytes, kept.first, kept.last)
+
+    def change(self, operation: str, object_bytes: int, first: int, last: int) -> None:
+        """These were extended, held, released or deleted."""
+        if operation in ("hold", "release"):
+            self._held[object_bytes].change(first, last, join=operation == "hold")
+        elif operation == "extend":
+            self._extended[object_bytes].change(first, last, join=True)
+        elif operation in ("delete", "delete-marker"):
+            self._deleted[object_bytes].change(first, last, join=True)
+        elif operation == "new-version":
+            for number in range(first, last + 1):
+                self._versions[number] = self._versions.get(number, 1) + 1
+
+    def members(self, data: str, times: LockedTimes = ANY_TIME) -> Members:
+        """The data set called ``data``."""
+        kept = sorted((k for each in self._kept.values() for k in each if k.data == data), key=lambda k: k.first)
+        counts = [k.last - k.first + 1 for k in kept]
+        numbers = _all([(k.first, k.last) for k in kept])
+        sizes = np.repeat(np.array([k.object_bytes for k in kept], dtype=np.int64), counts)
+        expired = np.repeat(np.array([_fits(k, "delete", times) for k in kept], dtype=np.bool_), counts)
+        locked = np.repeat(np.array([_fits(k, "refused-delete", times) for k in kept], dtype=np.bool_), counts)
+        held = np.isin(numbers, self._union(self._held))
+        extended = np.isin(numbers, self._union(self._extended))
+        # What was replaced has a lock of its own, later than the one that is known here.
+        replaced = np.isin(numbers, np.array(sorted(self._versions), dtype=np.int64))
+        members = Members(numbers, sizes, expired & ~held & ~extended & ~replaced, locked, held, self._versions)
+        return members.part(~np.isin(numbers, self._union(self._deleted)))
+
+    def counts(self) -> dict[str, int]:
+        """How many objects each data set has that are there and can be seen."""
+        names = {kept.data for each in self._kept.values() for kept in each} - {""}
+        return {name: len(self.members(name).numbers) for name in names}
+
+    def deal(self, sizes: Sizes, count: int, position: int, workload: int) -> tuple[NDArray[np.int64], ...]:
+        """Numbers and sizes of ``count`` new objects, in the order in which they are to be archived: sizes in their
+        shares, shuffled by the seed and the phase's position. Those of one size have neighbouring numbers."""
+        cards = np.array(sizes.deck(), dtype=np.int64)
+        generator = np.random.Generator(np.random.PCG64([self._seed, position, workload]))
+        decks = np.tile(cards, (-(-count // len(cards)), 1))
+        dealt = generator.permuted(decks, axis=1).ravel()[:count]
+        numbers = np.empty(count, dtype=np.int64)
+        for size, _ in sizes.classes:
+            here = np.flatnonzero(dealt == size)
+            first, last = self.fresh(len(here))
+            numbers[here] = np.arange(first, last)
+        return numbers, dealt
+
+    @staticmethod
+    def _union(by_size: Mapping[int, _Numbers]) -> NDArray[np.int64]:
+        return np.concatenate([np.empty(0, dtype=np.int64), *(each.all() for each in by_size.values())])
+
+    def sample(
+        self,
+        object_bytes: int,
+        count: int,
+        position: int,
+        operation: str = "retrieve",
+        times: LockedTimes = ANY_TIME,
+    ) -> NDArray[np.int64]:
+        """Up to ``count`` objects of one size for which ``operation`` makes sense, in random order, each once.
+
+        The order follows the seed and ``position``, the phase's.
+        """
+        generator = np.random.Generator(np.random.PCG64([self._seed, position]))
+        held = self._held[object_bytes].all()
+        ranges = [(k.first, k.last) for k in self._kept.get(object_bytes, []) if _fits(k, operation, times)]
+        unfit = [self._deleted[object_bytes].all()]
+        if operation in ("hold", "delete"):
+            unfit.append(held)
+        if operation == "delete":
+            unfit.append(self._extended[object_bytes].all())
+        if operation == "release" or any(map(len, unfit)):
+            fit = _without(held if operation == "release" else _all(ranges), np.concatenate(unfit))
+            return fit[generator.permutation(len(fit))[:count]]
+        if not ranges:
+            return np.empty(0, dtype=np.int64)
+        # As long as nothing is excepted a few ranges stand for all.
+        firsts = np.array([first for first, _ in ranges], dtype=np.int64)
+        sizes = np.array([last - first + 1 for first, last in ranges], dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        chosen = generator.permutation(int(sizes.sum()))[:count]
+        which = np.searchsorted(starts, chosen, side="right") - 1
+        return firsts[which] + (chosen - starts[which])
+
+
+class _Numbers:
+    """Numbers that come and go, a hundred thousand at a time; what was said last of one counts."""
+
+    def __init__(self) -> None:
+        self._numbers = np.empty(0, dtype=np.int64)
+        self._changes: list[tuple[bool, int, int]] = []  # since they were asked for: join, first, last
+
+    def change(self, first: int, last: int, *, join: bool) -> None:
+        self._changes.append((join, first, last))
+
+    def all(self) -> NDArray[np.int64]:
+        """Those that are there, rising, each once."""
+        for join, changes in groupby(self._changes, key=itemgetter(0)):
+            changed = _all([(first, last) for _, first, last in changes])
+            self._numbers = np.union1d(self._numbers, changed) if join else _without(self._numbers, changed)
+        self._changes.clear()
+        return self._numbers
+
+
+def _fits(kept: Kept, operation: str, times: LockedTimes) -> bool:
+    """Whether an operation makes sense on objects with these dates."""
+    if operation == "delete":
+        return kept.latest is not None and kept.latest < times.begins
+    if operation == "query":
+        return kept.earliest is not None
+    if operation == "refused-delete":
+        return kept.earliest is not None and kept.earliest > times.ends
+    if operation == "hold":  # what expires soon is there to be deleted
+        return kept.earliest is None or kept.earliest > times.ends
+    if operation == "extend":
+        return (
+            kept.earliest is not None
+            and kept.latest is not None
+            and times.ends < kept.earliest
+            and (kept.latest < times.extended_to)
+        )
+    return True
+
+
+def _all(ranges: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """Every number of some ranges, rising, each once."""
+    if not ranges:
+        return np.empty(0, dtype=np.int64)
+    return np.unique(np.concatenate([np.arange(first, last + 1, dtype=np.int64) for first, last in ranges]))
+
+
+def _without(numbers: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.setdiff1d(numbers, others)

@@ -1,0 +1,297 @@
+"""What is known of a run before it touches anything, and all that is refused then.
+
+One idea: making a plan asks the platform what it is and the guards whether this may be; after it nothing is refused any
+more for what the user chose.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from archiver.engine.client_limits import make_room
+from archiver.engine.earlier import EarlierObjects
+from archiver.engine.numbers import LOCKED_RESERVE_SECONDS
+from archiver.engine.probing import probed_max
+from archiver.engine.work.replay.infrastructure import refusal
+from archiver.engine.workers.contract import Cluster, IfLost
+from archiver.machine.cores import cores_here
+from archiver.measure.server_usage import ServerView
+from archiver.platforms.hosted import HostedStore
+from archiver.values.clock import now_seconds
+from archiver.values.errors import SafetyRefused, UsageError
+from archiver.values.retention import (
+    BUCKET_DEFAULT_SECONDS,
+    Guards,
+    Lock,
+    Retention,
+    RetentionMode,
+    RetentionWish,
+    check,
+    check_clock,
+)
+from archiver.values.sizes import format_duration, format_instant
+from archiver.watch.choosing import Watched, WatchOptions, watch_sources
+from archiver.watch.source import Source
+from backends.base import Backend, Capabilities, HasCredentials, PlatformProfile
+from scenarios.model import Scenario
+
+LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves something locked
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What the user knows of the server's devices."""
+
+    disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
+    disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> bytes per second that it sustains
+    link_speed_bytes_per_second: float | None = None  # rated, each direction
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the user chose, besides scenario and platform."""
+
+    retention: RetentionWish
+    guards: Guards
+    verify: str
+    workers: int | None  # None: one per usable core, or half of them where the platform shares this host
+    command_line: list[str]
+    out_dir: Path
+    op_log_dir: Path | None
+    watch: WatchOptions
+    devices: Devices
+    objects_from: EarlierObjects | None = None  # archive nothing, and read these
+    cluster: Cluster | None = None  # who carries it out; None: processes of this machine
+    if_worker_lost: IfLost = "stop"
+    accepts_server_clock: bool = False  # dates may follow a platform's clock that is far from this machine's
+
+
+def new_run_id() -> str:
+    """Sortable by time, unique, and fit for a bucket's name."""
+    return time.strftime("%Y%m%dt%H%M%S", time.gmtime()) + "-" + secrets.token_hex(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run, as far as it is known before anything is touched. Making it refuses all that can be refused."""
+
+    scenario: Scenario
+    backend: Backend
+    hosted: HostedStore | None
+    options: RunOptions
+    profile: PlatformProfile
+    retention: Retention
+    probes_max: tuple[int, int]  # (objects, bytes) archived at most before phases, to read their locks back
+    run_id: str
+    worker_cores: list[int]
+    server_cores: list[int]  # left to a platform on this host; none: it shares them, or is elsewhere
+    sources: list[Source]
+    server: ServerView
+
+    @property
+    def archived_max(self) -> tuple[int, int]:
+        """Upper bound of (objects, bytes) that the run archives, probe objects included; of a search, its first
+        step."""
+        objects, size_bytes = self.scenario.archived_max()
+        return objects + self.probes_max[0], size_bytes + self.probes_max[1]
+
+    @property
+    def workers(self) -> int:
+        if self.options.cluster is not None:
+            return len(self.options.cluster)
+        return _workers(self.options, self.scenario, self.worker_cores)
+
+    @property
+    def workers_at_once(self) -> int:
+        """Those that have a core."""
+        cluster = self.options.cluster
+        return (
+            self.workers if cluster is not None and not cluster.is_local else min(self.workers, len(self.worker_cores))
+        )
+
+    @property
+    def pinned_cores(self) -> list[int]:
+        """The cores that workers are kept on; none where they have the machine for themselves, or are not ours."""
+        return self.worker_cores if self.profile.shares_host and self.options.cluster is None else []
+
+
+def make_plan(
+    scenario: Scenario,
+    backend: Backend,
+    hosted: HostedStore | None,
+    options: RunOptions,
+    run_id: str,
+    platforms: int = 1,
+    locked_before_bytes: int = 0,
+) -> Plan:
+    """Ask the platform what it is, and the guards whether this may be. Raises UsageError and PlatformError.
+
+    ``locked_before_bytes`` is what a run that goes on has archived already.
+    """
+    capabilities = backend.capabilities
+    if options.retention.legal_hold and not capabilities.legal_hold:
+        raise UsageError(f"--legal-hold: the {backend.name} backend does not offer it")
+    profile = backend.profile()
+    earlier = options.objects_from
+    retention = earlier.retention if earlier is not None else backend.retention_for(options.retention)
+    if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
+        raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
+    for workload in (workload for phase in scenario.phases for workload in phase.workloads):
+        if workload.infrastructure is not None:
+            refused = refusal(workload.infrastructure, backend, locks=retention.mode is not RetentionMode.NONE)
+            if refused is not None:
+                raise UsageError(f"{scenario.name}: {refused}")
+    check_offered(scenario, backend.name, capabilities, retention)
+    check_credentials(scenario, backend, platforms)
+    probes = probed_max(scenario.phases, len(profile.endpoints)) if capabilities.stores_content else (0, 0)
+    if any(has_operation(scenario, each) for each in LOCKING):  # else nothing is locked
+        accepted = options.accepts_server_clock
+        check_clock(profile.server_clock_offset_seconds, now_seconds(), accepted=accepted)
+        locked_bytes = (scenario.archived_max()[1] + probes[1]) * platforms + locked_before_bytes
+        check_locks(scenario, retention, options.guards, locked_bytes, backend.server_now)
+    cores = cores_here(shares_host=profile.shares_host and options.cluster is None)
+    if options.cluster is None:
+        clients = max((phase.clients for phase in scenario.phases), default=0)
+        workers = _workers(options, scenario, cores.workers)
+        make_room(clients, workers, len(profile.endpoints), threads=profile.protocol == "tsm")
+    watched = Watched(
+        endpoints=(hosted.endpoint,) if hosted is not None else profile.endpoints if profile.protocol == "s3" else (),
+        is_minio=backend.name == "minio",
+        shares_host=profile.shares_host,
+        pid=hosted.pid if hosted is not None else None,
+        platform=hosted.platform if hosted is not None else None,
+        is_one_of_several=platforms > 1,
+        client_is_here=options.cluster is None or options.cluster.is_local,
+    )
+    devices = options.devices
+    roles = hosted.disk_roles() if hosted is not None else {}
+    return Plan(
+        scenario=scenario,
+        backend=backend,
+        hosted=hosted,
+        options=options,
+        profile=profile,
+        retention=retention,
+        probes_max=probes,
+        run_id=run_id,
+        worker_cores=cores.workers,
+        server_cores=cores.server,
+        sources=watch_sources(options.watch, watched),
+        server=ServerView(
+            shares_host=profile.shares_host,
+            client_cores=cores.workers if profile.shares_host and options.cluster is None else (),
+            disk_roles={**roles, **devices.disk_roles},
+            disk_speeds=devices.disk_speeds,
+            link_speed_bytes_per_second=devices.link_speed_bytes_per_second,
+        ),
+    )
+
+
+def check_credentials(scenario: Scenario, backend: Backend, platforms: int = 1) -> None:
+    """Refuse a run that temporary credentials may not outlast: the whole of it where there can be no new ones, else
+    its longest phase, because workers get new ones between phases. Raises UsageError and PlatformError."""
+    if not isinstance(backend, HasCredentials):
+        return
+    longest = max((phase.seconds_max for phase in scenario.phases), default=0.0)
+    seconds = platforms * sum(phase.seconds_max for phase in scenario.phases)
+    term, now = backend.refresh_credentials(seconds), now_seconds()
+    planned = now + seconds
+    if term.ends_at is None or term.ends_at >= (now + longest if term.is_renewable else planned):
+        return
+    ends = f"{scenario.name}: the credentials end at {format_instant(term.ends_at)}"
+    if term.is_renewable:
+        raise UsageError(
+            f"{ends}, but a phase may last {format_duration(longest)}, and workers get new ones only between phases; "
+            "have them last longer (duration_seconds of the profile), or measure shorter phases"
+        )
+    raise UsageError(
+        f"{ends} and cannot be refreshed, but the run may last until {format_instant(planned)}; get new ones, use a "
+        "profile that can be refreshed, or measure less"
+    )
+
+
+def _workers(options: RunOptions, scenario: Scenario, cores: Sequence[int]) -> int:
+    """Worker processes to start: as many as were asked for, or one per core; never more than a phase can use."""
+    wanted = options.workers or len(cores)
+    if scenario.search is not None:
+        return wanted  # its later steps may have more clients
+    return min(wanted, max((phase.workers_max for phase in scenario.phases), default=wanted))
+
+
+def check_locks(scenario: Scenario, retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:
+    """Refuse a run of which one object or another would be locked too long, too much or for good; see ``check``."""
+    check(retention, guards, locked_bytes, server_now)
+    if has_lock(scenario, Lock.BUCKET_DEFAULT):
+        _check_rule(scenario, retention, guards)
+    for each in retentions(scenario, retention):
+        check(each, guards, locked_bytes, server_now)
+
+
+def _check_rule(scenario: Scenario, retention: Retention, guards: Guards) -> None:
+    """A bucket's own rule counts in days, and makes its dates where no consent bounds them."""
+    leave_out = "leave lock bucket-default out: --set archive.locks=none,header,separate,header-and-hold"
+    if retention.mode is RetentionMode.COMPLIANCE:
+        raise SafetyRefused(
+            f"{scenario.name}: a bucket's own rule makes dates that --accept-locked-until cannot bound, so it is not "
+            f"used in mode COMPLIANCE; {leave_out}"
+        )
+    if guards.max_retain_seconds < BUCKET_DEFAULT_SECONDS:
+        raise SafetyRefused(
+            f"{scenario.name}: a bucket's own rule counts in days, so what it locks stays for "
+            f"{format_duration(BUCKET_DEFAULT_SECONDS)}, longer than --max-retain "
+            f"{format_duration(guards.max_retain_seconds)}; allow it with --max-retain 25h, or {leave_out}"
+        )
+
+
+def retentions(scenario: Scenario, retention: Retention) -> set[Retention]:
+    """What the objects of a scenario are locked with, one way or another."""
+    workloads = (workload for phase in scenario.phases for workload in phase.workloads)
+    return {retention.locked_by(w.lock, w.retain_for_seconds) for w in workloads if w.archives}
+
+
+def has_lock(scenario: Scenario, lock: Lock) -> bool:
+    return any(lock in workload.locks for phase in scenario.phases for workload in phase.workloads)
+
+
+def has_operation(scenario: Scenario, operation: str) -> bool:
+    return any(operation in workload.does for phase in scenario.phases for workload in phase.workloads)
+
+
+def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, retention: Retention) -> None:
+    """Refuse operations and locks that the backend does not have, or that make no sense without a lock."""
+    offered = [operation.label for operation in capabilities.operations]
+    workloads = [workload for phase in scenario.phases for workload in phase.workloads]
+    for workload in workloads:
+        for operation in sorted(workload.does - {"audit", *offered}):
+            raise UsageError(
+                f"{scenario.name}: the {backend} backend does not offer {operation!r}; it has {', '.join(offered)}"
+            )
+        if workload.mix is None and workload.retain_for_seconds is not None and retention.mode is RetentionMode.CLASS:
+            raise UsageError(f"{scenario.name}: retain_for: a management class decides how long objects are locked")
+        for lock in workload.locks - {None, *capabilities.locks}:
+            raise UsageError(f"{scenario.name}: the {backend} backend does not offer lock {str(lock)!r}")
+    _check_replays(scenario, retention)
+    if retention.mode is RetentionMode.NONE and any(
+        workload.lock is not None or workload.does & {"query", "extend", "refused-delete", "delete"}
+        for workload in workloads
+    ):
+        raise UsageError(f"{scenario.name} measures locks, so --retention-mode none leaves nothing to measure")
+
+
+def _check_replays(scenario: Scenario, retention: Retention) -> None:
+    """Refuse a trace with refused deletions where the run's locks could be over before they are tried."""
+    if retention.retain_for_seconds is None:
+        return
+    for phase in scenario.phases:
+        refusing = phase.replays and any("refused-delete" in workload.does for workload in phase.workloads)
+        if refusing and retention.retain_for_seconds < phase.stop.seconds_max + LOCKED_RESERVE_SECONDS:
+            longest = format_duration(phase.stop.seconds_max + LOCKED_RESERVE_SECONDS)
+            raise UsageError(
+                f"{scenario.name}: the trace has deletions that a lock refused, and locks of "
+                f"{format_duration(retention.retain_for_seconds)} may be over before: --retain-for {longest} at least, "
+                "or leave them out with archiver trace cut --operations"
+            )

@@ -1,0 +1,242 @@
+"""Go on with a run that was interrupted, was killed or failed, after its last finished phase.
+
+One idea: what finished stays as it is, and what broke off is never trusted: its phase is carried out anew with numbers
+that it cannot have used, and objects that it may have changed are left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from archiver.engine.earlier import check_first
+from archiver.engine.execution import (
+    carry_through,
+    check_space,
+    open_run,
+    pin,
+    placement,
+    planned,
+    port_warnings,
+    run_plan,
+    settings,
+)
+from archiver.engine.numbers import LockedTimes, ObjectNumbers
+from archiver.engine.plan import Plan, RunOptions, has_lock, make_plan
+from archiver.engine.run import Observer, Run, RunOutcome
+from archiver.ledger.ledger import Ledger, Placement
+from archiver.measure.merging import ArchivedRange
+from archiver.platforms.hosted import HostedStore
+from archiver.values.errors import PlatformError, UsageError
+from archiver.values.retention import DateMaker, Lock, latest_date
+from backends.base import Backend, Location
+from results.database import RunDatabase
+from scenarios.mix import CHANGES
+from scenarios.model import Phase, Scenario
+
+# What has to be as it was: a run is one measurement.
+_SAME_SETTINGS = (
+    "retention_mode", "retain_for_seconds", "retain_until", "legal_hold", "management_class", "verify", "session_kind",
+    "session_open", "checksum", "payload_signing", "objects_per_transaction_max", "platform_started",
+)  # fmt: skip
+_SAME_PLATFORM = ("name", "version", "backend")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRun:
+    """A run that broke off, and what the ledger knows it may have left."""
+
+    database: RunDatabase
+    row: dict[str, Any]  # the run's own
+    finished: int  # phases
+    placements: Sequence[Placement]
+
+    @property
+    def id(self) -> str:
+        return str(self.row["id"])
+
+    @property
+    def left_open(self) -> list[Placement]:
+        """Phases of which nobody counted what they left."""
+        return [each for each in self.placements if each.objects is None]
+
+
+def look_at(database: RunDatabase, ledger: Ledger) -> BrokenRun:
+    """The run in a database that was reopened. Raises UsageError where nothing can or need be gone on with."""
+    row = database.run()
+    run = row["id"]
+    if not row["phases_planned"]:
+        raise UsageError(f"{run}: a conformance run has no phases to go on with; start it again: archiver worm")
+    if row["comparison"] is not None:
+        raise UsageError(
+            f"{run}: was measured in turn with other platforms, and what is measured later would pair with nothing; "
+            f"start the comparison again; what finished is shown by: archiver report {run}"
+        )
+    whole = carried_out_whole(row["scenario_json"])
+    if whole is not None:
+        raise UsageError(f"{run}: {whole}, so it is not gone on with; start it again")
+    if row["verdict"] in ("none", "pass"):
+        raise UsageError(f"{run}: all its phases finished, so nothing is left to do")
+    if row["lock_verified"] not in (None, "verified"):
+        raise UsageError(
+            f"{run}: the platform did not keep its lock ({row['lock_verified']}); a run over locks that are not there "
+            "is worth nothing"
+        )
+    placements = ledger.placements(run)
+    if not placements and ledger.knows(run):
+        raise UsageError(f"{run}: its objects were removed (archiver cleanup); start it again")
+    if not placements and row["backend"] != "null" and row["objects_from"] is None:
+        raise UsageError(
+            f"{run}: the ledger does not know it, so nobody knows which objects it may have left; is ARCHIVER_HOME the "
+            "one that it was started with?"
+        )
+    return BrokenRun(database, row, database.finished(), placements)
+
+
+def carried_out_whole(scenario_text: str) -> str | None:
+    """Why runs of a recorded scenario are never gone on with; None: they are."""
+    scenario = json.loads(scenario_text)
+    if any(phase.get("replay") for phase in scenario.get("phase", ())):
+        return "a replay is carried out as a whole"
+    if "search" in scenario:
+        return "a search goes by what the platform does at one time"
+    return None
+
+
+def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
+    """The phases that are left. Raises UsageError where the scenario does not have those that finished, or where one of
+    them cannot be carried out anew."""
+    recorded = [(times.position, times.label) for times in broken.database.phases()]
+    planned = [(phase.position, phase.label) for phase in scenario.phases]
+    if len(planned) != broken.row["phases_planned"] or recorded != planned[: len(recorded)]:
+        raise UsageError(
+            f"{broken.id}: this version of Archiver orders its phases otherwise than the one that began it; go on with "
+            f"that one ({broken.row['host'].get('archiver')}), or start the run again"
+        )
+    left = scenario.phases[broken.finished :]
+    begun = {position for position, _ in recorded} | {position for position, _ in broken.database.broken_off()}
+    for phase in left:
+        if phase.is_mixed and phase.position in begun and any(w.does & CHANGES for w in phase.workloads):
+            raise UsageError(
+                f"{broken.id}: broke off in {phase.label}, which deletes or replaces objects, and nobody knows how "
+                "many it did; start the run again"
+            )
+    return left
+
+
+def plan_rest(
+    broken: BrokenRun, scenario: Scenario, platform: tuple[Backend, HostedStore | None], options: RunOptions
+) -> tuple[Plan, list[str]]:
+    """The plan of what is left of ``scenario``, all of whose phases are given, and warnings.
+
+    Raises UsageError and PlatformError.
+    """
+    phases = remaining(broken, scenario)
+    left = sum(each.bytes if each.bytes is not None else each.bytes_max for each in broken.placements)
+    rest = replace(scenario, phases=phases)
+    plan = make_plan(rest, *platform, options, broken.id, locked_before_bytes=left)
+    _refuse_another(broken, plan)
+    check_space([plan.hosted] if plan.hosted is not None else [], plan.archived_max[1])
+    return plan, port_warnings(plan)
+
+
+def resume(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, observer: Observer) -> RunOutcome:
+    """Carry out what is left. Raises UsageError and PlatformError before anything is touched."""
+    (outcome,) = carry_through(
+        [partial(_go_on, broken, scenario, plan, ledger, observer)], partial(planned, plan.scenario.phases)
+    )
+    return outcome
+
+
+def _refuse_another(broken: BrokenRun, plan: Plan) -> None:
+    """Raise PlatformError or UsageError where platform or setting are not those of the run."""
+    began, found = broken.row["platform"], plan.profile
+    for name in _SAME_PLATFORM:
+        if began[name] != getattr(found, name):
+            raise PlatformError(
+                f"{broken.id}: began on {began['name']} ({began['version']}), and {found.name} ({found.version}) "
+                "answers now; a run is of one platform, so start another"
+            )
+    if plan.hosted is None and tuple(began["endpoints"]) != found.endpoints:
+        raise UsageError(
+            f"{broken.id}: began at {', '.join(began['endpoints'])}, and the environment names "
+            f"{', '.join(found.endpoints)} now"
+        )
+    now = settings(plan)
+    for name in _SAME_SETTINGS:
+        if broken.row["settings"][name] != now[name]:
+            raise UsageError(
+                f"{broken.id}: {name.replace('_', ' ')} was {broken.row['settings'][name]} when it began and is "
+                f"{now[name]} now, so what is measured would not be the same; start another run"
+            )
+
+
+def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, observer: Observer) -> Run:
+    """Attach to the run's place, and know again what is there."""
+    backend, earlier, database = plan.backend, plan.options.objects_from, broken.database
+    if plan.hosted is not None:
+        pin(plan.hosted, plan.server_cores)
+    location = Location(**broken.row["location"])
+    try:
+        backend.attach(location, plan.retention)
+        if earlier is not None:
+            check_first(earlier, backend)
+        else:
+            if has_lock(scenario, Lock.BUCKET_DEFAULT):
+                backend.set_default_lock(None)  # that of the phase that broke off
+            backend.check_place(run_plan(plan))
+    except PlatformError as error:
+        place = f"in {location.bucket} on {broken.row['platform']['name']}"
+        raise PlatformError(f"{broken.id} cannot go on where it began, {place}: {error}") from error
+    seed = broken.row["content_seed"]
+    numbers = earlier.numbers() if earlier is not None else ObjectNumbers(seed, _first_free(broken))
+    database.resume(time.time(), time.monotonic_ns())
+    run = open_run(plan, placement(plan, location, seed), database, numbers, ledger, observer)
+    _know_again(run, scenario)
+    return run
+
+
+def _first_free(broken: BrokenRun) -> int:
+    """A number that no object of the run can have, nor a higher one: whatever became of the phases that the ledger
+    knows."""
+    promised = [each.first_number + each.objects_max for each in broken.placements]
+    archived = [
+        each[2] + 1 for times in broken.database.phases() for each in broken.database.archived_by(times.position)
+    ]
+    return max([0, *promised, *archived])
+
+
+def _know_again(run: Run, scenario: Scenario) -> None:
+    """Tell the run what its finished phases archived and changed, and what a broken one may have changed."""
+    finished = {times.position: times for times in run.database.phases()}
+    broken_off = run.database.broken_off()
+    for phase in scenario.phases:
+        for position, server_now in broken_off:
+            if position == phase.position:
+                _leave_alone(run, phase, server_now)
+        times = finished.get(phase.position)
+        if times is not None:
+            archived = [ArchivedRange(*each) for each in run.database.archived_by(phase.position)]
+            changed = run.database.changes(phase.position)
+            run.take_in(phase, times.prepared_at, times.archived_seconds, archived, changed)
+
+
+def _leave_alone(run: Run, phase: Phase, server_now: float) -> None:
+    """Draw again what a phase drew that broke off, and use none of it any more: nobody knows how far it came. What it
+    may have extended can still be read."""
+    for workload in phase.workloads:
+        if workload.operation not in ("extend", "hold", "release", "delete"):
+            continue
+        retention = run.retention(workload)
+        latest = latest_date(retention, run.plan.options.guards, server_now)
+        dates = DateMaker(retention, latest) if latest is not None else None
+        times = LockedTimes.of_phase(server_now, phase.stop.seconds_max, dates)
+        wanted = phase.objects_max(workload)
+        drawn = run.numbers.sample(workload.object_bytes, wanted, phase.position, workload.operation, times)
+        for number in drawn.tolist():
+            change = "extend" if workload.operation == "extend" else "delete"
+            run.numbers.change(change, workload.object_bytes, number, number)

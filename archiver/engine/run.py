@@ -1,0 +1,511 @@
+"""One run: what is known before it touches anything, and how it goes from phase to phase.
+
+One idea: making a plan refuses all that can be refused, and the ledger knows what a phase may leave behind before its
+first byte is sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from signal import Signals
+from typing import NamedTuple, Protocol
+
+from archiver.engine.ceiling import add_ceilings
+from archiver.engine.coordinator import Coordinator, Fill, PhaseOutcome
+from archiver.engine.judging.criteria import Watch, judge
+from archiver.engine.numbers import Kept, ObjectNumbers
+from archiver.engine.plan import Plan
+from archiver.engine.probing import TRIES_MAX, Probe, Prober, Tried, probes_of
+from archiver.engine.workers.contract import Workers
+from archiver.ledger.ledger import Ledger, NumberRange, Placement
+from archiver.machine import caches
+from archiver.measure.merging import ArchivedRange
+from archiver.measure.reports import IntervalReport
+from archiver.measure.server_usage import read_bytes, usage_throughout
+from archiver.values.clock import now_seconds
+from archiver.values.errors import ArchiverError, ResultsError, RunFailed
+from archiver.values.retention import (
+    DATE_TOLERANCE_SECONDS,
+    DateMaker,
+    Lock,
+    Retention,
+    RetentionMode,
+    latest_date,
+)
+from archiver.watch.sampler import ResourceSampler
+from backends.base import Backend, HasCredentials
+from results.database import PhaseRecord, RunDatabase
+from results.model import CriterionResult, SearchOutcome, ServerUsage
+from scenarios.mix import RETRIEVES
+from scenarios.model import Phase, Workload
+
+EXPIRY_SECONDS_MAX = 60.0  # so long a run waits for short locks to end
+
+
+# What the server used in the last so many seconds, as far as anybody sampled it. Any thread may ask.
+ServerLately = Callable[[float], ServerUsage | None]
+
+
+class Observer(Protocol):
+    """Who follows runs as they happen; several take turns."""
+
+    def phase_started(self, phase: Phase, platform: str, server_lately: ServerLately) -> None: ...
+
+    def reported(self, report: IntervalReport) -> None: ...
+
+    def phase_finished(self, outcome: PhaseOutcome) -> None: ...
+
+    def warned(self, warning: str) -> None: ...
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """How a run ended; everything measured is in the database."""
+
+    run_id: str
+    database: Path
+    interrupted: Signals | None = None  # by which signal
+    failure: str | None = None
+    criteria: list[CriterionResult] = field(default_factory=list)
+    search: SearchOutcome | None = None
+    void: list[str] = field(default_factory=list)  # why nothing follows from what was measured
+    findings: list[str] = field(default_factory=list)  # content or protection that infrastructure operations lost
+    incomplete: list[str] = field(default_factory=list)  # phases that lost workers, and why
+
+
+class _Promise(NamedTuple):
+    """What the ledger was told of a phase: one way of locking, and the workloads that lock so."""
+
+    row: int
+    retention: Retention
+    workloads: frozenset[int]
+
+
+class SecondPlace(NamedTuple):
+    """Where migrations copy to: what its records in the ledger have in common, and the backend that reaches it."""
+
+    placement: Placement
+    backend: Backend
+
+
+@dataclass(slots=True)
+class Run:
+    """One run under way: its phases, one by one."""
+
+    plan: Plan
+    ledger: Ledger
+    place: Placement  # what every phase's record has in common
+    database: RunDatabase
+    sampler: ResourceSampler
+    workers: Workers
+    coordinator: Coordinator
+    numbers: ObjectNumbers
+    observer: Observer
+    outcome: RunOutcome
+    prober: Prober | None  # None: the platform stores nothing that could be read back
+    archived_bytes: int = 0
+    second: SecondPlace | None = None
+    bucket_has_rule: bool = False
+    expiries: dict[str | int, float] = field(default_factory=dict)  # of short locks, by data set or size
+
+    def start_watching(self) -> None:
+        self.sampler.start()
+        self._tell_problems()
+
+    def carry_out(self, phase: Phase) -> None:
+        """One phase; what goes wrong ends this run, and is in its outcome."""
+        try:
+            self.observer.phase_started(phase, self.plan.profile.name, self._server_lately)
+            outcome = self._phase(phase)
+            self._store(outcome)
+            self.outcome.criteria += outcome.criteria
+            if outcome.incomplete is not None:
+                self.outcome.incomplete.append(f"{phase.label}: {outcome.incomplete}")
+                self.observer.warned(f"{phase.label} is incomplete: {outcome.incomplete}")
+            self.outcome.void += [f"{result.workload}: {result.void}" for result in outcome.results if result.void]
+            self.outcome.findings += [
+                finding
+                for result in outcome.results
+                if result.infrastructure is not None
+                for finding in result.infrastructure.findings
+            ]
+            self.observer.phase_finished(outcome)
+            if outcome.gave_up is not None:
+                first = f": {outcome.errors[0].reason}: {outcome.errors[0].message}" if outcome.errors else ""
+                raise RunFailed(f"{phase.label}: {outcome.gave_up}{first}; the run ends here")
+        except ArchiverError as error:
+            self.outcome.failure = str(error)
+
+    def finish(self) -> None:
+        """End workers and sampling, and say in the database how the run ended."""
+        outcome = self.outcome
+        self.workers.close()
+        self.sampler.stop()
+        verdict = "interrupted" if outcome.interrupted else "fail" if outcome.failure else self._verdict()
+        try:
+            self._store_samples()
+            self.database.finish(time.time(), verdict)
+        except ResultsError as error:  # a full disk: what was committed before stays
+            outcome.failure = outcome.failure or str(error)
+        self.database.close()
+
+    def _verdict(self) -> str:
+        """By the criteria; of a search by whether any scale held them. Void: nothing about the platform follows."""
+        if self.outcome.void and self.outcome.search is None:
+            return "void"
+        if self.outcome.search is not None:
+            return "pass" if self.outcome.search.largest is not None else "fail"
+        if self.outcome.findings or self.outcome.incomplete:
+            return "fail"
+        if not self.plan.scenario.criteria:
+            return "none"
+        return "pass" if all(each.passed for each in self.outcome.criteria) else "fail"
+
+    def _server_lately(self, seconds: float) -> ServerUsage | None:
+        since_ns = time.monotonic_ns() - int(seconds * 1e9)
+        return usage_throughout(self.sampler.timelines(since_ns), self.plan.server)
+
+    def _tell_problems(self) -> None:
+        """Report each source of resource samples that cannot be read, once."""
+        for found in self.sampler.take_problems():
+            self.database.add_source_problem(found.source, found.at, found.problem)
+            self.observer.warned(found.problem)
+
+    def _phase(self, phase: Phase) -> PhaseOutcome:
+        hosted, backend = self.plan.hosted, self.plan.backend
+        reads = any(workload.does & RETRIEVES for workload in phase.workloads)
+        if reads and hosted is not None and not phase.keeps_cache:
+            caches.drop(hosted.data_files())
+        self._wait_for_dates(phase)
+        first = phase.workloads[0]
+        if first.archives:
+            self._set_rule(self.retention(first) if first.lock is Lock.BUCKET_DEFAULT else None)
+        dates = self._dates(phase)
+        promises = self._promise(phase) if backend.capabilities.stores_content else []
+        there = self._promise_there(phase)
+        server_now = backend.server_now
+        self.database.begin_phase(phase.position, server_now)
+        watch = Watch(self.plan.scenario.criteria, phase)
+
+        def report(part: IntervalReport) -> bool:
+            self.observer.reported(part)
+            watch.take(part)
+            return watch.broken() is None
+
+        before = deepcopy(self.numbers) if phase.measures_ceiling else None
+        self._refresh_credentials(phase)
+        self.sampler.take()
+        prepared_ns, prepared_at = time.monotonic_ns(), now_seconds()
+        probes = self._probe(phase, dates, promises)
+        if probes and not probes[-1].archived:
+            outcome = self.coordinator.refused(phase, probes[-1], prepared_at, prepared_ns)
+        else:
+            outcome = self.coordinator.run_phase(phase, self.numbers, dates, report, self._fill(), server_now)
+        outcome.prepared_ns = prepared_ns
+        outcome.take_probes(probes)
+        if reads and hosted is not None:
+            self._judge_temperature(outcome)
+        self.take_in(phase, outcome.prepared_at, outcome.archived_seconds, outcome.archived, outcome.changed)
+        if outcome.incomplete is None:  # else nobody counted all of it: the rows stay open, which means list the prefix
+            self._keep_promises(promises, outcome)
+        if there is not None and outcome.incomplete is None:
+            self._keep_promise_there(there, outcome)
+        if before is not None and outcome.gave_up is None and outcome.incomplete is None:
+            setting = self.coordinator.setting
+            add_ceilings(outcome, before, dates, setting, self.workers, self.plan.server_cores, server_now)
+        outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken(), outcome.whole)
+        return outcome
+
+    def _refresh_credentials(self, phase: Phase) -> None:
+        """Give the workers credentials that last through this phase, as far as there can be new ones."""
+        backend = self.plan.backend
+        if isinstance(backend, HasCredentials):
+            backend.refresh_credentials(phase.seconds_max)
+            second = self.second.backend.worker_setting() if self.second is not None else None
+            self.coordinator.reach(backend.worker_setting(), second)
+
+    def _dates(self, phase: Phase) -> dict[float | None, DateMaker]:
+        """Who makes the dates of a phase, by its workloads' own times of retention."""
+        makers = {}
+        for workload in phase.workloads:
+            retention = self.retention(workload)
+            latest = latest_date(retention, self.plan.options.guards, self.plan.backend.server_now)
+            if latest is not None:
+                makers[workload.retain_for_seconds] = DateMaker(retention, latest)
+        return makers
+
+    def _promise(self, phase: Phase) -> list[_Promise]:
+        """Before its first byte is sent the ledger knows what a phase may leave behind, by how it will be locked."""
+        guards, server_now = self.plan.options.guards, self.plan.backend.server_now
+        for workload in phase.workloads:
+            if workload.does & {"extend", "hold"}:
+                latest = latest_date(self.retention(workload), guards, server_now)
+                until = latest if "extend" in workload.does else None
+                self.ledger.strengthen(self.plan.run_id, until=until, legal_hold="hold" in workload.does)
+        by_retention: dict[Retention, list[int]] = {}
+        for index, workload in enumerate(phase.workloads):
+            if workload.archives:
+                by_retention.setdefault(self.retention(workload), []).append(index)
+        promises = []
+        first_number = self.numbers.next
+        for retention, workloads in by_retention.items():
+            bounds = [_written_here(phase, phase.workloads[index]) for index in workloads]
+            bounds += [self._probed_max(each) for each in probes_of(phase) if each.workload in workloads]
+            placement = replace(
+                self.place,
+                phase=phase.label,
+                retention_mode=retention.mode.value,
+                legal_hold=retention.legal_hold,
+                earliest_retain_until=self.dates_between(retention, now_seconds())[0],
+                latest_retain_until=latest_date(retention, guards, server_now),
+                first_number=first_number,
+                objects_max=sum(objects for objects, _ in bounds),
+                bytes_max=sum(size_bytes for _, size_bytes in bounds),
+            )
+            first_number += placement.objects_max
+            promises.append(_Promise(self.ledger.open_placement(placement), retention, frozenset(workloads)))
+        return promises
+
+    def _probed_max(self, probe: Probe) -> tuple[int, int]:
+        objects = TRIES_MAX * self.prober.endpoints if self.prober is not None else 0
+        return objects, objects * probe.object_bytes
+
+    def _promise_there(self, phase: Phase) -> int | None:
+        """Likewise of what a migration copies to the second place; None where there is nothing of the kind."""
+        bounds = [each.infrastructure.archived_there_max for each in phase.workloads if each.infrastructure is not None]
+        objects, size_bytes = sum(objects for objects, _ in bounds), sum(size_bytes for _, size_bytes in bounds)
+        if self.second is None or not objects:
+            return None
+        retention = self.plan.retention
+        return self.ledger.open_placement(
+            replace(
+                self.second.placement,
+                phase=phase.label,
+                legal_hold=True,
+                earliest_retain_until=self.dates_between(retention, now_seconds())[0],
+                latest_retain_until=latest_date(retention, self.plan.options.guards, self.plan.backend.server_now),
+                objects_max=objects,
+                bytes_max=size_bytes,
+            )
+        )
+
+    def _keep_promise_there(self, row: int, outcome: PhaseOutcome) -> None:
+        """What a migration copied in truth; copies whose answer never came are counted with the run's own objects."""
+        there = outcome.infrastructures
+        latest = self.dates_between(self.plan.retention, outcome.started_at, outcome.seconds)[1]
+        self.ledger.close_placement(
+            row, sum(each.copied_there for each in there), sum(each.copied_there_bytes for each in there), [], latest
+        )
+
+    def _keep_promises(self, promises: Sequence[_Promise], outcome: PhaseOutcome) -> None:
+        """Tell the ledger what a phase left in truth. An archive whose answer never came may be there all the same, so
+        it counts as left behind."""
+        unknown = outcome.unknown_objects()
+        for promise in promises:
+            phase = outcome.phase
+            mine = [each for each in outcome.archived if each.workload in promise.workloads]
+            copies, copied_bytes = outcome.copied(promise.workloads)
+            largest = max(size for index in promise.workloads for size in phase.workloads[index].sizes)
+            self.ledger.close_placement(
+                promise.row,
+                sum(each.objects for each in mine) + copies + unknown,
+                sum(each.object_bytes * each.objects for each in mine) + copied_bytes + unknown * largest,
+                [NumberRange(each.object_bytes, each.first, each.last) for each in mine],
+                self._latest_made(phase.workloads[min(promise.workloads)], outcome),
+            )
+
+    def _latest_made(self, workload: Workload, outcome: PhaseOutcome) -> float | None:
+        """The latest date that a lock of a phase that has ended can have; None: that which was promised."""
+        retention = self.retention(workload)
+        if retention.mode is not RetentionMode.CLASS and workload.lock is not Lock.BUCKET_DEFAULT:
+            return self.dates_between(retention, outcome.prepared_at, outcome.archived_seconds)[1]
+        # The platform dates an object when it stores it. One whose answer never came may be stored later still.
+        latest = None if outcome.unknown_objects() else self.dates_between(retention, now_seconds())[1]
+        return None if latest is None else latest + retention.late_seconds
+
+    def take_in(
+        self,
+        phase: Phase,
+        started_at: float,
+        seconds: float,
+        archived: Sequence[ArchivedRange],
+        changed: Sequence[tuple[str, int, int, int]],
+    ) -> None:
+        """Know what a phase has archived and changed."""
+        for each in archived:
+            workload = phase.workloads[each.workload]
+            retention = self.retention(workload)
+            earliest, latest = self.dates_between(retention, started_at, seconds)
+            if workload.retain_for_seconds is not None and latest is not None:
+                self.expiries[each.data or each.object_bytes] = latest
+            kept = Kept(each.object_bytes, each.first, each.last, earliest, latest, each.data)
+            self.numbers.keep(kept, held=retention.legal_hold)
+            self.archived_bytes += each.object_bytes * each.objects
+        for operation, object_bytes, first, last in changed:
+            self.numbers.change(operation, object_bytes, first, last)
+            if operation in ("copy", "new-version"):
+                self.archived_bytes += object_bytes * (last - first + 1)
+
+    def retention(self, workload: Workload) -> Retention:
+        """What a workload's objects are locked with."""
+        return self.plan.retention.locked_by(workload.lock, workload.retain_for_seconds)
+
+    def _set_rule(self, rule: Retention | None) -> None:
+        """Have the bucket lock by itself what comes next, or not."""
+        if self.bucket_has_rule != (rule is not None):
+            self.plan.backend.set_default_lock(rule)
+            self.bucket_has_rule = rule is not None
+
+    def _wait_for_dates(self, phase: Phase) -> None:
+        """Let the short locks end of what is to be deleted, and a later date be really later."""
+        if any("extend" in workload.does for workload in phase.workloads):
+            time.sleep(DATE_TOLERANCE_SECONDS + 1)
+        now = self.plan.backend.server_now
+        places = [
+            workload.mix.data if workload.mix is not None else workload.object_bytes
+            for workload in phase.workloads
+            if "delete" in workload.does
+        ]
+        expiries = [expiry for place in places if (expiry := self.expiries.get(place, now)) < now + EXPIRY_SECONDS_MAX]
+        time.sleep(max([0.0, *(expiry - now + DATE_TOLERANCE_SECONDS for expiry in expiries)]))
+
+    def dates_between(
+        self, retention: Retention, started_at: float, seconds: float = 0.0
+    ) -> tuple[float | None, float | None]:
+        """Between which dates the locks end of what is archived in the seconds from ``started_at`` (epoch seconds)."""
+        backend = self.plan.backend
+        if retention.retain_for_seconds is None:
+            return retention.retain_until, retention.retain_until
+        first = started_at + backend.server_now - now_seconds() + retention.retain_for_seconds
+        earliest, latest = first - DATE_TOLERANCE_SECONDS, first + seconds + DATE_TOLERANCE_SECONDS
+        promised = latest_date(retention, self.plan.options.guards, backend.server_now)
+        if promised is not None:  # COMPLIANCE dates never pass what the user accepted
+            earliest, latest = min(earliest, promised), min(latest, promised)
+        return earliest, latest
+
+    def _fill(self) -> Fill:
+        hosted = self.plan.hosted
+        files = hosted.data_files() if hosted is not None else None
+        store_bytes = None if files is None else sum(_size(path) for path in files)
+        return Fill(store_bytes, self.archived_bytes)
+
+    def _probe(
+        self, phase: Phase, dates: Mapping[float | None, DateMaker], promises: Sequence[_Promise]
+    ) -> list[Tried]:
+        """Archive one object in each way that the phase archives, per endpoint, and read its lock back.
+
+        Stops at the first probe that the platform does not archive. Raises RunFailed if a lock is longer or stronger
+        than agreed, or missing; the ledger then has what was found.
+        """
+        done: list[Tried] = []
+        for probe in probes_of(phase) if self.prober is not None else ():
+            assert self.prober is not None
+            began_at = now_seconds()
+            setting = self.coordinator.setting.backend_setting
+            tried = self.prober.archive(phase, probe, self.numbers, dates, setting)
+            done.append(tried)
+            if not tried.archived:
+                break
+            if tried.errors:
+                first = tried.errors[0]
+                self.observer.warned(f"{phase.label}: a probe object was refused: {first.reason}: {first.message}")
+            self._check_locks(phase, tried, began_at, done, promises)
+        return done
+
+    def _check_locks(
+        self, phase: Phase, tried: Tried, began_at: float, done: Sequence[Tried], promises: Sequence[_Promise]
+    ) -> None:
+        """Read the locks of a probe's objects. Raises RunFailed where one is not as agreed."""
+        retention = self.plan.retention.locked_by(tried.probe.lock, tried.probe.retain_for_seconds)
+        earliest, latest = self.dates_between(retention, began_at, now_seconds() - began_at)
+        for each in tried.archived:
+            for number in range(each.first, each.last + 1):
+                found = self.plan.backend.read_lock(number, retention, earliest, latest)
+                if found.problem is None:
+                    continue
+                for promise in promises:
+                    if tried.probe.workload in promise.workloads:
+                        self.ledger.observe([promise.row], found.mode, found.until, on_hold=found.on_hold)
+                    self._close_with_probes(promise, done)
+                if self.plan.retention.locks:
+                    self.database.set_lock_verified(found.problem)
+                raise RunFailed(f"{phase.label}: the platform did not keep the lock: {found.problem}")
+        if self.plan.retention.locks:
+            self.database.set_lock_verified("verified")
+
+    def _close_with_probes(self, promise: _Promise, done: Sequence[Tried]) -> None:
+        """The ledger's row of a phase that archived nothing but probes."""
+        mine = [tried for tried in done if tried.probe.workload in promise.workloads]
+        archived = [each for tried in mine for each in tried.archived]
+        self.ledger.close_placement(
+            promise.row,
+            sum(each.objects for each in archived) + sum(tried.unlisted for tried in mine),
+            sum(each.object_bytes * each.objects for each in archived)
+            + sum(tried.unlisted * tried.probe.object_bytes for tried in mine),
+            [NumberRange(each.object_bytes, each.first, each.last) for each in archived],
+        )
+
+    def _judge_temperature(self, outcome: PhaseOutcome) -> None:
+        """Say whether what was retrieved came from a disk, by what its device read meanwhile."""
+        read = read_bytes(self.sampler.timelines(), self.plan.server, outcome.start_ns, outcome.end_ns)
+        served = sum(row.bytes for row in outcome.intervals)
+        if any(workload.archives for workload in outcome.phase.workloads):
+            return  # who read what cannot be told
+        warmth = caches.temperature(read, served)
+        outcome.results = [
+            replace(result, temperature=warmth) if result.temperature is not None else result
+            for result in outcome.results
+        ]
+
+    def _store(self, outcome: PhaseOutcome) -> None:
+        phase = outcome.phase
+        self.database.add_phase(
+            PhaseRecord(
+                position=phase.position,
+                name=phase.name,
+                label=phase.label,
+                repetition=phase.repetition,
+                drift_check=phase.drift_check,
+                started_at=outcome.started_at,
+                seconds=outcome.seconds,
+                start_ns=outcome.start_ns,
+                end_ns=outcome.end_ns,
+                measured_from_ns=outcome.measured_from_ns,
+                measured_to_ns=outcome.measured_to_ns,
+                results=outcome.results,
+                intervals=outcome.intervals,
+                histograms=outcome.histograms,
+                archived=outcome.archived,
+                errors=outcome.errors,
+                changed=outcome.changed,
+                gave_up=outcome.gave_up,
+                criteria=outcome.criteria,
+                parts=outcome.parts,
+                workers=outcome.workers,
+                prepared_ns=outcome.prepared_ns,
+                probes=outcome.probes,
+            )
+        )
+        self._store_samples()
+
+    def _store_samples(self) -> None:
+        self.database.add_samples(self.sampler.take_unstored())
+        self._tell_problems()
+
+
+def _written_here(phase: Phase, workload: Workload) -> tuple[int, int]:
+    """Upper bound of (objects, bytes) that a workload archives in the run's own place."""
+    if workload.infrastructure is not None:
+        return workload.infrastructure.archived_here_max
+    return phase.written_max(workload)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # a segment that was removed meanwhile
+        return 0

@@ -1,0 +1,1 @@
+"""Kinds of work: how each is shared out, carried out and counted."""

@@ -1,0 +1,1 @@
+"""Workloads that run together, each with its own mix of operations."""

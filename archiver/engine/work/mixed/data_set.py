@@ -1,0 +1,207 @@
+"""The objects of one data set that one worker may ask for, and how the next one is chosen.
+
+One idea: who changes an object has it for himself. What is being read is not deleted or replaced until it was read, and
+what is deleted, hidden or being replaced is not asked for, so that no absence that is measured was made by the tester.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+
+from archiver.engine.numbers import Members
+
+TRIES = 16  # to find an object by chance for which an operation makes sense
+_DRAWS = 4096
+
+
+class DataSet:
+    """What is there, by its place in a list. Only a set that ``is_changed`` remembers who reads what."""
+
+    def __init__(self, members: Members, *, is_changed: bool) -> None:
+        self.numbers = array("q", members.numbers.tolist())
+        self.sizes = array("q", members.sizes.tolist())
+        self.versions = dict(members.versions)
+        self.is_changed = is_changed
+        self._places: dict[int, int] = {}
+        self._locked: set[int] = set()
+        self._expired: list[int] = []
+        self._held: dict[int, None] = {}  # in the order in which they were held
+        if is_changed:
+            self._places = {number: place for place, number in enumerate(self.numbers)}
+            self._locked = set(members.numbers[members.locked & ~members.held].tolist())
+            self._expired = members.numbers[members.expired].tolist()
+            self._held = dict.fromkeys(members.numbers[members.held].tolist())
+        self._never_read = frozenset(self._expired)
+        self._readers = Counter[int]()
+        self.at_first = len(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def place_of(self, number: int) -> int | None:
+        """None: it is not there. Only of a set that ``is_changed``."""
+        return self._places.get(number)
+
+    def size_of(self, number: int) -> int:
+        size_bytes: int = self.sizes[self._places[number]]
+        return size_bytes
+
+    def pin(self, number: int) -> None:
+        """Somebody reads it from now on."""
+        self._readers[number] += 1
+
+    def unpin(self, number: int) -> None:
+        if self._readers[number] > 1:
+            self._readers[number] -= 1
+        else:
+            del self._readers[number]
+
+    def is_free(self, number: int) -> bool:
+        """It is there, and nobody reads it."""
+        return number in self._places and number not in self._readers
+
+    def is_locked(self, number: int) -> bool:
+        """It refuses to be deleted for as long as the phase may take, and nobody reads or changes it."""
+        return number in self._locked and self.is_free(number)
+
+    def add(self, number: int, size_bytes: int) -> None:
+        """It was archived, or is there again."""
+        if self.is_changed:
+            self._places[number] = len(self.numbers)
+        self.numbers.append(number)
+        self.sizes.append(size_bytes)
+
+    def take(self, number: int) -> None:
+        """Nobody else may ask for it. What becomes of it, it is under no hold that is known."""
+        self._held.pop(number, None)
+        place = self._places.pop(number)
+        last_number, last_size = self.numbers.pop(), self.sizes.pop()
+        if place < len(self.numbers):
+            self.numbers[place], self.sizes[place] = last_number, last_size
+            self._places[last_number] = place
+
+    def hold(self, number: int) -> None:
+        """It is under a hold from now on."""
+        self._locked.discard(number)
+        self._held[number] = None
+
+    def held(self) -> int | None:
+        """An object under a hold that nobody reads or changes; None: none was found in so many tries."""
+        return next((number for number in islice(reversed(self._held), TRIES) if self.is_free(number)), None)
+
+    def take_expired(self) -> tuple[int, int] | None:
+        """Number and size of an object whose lock has ended, which from now on nobody else may ask for."""
+        for place in range(len(self._expired) - 1, max(-1, len(self._expired) - 1 - TRIES), -1):
+            number = self._expired[place]
+            if self.is_free(number):
+                del self._expired[place]
+                size_bytes = self.size_of(number)
+                self.take(number)
+                return number, size_bytes
+        return None
+
+    def expires(self, number: int) -> bool:
+        """It was there to be deleted when the phase began."""
+        return number in self._never_read
+
+
+class Choice(Protocol):
+    """How objects are chosen; one for each client, or for all of a workload."""
+
+    def place(self) -> int | None:
+        """The place of the next object in its data set; None: there is none left."""
+
+
+class Uniform:
+    """Every object is as likely."""
+
+    def __init__(self, data: DataSet, generator: np.random.Generator) -> None:
+        self._data = data
+        self._generator = generator
+        self._draws: list[float] = []
+
+    def place(self) -> int | None:
+        if not self._draws:
+            self._draws = self._generator.random(_DRAWS).tolist()
+        count = len(self._data)
+        return int(self._draws.pop() * count) if count else None
+
+
+class Zipf:
+    """The object of rank r is asked for in proportion to 1 / r^exponent; ranks are given to objects by chance."""
+
+    def __init__(self, data: DataSet, generator: np.random.Generator, exponent: float) -> None:
+        self._data = data
+        self._generator = generator
+        self._ranked = generator.permutation(len(data))
+        self._shares = np.cumsum(1 / np.arange(1, len(data) + 1) ** exponent)
+        self._draws: list[int] = []
+
+    def place(self) -> int | None:
+        if not len(self._data) or not len(self._ranked):
+            return None
+        if not self._draws:
+            at = np.searchsorted(self._shares, self._generator.random(_DRAWS) * self._shares[-1])
+            self._draws = self._ranked[at].tolist()
+        return self._draws.pop() % len(self._data)
+
+
+class Sequential:
+    """One object after another, from a place of its own on, and from the first again after the last."""
+
+    def __init__(self, data: DataSet, begin: float) -> None:
+        """``begin``: 0-1, where in the data set."""
+        self._data = data
+        self._next = int(begin * len(data))
+
+    def place(self) -> int | None:
+        if not len(self._data):
+            return None
+        place = self._next % len(self._data)
+        self._next = place + 1
+        return place
+
+
+class EachOnce:
+    """Every object that is there when the first is asked for, once, in random order; what was taken away is left out.
+
+    Of objects that other workers read, too, each takes its part: every ``parts``-th from ``part`` on.
+    """
+
+    def __init__(self, data: DataSet, generator: np.random.Generator, part: int = 0, parts: int = 1) -> None:
+        self._data = data
+        self._generator = generator
+        self._part = part
+        self._parts = parts
+        self._left: list[int] | None = None
+
+    def place(self) -> int | None:
+        data = self._data
+        if self._left is None:
+            at_first = min(data.at_first, len(data))
+            shared = np.arange(self._part, at_first, self._parts)
+            own = np.arange(at_first, len(data))  # archived by this worker alone
+            places = self._generator.permutation(np.concatenate([shared, own])).tolist()
+            self._left = [data.numbers[place] for place in places] if data.is_changed else places
+        while self._left:
+            place = data.place_of(self._left.pop()) if data.is_changed else self._left.pop()
+            if place is not None:
+                return place
+        return None
+
+
+def choose_free(data: DataSet, candidates: Iterable[int | None]) -> int | None:
+    """The first object, of those at these places, that nobody reads or changes."""
+    for place in candidates:
+        if place is None:
+            return None
+        number: int = data.numbers[place]
+        if data.is_free(number) and not data.expires(number):
+            return number
+    return None

@@ -1,0 +1,323 @@
+"""What a workload with a mix does next: batches dealt from its decks, on objects of its data set.
+
+One idea: everything is settled when a batch is made (operations, objects, sizes), and settled again when its rows are
+there, so that the data set knows at any moment what the platform has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import islice, repeat
+
+import numpy as np
+
+from archiver.engine.work.mixed.data_set import TRIES, Choice, DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
+from archiver.engine.worker.assignment import MixAssignment, NewObjects
+from archiver.values.record import OPERATION_OF, Operation, Recorder, Status
+from backends.base import Batch
+from scenarios.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT, Mix, OperationName
+from scenarios.model import Workload
+
+_READS = frozenset(
+    (Operation.RETRIEVE, Operation.RANGE_RETRIEVE, Operation.QUERY, Operation.HEAD, Operation.REFUSED_DELETE)
+)
+
+
+class Dealer:
+    """The batches of one workload in one worker; all its clients there take from it."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        assignment: MixAssignment,
+        data: DataSet,
+        *,
+        has_markers: bool,
+        grows: bool,
+        is_shared: bool = False,
+    ) -> None:
+        """``has_markers``: the platform can hide what it must keep. ``grows``: what is archived is asked for, too.
+        ``is_shared``: the workload's other workers have the same data set."""
+        assert workload.mix is not None
+        self._workload = workload
+        self._mix: Mix = workload.mix
+        self._data = data
+        self._new = _Stock(assignment.new)
+        self._beside = _Stock(assignment.beside)
+        self._has_markers = has_markers
+        self._grows = grows
+        self._generator = np.random.Generator(np.random.PCG64(assignment.seed))
+        self._transactions = [transaction.steps for transaction in self._mix.transactions]
+        self._needs_new = [sum(step in WRITES_CONTENT for step in steps) for steps in self._transactions]
+        self._deck = self._mix.transaction_deck()
+        self._cards: list[int] = []
+        self._credit = 0.0  # of the objects beside
+        self._choices: dict[int, Choice] = {}
+        self._clients = assignment.clients
+        self._part, self._parts = (assignment.part, assignment.parts) if is_shared else (0, 1)
+        self._by_size: dict[int, list[int]] | None = None  # sources of copies
+        self.steps_left_out = 0
+        longest = max(map(len, self._transactions))
+        per_transaction = longest * (1 + (self._mix.aside.per_operation if self._mix.aside is not None else 0))
+        self.batch_max = math.ceil(workload.objects_per_session * per_transaction) + 1
+
+    def batch(self, client: int, due_ns: int | None) -> Batch | None:
+        """The next session's; None when nothing is left that may be archived, or to be read."""
+        making = _Making(self._mix)
+        transactions, tries = 0, len(self._deck) + self._workload.objects_per_session
+        while transactions < self._workload.objects_per_session and tries:
+            tries -= 1
+            steps = self._next_transaction()
+            if steps is None:
+                break
+            self._deal_beside(len(steps), making)  # first, as a log is written ahead of what it logs
+            if not self._deal(steps, client, making):
+                break
+            transactions += bool(making.operations)  # a session in which every step is left out would be none
+        if not making.operations:
+            return None
+        workload = self._workload
+        return Batch(
+            making.operations, making.numbers, making.sizes, due_ns,
+            lock=workload.lock, checksum=workload.checksum, retain_for_seconds=workload.retain_for_seconds,
+            part_bytes=self._mix.part_bytes, version=making.versions, range=making.ranges, source=making.sources,
+        )  # fmt: skip
+
+    def settle(self, batch: Batch, record: Recorder, first_row: int) -> None:
+        """Know what the rows say that were written since ``first_row``."""
+        data = self._data
+        if not data.is_changed and not self._grows:
+            return
+        status_of = {
+            (record.operation[row], record.number[row]): record.status[row] for row in range(first_row, record.used)
+        }
+        for index, operation in enumerate(batch.operation):
+            number = batch.number[index]
+            good = status_of.get((operation, number)) == Status.OK
+            if operation is Operation.ARCHIVE:
+                if good and self._grows and number < self._beside.first:
+                    data.add(number, batch.size_bytes[index])
+            elif operation is Operation.NEW_VERSION:
+                if good:  # else nobody knows which version is there
+                    assert batch.version is not None
+                    data.versions[number] = batch.version[index]
+                    data.add(number, batch.size_bytes[index])
+            elif operation in (Operation.HOLD, Operation.RELEASE, Operation.EXTEND):
+                data.add(number, batch.size_bytes[index])
+                if operation is Operation.HOLD and good:
+                    data.hold(number)
+            elif data.is_changed and operation in _READS:
+                data.unpin(number)
+            elif data.is_changed and operation is Operation.COPY:
+                assert batch.source is not None
+                data.unpin(batch.source[index])
+
+    def _next_transaction(self) -> tuple[OperationName, ...] | None:
+        """The steps of the next one; None: no number is left for what it would archive."""
+        if not self._cards:
+            # A single card takes 15 us to shuffle, once a session.
+            self._cards = self._generator.permutation(self._deck).tolist() if len(self._deck) > 1 else [*self._deck]
+        if self._needs_new[self._cards[-1]] > self._new.left:
+            return None
+        return self._transactions[self._cards.pop()]
+
+    def _deal(self, steps: tuple[OperationName, ...], client: int, making: _Making) -> bool:
+        """Add a transaction to a batch; False: there is nothing that it could read."""
+        for step in steps:
+            if step in MAKES_OBJECTS and not self._new.left:  # a larger new version may have spent more than it took
+                self.steps_left_out += 1
+            elif step == "archive":
+                making.add(Operation.ARCHIVE, *self._new.take())
+            elif step == "copy":
+                self._copy(client, making)
+            elif step in CHANGES:
+                self._change(step, client, making)
+            elif not self._read(step, client, making):
+                return False
+        return True
+
+    def _deal_beside(self, operations: int, making: _Making) -> None:
+        aside = self._mix.aside
+        if aside is None:
+            return
+        self._credit += operations * aside.per_operation
+        while self._credit >= 1 and self._beside.left:
+            self._credit -= 1
+            making.add(Operation.ARCHIVE, *self._beside.take())
+
+    def _read(self, step: OperationName, client: int, making: _Making) -> bool:
+        data = self._data
+        place = self._choice(client).place()
+        if place is None:
+            return False
+        number, size_bytes = data.numbers[place], data.sizes[place]
+        if step == "refused-delete":
+            locked = self._by_chance(client, data.is_locked)
+            if locked is None:
+                self.steps_left_out += 1
+                return True
+            number, size_bytes = locked, data.size_of(locked)
+        if data.is_changed:
+            data.pin(number)
+        making.add(OPERATION_OF[step], number, size_bytes, data.versions.get(number, 1))
+        if step == "range-retrieve":
+            making.range(self._range(size_bytes))
+        return True
+
+    def _change(self, step: OperationName, client: int, making: _Making) -> None:
+        """An object that from now on is this batch's alone; where none is to be had, the step is left out.
+
+        What has expired is deleted; where nothing has, something is hidden behind a marker, if the platform has them.
+        """
+        data, operation = self._data, OPERATION_OF[step]
+        if step == "delete":
+            expired = data.take_expired()
+            if expired is not None:
+                making.add(operation, *expired)
+                return
+            operation = Operation.DELETE_MARKER
+        number: int | None = None
+        if operation is Operation.RELEASE:
+            number = data.held()
+        elif operation in (Operation.HOLD, Operation.EXTEND):
+            number = self._by_chance(client, data.is_locked)
+        elif operation is not Operation.DELETE_MARKER or self._has_markers:
+            number = self._free(client)
+        if number is not None and operation is Operation.NEW_VERSION and not self._new.spend(data.size_of(number)):
+            number = None
+        if number is None:
+            self.steps_left_out += 1
+            return
+        version = data.versions.get(number, 1) + (operation is Operation.NEW_VERSION)
+        making.add(operation, number, data.size_of(number), version)
+        data.take(number)
+
+    def _copy(self, client: int, making: _Making) -> None:
+        """To a new object of the same size."""
+        data = self._data
+        number, size_bytes = self._new.take()
+        if self._by_size is None:
+            self._by_size = {}
+            for other, size in zip(data.numbers, data.sizes, strict=True):
+                self._by_size.setdefault(size, []).append(other)
+        sources = self._by_size.get(size_bytes)
+        source = sources[int(self._generator.integers(len(sources)))] if sources else None
+        if source is None or (data.is_changed and not data.is_free(source)):
+            self.steps_left_out += 1
+            return
+        if data.is_changed:
+            data.pin(source)
+        making.add(Operation.COPY, number, size_bytes, data.versions.get(source, 1))
+        making.source(source)
+
+    def _free(self, client: int) -> int | None:
+        choice = self._choice(client)
+        return choose_free(self._data, islice((choice.place() for _ in repeat(None)), TRIES))
+
+    def _by_chance(self, client: int, fits: Callable[[int], bool]) -> int | None:
+        """An object that fits; None where none was found in so many tries."""
+        data, choice = self._data, self._choice(client)
+        for _ in range(TRIES):
+            place = choice.place()
+            if place is None:
+                return None
+            number: int = data.numbers[place]
+            if fits(number):
+                return number
+        return None
+
+    def _choice(self, client: int) -> Choice:
+        """How this client chooses: in sequence by itself, otherwise as all."""
+        mix, data = self._mix, self._data
+        key = client if mix.keys == "sequential" else 0
+        if key not in self._choices:
+            choices: dict[str, Callable[[], Choice]] = {
+                "uniform": lambda: Uniform(data, self._generator),
+                "zipf": lambda: Zipf(data, self._generator, mix.zipf_exponent),
+                "sequential": lambda: Sequential(
+                    data, (self._part + self._clients.index(client) / len(self._clients)) / self._parts
+                ),
+                "each-once": lambda: EachOnce(data, self._generator, self._part, self._parts),
+            }
+            self._choices[key] = choices[mix.keys]()
+        return self._choices[key]
+
+    def _range(self, size_bytes: int) -> tuple[int, int]:
+        """Some whole range of the object, or its rest."""
+        length = min(self._mix.range_bytes or size_bytes, size_bytes)
+        at = int(self._generator.integers(-(-size_bytes // length))) * length
+        return at, min(length, size_bytes - at)
+
+
+class _Stock:
+    """New objects, taken one by one."""
+
+    def __init__(self, new: NewObjects) -> None:
+        self._numbers: list[int] = new.numbers.tolist()
+        self._sizes: list[int] = new.sizes.tolist()
+        self._taken = 0
+        self._allowed_bytes = 0  # for new versions: of what was spent
+        self.first = min(self._numbers, default=1 << 62)
+
+    @property
+    def left(self) -> int:
+        return len(self._numbers) - self._taken
+
+    def take(self) -> tuple[int, int]:
+        """Number and size."""
+        at = self._taken
+        self._taken = at + 1
+        return self._numbers[at], self._sizes[at]
+
+    def spend(self, size_bytes: int) -> bool:
+        """Give up new objects for a new version of so many bytes, at least one, so that no more is written than was
+        promised; False: too few are left."""
+        allowed, taken = self._allowed_bytes, self._taken
+        while taken < len(self._numbers) and (taken == self._taken or allowed < size_bytes):
+            allowed += self._sizes[taken]
+            taken += 1
+        if taken == self._taken or allowed < size_bytes:
+            return False
+        self._allowed_bytes, self._taken = allowed - size_bytes, taken
+        return True
+
+
+class _Making:
+    """A batch in the making; columns that nobody needs stay away."""
+
+    def __init__(self, mix: Mix) -> None:
+        self.operations: list[Operation] = []
+        self.numbers: list[int] = []
+        self.sizes: list[int] = []
+        self._versions: list[int] = []
+        self._ranges: dict[int, tuple[int, int]] = {}
+        self._sources: dict[int, int] = {}
+
+    def add(self, operation: Operation, number: int, size_bytes: int, version: int = 1) -> None:
+        self.operations.append(operation)
+        self.numbers.append(number)
+        self.sizes.append(size_bytes)
+        self._versions.append(version)
+
+    def range(self, part: tuple[int, int]) -> None:
+        """Of the last that was added."""
+        self._ranges[len(self.numbers) - 1] = part
+
+    def source(self, number: int) -> None:
+        """Of the last that was added."""
+        self._sources[len(self.numbers) - 1] = number
+
+    @property
+    def versions(self) -> list[int] | None:
+        return self._versions if max(self._versions) > 1 else None
+
+    @property
+    def ranges(self) -> list[tuple[int, int]] | None:
+        if not self._ranges:
+            return None
+        return [self._ranges.get(index, (0, size)) for index, size in enumerate(self.sizes)]
+
+    @property
+    def sources(self) -> list[int] | None:
+        return [self._sources.get(index, 0) for index in range(len(self.numbers))] if self._sources else None

@@ -1,0 +1,131 @@
+"""Workloads side by side in one worker, each by its own stage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archiver.engine.work.mixed.data_set import DataSet
+from archiver.engine.work.mixed.dealing import Dealer
+from archiver.engine.work.mixed.pacer import Pacer
+from archiver.engine.work.mixed.stage import Stage, StageClient
+from archiver.engine.worker.assignment import Assignment, Channel, MixAssignment
+from archiver.engine.worker.client import rows_each
+from archiver.engine.worker.phase_run import PhaseRun
+from archiver.engine.worker.stopping import EverythingStop
+from archiver.measure.folding import Folding, Population
+from archiver.measure.reports import PhaseReport
+from scenarios.mix import CHANGES
+
+
+class MixedRun(PhaseRun):
+    """Workloads side by side, each by its own stage."""
+
+    def __init__(self, assignment: Assignment, channel: Channel) -> None:
+        super().__init__(assignment, channel)
+        self._pacer: Pacer | None = None
+        self._stages: dict[str, Stage] = {}
+        self._dealers: list[tuple[Dealer, Population]] = []  # of each mix
+
+    def _sizes(self) -> set[int]:
+        assignment = self._assignment
+        sizes = {int(size) for data in assignment.data.values() for size in np.unique(data.sizes)}
+        for mix in assignment.mixes:
+            sizes.update(np.unique(np.concatenate([mix.new.sizes, mix.beside.sizes])).tolist())
+        return sizes or {1}
+
+    def _client_numbers(self) -> Iterable[int]:
+        return (client for mix in self._assignment.mixes for client in mix.clients)
+
+    def _reads(self) -> Iterable[NDArray[np.int64]]:
+        return (data.numbers for data in self._assignment.data.values())
+
+    def _deletes(self) -> Iterable[NDArray[np.int64]]:
+        for mix in self._assignment.mixes:
+            workload = self._assignment.phase.workloads[mix.workload]
+            assert workload.mix is not None
+            data = self._assignment.data[workload.mix.data]
+            if "refused-delete" in workload.does:
+                yield data.numbers[data.locked | data.expired]
+            elif "delete" in workload.does:
+                yield data.numbers[data.expired]
+
+    def _prepare(self) -> None:
+        assignment, phase = self._assignment, self._assignment.phase
+        changed = {
+            workload.mix.data
+            for workload in phase.workloads
+            if workload.mix is not None and workload.does & (CHANGES | {"refused-delete"})
+        }
+        data_sets = {name: DataSet(members, is_changed=name in changed) for name, members in assignment.data.items()}
+        for mine in assignment.mixes:
+            workload = phase.workloads[mine.workload]
+            assert workload.mix is not None
+            data = data_sets[workload.mix.data]
+            dealer = Dealer(
+                workload,
+                mine,
+                data,
+                has_markers=assignment.has_markers,
+                grows=phase.reads(workload.mix.data),
+                is_shared=not phase.changes(workload.mix.data),
+            )
+            self._dealers.append((dealer, _population(mine, assignment)))
+
+    def _begin(self) -> list[Coroutine[Any, Any, None]]:
+        phase = self._assignment.phase
+        self.stop = EverythingStop(self.start_ns)
+        self._pacer = pacer = Pacer(asyncio.get_running_loop())
+        begins = phase.beginnings()
+        rows = rows_each(sum(len(mine.clients) for mine in self._assignment.mixes))
+        for mine, (dealer, population) in zip(self._assignment.mixes, self._dealers, strict=True):
+            workload = phase.workloads[mine.workload]
+            assert workload.mix is not None
+            stage = Stage(self, pacer, workload, begins[workload.name], mine, dealer)
+            deadline = workload.mix.deadline_seconds
+            folding = Folding(
+                mine.workload,
+                population,
+                self.start_ns,
+                deadline_ns=int(deadline * 1e9) if deadline is not None else None,
+                is_open_loop=workload.mix.arrivals is not None,
+            )
+            stage.clients = [StageClient(self, stage, number, folding, workload, rows) for number in mine.clients]
+            self._clients += stage.clients
+            self._stages[workload.name] = stage
+        return [stage.run(self._stages) for stage in self._stages.values()]
+
+    def _finish(self) -> None:
+        super()._finish()
+        for stage in self._stages.values():
+            stage.finish()
+
+    def _ended(self, report: PhaseReport) -> None:
+        if self._pacer is not None:  # else the run was ended before it began
+            self._pacer.close()
+        report.stages = tuple(stage.report() for stage in self._stages.values())
+
+
+def _population(mine: MixAssignment, assignment: Assignment) -> Population:
+    """Every object that a workload may touch here, by number."""
+    workload = assignment.phase.workloads[mine.workload]
+    assert workload.mix is not None
+    aside, name = workload.mix.aside, workload.mix.data
+    data = assignment.data[name]
+    mixes = [(other, assignment.phase.workloads[other.workload].mix) for other in assignment.mixes]
+    new = [other.new for other, mix in mixes if mix is not None and mix.data == name]  # it may come to ask for them
+    numbers = np.concatenate([data.numbers, *(each.numbers for each in new), mine.beside.numbers])
+    sizes = np.concatenate([data.sizes, *(each.sizes for each in new), mine.beside.sizes])
+    order = np.argsort(numbers)
+    beside = mine.beside.numbers
+    return Population(
+        numbers[order],
+        sizes[order],
+        (int(beside.min()), int(beside.max()) + 1) if len(beside) else (0, 0),
+        aside.name if aside is not None else "",
+        in_parts=len(workload.does) > 1 or aside is not None,
+    )

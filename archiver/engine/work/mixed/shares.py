@@ -1,0 +1,161 @@
+"""Workloads side by side: what each worker gets of them, and what came of each.
+
+One idea: a workload's clients are dealt over the workers, and its objects in proportion to them; where a data set is
+changed, each worker has a part of it for itself, so that no two can meet at one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from archiver.engine.numbers import LockedTimes, ObjectNumbers
+from archiver.engine.worker.assignment import (
+    MixAssignment,
+    NewObjects,
+    WorkerShare,
+)
+from archiver.measure.histogram import Histogram
+from archiver.measure.reports import PartTally, StageReport, Tally
+from archiver.values.sizes import format_size
+from results.model import Offered, PartResult, Result
+from scenarios.mix import Sizes
+from scenarios.model import Phase, Workload
+
+
+def deal(phase: Phase, numbers: ObjectNumbers, times: LockedTimes, workers_max: int) -> list[WorkerShare]:
+    """Every worker's part of a phase with a mix."""
+    workers = min(workers_max, max(workload.clients for workload in phase.workloads))
+    shares = [WorkerShare() for _ in range(workers)]
+    offsets: dict[str, int] = {}  # workloads of one data set have their first client in the same worker
+    clients = 0
+    for index, workload in enumerate(phase.workloads):
+        mix = workload.mix
+        assert mix is not None
+        members = numbers.members(mix.data, times)
+        offset = offsets.setdefault(mix.data, clients % workers)
+        counts = [len(range((worker - offset) % workers, workload.clients, workers)) for worker in range(workers)]
+        own, beside = mix.written_max(workload.objects_per_session)
+        if mix.fill is not None:
+            own = max(0, mix.fill - len(members.numbers))
+        new = _new(phase, numbers, workload, own, 2 * index)
+        aside = _new(phase, numbers, workload, beside, 2 * index + 1)
+        here = [worker for worker in range(workers) if counts[worker]]
+        edges = np.cumsum([0, *(counts[worker] for worker in here)]) / workload.clients
+        for part, worker in enumerate(here):
+            share = shares[worker]
+            assignment = MixAssignment(
+                index,
+                tuple(range(clients, clients + counts[worker])),
+                _slice(new, edges[part], edges[part + 1]),
+                _slice(aside, edges[part], edges[part + 1]),
+                seed=numbers.seed_of(phase.position, index, worker),
+                arrivals_seed=numbers.seed_of(phase.position, index),
+                part=part,
+                parts=len(here),
+            )
+            clients += counts[worker]
+            share.mixes = (*share.mixes, assignment)
+            if phase.changes(mix.data):
+                share.data[mix.data] = members.part(slice(part, None, len(here)))
+            else:
+                share.data[mix.data] = members
+    return shares
+
+
+def _new(phase: Phase, numbers: ObjectNumbers, workload: Workload, count: int, index: int) -> NewObjects:
+    assert workload.mix is not None
+    sizes: Sizes = workload.mix.sizes
+    if index % 2:
+        if workload.mix.aside is None:
+            count = 0
+        else:
+            sizes = workload.mix.aside.sizes
+    if not workload.archives:
+        count = 0
+    return NewObjects(*numbers.deal(sizes, count, phase.position, index))
+
+
+def _slice(new: NewObjects, since: float, until: float) -> NewObjects:
+    first, last = round(since * len(new.numbers)), round(until * len(new.numbers))
+    return NewObjects(new.numbers[first:last], new.sizes[first:last])
+
+
+def mixed_result(
+    result: Result, phase: Phase, workload: Workload, tally: Tally, stages: Sequence[StageReport], begins_ns: int
+) -> Result:
+    """Add to a result what only workloads have that run together."""
+    mix = workload.mix
+    assert mix is not None
+    histograms, seconds = tally.histograms, result.seconds
+    start = histograms["session_start"].latency() if "session_start" in histograms else None
+    offered = _offered(stages, seconds) if mix.arrivals is not None else None
+    return replace(
+        result,
+        offered_per_second=offered.sessions_per_second if offered is not None else None,
+        achieved_per_second=tally.sessions / seconds if seconds else 0.0,
+        application=workload.application,
+        copy=workload.copy,
+        scale=phase.scale,
+        begins_seconds=begins_ns / 1e9,
+        object_bytes=result.object_bytes or (round(tally.bytes / tally.objects) if tally.objects else 0),
+        sizes=describe_sizes(mix.sizes) if workload.archives else "",
+        keys=mix.keys,
+        parts=tuple(part_result(name, part, seconds) for name, part in sorted(tally.parts.items())),
+        offered=offered,
+        session_start_ms=start,
+        deadline_seconds=mix.deadline_seconds,
+        missed_deadlines=tally.missed_deadlines,
+        steps_left_out=sum(stage.steps_left_out for stage in stages),
+        is_load=phase.is_load,
+        ended_early=any(stage.ended_early for stage in stages),
+    )
+
+
+def describe_sizes(sizes: Sizes) -> str:
+    """8KiB; or 10 sizes of 512 bytes to 512KiB, 15.7KiB on average."""
+    if len(sizes.classes) == 1:
+        return format_size(sizes.largest)
+    smallest, largest = format_size(sizes.classes[0][0]), format_size(sizes.largest)
+    return f"{len(sizes.classes)} sizes of {smallest} to {largest}, {sizes.mean / 1024:.4g}KiB on average"
+
+
+def part_result(name: str, part: PartTally, seconds: float) -> PartResult:
+    """One kind of operation of a workload, over its measured seconds."""
+
+    def latency(quantity: str, histograms: Mapping[str, Histogram] = part.histograms) -> object:
+        return histograms[quantity].latency() if quantity in histograms else None
+
+    return PartResult(
+        name,
+        part.operation,
+        part.objects,
+        part.bytes,
+        part.attempts,
+        part.errors,
+        part.missed_deadlines,
+        part.objects / seconds if seconds else 0.0,
+        part.bytes / seconds / 1e6 if seconds else 0.0,
+        *(
+            latency(quantity)
+            for quantity in ("object_service", "object_response", "first_byte", "attempt", "reconnect")
+        ),  # type: ignore[arg-type]
+    )
+
+
+def _offered(stages: Sequence[StageReport], seconds: float) -> Offered:
+    lateness = Histogram()
+    for stage in stages:
+        lateness.add(stage.lateness.part())
+    due = sum(stage.due for stage in stages)
+    return Offered(
+        sessions=due,
+        sessions_per_second=due / seconds if seconds else 0.0,
+        started=sum(stage.started for stage in stages),
+        waited=sum(stage.waited for stage in stages),
+        dropped=sum(stage.dropped for stage in stages),
+        backlog_max=max((stage.backlog_max for stage in stages), default=0),
+        lateness_ms=lateness.latency(),
+    )

@@ -1,0 +1,1 @@
+"""Traces carried out again, and infrastructure operations next to them."""

@@ -1,0 +1,418 @@
+"""Infrastructure operations as one worker carries them out: instance after instance, each step by several clients.
+
+One idea: a step is one operation on many objects, and the next step has only those of which the platform said that the
+one before was done; what an instance could not do, or found wanting, makes it a failed one, and what was lost of
+content or protection is said in words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+import backends
+from archiver.engine.work.replay.instances import Instance, instance
+from archiver.engine.work.replay.preparing import SESSION_OBJECTS, Preparation, archiving, sessions_of, untimed
+from archiver.engine.worker.assignment import Assignment, InfrastructureAssignment
+from archiver.engine.worker.client import FAILED_SESSIONS_MAX, Client, Host
+from archiver.measure.folding import Folding, Population
+from archiver.measure.reports import InfrastructureReport, StageReport
+from archiver.values.content import Content
+from archiver.values.record import OPERATION_OF, Operation, Recorder, Status
+from archiver.values.retention import Lock, Retention, RetentionMode
+from backends.base import Backend, Batch, DataPlane, ExpectedLock, HasSecondPlace, PhaseSetting
+from scenarios.infrastructure import Infrastructure
+
+FAILED_INSTANCES_MAX = 3  # in a row, that did not get as far as one object: it gives up
+UPGRADED = 2  # the content version of an upgrade
+# Reasons for which content or protection is not as asked.
+_LOST = frozenset(("damaged", "unlocked", "weaker", "longer"))
+
+
+def refusal(what: Infrastructure, backend: Backend, *, locks: bool) -> str | None:
+    """Why this backend cannot carry it out, and what to do; None: it can. ``locks``: the run locks what it archives."""
+    if Operation.COPY not in backend.capabilities.operations:
+        return (
+            f"{what.kind} copies objects on the platform itself, which the {backend.name} backend does not offer; "
+            "leave [[phase.infrastructure]] out"
+        )
+    if what.kind == "clone and deploy":
+        return None
+    if not isinstance(backend, HasSecondPlace):
+        return (
+            f"{what.kind} copies to a second place, which the {backend.name} backend does not have; leave it out of "
+            "[[phase.infrastructure]]"
+        )
+    if not locks:
+        return (
+            f"{what.kind} verifies that no protection is lost, and this run locks nothing; leave --retention-mode none "
+            "out, or storage migration out of [[phase.infrastructure]]"
+        )
+    return None
+
+
+@dataclass(slots=True)
+class _Finding:
+    words: str
+    object_name: str
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Findings:
+    """Content or protection that was lost, and what could not be removed: each kind once, with the first of it."""
+
+    step: str = ""  # in words, that is under way
+    _found: dict[tuple[str, str], _Finding] = field(default_factory=dict)
+
+    def note(self, operation: Operation, reason: str, message: str, object_name: str) -> None:
+        """One error of the step that is under way, where it is a finding."""
+        if operation in (Operation.DELETE, Operation.AUDIT) or reason in _LOST:
+            self._found.setdefault((self.step, reason), _Finding(message, object_name)).count += 1
+
+    def words(self) -> tuple[str, ...]:
+        return tuple(
+            f"{step}: {each.words} ({each.count:,} object{'s' * (each.count > 1)}, {each.object_name} for one)"
+            for (step, _), each in self._found.items()
+        )
+
+
+class _FindingRecorder(Recorder):
+    """Hands on what went wrong, besides counting it."""
+
+    __slots__ = ("findings",)
+
+    findings: Findings
+
+    def error(
+        self,
+        operation: Operation,
+        reason: str,
+        message: str,
+        request_id: str = "",
+        object_name: str = "",
+        *,
+        outcome_unknown: bool = False,
+    ) -> None:
+        super().error(operation, reason, message, request_id, object_name, outcome_unknown=outcome_unknown)
+        self.findings.note(operation, reason, message, object_name)
+
+
+class _Place:
+    """One of the two places, as a host whose sessions go there; and the clients that work in it."""
+
+    def __init__(self, host: Host, plane: DataPlane) -> None:
+        self.plane = plane
+        self.stop_rule, self.stop, self.start_ns = host.stop_rule, host.stop, host.start_ns
+        self.is_finishing = False
+        self.clients: list[_StepClient] = []
+        self._host = host
+
+    def add_client(self, client: Client) -> None:
+        self._host.add_client(client)
+
+    def fold(self, client: Client) -> None:
+        self._host.fold(client)
+
+    def not_tried(self, numbers: Iterable[int]) -> None:
+        """Of an audit as a run of its own; here its instance has failed."""
+
+    async def carry_out(self, batches: Iterable[Batch]) -> set[int]:
+        """Let the clients take sessions in turn; the objects with which it went well."""
+        rest, good = iter(batches), set[int]()
+        await asyncio.gather(*(client.take_from(rest, good) for client in self.clients))
+        return good
+
+
+class _StepClient(Client):
+    def __init__(self, place: _Place, number: int, folding: Folding, findings: Findings) -> None:
+        super().__init__(place, number, folding, SESSION_OBJECTS)
+        self.record = _FindingRecorder(self.record.capacity)
+        self.record.findings = findings
+
+    async def take_from(self, batches: Iterator[Batch], good: set[int]) -> None:
+        """Sessions until there are no more; several that complete nothing end the step for this client."""
+        failed_sessions = 0
+        for batch in batches:
+            self.make_room()
+            first = self.record.used
+            objects = await self.session(batch, time.monotonic_ns())
+            record, wanted = self.record, batch.operation[0]
+            good.update(
+                record.number[row]
+                for row in range(first, record.used)
+                if record.operation[row] == wanted and record.status[row] == Status.OK
+            )
+            failed_sessions = 0 if objects else failed_sessions + 1
+            if failed_sessions >= FAILED_SESSIONS_MAX:
+                return
+
+
+class InfrastructureRun:
+    """All instances of one kind of operation, in one worker. Made before the clock starts."""
+
+    def __init__(self, host: Host, assignment: Assignment, mine: InfrastructureAssignment) -> None:
+        what = assignment.phase.workloads[mine.workload].infrastructure
+        assert what is not None
+        self._host, self._mine, self._what = host, mine, what
+        planes = _planes(assignment, what, mine)
+        self._here, self._there = planes[0], planes[-1]
+        self._findings = Findings()
+        self._over = asyncio.Event()
+        self._completed = self._failed = self._done = 0  # the last counts objects, over all steps
+        self._seconds: list[float] = []
+        self._copied_there = self._copied_there_bytes = 0
+        self._began_ns = self._ended_ns = 0
+        self._gave_up: str | None = None
+
+    async def run(self) -> None:
+        """Instances until the time is over, or there are as many as there may be; the one under way is finished."""
+        what = self._what
+        self._began_ns = self._ended_ns = self._host.start_ns
+        until_ns = self._began_ns + int(what.seconds * 1e9)
+        here, there = self._places()
+        in_vain = 0
+        try:
+            while True:
+                count = self._completed + self._failed
+                await self._turn_of(count, until_ns)  # the time until then counts, after the last one, too
+                is_over = self._over.is_set() or self._host.is_finishing or time.monotonic_ns() >= until_ns
+                if is_over or count == what.instances_max:
+                    self._ended_ns = max(self._ended_ns, min(until_ns, time.monotonic_ns()))
+                    break
+                made, done = instance(what, self._mine, count), self._done
+                clones = what.kind == "clone and deploy"
+                began_ns = await (self._clone(made, here) if clones else self._migrate(made, here, there))
+                self._ended_ns = time.monotonic_ns()
+                if began_ns is None:
+                    self._failed += 1
+                else:
+                    self._completed += 1
+                    self._seconds.append((self._ended_ns - began_ns) / 1e9)
+                in_vain = 0 if self._done > done else in_vain + 1
+                if in_vain >= FAILED_INSTANCES_MAX:
+                    self._gave_up = f"{what.kind}: {in_vain} in a row did not get as far as one object"
+                    break
+        finally:
+            await here.plane.end_phase()
+            if there is not here:
+                await there.plane.end_phase()
+
+    async def _turn_of(self, index: int, until_ns: int) -> None:
+        """Wait until this instance may begin, or none may any more."""
+        due_ns = min(until_ns, self._began_ns + int(index * self._what.every_seconds * 1e9))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, (due_ns - time.monotonic_ns()) / 1e9)):
+                await self._over.wait()
+
+    def finish(self) -> None:
+        """Begin no further instance."""
+        self._over.set()
+
+    def fold_lateness(self) -> None:
+        """Nothing is due here."""
+
+    def report(self) -> StageReport:
+        """When it went on."""
+        return untimed(self._mine.workload, self._began_ns, self._ended_ns)
+
+    def outcome(self) -> InfrastructureReport:
+        """What came of it."""
+        what, migrates = self._what, self._what.kind == "storage migration"
+        return InfrastructureReport(
+            self._mine.workload,
+            self._completed,
+            self._failed,
+            (self._ended_ns - self._began_ns) / 1e9,
+            tuple(self._seconds),
+            self._findings.words(),
+            len(what.places("held")) + len(what.places("locked")) if migrates else 0,
+            self._copied_there,
+            self._copied_there_bytes,
+            self._gave_up,
+        )
+
+    def _places(self) -> tuple[_Place, _Place]:
+        """The run's own place and the second one, each with its clients; the same twice where there is no second."""
+        what, mine, host = self._what, self._mine, self._host
+        here = _Place(host, self._here)
+        there = _Place(host, self._there) if self._there is not self._here else here
+        folding = Folding(mine.workload, _population(what, mine), host.start_ns)
+        for index, place in enumerate([here] if there is here else [here, there]):
+            for number in range(mine.client + index * mine.clients, mine.client + (index + 1) * mine.clients):
+                place.clients.append(_StepClient(place, number, folding, self._findings))
+                host.add_client(place.clients[-1])
+        return here, there
+
+    async def _clone(self, made: Instance, here: _Place) -> int | None:
+        """Copy the golden set, read the copies, upgrade some, read these, and remove all of it. When it began; None
+        where something failed."""
+        began_ns, source_of = time.monotonic_ns(), made.source_of
+        self._findings.step = "a clone"
+        copied = await self._do(here, Operation.COPY, made.copies, source_of, lock=Lock.NONE)
+        read = await self._do(here, Operation.RETRIEVE, copied, source_of)
+        self._findings.step = "the upgrade of a clone"
+        asked = made.copies[: self._what.upgrades]
+        upgraded = await self._do(here, Operation.NEW_VERSION, _both(asked, copied), lock=Lock.NONE, version=UPGRADED)
+        read_too = await self._do(here, Operation.RETRIEVE, upgraded, version=UPGRADED)
+        self._findings.step = "removing a clone"
+        removed_too = await self._do(here, Operation.DELETE, upgraded)  # these lie above what was copied
+        removed = await self._do(here, Operation.DELETE, copied)
+        is_good = len(read) == len(removed) == len(made.copies) and len(read_too) == len(removed_too) == len(asked)
+        return began_ns if is_good else None
+
+    async def _migrate(self, made: Instance, here: _Place, there: _Place) -> int | None:
+        """Copy a set with its locks and holds, audit the copies, and remove what may be removed where it came from.
+        When it began, which is after its unlocked objects were archived; None where something failed."""
+        what, source_of = self._what, made.source_of
+        await self._do(here, Operation.ARCHIVE, made.unlocked, lock=Lock.NONE)
+        began_ns = time.monotonic_ns()
+        whole: list[int] = []
+        for part, lock, words in _CLASSES:
+            self._findings.step = words
+            places = what.places(part)
+            wanted = made.copies[places.start : places.stop]
+            copied = await self._do(there, Operation.COPY, wanted, source_of, lock=lock)
+            self._copied_there += len(copied)
+            self._copied_there_bytes += sum(self._size_of(number) for number in copied)
+            whole += await self._do(there, Operation.AUDIT, copied, source_of)
+        self._findings.step = "removing what was migrated"
+        with_a_copy = {source_of[number] for number in whole}  # the others stay
+        removed = await self._do(here, Operation.DELETE, _both(made.unlocked, with_a_copy))
+        return began_ns if len(whole) == len(made.copies) and len(removed) == len(made.unlocked) else None
+
+    async def _do(
+        self,
+        place: _Place,
+        operation: Operation,
+        numbers: Iterable[int],
+        source_of: Mapping[int, int] | None = None,
+        *,
+        lock: Lock | None = None,
+        version: int = 1,
+    ) -> list[int]:
+        """One operation on these objects; those with which it went well, rising. ``source_of``: from what a copy is
+        made, or whose content it has."""
+        good = sorted(await place.carry_out(self._batches(operation, numbers, source_of, lock, version)))
+        self._done += len(good)
+        return good
+
+    def _batches(
+        self,
+        operation: Operation,
+        numbers: Iterable[int],
+        source_of: Mapping[int, int] | None,
+        lock: Lock | None,
+        version: int,
+    ) -> Iterator[Batch]:
+        """Sessions of so many objects, or so many bytes."""
+        for some in sessions_of((number, self._size_of(number)) for number in numbers):
+            chosen = [number for number, _ in some]
+            sources = [source_of[number] for number in chosen] if source_of is not None else None
+            yield Batch(
+                [operation] * len(chosen),
+                chosen,
+                [size_bytes for _, size_bytes in some],
+                lock=lock,
+                version=[version] * len(chosen) if version != 1 else None,
+                source=sources if operation is Operation.COPY else None,
+                content=sources,
+            )
+
+    def _size_of(self, number: int) -> int:
+        """Of an object that an instance makes."""
+        what, mine = self._what, self._mine
+        if what.kind == "clone and deploy":
+            return what.size_of((number - mine.here) % what.objects)
+        if mine.there <= number < mine.there + what.numbers_there:
+            return what.size_of((number - mine.there) % what.objects)
+        unlocked = what.places("unlocked")
+        return what.size_of(unlocked.start + (number - mine.here) % len(unlocked))
+
+
+def set_preparation(host: Host, assignment: Assignment, mine: InfrastructureAssignment) -> Preparation:
+    """What one worker archives of a part of a set, before the phase in which it is needed."""
+    what = assignment.phase.workloads[mine.workload].infrastructure
+    assert what is not None
+    assert what.prepares
+    first, places = mine.prepared[what.prepares], what.places(what.prepares)
+    sizes = np.array([what.size_of(place) for place in places], dtype=np.int64)
+    folding = Folding(mine.workload, Population(np.arange(first, first + len(places)), sizes), host.start_ns)
+    rest = ((first + index, int(sizes[index])) for index in range(*mine.preparing))
+    clients = range(mine.client, mine.client + mine.clients)
+    return Preparation(host, mine.workload, clients, archiving(rest, what.lock), folding, "of a set")
+
+
+_CLASSES: tuple[tuple[Literal["held", "locked", "unlocked"], Lock | None, str], ...] = (
+    ("held", Lock.HEADER_AND_HOLD, "copies that are to be locked and held"),
+    ("locked", None, "copies that are to be locked"),
+    ("unlocked", Lock.NONE, "copies that are not to be locked"),
+)
+
+
+def _both(some: Iterable[int], others: Iterable[int]) -> list[int]:
+    """What is among both, in the order of the first."""
+    there = set(others)
+    return [number for number in some if number in there]
+
+
+def _planes(assignment: Assignment, what: Infrastructure, mine: InfrastructureAssignment) -> list[DataPlane]:
+    """Of the run's own place and, where there is one, of the second; made ready."""
+    content = Content(assignment.run_id, assignment.content_seed, what.object_sizes[-1])
+    operations = frozenset(OPERATION_OF[label] for label in what.does)
+    planes: list[DataPlane] = []
+    for index, setting in enumerate((assignment.backend_setting, mine.second_setting)):
+        if index and what.kind == "clone and deploy":
+            continue
+        first = mine.client + index * mine.clients
+        planes.append(backends.load(assignment.backend).in_worker(setting))
+        planes[-1].set_phase(
+            PhaseSetting(
+                content,
+                assignment.dates,
+                "all",  # an instance is worth nothing where nobody looks
+                what.object_sizes,
+                clients=tuple(range(first, first + mine.clients)),
+                operations=operations,
+                locks=what.locks,
+                expected=_expected(assignment, what, mine) if index else (),
+            )
+        )
+    return planes
+
+
+def _expected(assignment: Assignment, what: Infrastructure, mine: InfrastructureAssignment) -> list[ExpectedLock]:
+    """What the copies of each instance are to be locked with."""
+    expected = []
+    maker = assignment.dates.get(None)
+    asked = maker.retention if maker is not None else Retention(RetentionMode.NONE, None)
+    latest = maker.latest if maker is not None else None
+    for index in range(what.instances_max):
+        first = instance(what, mine, index).copies.start
+        for part, lock, _ in _CLASSES:
+            places, retention = what.places(part), asked.locked_by(lock)
+            dated = retention.mode is not RetentionMode.NONE
+            expected.append(
+                ExpectedLock(
+                    first + places.start, first + places.stop - 1, retention,
+                    mine.earliest if dated else None, latest if dated else None,
+                )
+            )  # fmt: skip
+    return expected
+
+
+def _population(what: Infrastructure, mine: InfrastructureAssignment) -> Population:
+    """Every object that instances may make, by number."""
+    of_set = np.array([what.size_of(place) for place in range(what.objects)], dtype=np.int64)
+    of_one = of_set if what.kind == "clone and deploy" else of_set[what.places("unlocked").start :]
+    here, there = what.numbers_here, what.numbers_there
+    numbers = np.concatenate([np.arange(mine.here, mine.here + here), np.arange(mine.there, mine.there + there)])
+    sizes = np.concatenate([np.tile(of_one, what.instances_max), np.tile(of_set, what.instances_max if there else 0)])
+    order = np.argsort(numbers, kind="stable")
+    return Population(numbers[order], sizes[order], in_parts=True)

@@ -1,0 +1,106 @@
+"""The traces of a run: each read once, and made where a model makes it.
+
+One idea: what is known of a trace is put into the phases that replay it, so from there on a replay is bounded, guarded
+and shown like everything else.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from archiver.engine.work.replay.compile.compiling import compile_trace
+from archiver.traces.generating import generate
+from archiver.values.errors import UsageError
+from archiver.values.record import Operation
+from scenarios.mix import CHANGES, WRITES_CONTENT
+from scenarios.model import Phase, Scenario, Workload
+from scenarios.reading.replay_phases import with_facts
+from scenarios.replay import Replay, TraceFacts
+
+# What lies there is not the same any more for the next replay.
+_CHANGES = tuple(each for each in Operation if each.label in CHANGES | WRITES_CONTENT)
+
+
+class TraceLibrary:
+    """Traces by what makes them differ: file, or model and application; speed; how much lies there.
+
+    ``commits``: what a trace committed together is to be committed together. A context: what it makes lies in a folder
+    within ``beside``, made when it is needed, until the context ends.
+    """
+
+    def __init__(self, beside: Path, *, commits: bool = False) -> None:
+        self._beside = beside
+        self._commits = commits
+        self._inside: tempfile.TemporaryDirectory[str] | None = None
+        self._known: dict[tuple[str, Replay], tuple[TraceFacts, str]] = {}
+
+    def __enter__(self) -> TraceLibrary:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._inside is not None:
+            self._inside.cleanup()
+
+    def complete(self, scenario: Scenario) -> Scenario:
+        """The same scenario, whose traces were read. Raises UsageError for a trace that cannot be replayed."""
+        return replace(scenario, phases=self.read(scenario.phases))
+
+    def read(self, phases: Sequence[Phase]) -> tuple[Phase, ...]:
+        """The same phases, likewise."""
+        return tuple(
+            with_facts(phase, tuple(self._with_facts(workload) for workload in phase.workloads))
+            if phase.replays
+            else phase
+            for phase in phases
+        )
+
+    def _with_facts(self, workload: Workload) -> Workload:
+        replay = workload.replay
+        if replay is None:
+            return workload
+        # The same for every set, and for its preparation.
+        alike = replace(replay, begins_seconds=0.0, prepares=False, tolerance_seconds=0.0)
+        key = (workload.application if replay.model is not None else "", alike)  # one model may serve several
+        if key not in self._known:
+            self._known[key] = self._compile(workload.application, alike)
+        facts, folder = self._known[key]
+        clients = workload.clients if replay.prepares else facts.streams
+        return replace(workload, clients=clients, replay=replace(replay, facts=facts, folder=folder))
+
+    def _compile(self, application: str, replay: Replay) -> tuple[TraceFacts, str]:
+        """What is known of a trace, and the folder in which it was made ready."""
+        number, inside = len(self._known), self._folder()
+        path = Path(replay.trace) if replay.trace is not None else inside / f"{number}.parquet"
+        if replay.model is not None:
+            assert replay.seconds is not None
+            assert replay.lies_there_bytes is not None
+            generate(
+                path,
+                replay.model,
+                name=application,
+                seconds=replay.seconds,
+                lies_there_bytes=replay.lies_there_bytes,
+                seed=replay.seed,
+            )
+        folder = inside / str(number)
+        trace = compile_trace(
+            path, folder, speed=replay.speed, lies_there_bytes=replay.lies_there_bytes, commits=self._commits
+        )
+        changes = np.isin(trace.operation, _CHANGES) & (trace.object < sum(count for _, count in trace.facts.prepared))
+        name = application if replay.model is not None else trace.facts.name
+        return replace(trace.facts, name=name, changes_prepared=bool(changes.any())), str(folder)
+
+    def _folder(self) -> Path:
+        """Raises UsageError where nothing can be made."""
+        if self._inside is None:
+            try:
+                self._beside.mkdir(parents=True, exist_ok=True)
+                self._inside = tempfile.TemporaryDirectory(prefix="traces-", dir=self._beside)
+            except OSError as error:
+                raise UsageError(f"{self._beside}: traces cannot be prepared there: {error}") from error
+        return Path(self._inside.name)

@@ -1,0 +1,128 @@
+"""Making what a trace needs: the objects that it reads but does not write, before it begins.
+
+One idea: it is archived as everything is, in sessions, and counted; but nothing follows from how fast, and where a part
+of it is missing the run ends, since reading what is not there would be the tester's fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archiver.engine.work.replay.compile.compiling import CompiledTrace
+from archiver.engine.worker.assignment import ReplayAssignment
+from archiver.engine.worker.client import FAILED_SESSIONS_MAX, Client, Host
+from archiver.measure.folding import Folding
+from archiver.measure.histogram import Histogram
+from archiver.measure.reports import StageReport
+from archiver.values.record import Operation
+from archiver.values.retention import Lock
+from backends.base import Batch
+
+SESSION_OBJECTS = 100
+SESSION_BYTES = 32 << 20
+
+
+class Preparation:
+    """What one worker archives before the phase in which it is needed; its clients take sessions of it in turn."""
+
+    def __init__(
+        self, host: Host, workload: int, clients: range, sessions: Iterator[Batch], folding: Folding, whose: str
+    ) -> None:
+        """``clients``: their numbers; ``whose``: the objects are, in words: of a set."""
+        self.is_over = False
+        self.whose = whose
+        self._host = host
+        self._workload = workload
+        self._sessions = sessions
+        self._ended_ns = host.start_ns
+        self._clients = [_PreparingClient(host, self, number, folding) for number in clients]
+        for client in self._clients:
+            host.add_client(client)
+
+    async def run(self) -> None:
+        """Until everything is there."""
+        await asyncio.gather(*(client.run() for client in self._clients))
+        self._ended_ns = time.monotonic_ns()
+
+    def finish(self) -> None:
+        """Begin nothing more."""
+        self.is_over = True
+
+    def fold_lateness(self) -> None:
+        """Nothing is due here."""
+
+    def next_session(self) -> Batch | None:
+        """What is to be archived next; None: nothing more."""
+        return None if self.is_over else next(self._sessions, None)
+
+    def report(self) -> StageReport:
+        return untimed(self._workload, self._host.start_ns, self._ended_ns)
+
+
+def trace_preparation(host: Host, mine: ReplayAssignment, trace: CompiledTrace, folding: Folding) -> Preparation:
+    """What one worker archives of what lies there when a trace begins; what must not be locked has its own sessions."""
+    first, last = mine.preparing
+    unlocked = trace.prepared_unlocked[(trace.prepared_unlocked >= first) & (trace.prepared_unlocked < last)]
+    locked = np.setdiff1d(np.arange(first, last), unlocked, assume_unique=True)
+
+    def objects(indexes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+        return ((mine.prepared + index, int(trace.sizes[index])) for index in map(int, indexes))
+
+    clients = range(mine.client, mine.client + mine.clients)
+    sessions = chain(archiving(objects(locked), None), archiving(objects(unlocked), Lock.NONE))
+    return Preparation(host, mine.workload, clients, sessions, folding, "that a trace reads")
+
+
+def archiving(objects: Iterable[tuple[int, int]], lock: Lock | None) -> Iterator[Batch]:
+    """Objects (number, bytes) archived in sessions."""
+    for some in sessions_of(objects):
+        yield Batch(
+            (Operation.ARCHIVE,) * len(some), [number for number, _ in some], [size for _, size in some], lock=lock
+        )
+
+
+def sessions_of(objects: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    """Objects (number, bytes) as sessions of at most so many, and of so many bytes."""
+    some: list[tuple[int, int]] = []
+    some_bytes = 0
+    for each in objects:
+        if some and (len(some) == SESSION_OBJECTS or some_bytes + each[1] > SESSION_BYTES):
+            yield some
+            some, some_bytes = [], 0
+        some.append(each)
+        some_bytes += each[1]
+    if some:
+        yield some
+
+
+def untimed(workload: int, began_ns: int, ended_ns: int) -> StageReport:
+    """Of what goes by no schedule: when it went on."""
+    return StageReport(
+        workload, began_ns, ended_ns, ended_ns, ended_early=False, steps_left_out=0, due=0, started=0, waited=0,
+        dropped=0, backlog_max=0, lateness=Histogram(),
+    )  # fmt: skip
+
+
+class _PreparingClient(Client):
+    def __init__(self, host: Host, preparation: Preparation, number: int, folding: Folding) -> None:
+        super().__init__(host, number, folding, SESSION_OBJECTS)
+        self._preparation = preparation
+
+    async def run(self) -> None:
+        failed_sessions = missing = 0
+        while (batch := self._preparation.next_session()) is not None:
+            self.make_room()
+            objects = await self.session(batch, time.monotonic_ns())
+            missing += len(batch) - objects
+            failed_sessions = 0 if objects else failed_sessions + 1
+            if failed_sessions >= FAILED_SESSIONS_MAX:
+                break
+        if missing:
+            self.gave_up = f"{missing:,} objects {self._preparation.whose} could not be archived"
+            self._preparation.finish()

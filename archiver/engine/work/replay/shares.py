@@ -1,0 +1,204 @@
+"""Traces side by side: what each worker gets of them, and what came of each.
+
+One idea: streams that meet at objects which the trace changes stay in one worker, so that their order can be kept
+there; all else is spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archiver.engine.numbers import ObjectNumbers
+from archiver.engine.work.mixed.shares import part_result
+from archiver.engine.work.replay.compile.compiling import CompiledTrace
+from archiver.engine.work.replay.instances import infrastructure_result
+from archiver.engine.worker.assignment import InfrastructureAssignment, ReplayAssignment, WorkerShare
+from archiver.measure.reports import InfrastructureReport, StageReport, Tally
+from results.model import Latency, Replayed, Result
+from scenarios.model import Phase, Workload
+from scenarios.replay import Replay
+
+
+def deal_replays(
+    phase: Phase, numbers: ObjectNumbers, workers: int, second_setting: Any = None, earliest: float | None = None
+) -> list[WorkerShare]:
+    """Every worker's part of a phase that replays traces, or prepares for it.
+
+    ``second_setting``: of the backend of the second place, where there is one; ``earliest``: epoch seconds before which
+    no lock may end that the phase gives.
+    """
+    shares = [WorkerShare() for _ in range(workers)]
+    loads = np.zeros(workers)
+    clients = 0
+    for index, workload in enumerate(phase.workloads):
+        if workload.infrastructure is not None:
+            beside = _infrastructure(index, workload, clients, numbers, second_setting, earliest)
+            clients += 2 * workload.clients  # in either place
+            if beside is not None:
+                least = shares[int(np.argmin(loads))]
+                least.infrastructures = (*least.infrastructures, beside)
+        replay = workload.replay
+        if replay is None:
+            continue
+        trace = CompiledTrace.open(Path(replay.folder))
+        prepared_objects = sum(count for _, count in replay.known.prepared)
+        name = workload.name if not replay.known.changes_prepared else f"{workload.name} {_of_trial(phase)}"
+        prepared, is_new = numbers.block(name, prepared_objects)
+        mine = ReplayAssignment(index, replay.folder, clients, 0, prepared, prepared_objects, 0)
+        if replay.prepares:
+            clients += workload.clients
+            if is_new:
+                _deal_preparation(mine, workload.clients, shares)
+            continue
+        clients += replay.known.streams
+        mine = replace(mine, written=numbers.fresh(sum(count for _, count in replay.known.written))[0])
+        for worker, streams in _spread(trace, loads):
+            shares[worker].replays = (*shares[worker].replays, replace(mine, streams=streams))
+    return shares
+
+
+def _infrastructure(
+    index: int,
+    workload: Workload,
+    client: int,
+    numbers: ObjectNumbers,
+    second_setting: Any,
+    earliest: float | None,
+) -> InfrastructureAssignment | None:
+    """All instances of one kind of operation, or a part of the set that they need; None: that is there already."""
+    what = workload.infrastructure
+    assert what is not None
+    parts = what.parts if not what.prepares else (what.prepares,)
+    blocks = {part: numbers.block(f"{what.kind}: {part}", len(what.places(part))) for part in parts}
+    prepared = {part: first for part, (first, _) in blocks.items()}
+    mine = InfrastructureAssignment(
+        index, client, workload.clients, prepared, second_setting=second_setting, earliest=earliest
+    )
+    if what.prepares:
+        _, is_new = blocks[what.prepares]
+        return replace(mine, preparing=(0, len(what.places(what.prepares)))) if is_new else None
+    return replace(mine, here=numbers.fresh(what.numbers_here)[0], there=numbers.fresh(what.numbers_there)[0])
+
+
+def _of_trial(phase: Phase) -> int:
+    """The same for a preparation and the replay that it is for."""
+    return phase.position + 1 if phase.is_load else phase.position
+
+
+def _deal_preparation(mine: ReplayAssignment, clients: int, shares: Sequence[WorkerShare]) -> None:
+    """A part of what is to be archived for every worker that has a client for it."""
+    here = [len(range(worker, clients, len(shares))) for worker in range(len(shares))]
+    edges = np.rint(np.cumsum([0, *here]) / clients * mine.prepared_objects).astype(int).tolist()
+    client = mine.client
+    for worker, count in enumerate(here):
+        if count:
+            part = replace(mine, client=client, clients=count, preparing=(edges[worker], edges[worker + 1]))
+            shares[worker].replays = (*shares[worker].replays, part)
+        client += count
+
+
+def _spread(trace: CompiledTrace, loads: NDArray[np.float64]) -> list[tuple[int, NDArray[np.int64] | None]]:
+    """(worker, streams) of one trace: the largest group of streams to whom has least to do, and so on."""
+    workers = len(loads)
+    if workers == 1:
+        return [(0, None)]
+    of_stream = np.bincount(trace.stream, minlength=len(trace.groups))
+    of_group = np.bincount(trace.groups, weights=of_stream)
+    chosen = np.zeros(len(of_group), dtype=np.int64)
+    for group in np.argsort(-of_group, kind="stable"):
+        worker = int(np.argmin(loads))
+        chosen[group] = worker
+        loads[worker] += of_group[group]
+    workers_of = chosen[trace.groups]
+    return [(worker, np.flatnonzero(workers_of == worker)) for worker in np.unique(workers_of).tolist()]
+
+
+def replay_result(
+    result: Result, phase: Phase, workload: Workload, tally: Tally, stages: Sequence[StageReport], ended_ns: int
+) -> Result:
+    """Add to a result what only replays have. ``ended_ns``: the last operation's end, after the trace's beginning."""
+    replay = workload.replay
+    assert replay is not None
+    seconds = result.seconds
+    result = replace(
+        result,
+        application=workload.application,
+        copy=workload.copy,
+        scale=phase.scale,
+        begins_seconds=replay.begins_seconds,
+        object_bytes=round(tally.bytes / tally.objects) if tally.objects else 0,
+        parts=tuple(part_result(name, part, seconds) for name, part in sorted(tally.parts.items())),
+        is_load=phase.is_load,
+        steps_left_out=sum(stage.steps_left_out for stage in stages),
+        ended_early=any(stage.ended_early for stage in stages),
+    )
+    if replay.prepares:
+        return result
+    lateness = tally.histograms["lateness"].latency()
+    return replace(result, replayed=_replayed(replay, stages, ended_ns / 1e9, lateness))
+
+
+def beside_result(result: Result, phase: Phase, workload: Workload, reports: Sequence[InfrastructureReport]) -> Result:
+    """Add to a result what only infrastructure operations have."""
+    what = workload.infrastructure
+    assert what is not None
+    done = next(iter(reports), None)
+    return replace(
+        result,
+        application=workload.application,
+        scale=phase.scale,
+        is_load=phase.is_load,
+        begins_seconds=0.0,
+        object_bytes=round(result.bytes / result.objects) if result.objects else 0,
+        infrastructure=infrastructure_result(what, done) if done is not None else None,
+    )
+
+
+def _replayed(replay: Replay, stages: Sequence[StageReport], seconds: float, lateness: Latency | None) -> Replayed:
+    facts = replay.known
+    dropped = sum(stage.dropped for stage in stages)
+    lost = sum(stage.steps_left_out for stage in stages)
+    left_out = [*facts.left_out]
+    if dropped:
+        left_out.append(("not begun when the time that is allowed was long over", dropped))
+    if lost:
+        left_out.append(("their object could not be written before", lost))
+    tolerance_ms = replay.tolerance_seconds * 1e3
+    return Replayed(
+        trace=facts.name,
+        origin=facts.origin,
+        sha256=facts.sha256,
+        anonymised=facts.anonymised,
+        speed=replay.speed,
+        streams=facts.streams,
+        operations=sum(count for _, count in facts.operations),
+        begun=sum(stage.started for stage in stages),
+        waited=sum(stage.waited for stage in stages),
+        left_out=tuple(left_out),
+        capacity_bytes=sum(size * count for size, count in facts.prepared),
+        capacity_scale=replay.capacity_scale,
+        trace_seconds=facts.seconds,
+        replay_seconds=seconds,
+        allowed_seconds=facts.allowed_seconds,
+        lateness_ms=lateness,
+        tolerance_ms=tolerance_ms,
+        void=_void(lateness, tolerance_ms),
+    )
+
+
+def _void(lateness: Latency | None, tolerance_ms: float) -> str:
+    """Why nothing follows from a replay; empty: something does."""
+    if lateness is None:
+        return "nothing was begun"
+    if lateness.p99 > tolerance_ms:
+        return (
+            f"the client began 1% of the operations more than {lateness.p99:.3g} ms late, where {tolerance_ms:g} ms "
+            "are tolerated: it could not keep the trace's timing"
+        )
+    return ""

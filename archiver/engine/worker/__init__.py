@@ -1,0 +1,1 @@
+"""One worker process in one phase: its assignment, its clients, its stop rule."""

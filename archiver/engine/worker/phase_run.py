@@ -1,0 +1,258 @@
+"""One phase in one worker: what every kind of phase has in common.
+
+One idea: whatever its clients go by, a phase is prepared, waits for the start that all workers share, goes on in one
+event loop, is folded once an interval and reported once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import backends
+from archiver.engine.worker.assignment import Assignment, Channel
+from archiver.engine.worker.client import Client
+from archiver.engine.worker.stopping import EverythingStop, StopDecision
+from archiver.measure.folding import fold
+from archiver.measure.histogram import Histogram, part_of
+from archiver.measure.reports import INTERVAL_NS, Change, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
+from archiver.values.content import Content
+from archiver.values.record import OPERATION_OF, Operation, Recorder, Status
+from archiver.values.retention import Retention
+from backends.base import DataPlane, PhaseSetting
+
+if TYPE_CHECKING:
+    from archiver.engine.worker.op_log import OpLog
+
+TICK_SECONDS = 0.05
+REPORT_SECONDS = 1.0
+
+
+def findings(record: Recorder) -> list[tuple[int, int]]:
+    """(object number, status) of the objects, among the rows not folded yet, that an audit found wanting."""
+    return [
+        (record.number[row], record.status[row])
+        for row in range(record.folded, record.used)
+        if record.operation[row] == Operation.AUDIT and record.status[row] != Status.OK
+    ]
+
+
+def _cpu_now() -> CpuSample:
+    try:
+        waited_ns = int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+    except (OSError, IndexError):  # a kernel without scheduler statistics
+        waited_ns = 0
+    return CpuSample(time.monotonic_ns(), time.process_time(), waited_ns / 1e9)
+
+
+def _op_log(assignment: Assignment) -> OpLog | None:
+    """The log that an assignment asks for; None where it asks for none."""
+    if assignment.op_log is None:
+        return None
+    from archiver.engine.worker.op_log import OpLog  # takes 0.1 s, and most workers need none of it
+
+    return OpLog(assignment.op_log, assignment.run_id)
+
+
+class PhaseRun:
+    """One phase in this worker: its clients, whatever they go by, and what they report."""
+
+    _fold_every_ns = INTERVAL_NS
+
+    def __init__(self, assignment: Assignment, channel: Channel) -> None:
+        self._assignment = assignment
+        self._channel = channel
+        phase = assignment.phase
+        self.stop_rule = phase.stop
+        self.is_finishing = False
+        sizes = tuple(sorted(self._sizes()))
+        self.plane: DataPlane = backends.load(assignment.backend).in_worker(assignment.backend_setting)
+        content = Content(assignment.run_id, assignment.content_seed, sizes[-1])
+        self.plane.set_phase(
+            PhaseSetting(
+                content,
+                assignment.dates,
+                assignment.verify,
+                sizes,
+                clients=tuple(self._client_numbers()),
+                reads=tuple(self._reads()),
+                deletes=tuple(self._deletes()),
+                operations=frozenset(
+                    OPERATION_OF[label]
+                    for workload in phase.workloads
+                    if workload.infrastructure is None or workload.infrastructure.prepares  # else it has its own
+                    for label in workload.does
+                ),
+                locks=frozenset(lock for workload in phase.workloads for lock in workload.locks),
+                checksums=frozenset(workload.checksum for workload in phase.workloads),
+                expected=assignment.expected,
+                retentions=frozenset(workload.retain_for_seconds for workload in phase.workloads),
+            )
+        )
+        self._clients: list[Client] = []
+        self._audits = any("audit" in workload.does for workload in phase.workloads if not workload.infrastructure)
+        self._op_log = _op_log(assignment)
+        self._tallies: dict[TallyKey, Tally] = {}
+        self._changed: list[Change] = []
+        self._findings: list[tuple[int, int]] = []
+        self._lateness_ns: list[int] = []
+        self._lateness = Histogram()
+        self._cpu: list[CpuSample] = []
+        self.start_ns = 0
+        self.stop: StopDecision = EverythingStop(0)
+
+    def _sizes(self) -> set[int]:
+        """Of all objects that are archived or asked for."""
+        raise NotImplementedError
+
+    def _client_numbers(self) -> Iterable[int]:
+        raise NotImplementedError
+
+    def _reads(self) -> Iterable[NDArray[np.int64]]:
+        """Numbers of the archived objects that may be asked for."""
+        raise NotImplementedError
+
+    def _deletes(self) -> Iterable[NDArray[np.int64]]:
+        """Those among them whose deletion is tried."""
+        raise NotImplementedError
+
+    def _prepare(self) -> None:
+        """What takes a while, before the clock starts."""
+
+    def _begin(self) -> list[Coroutine[Any, Any, None]]:
+        """Everything that is to go on at once from now on."""
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        """Begin no further session."""
+        self.is_finishing = True
+
+    def _ended(self, report: PhaseReport) -> None:
+        """Complete the report."""
+
+    def _interval_passed(self) -> None:
+        """New rows are about to be counted."""
+
+    def add_client(self, client: Client) -> None:
+        self._clients.append(client)
+
+    async def run(self) -> PhaseReport:
+        self._prepare()
+        self.start_ns = self._channel.wait_for_start()
+        await asyncio.sleep(max(0.0, (self.start_ns - time.monotonic_ns()) / 1e9))
+        self._cpu.append(_cpu_now())
+        began_ns = time.monotonic_ns()
+        work = [] if self._channel.should_stop() else self._begin()
+        tasks = [asyncio.create_task(each) for each in work]
+        ticker = asyncio.create_task(self._tick(tasks))
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        ended_ns = time.monotonic_ns()
+        ticker.cancel()
+        await asyncio.gather(ticker, return_exceptions=True)
+        await self.plane.end_phase()
+        self.flush()
+        self._cpu.append(_cpu_now())
+        if self._op_log is not None:
+            self._op_log.close()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        reasons = [client.gave_up for client in self._clients if client.gave_up]
+        report = PhaseReport(
+            self.stop.measured_from_ns,
+            self.stop.measured_to_ns,
+            ended_ns,
+            self.stop.settled,
+            self._cpu,
+            self._lateness,
+            reasons[0] if reasons else None,
+            began_ns=began_ns,
+        )
+        self._ended(report)
+        return report
+
+    def fold(self, *clients: Client) -> None:
+        """Count the new rows of clients of one workload."""
+        if self._op_log is not None:
+            rows = [(client.number, client.record) for client in clients]
+            self._op_log.write(rows, clients[0].folding.population, self._retention(clients[0]))
+        if self._audits:
+            for client in clients:
+                self._findings += findings(client.record)
+        records = [client.record for client in clients]
+        self._changed += fold(records, clients[0].folding, self.stop.warm_up_ns, self._tallies)
+
+    def _retention(self, client: Client) -> Retention | None:
+        """What a client's objects are locked with; None where nothing gets a date."""
+        workload = self._assignment.phase.workloads[client.folding.workload]
+        dates = self._assignment.dates.get(workload.retain_for_seconds)
+        if dates is None:
+            return None
+        return dates.retention.locked_by(workload.lock, workload.retain_for_seconds)
+
+    def not_tried(self, numbers: Iterable[int]) -> None:
+        """An audit names what it could not even ask for."""
+        self._findings += [(number, Status.INCOMPLETE) for number in numbers]
+
+    def flush(self) -> None:
+        """Fold everything and report it."""
+        for clients in self._by_workload():
+            self.fold(*clients)
+        self._report()
+
+    def _report(self) -> None:
+        """Send what was folded."""
+        if self._lateness_ns:
+            self._lateness.add(part_of(np.array(self._lateness_ns, dtype=np.int64)))
+            self._lateness_ns.clear()
+        errors = [
+            replace(error, workload=client.folding.workload)
+            for client in self._clients
+            for error in client.record.errors.values()
+        ]
+        self._channel.report(IntervalReport(self._tallies, self._changed, errors, self._findings))
+        self._tallies, self._changed, self._findings = {}, [], []
+        for client in self._clients:
+            client.record.errors = {}
+
+    def _by_workload(self) -> list[list[Client]]:
+        """Those whose rows are counted alike."""
+        groups: dict[int, list[Client]] = {}
+        for client in self._clients:
+            groups.setdefault(client.folding.workload, []).append(client)
+        return list(groups.values())
+
+    async def _tick(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Watch how late timers fire and whether to stop, fold once an interval, and report once a second."""
+        loop = asyncio.get_running_loop()
+        report_at = loop.time() + REPORT_SECONDS
+        folded_ns = time.monotonic_ns()
+        while True:
+            due = loop.time() + TICK_SECONDS
+            await asyncio.sleep(TICK_SECONDS)
+            now_ns = time.monotonic_ns()
+            self._lateness_ns.append(int((loop.time() - due) * 1e9))
+            if now_ns - self._cpu[-1].at_ns >= INTERVAL_NS:
+                self._cpu.append(_cpu_now())
+            if now_ns - folded_ns >= self._fold_every_ns:
+                folded_ns = now_ns
+                self._interval_passed()
+                for clients in self._by_workload():  # often, because as long as it takes nothing else goes on
+                    self.fold(*clients)
+                    await asyncio.sleep(0)  # what became due meanwhile does not wait for the others
+            if self._channel.should_stop():
+                for task in tasks:
+                    task.cancel()
+                return
+            if self._channel.should_finish() and not self.is_finishing:
+                self._finish()
+            if loop.time() >= report_at:
+                report_at += REPORT_SECONDS
+                self._report()

@@ -1,0 +1,133 @@
+"""When the measured part of a phase ends.
+
+One idea: one client is measured in whole sessions, because the paper's rate has the session's cost in it; several
+clients are measured in a window of time, because their sessions do not end together.
+"""
+
+from __future__ import annotations
+
+import math
+
+from archiver.measure.reports import INTERVAL_NS
+from results.statistics import t_975
+from scenarios.model import Phase, Workload
+
+NO_END_NS = 2**62
+
+
+class RunningMean:
+    """Mean and spread of a stream of values (Welford's update), so that asking after every session costs nothing."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._mean = 0.0
+        self._squares = 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        delta = value - self._mean
+        self._mean += delta / self.count
+        self._squares += delta * (value - self._mean)
+
+    def half_width(self) -> float:
+        """95% half-width of the mean, relative to it; infinite for fewer than two values."""
+        if self.count < 2 or not self._mean:
+            return math.inf
+        degrees = self.count - 1
+        return t_975(degrees) * math.sqrt(self._squares / degrees / self.count) / self._mean
+
+
+class SessionStop:
+    """One client: whole sessions after the warm-up, until the mean session time is known well enough."""
+
+    def __init__(self, phase: Phase, workload: Workload) -> None:
+        self._stop = phase.stop
+        self._sessions_min = phase.sessions_per_client_min(workload)
+        self._session_bytes = workload.session_bytes
+        self._warm_up_left = phase.stop.warm_up_sessions
+        self._session_seconds = RunningMean()
+        self.measured_from_ns = 0
+        self.measured_to_ns = 0
+        self.settled = False
+
+    @property
+    def warm_up_ns(self) -> int:
+        """Rows that ended before this instant are warm-up."""
+        return self.measured_from_ns or NO_END_NS
+
+    def wants_session(self, now_ns: int) -> bool:
+        """True when another session is to start at ``now_ns``; the first measured one sets the clock."""
+        if self._warm_up_left:
+            return True
+        if not self.measured_from_ns:
+            self.measured_from_ns = now_ns
+        sessions = self._session_seconds.count
+        if sessions < self._sessions_min:
+            return True
+        elapsed_seconds = (now_ns - self.measured_from_ns) / 1e9
+        self.settled = self._session_seconds.half_width() <= self._stop.precision
+        if elapsed_seconds >= self._stop.seconds_max or sessions * self._session_bytes >= self._stop.bytes_max:
+            # Ended by a limit before its time: precise or not, too short to be called settled.
+            self.settled = self.settled and elapsed_seconds >= self._stop.seconds_min
+            return False
+        return elapsed_seconds < self._stop.seconds_min or not self.settled
+
+    def session_ended(self, opened_ns: int, closed_ns: int) -> None:
+        if self._warm_up_left:
+            self._warm_up_left -= 1
+            return
+        self._session_seconds.add((closed_ns - opened_ns) / 1e9)
+        self.measured_to_ns = closed_ns
+
+    def ran_out(self, now_ns: int) -> None:
+        """No object numbers are left; the last session's end stands."""
+
+
+class WindowStop:
+    """Several clients: what ends between the warm-up and the deadline, or until the first client runs out."""
+
+    def __init__(self, phase: Phase, start_ns: int) -> None:
+        warm_up_intervals = math.ceil(phase.stop.warm_up_seconds * 1e9 / INTERVAL_NS)
+        measured_intervals = math.ceil(phase.stop.seconds_min * 1e9 / INTERVAL_NS)
+        self.measured_from_ns = start_ns + warm_up_intervals * INTERVAL_NS
+        self.measured_to_ns = self.measured_from_ns + measured_intervals * INTERVAL_NS
+        self.settled = True
+
+    @property
+    def warm_up_ns(self) -> int:
+        return self.measured_from_ns
+
+    def wants_session(self, now_ns: int) -> bool:
+        return now_ns < self.measured_to_ns
+
+    def session_ended(self, opened_ns: int, closed_ns: int) -> None:
+        pass
+
+    def ran_out(self, now_ns: int) -> None:
+        """A client has no object numbers left: from here on the load is not what was asked for."""
+        self.measured_to_ns = min(self.measured_to_ns, now_ns)
+
+
+class EverythingStop:
+    """All that was handed out is done, however long it takes."""
+
+    def __init__(self, start_ns: int) -> None:
+        self.measured_from_ns = start_ns
+        self.measured_to_ns = NO_END_NS
+        self.settled = True
+
+    @property
+    def warm_up_ns(self) -> int:
+        return self.measured_from_ns
+
+    def wants_session(self, now_ns: int) -> bool:
+        return True
+
+    def session_ended(self, opened_ns: int, closed_ns: int) -> None:
+        pass
+
+    def ran_out(self, now_ns: int) -> None:
+        pass
+
+
+StopDecision = SessionStop | WindowStop | EverythingStop

@@ -1,0 +1,273 @@
+"""Worker processes on this machine, and the pipes that carry the channel.
+
+One idea: a worker process does nothing but run_phase for every assignment that arrives; when its pipe closes it ends,
+so none outlives the coordinator.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import time
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from archiver.engine.work.worker import run_phase
+from archiver.engine.worker.assignment import Assignment
+from archiver.engine.workers.contract import IfLost, OnReport, Start, lost_words
+from archiver.machine import interruption
+from archiver.measure.reports import Carried, IntervalReport, PhaseReport, WorkerPlace
+from archiver.values import clock
+from archiver.values.errors import ArchiverError, RunFailed
+
+START_DELAY_NS = 20_000_000  # until every pipe has been read
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    start_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Crashed:
+    text: str
+
+
+class PipeChannel:
+    """The worker's end."""
+
+    def __init__(self, pipe: Connection[Any, Any]) -> None:
+        self._pipe = pipe
+        self._stopping = False
+        self._finishing = False
+
+    def wait_for_start(self) -> int:
+        self._pipe.send(_Ready())
+        message = self._pipe.recv()
+        if isinstance(message, _Stop):
+            self._stopping = True
+            return 0
+        assert isinstance(message, _Start)
+        return message.start_ns
+
+    def report(self, report: IntervalReport) -> None:
+        self._pipe.send(report)
+
+    def should_stop(self) -> bool:
+        if not self._stopping and self._pipe.poll():
+            try:
+                message = self._pipe.recv()
+                self._stopping = isinstance(message, _Stop)
+                self._finishing = self._finishing or isinstance(message, _Finish)
+            except (EOFError, OSError):  # the coordinator is gone
+                self._stopping = True
+        return self._stopping
+
+    def should_finish(self) -> bool:
+        self.should_stop()
+        return self._finishing
+
+
+def worker_main(pipe: Connection[Any, Any], cores: Sequence[int], clock_began_seconds: float | None = None) -> None:
+    """Run a worker process until its pipe closes. It uses the coordinator's clock if that is given.
+
+    It ignores signals: they are for the coordinator, which then tells its workers.
+    """
+    interruption.ignore()
+    if clock_began_seconds is not None:
+        clock.follow(clock_began_seconds)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    try:
+        while True:
+            assignment = pipe.recv()
+            if isinstance(assignment, Assignment):  # else a word that crossed the end of the phase it was meant for
+                pipe.send(_carried_out(assignment, pipe))
+    except (EOFError, ConnectionError):
+        return  # the coordinator is gone
+
+
+def _carried_out(assignment: Assignment, pipe: Connection[Any, Any]) -> PhaseReport | _Crashed:
+    try:
+        return run_phase(assignment, PipeChannel(pipe))
+    except (EOFError, ConnectionError):  # of the pipe; a backend's own never come so far
+        raise
+    except ArchiverError as error:  # says by itself what happened and what to do
+        return _Crashed(str(error))
+    except Exception:  # noqa: BLE001 - whatever it was, the coordinator must hear of it
+        return _Crashed(f"a worker failed:\n{traceback.format_exc(limit=-4)}")
+
+
+class WorkerProcesses:
+    """The coordinator's end: started once per run, given one phase after another."""
+
+    is_local = True
+
+    def __init__(self, count: int, cores: Sequence[int], if_lost: IfLost = "stop") -> None:
+        """``cores`` are those the workers may use; none: wherever the system puts them."""
+        self._if_lost = if_lost
+        self._host = socket.gethostname()
+        context = multiprocessing.get_context("spawn")
+        self._processes: list[SpawnProcess] = []
+        self._pipes: list[Connection[Any, Any]] = []
+        resource_tracker.ensure_running()  # which unblocks signals when it starts, so not while they are held back
+        try:
+            for index in range(count):
+                own_cores = [cores[index % len(cores)]] if cores else []
+                # Another thread may hear a signal that is blocked here: half a start would leave a worker's complaint.
+                with interruption.put_off(), interruption.held_back():
+                    ours, theirs = context.Pipe()
+                    given = (theirs, own_cores, clock.began_seconds())
+                    process = context.Process(target=worker_main, args=given, name=f"archiver-worker-{index}")
+                    process.start()
+                    theirs.close()
+                    self._processes.append(process)
+                    self._pipes.append(ours)
+        except BaseException:  # else those that were started would wait for ever, and this process for them
+            self.close()
+            raise
+
+    def __len__(self) -> int:
+        return len(self._pipes)
+
+    def run(self, assignments: Sequence[Assignment], start: Start, on_report: OnReport) -> Carried:
+        """One phase on as many workers as there are assignments; see ``Workers``."""
+        busy = dict(zip(self._pipes, assignments, strict=False))
+        numbers = {pipe: number for number, pipe in enumerate(busy)}
+        carried = Carried(
+            places={number: WorkerPlace(self._process(pipe).name, self._host) for pipe, number in numbers.items()}
+        )
+        began = time.monotonic()
+        for pipe, assignment in busy.items():
+            self._tell([pipe], assignment)
+        ready: set[Connection[Any, Any]] = set()
+        is_started = False
+        failure: str | None = None
+        try:
+            while busy:
+                for pipe in _readable(busy):
+                    try:
+                        message = pipe.recv()
+                    except (EOFError, OSError):
+                        del busy[pipe]
+                        carried.lost[numbers[pipe]] = self._death(pipe)
+                        if self._if_lost == "stop":
+                            failure = failure or lost_words(carried)
+                            self._tell(busy, _Stop())
+                    else:
+                        if isinstance(message, _Ready):
+                            ready.add(pipe)
+                            carried.prepared_seconds[numbers[pipe]] = time.monotonic() - began
+                        elif isinstance(message, IntervalReport):
+                            message.worker = numbers[pipe]
+                            if on_report(message) is False:
+                                self._tell(busy, _Finish())
+                        elif isinstance(message, PhaseReport):
+                            message.worker = numbers[pipe]
+                            carried.reports.append(message)
+                            del busy[pipe]
+                        elif isinstance(message, _Crashed):
+                            failure = failure or message.text
+                            del busy[pipe]
+                            self._tell(busy, _Stop())
+                    if busy and not is_started and failure is None and ready >= busy.keys():
+                        is_started = True
+                        self._tell(busy, _Start(start(START_DELAY_NS)))
+        except KeyboardInterrupt:
+            self._drain(busy, numbers, on_report)
+            raise
+        finally:
+            self._forget(carried.lost)
+        if failure is None and not carried.reports:
+            failure = lost_words(carried)
+        if failure is not None:
+            raise RunFailed(failure)
+        return carried
+
+    def close(self) -> None:
+        """End the workers."""
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.join(timeout=5)
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+    def _process(self, pipe: Connection[Any, Any]) -> SpawnProcess:
+        return self._processes[self._pipes.index(pipe)]
+
+    def _forget(self, dead: Iterable[int]) -> None:
+        """Later phases do without them."""
+        for number in sorted(dead, reverse=True):
+            self._pipes.pop(number).close()
+            self._processes.pop(number)
+
+    def _drain(
+        self,
+        busy: dict[Connection[Any, Any], Assignment],
+        numbers: Mapping[Connection[Any, Any], int],
+        on_report: OnReport,
+    ) -> None:
+        """Interrupted: have every worker stop where it is, and take what it measured."""
+        self._tell(busy, _Stop())
+        while busy:
+            readable = _readable(busy, timeout_seconds=5)
+            if not readable:
+                return
+            for pipe in readable:
+                try:
+                    message = pipe.recv()
+                except (EOFError, OSError):
+                    del busy[pipe]
+                    continue
+                if isinstance(message, IntervalReport):
+                    message.worker = numbers[pipe]
+                    on_report(message)
+                elif isinstance(message, PhaseReport | _Crashed):
+                    del busy[pipe]
+
+    def _tell(self, pipes: Iterable[Connection[Any, Any]], message: Assignment | _Start | _Stop | _Finish) -> None:
+        for pipe in pipes:
+            try:
+                pipe.send(message)
+            except OSError:
+                pass  # dead: its end of the pipe will say so
+
+    def _death(self, pipe: Connection[Any, Any]) -> str:
+        process = self._process(pipe)
+        process.join(timeout=5)
+        return f"worker {process.name} died (exit status {process.exitcode})"
+
+
+def _readable(
+    pipes: Iterable[Connection[Any, Any]], timeout_seconds: float | None = None
+) -> list[Connection[Any, Any]]:
+    """Those pipes that have a message, or have ended."""
+    by_descriptor = {pipe.fileno(): pipe for pipe in pipes}
+    return [
+        by_descriptor[descriptor]
+        for descriptor in wait(list(by_descriptor), timeout_seconds)
+        if isinstance(descriptor, int)
+    ]

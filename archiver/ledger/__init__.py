@@ -1,0 +1,1 @@
+"""The record of everything that runs left behind, and its removal."""

@@ -1,0 +1,84 @@
+"""Which cores the client's workers use, and which they leave to a server on the same host.
+
+One idea: two hyper-threads of one physical core share its units, so client and server each get whole physical cores;
+and where a control group limits the CPU time of this process, more workers than that would only wait for each other.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from archiver.machine import cgroup
+
+_TOPOLOGY = Path("/sys/devices/system/cpu")
+_MEMBERSHIP = Path("/proc/self/cgroup")
+
+
+class Cores(NamedTuple):
+    """Logical cores, by their numbers."""
+
+    workers: list[int]  # one for each worker, of different physical cores first
+    server: list[int]  # of a server on this host; empty: it shares the workers' core, or there is none
+
+
+def cores_here(*, shares_host: bool) -> Cores:
+    """Return the cores that this process may use, divided; see ``divide``."""
+    usable = sorted(os.sched_getaffinity(0))
+    quota_cores = _quota_cores(cgroup.MOUNT, _MEMBERSHIP)
+    return divide(usable, _siblings(usable, _TOPOLOGY), quota_cores, shares_host=shares_host)
+
+
+def divide(
+    usable: Sequence[int], siblings: Mapping[int, frozenset[int]], quota_cores: float, *, shares_host: bool
+) -> Cores:
+    """Give the workers all cores, or half of them where a server ``shares_host``; at least one.
+
+    ``siblings``: the hyper-threads of the core that each is one of. One physical core alone is divided by its
+    hyper-threads. ``quota_cores``: what client and server on this host may use together, infinite without a quota;
+    there is a worker for each whole core of it, or of the client's half.
+    """
+    physical = sorted({tuple(sorted(siblings[core].intersection(usable) | {core})) for core in usable})
+    allowed = int(min(len(usable), quota_cores))
+    if not shares_host:
+        return Cores(_one_of_each(physical)[: max(1, allowed)], [])
+    shared = physical if len(physical) > 1 else [(core,) for core in sorted(usable)]
+    left = len(shared) - max(1, len(shared) // 2)
+    return Cores(_one_of_each(shared[left:])[: max(1, allowed // 2)], sorted(chain(*shared[:left])))
+
+
+def _one_of_each(physical: Sequence[Sequence[int]]) -> list[int]:
+    """The first hyper-thread of every core, then the second of every core, and so on."""
+    return [core for rank in zip_longest(*physical) for core in rank if core is not None]
+
+
+def _siblings(usable: Sequence[int], topology: Path) -> dict[int, frozenset[int]]:
+    """The hyper-threads of each core's physical core; a core that the kernel says nothing of is one by itself."""
+    found = {}
+    for core in usable:
+        try:
+            found[core] = _listed((topology / f"cpu{core}" / "topology" / "thread_siblings_list").read_text())
+        except (OSError, ValueError):
+            found[core] = frozenset((core,))
+    return found
+
+
+def _listed(text: str) -> frozenset[int]:
+    """The kernel's list format: ``0-1,8``."""
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def _quota_cores(mount: Path, membership: Path) -> float:
+    """How many cores this process's control group may use; infinite without a quota."""
+    try:
+        return cgroup.quota_cores([cgroup.group_of(membership.read_text(), mount)], mount)
+    except OSError:
+        return math.inf

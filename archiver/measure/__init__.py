@@ -1,0 +1,1 @@
+"""Numbers from rows: histograms, merged reports, and what client and server used."""

@@ -1,0 +1,148 @@
+"""Which resource limited a result, by rule: what the DR550 study concluded by looking at its figures.
+
+One idea: every resource is judged by a measure that can be trusted to say when it is full, and the one nearest to full
+limits. By the utilisation law a resource at share U bears at most 1/U times the load. A result that the client
+limited says so before anything is said of the server, because then the server was not measured. The thresholds are the
+whole rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from archiver.values.record import NO_LOCAL_PORT_REASON
+from results.model import ClientUsage, DiskUsage, LinkUsage, ServerUsage, Utilisation
+
+CLIENT_BUSY_PERCENT = 85.0  # of the busiest worker's time: on a core, or ready to run but without one
+CLIENT_LATENESS_MS = 20.0  # 99th percentile: the event loop was starved
+# Read from a disk at 10 ms a page of 4 KiB, this keeps a worker waiting for a quarter of its time.
+CLIENT_SWAP_MEGABYTES_PER_SECOND = 0.1
+SATURATED_SHARE = 0.9
+# Busy time says that a disk had something to do, not that it could not do more. Only a queue shows that.
+DISK_BUSY_PERCENT = 90.0
+DISK_QUEUE_REQUESTS = 4.0
+STEAL_PERCENT = 5.0  # of the host's time: somebody else's machine was in the measurement
+OVERLAP_MIN = 0.7  # of the sampled time: else too much of what was counted belongs to warm-up or drain
+
+
+class Verdict(NamedTuple):
+    """``limited_by`` is client, server cpu, server disk, network, host cpu (where client and server share it) or None:
+    bound by latency."""
+
+    limited_by: str | None
+    utilisations: tuple[Utilisation, ...]  # nearest to saturation first
+    confidence: str | None  # high, or medium or low and why; None where no server was seen
+
+
+def judge(client: ClientUsage, server: ServerUsage | None, *, shares_host: bool) -> Verdict:
+    """The verdict on one result. ``shares_host``: client and server run on one machine."""
+    fullest, is_full = _client(client)
+    found = (
+        [fullest] if server is None else [fullest, *_cpu(server, shares_host), *_disks(server), *_links(server.links)]
+    )
+    found.sort(key=lambda each: -each.share)
+    limit = None
+    if is_full:
+        limit = "client"
+    else:
+        full = next((each for each in found if each.decisive and each.share >= SATURATED_SHARE), None)
+        if full is not None:
+            limit = _kind(full.resource)
+    return Verdict(limit, tuple(found), None if server is None else _confidence(server, shares_host, found))
+
+
+def _client(client: ClientUsage) -> tuple[Utilisation, bool]:
+    """The client's measure that is nearest to its limit, and whether it is there."""
+    if client.sessions_without_port:  # they fail at once, which keeps a worker busy and its timers waiting
+        return Utilisation("client", NO_LOCAL_PORT_REASON, 1.0, True), True
+    worker = client.busiest_worker_percent / 100
+    measures = [("busiest worker", worker, worker >= CLIENT_BUSY_PERCENT / 100)]
+    if client.lateness_p99_ms >= CLIENT_LATENESS_MS:
+        measures.append((f"its timers came {client.lateness_p99_ms:.0f} ms late", 1.0, True))
+    links = _links(client.links)
+    measures += [(f"its {link.resource}", link.share, link.share >= SATURATED_SHARE) for link in links]
+    swapped = (client.swap_in_megabytes_per_second or 0.0) + (client.swap_out_megabytes_per_second or 0.0)
+    if swapped >= CLIENT_SWAP_MEGABYTES_PER_SECOND:
+        measures.append(("its memory: it swapped", 1.0, True))
+    by, share, is_full = max(measures, key=lambda each: (each[2], each[1]))
+    return Utilisation("client", by, share, True), is_full
+
+
+def _cpu(server: ServerUsage, shares_host: bool) -> Iterator[Utilisation]:
+    """By total, busiest thread, busiest core and quota: a server of one thread is full at half of two cores."""
+    measures: list[tuple[str, float | None, bool]] = []
+    limit = server.cpu_limit_percent
+    if limit and server.cpu_percent is not None:
+        cores = limit / 100
+        measures.append(
+            (f"its processes, of {cores:g} core{'s' if cores != 1 else ''}", server.cpu_percent / limit, True)
+        )
+    threads = server.busiest_thread_percent
+    measures.append(("busiest thread", threads and threads / 100, True))
+    if server.host_cpu_percent is not None and not shares_host:
+        measures.append(("all cores", server.host_cpu_percent / 100, True))
+    # Work that wanders from thread to thread can fill a core though others are free; where threads are not seen,
+    # a full core is all there is to go by.
+    core = server.busiest_core_percent
+    measures.append(("busiest core", core and core / 100, threads is None))
+    if server.throttled_percent:
+        measures.append(("throttled by its quota", server.throttled_percent / 100, True))
+    known = [Utilisation("server cpu", by, share, decisive) for by, share, decisive in measures if share is not None]
+    # One resource, one line: the decisive measure that is nearest to full.
+    if known:
+        yield max(known, key=lambda each: (each.decisive, each.share))
+    if shares_host and server.host_cpu_percent is not None:
+        yield Utilisation("host cpu", "all cores, whoever uses them", server.host_cpu_percent / 100, True)
+
+
+def _disks(server: ServerUsage) -> Iterator[Utilisation]:
+    """By what each is said to sustain and by its queue, since many small requests fill a disk at a fraction of its
+    speed. Devices are judged one by one: the fullest decides."""
+    for disk in server.disks:
+        name = f"{disk.role} disk {disk.device}".strip()
+        measures = []
+        if disk.share_of_speed is not None:
+            measures.append(Utilisation(name, "share of its speed", disk.share_of_speed, True))
+        if disk.busy_percent is not None:
+            measures.append(Utilisation(name, _busy_words(disk), disk.busy_percent / 100, _is_full(disk)))
+        if measures:
+            yield max(measures, key=lambda each: (each.decisive, each.share))
+
+
+def _busy_words(disk: DiskUsage) -> str:
+    return "busy time" if disk.queue is None else f"busy time, queue {disk.queue:.1f}"
+
+
+def _is_full(disk: DiskUsage) -> bool:
+    return (disk.busy_percent or 0.0) >= DISK_BUSY_PERCENT and (disk.queue or 0.0) >= DISK_QUEUE_REQUESTS
+
+
+def _links(links: Sequence[LinkUsage]) -> Iterator[Utilisation]:
+    """By the busier direction's share of the rated speed."""
+    for link in links:
+        if link.speed_megabytes_per_second:
+            busier = max(link.receive_megabytes_per_second, link.send_megabytes_per_second)
+            yield Utilisation(
+                f"network {link.interface}", "share of its speed", busier / link.speed_megabytes_per_second, True
+            )
+
+
+def _kind(resource: str) -> str:
+    if " disk " in f" {resource}":
+        return "server disk"
+    return "network" if resource.startswith("network ") else resource
+
+
+def _confidence(server: ServerUsage, shares_host: bool, found: list[Utilisation]) -> str:
+    if server.overlap < OVERLAP_MIN:
+        return f"low: only {server.overlap:.0%} of the time between the samples was measured; measure longer"
+    if (server.steal_percent or 0.0) >= STEAL_PERCENT:
+        return f"low: {server.steal_percent:.0f}% of the host's time was stolen by others"
+    if not any(each.resource == "server cpu" for each in found):
+        return "low: the server's processor was not watched"
+    if shares_host:
+        return "medium: client and server share this host"
+    if any(each.share >= SATURATED_SHARE and not each.decisive for each in found):
+        return "medium: a disk was busy nearly all the time, which alone proves nothing"
+    return "high"

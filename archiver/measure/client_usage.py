@@ -1,0 +1,112 @@
+"""What the client itself was like in a phase: what its workers spent and did, and how together they were.
+
+One idea: workers report counters, so whatever lies between two instants is a difference, of each of them and of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from archiver.measure.histogram import Histogram
+from archiver.measure.merging import Merge, Window
+from archiver.measure.reports import Carried, PhaseReport
+from archiver.measure.server_usage import ServerView, Work, server_usage
+from results.database import WorkerRow
+from results.model import ClientUsage
+from results.resources import CLIENT, Timeline
+
+
+def incomplete(carried: Carried) -> str | None:
+    """That workers were lost, and the first reason."""
+    if not carried.lost:
+        return None
+    count = len(carried.lost)
+    return f"{count} of {count + len(carried.reports)} workers lost: {next(iter(carried.lost.values()))}"
+
+
+def worker_rows(carried: Carried, merge: Merge, start_ns: int, edges: tuple[int, int]) -> list[WorkerRow]:
+    """What each worker did between two instants, and how together they were."""
+    reports = {report.worker: report for report in carried.reports}
+    rows = []
+    for worker, place in sorted(carried.places.items()):
+        report, clock = reports.get(worker), carried.clocks.get(worker)
+        objects, size_bytes, errors = merge.done_by(worker, start_ns, edges)
+        rows.append(
+            WorkerRow(
+                worker=worker,
+                name=place.name,
+                host=place.host,
+                objects=objects,
+                bytes=size_bytes,
+                errors=errors,
+                cpu_seconds=_cpu_seconds(report, edges)[0] if report is not None else None,
+                prepared_seconds=carried.prepared_seconds.get(worker),
+                late_ns=max(0, report.began_ns - start_ns) if report is not None else None,
+                clock_offset_ns=clock.offset_ns if clock is not None else None,
+                clock_error_ns=clock.error_ns if clock is not None else None,
+                lost=carried.lost.get(worker),
+            )
+        )
+    return rows
+
+
+def client_usage(
+    reports: Sequence[PhaseReport],
+    window: Window,
+    objects: int,
+    host: Timeline | None = None,
+    sessions_without_port: int = 0,
+    *,
+    shares_host: bool = False,
+) -> ClientUsage:
+    """What the workers spent in the window, by their counters, interpolated at its edges; and what became of their
+    ``host``, which a server may share with them."""
+    seconds = (window.to_ns - window.from_ns) / 1e9
+    edges = (window.from_ns, window.to_ns)
+    used, busy = [0.0], [0.0]
+    lateness = Histogram()
+    for report in reports:
+        on_core, waiting = _cpu_seconds(report, edges)
+        used.append(on_core)
+        busy.append(on_core + waiting)
+        lateness.add(report.lateness.part())
+    late = lateness.latency()
+    usage = ClientUsage(
+        cpu_percent=sum(used) / seconds * 100 if seconds else 0.0,
+        busiest_worker_percent=max(busy) / seconds * 100 if seconds else 0.0,
+        cpu_microseconds_per_object=sum(used) / objects * 1e6 if objects else None,
+        lateness_p99_ms=late.p99 if late is not None else 0.0,
+        sessions_without_port=sessions_without_port,
+    )
+    return usage if host is None else _with_host(usage, host, edges, shares_host=shares_host)
+
+
+def _with_host(usage: ClientUsage, host: Timeline, edges: tuple[int, int], *, shares_host: bool) -> ClientUsage:
+    """Add what the host's links, memory and swap were like; of a link that the server shares nothing is said."""
+    seen = server_usage({CLIENT: host}, ServerView(shares_host), Work(0, 0, 0), *edges)
+    if seen is None:
+        return usage
+    totals = [sum(step.values.values()) for step in host.series("memory_total_bytes", *edges)]
+    used = [sum(step.values.values()) for step in host.series("memory_used_bytes", *edges)]
+    rates = {
+        quantity: sum(host.used(quantity, *edges).values()) / (edges[1] - edges[0]) * 1e3
+        for quantity in ("swap_in_bytes", "swap_out_bytes")
+    }
+    return replace(
+        usage,
+        links=() if shares_host else seen.links,
+        memory_available_bytes=min((total - taken for total, taken in zip(totals, used, strict=True)), default=None),
+        swap_in_megabytes_per_second=rates["swap_in_bytes"],
+        swap_out_megabytes_per_second=rates["swap_out_bytes"],
+    )
+
+
+def _cpu_seconds(report: PhaseReport, edges: tuple[int, int]) -> tuple[float, float]:
+    """(on a core, ready but without one) between two instants: the worker's counters, interpolated."""
+    at = [sample.at_ns for sample in report.cpu]
+    on_core = np.diff(np.interp(edges, at, [sample.used_seconds for sample in report.cpu]))[0]
+    waiting = np.diff(np.interp(edges, at, [sample.waited_seconds for sample in report.cpu]))[0]
+    return float(on_core), float(waiting)

@@ -1,0 +1,272 @@
+"""From rows to counts and histograms, in bulk.
+
+One idea: a row belongs to the interval in which it ended. Everything after this (rates, percentiles, the time line)
+is made of sums over intervals, so it does not matter how rows were grouped, by which client, or in which order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archiver.measure.histogram import Histogram, parts_of
+from archiver.measure.reports import INTERVAL_NS, Change, PartTally, Tally, TallyKey
+from archiver.values.record import PLATFORM_ERROR, Delays, Operation, Recorder, Status
+
+_Column = NDArray[np.int64]
+_HAS_ROWS = np.isin(
+    list(Operation), (Operation.SESSION, Operation.TRANSACTION, Operation.LOCK)
+)  # rows of its own inside
+_CHANGES = (
+    Operation.ARCHIVE, Operation.EXTEND, Operation.HOLD, Operation.RELEASE, Operation.DELETE, Operation.DELETE_MARKER,
+    Operation.NEW_VERSION, Operation.COPY,
+)  # fmt: skip
+_WRITTEN = (Operation.ARCHIVE, Operation.NEW_VERSION)  # whose rows' bytes are the object's
+_QUANTITIES: dict[int, tuple[tuple[str, str, str], ...]] = {
+    Operation.SESSION: (("session_service", "sent_ns", "done_ns"), ("session_response", "due_ns", "done_ns")),
+    Operation.OPEN: (("session_open", "sent_ns", "done_ns"),),
+    Operation.CLOSE: (("session_close", "sent_ns", "done_ns"),),
+    Operation.LOCK: (("lock", "sent_ns", "done_ns"),),
+    Operation.TRANSACTION: (
+        ("transaction_send", "sent_ns", "first_byte_ns"), ("transaction_commit", "first_byte_ns", "done_ns"),
+    ),
+}  # fmt: skip
+_OBJECT_QUANTITIES = (
+    ("object_service", "sent_ns", "done_ns"),
+    ("object_response", "due_ns", "done_ns"),
+    ("first_byte", "sent_ns", "first_byte_ns"),
+)
+_DELAYS = tuple(field.name for field in fields(Delays))
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """The objects of a workload whose rows are folded: how large they are, and which of them lie beside its own."""
+
+    numbers: NDArray[np.int64]  # rising
+    sizes: NDArray[np.int64]
+    beside: tuple[int, int] = (0, 0)  # first number, last + 1
+    beside_name: str = ""
+    in_parts: bool = False  # several kinds of operation, to be counted apart
+    versions_differ: bool = False  # another version of an object may have another size
+
+    @classmethod
+    def of_size(cls, object_bytes: int) -> Population:
+        """Any number, all of one size."""
+        return cls(np.zeros(1, dtype=np.int64), np.array([object_bytes], dtype=np.int64))
+
+    def sizes_of(self, numbers: _Column) -> _Column:
+        return self.sizes[np.searchsorted(self.numbers, numbers, side="right") - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class TracePopulation:
+    """The objects of a trace: two runs of numbers, whose sizes are one column."""
+
+    prepared: int  # first number of those that lie there
+    prepared_objects: int
+    written: int  # first number of those that it makes
+    sizes: NDArray[np.int64]  # of both, one after another
+    beside: tuple[int, int] = (0, 0)
+    beside_name: str = ""
+    in_parts: bool = True
+    versions_differ: bool = True
+
+    def sizes_of(self, numbers: _Column) -> _Column:
+        """Of their first versions; of what is no object of it (a session's own rows), any."""
+        lies_there = (numbers >= self.prepared) & (numbers < self.prepared + self.prepared_objects)
+        places = np.where(lies_there, numbers - self.prepared, numbers - self.written + self.prepared_objects)
+        found: _Column = self.sizes[np.clip(places, 0, len(self.sizes) - 1)]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """What is to be known of a workload to count its rows."""
+
+    workload: int
+    population: Population | TracePopulation
+    start_ns: int  # the phase's
+    deadline_ns: int | None = None
+    is_open_loop: bool = False
+
+
+def fold(records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: dict[TallyKey, Tally]) -> list[Change]:
+    """Add the rows not folded before to ``tallies``; returns what became of objects, in ranges of their numbers.
+
+    Rows that ended before ``warm_up_ns`` are warm-up. ``records`` are of clients of one workload: all at once, since it
+    takes 1 to 2 ms for few rows as for thousands, and what is due meanwhile comes late.
+    """
+    new = [record for record in records if record.folded < record.used]
+    if not new:
+        return []
+    columns = {
+        name: np.frombuffer(b"".join([memoryview(getattr(each, name))[each.folded : each.used] for each in new]), code)
+        for name, code in Recorder.COLUMNS
+    }
+    columns |= delays_of(new)
+    for record in new:
+        record.folded = record.used
+    operation, done_ns = columns["operation"], columns["done_ns"]
+    good = columns["status"] == Status.OK
+    interval = (done_ns - how.start_ns) // INTERVAL_NS
+    keys, tally_of = np.unique(2 * interval + (done_ns < warm_up_ns), return_inverse=True)
+    into = [tallies.setdefault(TallyKey(key // 2, how.workload, bool(key % 2)), Tally()) for key in keys.tolist()]
+    _count(into, tally_of, columns, good, how)
+    _take_times(into, tally_of, columns, good, how)
+    if how.population.in_parts:
+        for index, tally in enumerate(into):
+            _add_parts(tally, columns, (tally_of == index) & (operation >= Operation.ARCHIVE), good, how)
+    return _changes(operation, columns["number"], columns["bytes"], good, how)
+
+
+def delays_of(new: Sequence[Recorder]) -> dict[str, _Column]:
+    """What held up the rows not folded yet, as columns by the names of Delays; empty where nothing did."""
+    found: dict[int, Delays] = {}  # by place among the new rows of all
+    rows = 0
+    for record in new:
+        found |= {rows + at - record.folded: each for at, each in record.delays.items() if at >= record.folded}
+        rows += record.used - record.folded
+    if not found:
+        return {}
+    columns = {name: np.zeros(rows, dtype=np.int64) for name in _DELAYS}
+    for name, column in columns.items():
+        column[list(found)] = [getattr(each, name) for each in found.values()]
+    return columns
+
+
+def _count(
+    into: Sequence[Tally], tally_of: _Column, columns: dict[str, _Column], good: NDArray[np.bool_], how: Folding
+) -> None:
+    operation, status, attempts = columns["operation"], columns["status"], columns["attempts"]
+    is_object, is_session = operation >= Operation.ARCHIVE, operation == Operation.SESSION
+    objects = is_object & good
+    # Requests that the platform answered with an error: the final answer, and those before it that were retried.
+    refused = is_object * (attempts - 1 + (status >= PLATFORM_ERROR))
+    # A session, a transaction or a lock that failed did so in its opening or its objects, which have rows of their own;
+    # only a session that was cut short between objects is an error by itself.
+    failed = ~good & (~_HAS_ROWS[operation] | (is_session & (status == Status.INCOMPLETE)))
+    missed = (
+        objects & (columns["done_ns"] - columns["due_ns"] > how.deadline_ns) if how.deadline_ns is not None else None
+    )
+    for index, tally in enumerate(into):
+        here = tally_of == index
+        tally.sessions += int((here & is_session & good).sum())
+        tally.objects += int((here & objects).sum())
+        tally.bytes += int(columns["bytes"][here & objects].sum())
+        tally.attempts += int(attempts[here & is_object].sum())
+        tally.refusals += int(refused[here].sum())
+        tally.errors += int((here & failed).sum())
+        if missed is not None:
+            tally.missed_deadlines += int((here & missed).sum())
+        if "reconnects" in columns:
+            tally.reconnects += int(columns["reconnects"][here & is_object].sum())
+            tally.requests_before_close += int(columns["answered"][here & is_object].sum())
+
+
+def _take_times(
+    into: Sequence[Tally], tally_of: _Column, columns: dict[str, _Column], good: NDArray[np.bool_], how: Folding
+) -> None:
+    operation = columns["operation"]
+    kinds: list[tuple[str, NDArray[np.bool_], _Column]] = []
+    for code in np.unique(operation[operation < Operation.ARCHIVE]).tolist():
+        is_code = operation == code
+        times = [(quantity, is_code & good, since, until) for quantity, since, until in _QUANTITIES.get(code, ())]
+        if code == Operation.SESSION and how.is_open_loop:
+            times.append(("session_start", is_code, "due_ns", "sent_ns"))
+        kinds += [(quantity, rows, columns[until] - columns[since]) for quantity, rows, since, until in times]
+    objects = (operation >= Operation.ARCHIVE) & good
+    kinds += [(quantity, objects & has, values) for quantity, has, values in _object_times(columns)]
+    values = [each[rows] for _, rows, each in kinds]
+    groups = [tally_of[rows] * len(kinds) + kind for kind, (_, rows, _) in enumerate(kinds)]
+    parts = iter(parts_of(np.concatenate(values), np.concatenate(groups), len(into) * len(kinds)))
+    for tally in into:
+        for (quantity, *_), part in zip(kinds, parts, strict=False):
+            if len(part.indices):
+                tally.histograms.setdefault(quantity, Histogram()).add(part)
+
+
+def _object_times(columns: dict[str, _Column]) -> list[tuple[str, NDArray[np.bool_], _Column]]:
+    """The quantities of objects: which rows have them, and the values of all rows."""
+    every = np.ones(len(columns["number"]), dtype=np.bool_)
+    found = [(quantity, every, columns[until] - columns[since]) for quantity, since, until in _OBJECT_QUANTITIES]
+    if "retry_ns" in columns:
+        retry_ns = columns["retry_ns"]
+        found.append(("attempt", retry_ns > 0, columns["done_ns"] - columns["sent_ns"] - retry_ns))
+        found.append(("reconnect", columns["reconnects"] > 0, columns["reconnect_ns"]))
+    return found
+
+
+def _add_parts(
+    tally: Tally, columns: dict[str, _Column], here: NDArray[np.bool_], good: NDArray[np.bool_], how: Folding
+) -> None:
+    """Count every kind of operation on objects by itself."""
+    first, end = how.population.beside
+    beside = (columns["number"] >= first) & (columns["number"] < end)
+    counted: list[tuple[PartTally, _Column]] = []
+    for code in np.unique(columns["operation"][here]).tolist():
+        label = Operation(code).label
+        of_code = here & (columns["operation"] == code)
+        for is_beside in (False, True):
+            rows = of_code & (beside == is_beside)
+            if not rows.any():
+                continue
+            part = tally.parts.setdefault(how.population.beside_name if is_beside else label, PartTally(label))
+            objects = rows & good
+            part.objects += int(objects.sum())
+            part.bytes += int(columns["bytes"][objects].sum())
+            part.attempts += int(columns["attempts"][rows].sum())
+            part.errors += int((rows & ~good).sum())
+            part.missed_deadlines += _missed(columns, objects, how)
+            counted.append((part, np.flatnonzero(objects)))
+    _time_parts(counted, columns)
+
+
+def _time_parts(counted: Sequence[tuple[PartTally, _Column]], columns: dict[str, _Column]) -> None:
+    """All of them at once: many small groups take hardly longer than one large one."""
+    if not counted:
+        return
+    timed = [
+        (quantity, part, values[rows[has[rows]]])
+        for quantity, has, values in _object_times(columns)
+        for part, rows in counted
+    ]
+    group = np.repeat(np.arange(len(timed)), [len(values) for _, _, values in timed])
+    parts = parts_of(np.concatenate([values for _, _, values in timed]), group, len(timed))
+    for (quantity, part, values), found in zip(timed, parts, strict=True):
+        if len(values):
+            part.histograms.setdefault(quantity, Histogram()).add(found)
+
+
+def _missed(columns: dict[str, _Column], objects: NDArray[np.bool_], how: Folding) -> int:
+    if how.deadline_ns is None:
+        return 0
+    return int((columns["done_ns"][objects] - columns["due_ns"][objects] > how.deadline_ns).sum())
+
+
+def _changes(
+    operation: _Column, numbers: _Column, moved: _Column, good: NDArray[np.bool_], how: Folding
+) -> list[Change]:
+    """Each operation's numbers as ranges of one size."""
+    first, end = how.population.beside
+    changes = []
+    for code in _CHANGES:
+        rows = np.flatnonzero((operation == code) & good)
+        if not len(rows):
+            continue
+        rows = rows[np.argsort(numbers[rows], kind="stable")]
+        changed = numbers[rows]
+        written = how.population.versions_differ and code in _WRITTEN
+        sizes = moved[rows] if written else how.population.sizes_of(changed)
+        beside = (changed >= first) & (changed < end)
+        breaks = np.flatnonzero((np.diff(changed) != 1) | (np.diff(sizes) != 0) | (np.diff(beside) != 0)) + 1
+        starts, ends = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(changed)])) - 1
+        label = code.label
+        ranges = (sizes[starts], changed[starts], changed[ends], beside[starts])
+        changes += [
+            Change(how.workload, label, *each) for each in zip(*(column.tolist() for column in ranges), strict=True)
+        ]
+    return changes

@@ -1,0 +1,348 @@
+"""What the workers of one phase reported, put together.
+
+One idea: everything is a sum over intervals, so it does not matter in which order reports come. Where a phase goes on
+for an hour with hundreds of workloads, its histograms are summed at once, and of an interval only its amounts are kept.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, PhaseReport, StageReport, Tally, TallyKey
+from archiver.measure.server_usage import Work
+from archiver.values.record import ErrorKind
+from results.database import IntervalRow, PartRow
+from results.model import FirstError
+from scenarios.mix import RETRIEVES, WRITES_CONTENT
+from scenarios.model import Phase, Workload
+
+
+class ArchivedRange(NamedTuple):
+    """Objects ``first`` to ``last`` that a phase archived."""
+
+    object_bytes: int
+    first: int
+    last: int
+    data: str
+    workload: int
+
+    @property
+    def objects(self) -> int:
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The measured time of a workload. ``first`` and ``last`` bound its intervals where it is a window of time."""
+
+    from_ns: int
+    to_ns: int
+    first: int | None
+    last: int | None
+    settled: bool
+
+    def part(self, key: TallyKey) -> str:
+        """warm-up, measured or drain."""
+        if self.first is None or self.last is None:
+            return "warm-up" if key.warm_up else "measured"
+        if key.interval < self.first:
+            return "warm-up"
+        return "measured" if key.interval < self.last else "drain"
+
+
+NO_INTERVAL = 1 << 40  # beyond all there are
+PACK_AT = 4_096  # tallies; a phase of hours would else keep gigabytes of small arrays
+JOIN_AT = 20_000  # changes, before neighbours among them are joined
+
+
+def _joined(changes: list[Change]) -> list[Change]:
+    """The same, where neighbours that were archived are one; all else in its order."""
+    joined: list[Change] = []
+    for each in sorted(change for change in changes if change.operation == "archive"):
+        last = joined[-1] if joined else None
+        is_next = last is not None and each.first == last.last + 1
+        if last is not None and is_next and each[:3] == last[:3] and each.is_beside == last.is_beside:
+            joined[-1] = last._replace(last=each.last)
+        else:
+            joined.append(each)
+    return joined + [change for change in changes if change.operation != "archive"]
+
+
+class _Course:
+    """What one worker did, by interval: objects, bytes, errors. 24 bytes for each."""
+
+    def __init__(self) -> None:
+        self._done = np.zeros((64, 3), dtype=np.int64)
+
+    def add(self, interval: int, tally: Tally) -> None:
+        missing = max(0, interval + 1 - len(self._done))
+        if missing:
+            self._done = np.pad(self._done, ((0, max(missing, len(self._done))), (0, 0)))
+        self._done[interval] += (tally.objects, tally.bytes, tally.errors)
+
+    def between(self, first: int, last: int) -> tuple[int, int, int]:
+        """(objects, bytes, errors) of intervals ``first`` to ``last`` - 1."""
+        objects, size_bytes, errors = self._done[first:last].sum(axis=0).tolist()
+        return objects, size_bytes, errors
+
+
+class Merge:
+    """What the workers of one phase reported."""
+
+    def __init__(self, phase: Phase) -> None:
+        self._phase = phase
+        self._in_whole_sessions = phase.clients == 1 and not phase.is_mixed  # one client: no window of time
+        self._courses: dict[int, _Course] = {}  # by worker
+        self._tallies: dict[TallyKey, Tally] = {}
+        self._packed: list[bytes] = []  # tallies of before; a key may be in several, since all is a sum
+        self._moved: dict[int, Counter[str]] | None = None  # see ``_moved_by_interval``
+        self._errors: dict[tuple[int, str, str], ErrorKind] = {}
+        self._changed: list[Change] = []
+        self._join_at = JOIN_AT
+
+    def take(self, report: IntervalReport) -> None:
+        course = self._courses.get(report.worker)
+        if course is None:
+            course = self._courses[report.worker] = _Course()
+        for key, tally in report.tallies.items():
+            self._take_tally(key, tally)
+            if not (self._in_whole_sessions and key.warm_up):
+                course.add(max(0, key.interval), tally)
+        if len(self._tallies) >= PACK_AT:
+            self._packed.append(zlib.compress(pickle.dumps(self._tallies, pickle.HIGHEST_PROTOCOL), 1))
+            self._tallies = {}
+        for error in report.errors:
+            known = self._errors.setdefault((error.workload, error.operation, error.reason), error)
+            if known is not error:
+                known.count += error.count
+                known.outcomes_unknown += error.outcomes_unknown
+        self._changed += report.changed
+        if len(self._changed) > self._join_at:
+            self._changed = _joined(self._changed)
+            self._join_at = max(JOIN_AT, 2 * len(self._changed))
+
+    def windows(self, reports: Sequence[PhaseReport], start_ns: int) -> list[Window]:
+        """The time that counts, of each workload."""
+        if not self._phase.is_mixed:
+            return [self._window(reports, start_ns)] * len(self._phase.workloads)
+        return [
+            self._stage_window(
+                workload, [stage for report in reports for stage in report.stages if stage.workload == index], start_ns
+            )
+            for index, workload in enumerate(self._phase.workloads)
+        ]
+
+    def _stage_window(self, workload: Workload, stages: Sequence[StageReport], start_ns: int) -> Window:
+        """Of a timed workload the time that all workers measured, in whole intervals; of others all it took."""
+        if not stages:
+            return Window(start_ns, start_ns, None, None, False)
+        settled = not any(stage.ended_early for stage in stages)
+        if workload.mix is None or not workload.mix.is_timed:
+            from_ns = min(stage.measured_from_ns for stage in stages)
+            return Window(from_ns, max(from_ns, *(stage.measured_to_ns for stage in stages)), None, None, settled)
+        from_ns = max(stage.measured_from_ns for stage in stages)
+        first = -(-(from_ns - start_ns) // INTERVAL_NS)
+        last = max(first, (min(stage.measured_to_ns for stage in stages) - start_ns) // INTERVAL_NS)
+        return Window(start_ns + first * INTERVAL_NS, start_ns + last * INTERVAL_NS, first, last, settled)
+
+    def _window(self, reports: Sequence[PhaseReport], start_ns: int) -> Window:
+        """All workers' warm-up is over, and no client has run out of its share."""
+        from_ns = max((report.measured_from_ns for report in reports), default=start_ns)
+        to_ns = min((report.measured_to_ns for report in reports), default=start_ns)
+        settled = all(report.settled for report in reports)
+        if self._phase.clients == 1:
+            return Window(from_ns, max(from_ns, to_ns), None, None, settled)
+        first = (from_ns - start_ns) // INTERVAL_NS
+        last = (to_ns - start_ns) // INTERVAL_NS
+        if (last - first) * INTERVAL_NS < self._phase.stop.seconds_min * 1e9:
+            settled = False  # a client ran out of its share before the time asked for
+        if last <= first:
+            # The shares were used up within the warm-up: all there is to show is the whole, marked as unsettled.
+            ended_ns = max([start_ns + 1, *(report.ended_ns for report in reports)])
+            return Window(start_ns, ended_ns, 0, math.ceil((ended_ns - start_ns) / INTERVAL_NS), False)
+        return Window(start_ns + first * INTERVAL_NS, start_ns + last * INTERVAL_NS, first, last, settled)
+
+    def totals(self, windows: Sequence[Window]) -> list[tuple[Tally, dict[str, int]]]:
+        """For each workload its measured tally, and how many objects and errors fell outside."""
+        totals = [(Tally(), {"warm-up": 0, "drain": 0, "errors": 0}) for _ in self._phase.workloads]
+        for key, tally in self._all():
+            measured, outside = totals[key.workload]
+            part = windows[key.workload].part(key)
+            if part == "measured":
+                measured.add(tally)
+            else:
+                outside[part] += tally.objects
+                outside["errors"] += tally.errors
+                mix = self._phase.workloads[key.workload].mix
+                if part == "drain" and mix is not None and mix.arrivals is not None:
+                    # Sessions of an open loop that were due in the measured time are judged by how long they took,
+                    # even where they ended after it: a stall at the end would else be seen by nobody.
+                    measured.add_times(tally)
+        return totals
+
+    def work(self, window: Window, start_ns: int) -> Work:
+        """What was done between two instants, over all workloads: whole intervals, and what ended in the measured time
+        of a phase that has no others."""
+        moved = Counter[str]()
+        if self._phase.is_mixed:
+            for interval, done in self._moved_by_interval().items():
+                if window.from_ns - INTERVAL_NS < start_ns + interval * INTERVAL_NS < window.to_ns:
+                    moved.update(done)
+        else:
+            for key, tally in self._all():
+                if window.part(key) == "measured":
+                    moved.update(self._bytes_of(key, tally), objects=tally.objects)
+        return Work(moved["objects"], moved["archive"] + moved["new-version"], moved["retrieve"])
+
+    def done_by(self, worker: int, start_ns: int, edges: tuple[int, int]) -> tuple[int, int, int]:
+        """(objects, bytes, errors) of one worker in the intervals that lie between two instants, if only in part; of a
+        single client in whatever is measured."""
+        course = self._courses.get(worker)
+        if course is None:
+            return 0, 0, 0
+        if self._in_whole_sessions:
+            return course.between(0, NO_INTERVAL)
+        first, last = (edges[0] - start_ns) // INTERVAL_NS, -(-(edges[1] - start_ns) // INTERVAL_NS)
+        return course.between(max(0, first), max(0, last))
+
+    def interval_rows(self, windows: Sequence[Window]) -> list[IntervalRow]:
+        rows: dict[tuple[int, str, str], Tally] = {}
+        for key, tally in self._all():
+            name = self._phase.workloads[key.workload].name
+            rows.setdefault((key.interval, name, windows[key.workload].part(key)), Tally()).add(tally)
+        return [_interval_row(*key, tally) for key, tally in sorted(rows.items(), key=lambda item: item[0])]
+
+    def part_rows(self) -> list[PartRow]:
+        """Of the whole phase, by workload and part."""
+        return [
+            PartRow(
+                self._phase.workloads[index].name, name, part.operation, part.objects, part.bytes, part.attempts,
+                part.errors,
+            )
+            for index, tally in self._wholes().items()
+            for name, part in tally.parts.items()
+        ]  # fmt: skip
+
+    def _take_tally(self, key: TallyKey, tally: Tally) -> None:
+        self._tallies.setdefault(key, Tally()).add(tally)
+
+    def _all(self) -> Iterator[tuple[TallyKey, Tally]]:
+        for packed in self._packed:
+            yield from pickle.loads(zlib.decompress(packed)).items()
+        yield from self._tallies.items()
+
+    def _moved_by_interval(self) -> dict[int, Counter[str]]:
+        """Objects, and bytes of each operation; reckoned once, when all has been reported."""
+        if self._moved is None:
+            self._moved = {}
+            for key, tally in self._all():
+                done = self._moved.setdefault(key.interval, Counter())
+                done.update(self._bytes_of(key, tally), objects=tally.objects)
+        return self._moved
+
+    def _wholes(self) -> dict[int, Tally]:
+        """Of each workload everything, whenever it was."""
+        whole: dict[int, Tally] = {}
+        for key, tally in self._all():
+            whole.setdefault(key.workload, Tally()).add(tally)
+        return whole
+
+    def _bytes_of(self, key: TallyKey, tally: Tally) -> Counter[str]:
+        """How many bytes each operation moved; all ways to retrieve are one."""
+        moved = Counter[str]()
+        parts = [(part.operation, part.bytes) for part in tally.parts.values()]
+        for operation, size in parts or [(self._phase.workloads[key.workload].operation, tally.bytes)]:
+            moved["retrieve" if operation in RETRIEVES else operation] += size
+        return moved
+
+    def archived_ranges(self) -> list[ArchivedRange]:
+        """In order, neighbours joined."""
+        joined: list[ArchivedRange] = []
+        for change in sorted(self._changed):
+            if change.operation != "archive":
+                continue
+            workload = self._phase.workloads[change.workload]
+            data = workload.data
+            if change.is_beside and workload.mix is not None and workload.mix.aside is not None:
+                data = workload.mix.aside.data
+            new = ArchivedRange(change.object_bytes, change.first, change.last, data, change.workload)
+            if joined and joined[-1][3:] == new[3:] and joined[-1][0] == new[0] and joined[-1].last + 1 == new.first:
+                joined[-1] = joined[-1]._replace(last=new.last)
+            else:
+                joined.append(new)
+        return joined
+
+    def changes(self) -> list[Change]:
+        """All else that became of objects."""
+        return [change for change in self._changed if change.operation != "archive"]
+
+    def first_errors(self, workload: int | None = None) -> list[FirstError]:
+        """The first failure of each kind, of one workload or of all."""
+        found: dict[tuple[str, str], FirstError] = {}
+        for e in self._errors.values():
+            if workload in (None, e.workload):
+                known = found.get((e.operation, e.reason))
+                count = e.count + (known.count if known is not None else 0)
+                first = known or FirstError(e.operation, e.reason, 0, e.message, e.request_id, e.object_name)
+                found[e.operation, e.reason] = replace(first, count=count)
+        return list(found.values())
+
+    def archives_unknown(self) -> int:
+        return sum(e.outcomes_unknown for e in self._errors.values() if e.operation in WRITES_CONTENT)
+
+
+class ReplayMerge(Merge):
+    """Of a phase that replays traces: all of it is measured, and it may be an hour of hundreds of workloads."""
+
+    def __init__(self, phase: Phase) -> None:
+        super().__init__(phase)
+        self._whole: dict[int, Tally] = {}  # by workload
+        self._rows: dict[tuple[int, int], IntervalRow] = {}  # by interval and workload
+        self._moved: dict[int, Counter[str]] = {}
+
+    def _take_tally(self, key: TallyKey, tally: Tally) -> None:
+        self._whole.setdefault(key.workload, Tally()).add(tally)
+        at = (key.interval, key.workload)
+        row = _interval_row(key.interval, self._phase.workloads[key.workload].name, "measured", tally)
+        self._rows[at] = _sum(self._rows[at], row) if at in self._rows else row
+        self._moved.setdefault(key.interval, Counter()).update(self._bytes_of(key, tally), objects=tally.objects)
+
+    def totals(self, windows: Sequence[Window]) -> list[tuple[Tally, dict[str, int]]]:
+        nothing = {"warm-up": 0, "drain": 0, "errors": 0}
+        return [(self._whole.get(index, Tally()), nothing) for index in range(len(self._phase.workloads))]
+
+    def interval_rows(self, windows: Sequence[Window]) -> list[IntervalRow]:
+        return sorted(self._rows.values(), key=lambda row: (row.interval, row.workload))
+
+    def _wholes(self) -> dict[int, Tally]:
+        return self._whole
+
+
+def _sum(row: IntervalRow, other: IntervalRow) -> IntervalRow:
+    """Two workers' parts of one interval of one workload."""
+    return replace(
+        row,
+        sessions=row.sessions + other.sessions,
+        objects=row.objects + other.objects,
+        bytes=row.bytes + other.bytes,
+        attempts=row.attempts + other.attempts,
+        errors=row.errors + other.errors,
+        response_total_ns=row.response_total_ns + other.response_total_ns,
+        response_max_ns=max(row.response_max_ns, other.response_max_ns),
+    )
+
+
+def _interval_row(interval: int, workload: str, part: str, tally: Tally) -> IntervalRow:
+    times = tally.histograms["object_response"].part() if "object_response" in tally.histograms else None
+    return IntervalRow(
+        interval, workload, part, tally.sessions, tally.objects, tally.bytes, tally.attempts, tally.errors,
+        times.total_ns if times is not None else 0, times.max_ns if times is not None else 0,
+    )  # fmt: skip

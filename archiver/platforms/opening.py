@@ -1,0 +1,237 @@
+"""Platforms that Archiver starts itself, and how a backend for any platform is made.
+
+One idea: a platform named by --platform is started for the command and stopped after it; one named by an endpoint is
+somebody else's, and is only ever spoken to.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import backends
+from archiver.machine.description import disk_roles
+from archiver.machine.home import store_dir
+from archiver.platforms import registry, servers
+from archiver.platforms.hosted import HostedStore
+from archiver.values.errors import UsageError
+from backends.base import Backend
+from backends.embedded import process as embedded
+from backends.embedded.core.rules import policy
+from backends.minio import MinioBackend
+from backends.s3 import S3Backend, S3Options
+from backends.s3.aws_settings import aws_settings
+from backends.s3.control import Credentials
+from backends.s3.endpoints import expand
+from backends.tsm import TsmBackend, TsmOptions
+from backends.tsm.library.configuration import parse_server, private_configuration
+
+PLATFORMS = ("embedded", *servers.KINDS)
+EMBEDDED_DURABILITY = "fsync of data and catalogue before each acknowledgement"
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformOptions:
+    """What the user chose of the platform, for whichever protocol is spoken to it."""
+
+    s3: S3Options
+    tsm: TsmOptions
+    metrics_token: str | None = field(default=None, repr=False)
+    catalogue_dir: Path | None = None  # of the embedded store; None: in its data folder
+    # What the embedded store is to have, too: NAME:without=RIGHT, NAME:retver=..., NAME.
+    credentials: tuple[str, ...] = ()
+    management_classes: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    recorded_in: str | None = None  # the record that names the platform, for people; None: the user does
+    say: Callable[[str], None] = lambda words: None  # told which S3 platform is meant, and what named it
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedStore:
+    """The embedded store's process, as a run sees it."""
+
+    process: embedded.StoreProcess
+    platform: str = "embedded"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def data_dir(self) -> Path:
+        return self.process.data_dir
+
+    @property
+    def endpoint(self) -> str:
+        return self.process.endpoint
+
+    def data_files(self) -> Sequence[Path]:
+        return self.process.data_files()
+
+    def disk_roles(self) -> Mapping[str, str]:
+        return disk_roles({"object": self.process.data_dir, "catalogue": self.process.catalogue_dir})
+
+
+@contextmanager
+def open_backend(
+    backend: str, platform: str | None, options: PlatformOptions, *, keeps_nothing: bool = False
+) -> Iterator[tuple[Backend, HostedStore | None]]:
+    """The backend to run on, and the store behind it where Archiver started one; stopped when the block ends.
+
+    ``keeps_nothing``: a platform that has no folder yet gets one that is removed with it.
+
+    Without ``platform`` and without an endpoint or server the protocol's own variables and files decide (AWS's,
+    DSMI_CONFIG), then the embedded store; but where an AWS profile is named that has no endpoint, UsageError is raised.
+    """
+    if platform is not None and (options.s3.endpoints or options.tsm.server):
+        raise UsageError(
+            "--platform starts a platform; --endpoint and --tsm-server name one that runs already; choose one of them"
+        )
+    if backend in ("s3", "minio"):
+        with _open_s3(backend, platform, options, keeps_nothing) as opened:
+            yield opened
+    elif backend == "tsm":
+        with _open_tsm(platform, options, keeps_nothing) as opened:
+            yield opened
+    else:
+        if platform is not None or options.s3.endpoints:
+            raise UsageError(f"the {backend} backend takes neither --platform nor --endpoint")
+        yield backends.load(backend)(), None
+
+
+@contextmanager
+def _open_s3(
+    backend: str, platform: str | None, options: PlatformOptions, keeps_nothing: bool
+) -> Iterator[tuple[Backend, HostedStore | None]]:
+    platform, given, words = choose_s3(backend, platform, options)
+    options.say(words)
+    if platform is None:
+        yield MinioBackend(given, options.metrics_token) if backend == "minio" else S3Backend(given), None
+        return
+    if platform in servers.KINDS:
+        with (
+            _folder(registry.folder_of(platform), keeps_nothing) as folder,
+            servers.running(platform, folder) as server,
+        ):
+            access = Credentials(server.access.access_key, server.access.secret_key, None)
+            hosted = _hosted(options.s3, server.endpoint, access, platform, servers.KINDS[platform].durability)
+            yield MinioBackend(hosted) if platform == "minio" else S3Backend(hosted), server
+        return
+    with (
+        _folder(store_dir(), keeps_nothing) as folder,
+        embedded.start(
+            folder,
+            catalogue_dir=None if folder != store_dir() else options.catalogue_dir,
+            credentials=options.credentials,
+            management_classes=options.management_classes,
+            nodes=options.nodes,
+        ) as store,
+    ):
+        access = Credentials(store.access_key, store.secret_key, None)
+        hosted = _hosted(options.s3, store.endpoint, access, "embedded", EMBEDDED_DURABILITY)
+        yield S3Backend(hosted), EmbeddedStore(store)
+
+
+@contextmanager
+def _folder(usual: Path, keeps_nothing: bool) -> Iterator[Path]:
+    """The folder of a platform that Archiver starts; a temporary one on the same disk if nothing is to be kept and the
+    usual one does not exist."""
+    if not keeps_nothing or usual.exists():
+        yield usual
+        return
+    existing = next(each for each in usual.parents if each.exists())
+    with tempfile.TemporaryDirectory(prefix=".archiver-plan-", dir=existing) as folder:
+        yield Path(folder)
+
+
+def choose_s3(backend: str, platform: str | None, options: PlatformOptions) -> tuple[str | None, S3Options, str]:
+    """Return the platform to start (None: one that runs already), the S3 options for it, and words that say which
+    platform is meant and what named it.
+
+    Reads variables and files, and touches nothing. Raises UsageError; also where an AWS profile is named that has no
+    endpoint, because it is meant for another store than one that Archiver starts.
+    """
+    s3, why = options.s3, f"as {options.recorded_in or '--platform'} says"
+    if platform is None:
+        s3, why = _with_endpoint(options)
+    if platform is None and s3.endpoints:
+        for url in s3.endpoints:
+            expand(url, s3.endpoint_origin)
+        words = f"endpoint{'s' if len(s3.endpoints) > 1 else ''} {', '.join(s3.endpoints)} from {s3.endpoint_origin}"
+        return None, s3, words
+    platform = platform or ("minio" if backend == "minio" else "embedded")
+    if backend == "minio" and platform != "minio":
+        raise UsageError(f"--backend minio --platform {platform}: {platform} is not MinIO; leave out --backend minio")
+    return platform, s3, f"platform {platform}, started here {why}"
+
+
+def _with_endpoint(options: PlatformOptions) -> tuple[S3Options, str]:
+    """The S3 options with the endpoint that is meant; where there is none, why a platform is started instead."""
+    s3 = options.s3
+    if s3.endpoints:
+        return replace(s3, endpoint_origin=options.recorded_in or s3.endpoint_origin), ""
+    settings = aws_settings(s3.profile)
+    if settings.endpoint is not None:
+        return replace(s3, endpoints=(settings.endpoint,), endpoint_origin=settings.endpoint_origin), ""
+    if settings.profile is not None:
+        raise UsageError(
+            f"AWS profile {settings.profile} is named, but no S3 endpoint: give one with --endpoint (Amazon's is "
+            "https://s3.REGION.amazonaws.com), or as endpoint_url of the profile; or measure a store of Archiver's "
+            "own with --platform embedded"
+        )
+    if "AWS_ACCESS_KEY_ID" in os.environ:
+        return s3, "since no endpoint is named; the AWS credentials in the environment are not used"
+    return s3, "since no endpoint is named"
+
+
+def _hosted(options: S3Options, endpoint: str, access: Credentials, platform: str, durability: str) -> S3Options:
+    """The user's options for a platform that Archiver started."""
+    return replace(
+        options,
+        endpoints=(endpoint,),
+        credentials=access,
+        region="us-east-1",
+        platform_name=platform,
+        durability=durability,
+    )
+
+
+@contextmanager
+def _open_tsm(
+    platform: str | None, given: PlatformOptions, keeps_nothing: bool
+) -> Iterator[tuple[Backend, HostedStore | None]]:
+    options = given.tsm
+    if platform in servers.KINDS:
+        raise UsageError(f"--platform {platform}: speaks S3 only; leave out --backend tsm")
+    if platform is None and (options.server is not None or os.environ.get("DSMI_CONFIG")):
+        address = parse_server(options.server) if options.server is not None else None
+        if address is None:  # a stanza of the user's
+            yield TsmBackend(options), None
+            return
+        with private_configuration(*address) as configuration:
+            yield TsmBackend(replace(options, configuration=configuration)), None
+        return
+    with (
+        _folder(store_dir(), keeps_nothing) as folder,
+        embedded.start(folder, catalogue_dir=None if folder != store_dir() else given.catalogue_dir) as store,
+        private_configuration(store.tsm_host, store.tsm_port) as configuration,
+    ):
+        hosted = replace(
+            options,
+            server=f"{store.tsm_host}:{store.tsm_port}",
+            node=options.node or store.node,
+            password=store.node_password if options.password_file is None else None,
+            configuration=configuration,
+            class_seconds={
+                name: float(each.retver_seconds)
+                for name, each in policy.load(store.data_dir).items()
+                if each.retver_seconds is not None
+            },
+            platform_name="embedded",
+            durability=EMBEDDED_DURABILITY,
+        )
+        yield TsmBackend(hosted), EmbeddedStore(store)

@@ -1,0 +1,280 @@
+"""A platform's server as a process: started on a free loopback port, with credentials made for it, and stopped.
+
+One idea: whoever starts a server gets one that answers, or an error in the server's own words. A server that belongs
+to a command ends with it, however that ends; one that is to stay is started detached.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+from urllib.error import HTTPError
+
+from archiver.machine.description import disk_roles
+from archiver.platforms.programs import find
+from archiver.values.errors import PlatformError
+from backends.embedded import process as embedded
+
+EMBEDDED = "embedded"  # the platform that is no program of its own
+READY_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 20.0
+_POLL_SECONDS = 0.05
+_LOG_TAIL_BYTES = 2000
+_HEALTH_PATH = "/archiver-health"
+_FOLDERS = ("data", "versions", "accounts", "certificates")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Throw-away credentials of one server."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TsmAccess:
+    """The TSM door of a server; `password` is None where its node has one of its own choice."""
+
+    host: str
+    port: int
+    node: str
+    password: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that answers."""
+
+    name: str
+    endpoint: str
+    pid: int
+    folder: Path  # data, versions and log
+    access: Access
+    tsm: TsmAccess | None = None
+
+    @property
+    def platform(self) -> str:
+        return self.name
+
+    @property
+    def data_dir(self) -> Path:
+        """What holds its objects."""
+        return self.folder / ("segments" if self.name == EMBEDDED else "data")
+
+    def data_files(self) -> list[Path]:
+        """Every file that holds data; for dropping them from memory."""
+        return [path for path in self.data_dir.rglob("*") if path.is_file()]
+
+    def disk_roles(self) -> dict[str, str]:
+        """What is kept on which disk: device -> role."""
+        return disk_roles({"object": self.data_dir})
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How one platform's program is run."""
+
+    health: str
+    durability: str
+
+    def command(self, name: str, folder: Path, port: int, *, tls: bool) -> list[str]:
+        """With TLS the server's certificate is certificates/public.crt, its key private.key beside it."""
+        raise NotImplementedError
+
+    def environment(self, access: Access) -> dict[str, str]:
+        raise NotImplementedError
+
+
+class _Minio(_Kind):
+    def command(self, name: str, folder: Path, port: int, *, tls: bool) -> list[str]:
+        # It speaks TLS where it finds a certificate, so `tls` needs no flag.
+        return [
+            str(find(name)), "server", str(folder / "data"), "--address", f"127.0.0.1:{port}",
+            "--certs-dir", str(folder / "certificates"), "--quiet",
+        ]  # fmt: skip
+
+    def environment(self, access: Access) -> dict[str, str]:
+        return {
+            "MINIO_ROOT_USER": access.access_key,
+            "MINIO_ROOT_PASSWORD": access.secret_key,
+            "MINIO_BROWSER": "off",
+            "MINIO_PROMETHEUS_AUTH_TYPE": "public",
+            "MINIO_UPDATE": "off",
+        }
+
+
+class _VersityGateway(_Kind):
+    def command(self, name: str, folder: Path, port: int, *, tls: bool) -> list[str]:
+        certificates = folder / "certificates"
+        secured = ["--cert", str(certificates / "public.crt"), "--key", str(certificates / "private.key")]
+        return [
+            str(find(name)), "--port", f"127.0.0.1:{port}", "--quiet", "--keep-alive", "--health", _HEALTH_PATH,
+            *(secured if tls else []), "--iam-dir", str(folder / "accounts"),
+            "posix", "--versioning-dir", str(folder / "versions"), str(folder / "data"),
+        ]  # fmt: skip
+
+    def environment(self, access: Access) -> dict[str, str]:
+        return {"ROOT_ACCESS_KEY_ID": access.access_key, "ROOT_SECRET_ACCESS_KEY": access.secret_key}
+
+
+KINDS: Mapping[str, _Kind] = {
+    # Both were seen with strace at the pinned versions, at 8 KiB and at 1 MiB.
+    "minio": _Minio("/minio/health/cluster", "fdatasync of each object before its acknowledgement, not of its folder"),
+    "versitygw": _VersityGateway(_HEALTH_PATH, "none: acknowledged from the system's memory"),
+}
+
+
+@contextmanager
+def running(
+    name: str, folder: Path, *, port: int = 0, tls: Path | None = None, access: Access | None = None
+) -> Iterator[Server]:
+    """A server for as long as the block lasts; it also ends when this process does.
+
+    ``tls`` is a file of the authorities that vouch for the certificate in the folder; without it there is no TLS.
+    ``access`` are the credentials of a server that was here before; without them new ones are made.
+    """
+    process, server = _start(name, folder, port, tls, access, detached=False)
+    try:
+        yield server
+    finally:
+        _stop(process)
+
+
+def start(name: str, folder: Path, *, port: int = 0) -> Server:
+    """A server that stays until somebody stops it. Raises PlatformError in the server's own words."""
+    if name == EMBEDDED:
+        store = embedded.start_to_stay(folder, port=port)
+        access = Access(store.access_key, store.secret_key)
+        tsm = TsmAccess(store.tsm_host, store.tsm_port, store.node, store.node_password)
+        return Server(name, store.endpoint, store.pid, folder, access, tsm)
+    return _start(name, folder, port, None, None, detached=True)[1]
+
+
+def log_tail(folder: Path) -> str:
+    """The end of what a server in this folder has said."""
+    try:
+        return (folder / "log").read_bytes()[-_LOG_TAIL_BYTES:].decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _start(
+    name: str, folder: Path, port: int, tls: Path | None, access: Access | None, *, detached: bool
+) -> tuple[subprocess.Popen[bytes], Server]:
+    kind = KINDS[name]
+    find(name)  # before a folder is made for it
+    with _held(name, folder) as hold, _log(name, folder) as log:
+        port = _free_port(port)
+        access = access or Access("archiver" + secrets.token_hex(6), secrets.token_urlsafe(24))
+        command = kind.command(name, folder, port, tls=tls is not None)
+        if not detached:
+            command = [*_end_with_this_process(), *command]
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a Ctrl-C in the terminal is for the command, which then stops the server
+            env={**os.environ, **kind.environment(access)},
+            pass_fds=[hold.fileno()],  # the folder is held until the server ends, whoever started it
+        )
+    endpoint = f"http{'s' if tls else ''}://127.0.0.1:{port}"
+    server = Server(name, endpoint, process.pid, folder, access)
+    try:
+        _wait_until_ready(process, server, kind.health, tls)
+    except BaseException:
+        _stop(process)
+        raise
+    return process, server
+
+
+@contextmanager
+def _held(name: str, folder: Path) -> Iterator[BinaryIO]:
+    """The folder, made where it is not there, held against a second server."""
+    try:
+        for part in _FOLDERS:
+            (folder / part).mkdir(mode=0o700, parents=True, exist_ok=True)
+        hold = (folder / "hold").open("wb")
+    except OSError as failed:
+        raise _unfit(name, folder, failed) from failed
+    with hold:
+        try:
+            fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as busy:
+            raise PlatformError(f"{folder} is in use by another {name}; stop that one, or use another folder") from busy
+        yield hold
+
+
+def _log(name: str, folder: Path) -> BinaryIO:
+    try:
+        return (folder / "log").open("wb")
+    except OSError as failed:
+        raise _unfit(name, folder, failed) from failed
+
+
+def _unfit(name: str, folder: Path, failed: OSError) -> PlatformError:
+    return PlatformError(f"{folder} cannot hold {name}'s data: {failed.strerror}")
+
+
+def _end_with_this_process() -> list[str]:
+    """The kernel ends the server when the thread that started it goes; setpriv asks it to."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], server: Server, health: str, tls: Path | None) -> None:
+    # Without the proxies that the environment may name: the server is on this host.
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+    if tls is not None:
+        handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(tls))))
+    opener = urllib.request.build_opener(*handlers)
+    refused: Exception | None = None
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise PlatformError(f"{server.name} did not start in {server.folder}: {log_tail(server.folder)}")
+        try:
+            with opener.open(server.endpoint + health, timeout=5):
+                return
+        except OSError as not_yet:
+            if isinstance(not_yet, HTTPError):
+                not_yet.close()  # it is an answer, too
+            refused = not_yet
+            time.sleep(_POLL_SECONDS)
+    raise PlatformError(
+        f"{server.name} did not answer within {READY_SECONDS_MAX:.0f} s on {server.endpoint} ({refused}): "
+        f"{log_tail(server.folder)}"
+    )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_port(port: int) -> int:
+    """The port, or a free one for 0. Asked before the server is: some share a port that is taken, unnoticed."""
+    try:
+        with socket.create_server(("127.0.0.1", port)) as listener:
+            return int(listener.getsockname()[1])
+    except OSError as taken:
+        raise PlatformError(
+            f"127.0.0.1 port {port}: {os.strerror(taken.errno or 0)}; choose another with --port"
+        ) from taken

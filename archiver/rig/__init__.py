@@ -1,1 +1,0 @@
-"""Platforms that run on this machine: the programs, their servers, and which of them are up."""

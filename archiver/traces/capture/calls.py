@@ -1,0 +1,371 @@
+"""What an S3 request asks for, read from its head and, where that does not tell, from its body.
+
+One idea: the operation follows from the method, the query's names and a few headers, and nothing else of the request is
+kept: no signature, no token and no value of a presigned URL leaves this module.
+
+The S3 API reference, "Actions", has the forms.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from functools import lru_cache
+from urllib.parse import unquote, unquote_to_bytes
+from xml.etree import ElementTree
+
+from archiver.traces.capture.framing import ChunkReader, Unreadable, headers_of
+from archiver.values.record import Operation
+
+LIST = "list"
+OTHER = "other"
+# Labels are looked up once, not with every request.
+ARCHIVE = Operation.ARCHIVE.label
+RETRIEVE = Operation.RETRIEVE.label
+RANGE_RETRIEVE = Operation.RANGE_RETRIEVE.label
+HEAD = Operation.HEAD.label
+QUERY = Operation.QUERY.label
+COPY = Operation.COPY.label
+EXTEND = Operation.EXTEND.label
+HOLD = Operation.HOLD.label
+RELEASE = Operation.RELEASE.label
+DELETE = Operation.DELETE.label
+DELETE_MARKER = Operation.DELETE_MARKER.label
+
+# Names in a query that make another call of it; any other (versionId, x-id, response-...) leaves it the plain one.
+_SUBRESOURCES = frozenset(
+    {
+        "abac", "accelerate", "acl", "analytics", "attributes", "cors", "delete", "encryption",
+        "intelligent-tiering", "inventory", "legal-hold", "lifecycle", "location", "logging", "metadataConfiguration",
+        "metadataTable", "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus",
+        "publicAccessBlock", "renameObject", "replication", "requestPayment", "restore", "retention", "select",
+        "session", "tagging", "torrent", "uploadId", "uploads", "versioning", "versions", "website",
+    }
+)  # fmt: skip
+_RANGE = re.compile(rb"bytes=(\d{1,18})-(\d{1,18})?")
+_CONTENT_RANGE = re.compile(rb"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
+_CREDENTIAL = re.compile(rb"Credential=([^/,\s]+)|^AWS ([^:\s]+):")
+_MODES = {"GOVERNANCE", "COMPLIANCE"}
+_HTTP_STATUS_OF_CODE = {
+    "AccessDenied": 403, "InternalError": 500, "InvalidPart": 400, "NoSuchKey": 404, "NoSuchUpload": 404,
+    "NoSuchVersion": 404, "NotImplemented": 501, "PreconditionFailed": 412, "ServiceUnavailable": 503, "SlowDown": 503,
+}  # fmt: skip
+
+
+class Part(Enum):
+    """A request that is not an operation by itself."""
+
+    CREATE = 1  # an upload in parts
+    PART = 2
+    COMPLETE = 3
+    ABORT = 4
+    DELETE_LIST = 5
+
+
+@dataclass(slots=True)
+class Call:
+    """One request taken apart."""
+
+    method: bytes
+    operation: str
+    key: str  # bucket/key; the bucket alone for what concerns no object
+    source: str | None = None  # bucket/key that a copy comes from
+    size_bytes: int | None = None  # of what it sends, where the head says so
+    offset: int | None = None
+    length: int | None = None
+    retention_mode: str | None = None
+    retain_until: float | None = None  # seconds since the epoch
+    legal_hold: bool | None = None
+    part: Part | None = None
+    upload_id: str = field(default="", repr=False)
+    part_number: int = 0
+    wants_body: bool = False  # which says the rest
+    is_chunked: bool = False  # its body is aws-chunked
+    credential: bytes = field(default=b"", repr=False)  # the access key's id, to tell clients apart
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """One object of a list to delete."""
+
+    key: str
+    has_version: bool
+
+
+def read_call(head: bytes, hosts: tuple[bytes, ...]) -> tuple[Call, dict[bytes, bytes]]:
+    """The request that this head begins, and its headers. Raises Unreadable.
+
+    ``hosts``: names below which a bucket may be named as part of the host.
+    """
+    first, headers = headers_of(head)
+    words = first.split(b" ")
+    if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+        raise Unreadable("it does not begin with an HTTP/1.1 request")
+    method, target, _ = words
+    if not target.startswith(b"/") and b"://" in target:  # the form that proxies are sent (RFC 9112, 3.2.2)
+        target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
+    path, _, raw_query = target.partition(b"?")
+    name = decode_name(path[1:])
+    bucket_of_host = _bucket_of(headers.get(b"host", b""), hosts)
+    if bucket_of_host:
+        name = f"{bucket_of_host}/{name}" if name else bucket_of_host
+    query = _query_of(raw_query)
+    call = Call(method, OTHER, name, credential=_credential_of(headers, query))
+    bucket, _, key = name.partition("/")
+    if not key:
+        call.key = bucket
+    subresources = sorted(_SUBRESOURCES.intersection(query)) if query else []
+    if key:
+        _read_object_call(call, headers, query, subresources)
+    else:
+        _read_bucket_call(call, query, subresources)
+    call.is_chunked = b"aws-chunked" in headers.get(b"content-encoding", b"") or headers.get(
+        b"x-amz-content-sha256", b""
+    ).startswith(b"STREAMING-")
+    return call, headers
+
+
+def decode_name(raw: bytes) -> str:
+    """A name percent-decoded once; as it came where that would be no UTF-8."""
+    if b"%" in raw:
+        try:
+            return unquote_to_bytes(raw).decode()
+        except UnicodeDecodeError:
+            pass
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def _query_of(raw: bytes) -> dict[str, str]:
+    """Names and values, not decoded."""
+    if not raw:
+        return {}
+    pairs = (part.partition("=") for part in raw.decode("latin-1").split("&"))
+    return {name: value for name, _, value in pairs}
+
+
+def _bucket_of(host: bytes, hosts: tuple[bytes, ...]) -> str:
+    name = host.rpartition(b":")[0] if host[-1:].isdigit() and b":" in host else host
+    for known in hosts:
+        if name.lower().endswith(b"." + known):
+            return name[: -len(known) - 1].decode("latin-1")
+    return ""
+
+
+def _credential_of(headers: dict[bytes, bytes], query: dict[str, str]) -> bytes:
+    authorization = headers.get(b"authorization")
+    if authorization is not None:
+        found = _CREDENTIAL.search(authorization)
+        return (found[1] or found[2]) if found else b""
+    given = query.get("X-Amz-Credential") or query.get("AWSAccessKeyId") or ""
+    return unquote(given).partition("/")[0].encode()
+
+
+def _read_bucket_call(call: Call, query: dict[str, str], subresources: list[str]) -> None:
+    if call.method == b"GET" and subresources in ([], ["uploads"], ["versions"]):
+        call.operation = LIST
+        prefix = unquote(query.get("prefix", "").replace("+", " "))
+        if prefix and call.key:
+            call.key += "/" + prefix
+    elif call.method == b"POST" and subresources == ["delete"]:
+        call.part = Part.DELETE_LIST
+        call.wants_body = True
+
+
+def _read_object_call(call: Call, headers: dict[bytes, bytes], query: dict[str, str], subresources: list[str]) -> None:
+    match call.method, subresources:
+        case b"GET", []:
+            _read_range(call, headers.get(b"range"), by_part="partNumber" in query)
+        case b"HEAD", []:
+            call.operation = HEAD
+        case b"GET", ["retention"] | ["legal-hold"]:
+            call.operation = QUERY
+        case b"PUT", []:
+            call.operation = ARCHIVE
+            call.size_bytes = _size_of(headers)
+            _read_lock(call, headers)
+            _read_source(call, headers)
+        case b"PUT", ["retention"]:
+            call.operation = EXTEND
+            call.wants_body = True
+        case b"PUT", ["legal-hold"]:
+            call.operation = HOLD
+            call.wants_body = True
+        case b"DELETE", []:
+            call.operation = DELETE if "versionId" in query else DELETE_MARKER
+        case b"POST", ["uploads"]:
+            call.operation = ARCHIVE
+            call.part = Part.CREATE
+            _read_lock(call, headers)
+        case b"PUT", ["uploadId"]:
+            call.part = Part.PART
+            call.upload_id = unquote(query["uploadId"])
+            number = query.get("partNumber", "")
+            call.part_number = int(number) if number.isdecimal() and len(number) < 7 else 0
+            call.size_bytes = _size_of(headers)
+            _read_source(call, headers)
+        case b"POST", ["uploadId"]:
+            call.operation = ARCHIVE
+            call.part = Part.COMPLETE
+            call.upload_id = unquote(query["uploadId"])
+            call.wants_body = True
+        case b"DELETE", ["uploadId"]:
+            call.part = Part.ABORT
+            call.upload_id = unquote(query["uploadId"])
+
+
+def _read_range(call: Call, value: bytes | None, *, by_part: bool) -> None:
+    if value is None:
+        call.operation = RANGE_RETRIEVE if by_part else RETRIEVE
+        return
+    call.operation = RANGE_RETRIEVE
+    asked = _RANGE.fullmatch(value)
+    if asked is not None:
+        call.offset = int(asked[1])
+        if asked[2] is not None:
+            call.length = max(0, int(asked[2]) + 1 - call.offset)
+
+
+def _read_source(call: Call, headers: dict[bytes, bytes]) -> None:
+    source = headers.get(b"x-amz-copy-source")
+    if source is None:
+        return
+    if call.part is None:
+        call.operation = COPY
+    call.source = decode_name(source.partition(b"?versionId=")[0].removeprefix(b"/"))
+    asked = _RANGE.fullmatch(headers.get(b"x-amz-copy-source-range", b""))
+    call.size_bytes = int(asked[2]) + 1 - int(asked[1]) if asked is not None and asked[2] is not None else None
+
+
+def _size_of(headers: dict[bytes, bytes]) -> int | None:
+    for name in (b"x-amz-decoded-content-length", b"content-length"):
+        value = headers.get(name, b"")
+        if value.isdigit() and len(value) <= 18:
+            return int(value)
+    return None
+
+
+def _read_lock(call: Call, headers: dict[bytes, bytes]) -> None:
+    mode = headers.get(b"x-amz-object-lock-mode", b"").decode("latin-1")
+    call.retention_mode = mode if mode in _MODES else None
+    call.retain_until = _instant_of(headers.get(b"x-amz-object-lock-retain-until-date", b""))
+    call.legal_hold = {b"ON": True, b"OFF": False}.get(headers.get(b"x-amz-object-lock-legal-hold", b""))
+
+
+@lru_cache(maxsize=64)  # a client sends one date with many objects
+def _instant_of(text: bytes) -> float | None:
+    """Seconds since the epoch of an ISO 8601 instant."""
+    if not text:
+        return None
+    try:
+        instant = datetime.fromisoformat(text.decode("latin-1").strip())
+    except ValueError:
+        return None
+    return (instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)).timestamp()
+
+
+def range_of(content_range: bytes) -> tuple[int, int, int | None] | None:
+    """Offset, length and the whole object's bytes, as a Content-Range tells them."""
+    told = _CONTENT_RANGE.fullmatch(content_range)
+    if told is None:
+        return None
+    offset = int(told[1])
+    return offset, int(told[2]) + 1 - offset, None if told[3] == b"*" else int(told[3])
+
+
+def read_lock_body(call: Call, document: bytes) -> None:
+    """What a PUT of ?retention or ?legal-hold asks for."""
+    if call.operation == EXTEND:
+        mode = _element(document, b"Mode").decode("latin-1")
+        call.retention_mode = mode if mode in _MODES else None
+        call.retain_until = _instant_of(_element(document, b"RetainUntilDate"))
+        return
+    status = _element(document, b"Status")
+    call.legal_hold = {b"ON": True, b"OFF": False}.get(status)
+    if call.legal_hold is None:
+        call.operation = OTHER
+    elif not call.legal_hold:
+        call.operation = RELEASE
+
+
+def upload_id_of(document: bytes) -> str:
+    """The id in the answer to the creation of an upload; empty where there is none."""
+    return _unescaped(_element(document, b"UploadId"))
+
+
+def listed_parts(document: bytes) -> set[int]:
+    """The parts that an upload is to be completed of."""
+    return {int(number) for number in re.findall(rb"<(?:\w+:)?PartNumber>\s*(\d{1,6})\s*<", document)}
+
+
+def error_status(document: bytes) -> int:
+    """The HTTP status that goes with the error in an answer that began with 200; 0 where there is none."""
+    if b"<Error" not in document:
+        return 0
+    return _status_of(_element(document, b"Code").decode("latin-1"))
+
+
+def deletions_of(document: bytes) -> list[Deletion] | None:
+    """The objects of a list to delete; None where it cannot be read."""
+    root = _tree(document)
+    if root is None:
+        return None
+    found = []
+    for each in root:
+        if _name(each) == "Object":
+            values = {_name(child): child.text or "" for child in each}
+            found.append(Deletion(values.get("Key", ""), "VersionId" in values))
+    return found
+
+
+def refused_deletions(document: bytes) -> dict[Deletion, int]:
+    """The statuses of those that an answer says were not deleted."""
+    root = _tree(document)
+    refused = {}
+    for each in root if root is not None else ():
+        if _name(each) == "Error":
+            values = {_name(child): child.text or "" for child in each}
+            deletion = Deletion(values.get("Key", ""), bool(values.get("VersionId")))
+            refused[deletion] = _status_of(values.get("Code", ""))
+    return refused
+
+
+def without_chunks(document: bytes) -> bytes:
+    """The content of an aws-chunked body; the body itself where it is not one."""
+    content = bytearray()
+    try:
+        ChunkReader(content).feed(document, 0)
+    except Unreadable:
+        return document
+    return bytes(content)
+
+
+def _status_of(code: str) -> int:
+    return _HTTP_STATUS_OF_CODE.get(code, 400)
+
+
+def _element(document: bytes, name: bytes) -> bytes:
+    """The text of the first element of that name, which has nothing but text in it."""
+    found = re.search(rb"<(?:\w+:)?%b(?:\s[^>]*)?>\s*([^<]*?)\s*</" % name, document)
+    return found[1] if found else b""
+
+
+def _unescaped(text: bytes) -> str:
+    decoded = text.decode("utf-8", "replace")
+    for entity, character in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&")):
+        decoded = decoded.replace(entity, character)
+    return decoded
+
+
+def _tree(document: bytes) -> ElementTree.Element | None:
+    if b"<!DOCTYPE" in document:  # S3 documents have none; entities in one can only do harm
+        return None
+    try:
+        return ElementTree.fromstring(document)
+    except ElementTree.ParseError:
+        return None
+
+
+def _name(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]

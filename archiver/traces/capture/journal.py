@@ -1,0 +1,155 @@
+"""The journal of a capture: rows in the order in which operations ended, on their way to a trace.
+
+One idea: a trace is sorted by when operations began and a Parquet file cannot be read before its last byte is there,
+while rows come as operations end and a process may be killed at any moment. So rows are first appended to a file of
+lines, four times a second, each line whole in itself; the trace is made of it at the end, or later by whoever finds it.
+What a kill costs is what had not been appended, and at most half a line, which is left out and told.
+
+Rows are sorted in runs that fit into memory; the runs are merged.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from archiver.traces.format import Origin, Trace, TracedOperation, TraceInfo, TraceWriter
+from archiver.values.errors import ArchiverError, UsageError
+
+VERSION = 1
+_RUN_ROWS = 100_000  # some 100 MB
+_due = attrgetter("due_ns")
+_decoder = msgspec.json.Decoder(TracedOperation)
+
+
+class Beginning(msgspec.Struct):
+    """The first line."""
+
+    archiver_capture_journal: int  # version
+    began_at_ns: int  # since the epoch
+    upstream: str
+
+
+def journal_path(trace: Path) -> Path:
+    """Where the rows of a trace are while it is captured."""
+    return trace.with_name(trace.name + ".journal")
+
+
+class Journal:
+    """A journal that is being written. Locked as long as it is open, so that nobody takes it for one left behind."""
+
+    def __init__(self, path: Path, beginning: Beginning) -> None:
+        """Raises UsageError where the file is there already or cannot be made."""
+        self.path = path
+        self._encoder = msgspec.json.Encoder()
+        self._waiting = bytearray()
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileExistsError:
+            raise UsageError(
+                f"{path} is there: another capture is writing it, or one was killed; then its trace is made by: "
+                f"archiver capture --recover {path.with_suffix('')}"
+            ) from None
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._append(beginning)
+        self.flush()
+
+    def write(self, row: TracedOperation) -> None:
+        """Take a row; it is in the file after the next ``flush``."""
+        self._append(row)
+
+    def _append(self, line: TracedOperation | Beginning) -> None:
+        self._encoder.encode_into(line, self._waiting, -1)
+        self._waiting += b"\n"
+
+    def flush(self) -> None:
+        """Append what waits. Raises ArchiverError where that cannot be done; the rest of the file stays readable."""
+        while self._waiting:
+            try:
+                written = os.write(self._file, self._waiting)
+            except OSError as error:
+                raise ArchiverError(f"{self.path}: cannot be written any more: {error.strerror}") from error
+            del self._waiting[:written]
+
+    def close(self) -> None:
+        """End the file. What has not been flushed is lost."""
+        os.close(self._file)
+
+
+class LeftJournal:
+    """A journal that nobody writes any more."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises UsageError where it is not there, still written, or no journal."""
+        self.path = path
+        self.half_lines = 0  # at the end, found while reading
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise UsageError(f"{path}: no capture's journal: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise UsageError(f"{path}: a capture is still writing it; end that with Ctrl-C") from None
+        try:
+            self.beginning = msgspec.json.decode(self._file.readline(), type=Beginning)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            self._file.close()
+            raise UsageError(f"{path}: no capture's journal: {error}") from None
+        if self.beginning.archiver_capture_journal != VERSION:
+            self._file.close()
+            raise UsageError(f"{path}: its version is {self.beginning.archiver_capture_journal}, not {VERSION}")
+
+    def rows(self) -> Iterator[TracedOperation]:
+        """Every whole row, in the order in which the operations ended. Raises ArchiverError naming a damaged line."""
+        for number, line in enumerate(self._file, start=2):
+            if not line.endswith(b"\n"):
+                self.half_lines += 1
+                return
+            try:
+                yield _decoder.decode(line)
+            except (msgspec.DecodeError, msgspec.ValidationError) as error:
+                raise ArchiverError(f"{self.path}, line {number}: damaged: {error}") from None
+
+    def make_trace(self, path: Path, *, overwrite: bool = False) -> TraceInfo:
+        """Write the trace, sorted by when operations began, and delete the journal.
+
+        Raises UsageError where the trace cannot be written, and ArchiverError for a damaged journal, which then stays.
+        """
+        origin = Origin("capture", self.beginning.upstream)
+        began_at_ns = self.beginning.began_at_ns
+        with TraceWriter(path, began_at_ns, [origin], overwrite=overwrite) as writer, ExitStack() as runs:
+            for row in _sorted(self.rows(), path.parent, runs):
+                writer.add(row)
+        self.path.unlink()
+        return Trace.open(path).info
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _sorted(rows: Iterable[TracedOperation], folder: Path, runs: ExitStack) -> Iterator[TracedOperation]:
+    """The rows by rising due time, those of one time in their order; runs that do not fit lie in unnamed files."""
+    rows = iter(rows)
+    files: list[IO[bytes]] = []
+    while True:
+        run = sorted(islice(rows, _RUN_ROWS), key=_due)
+        if len(run) < _RUN_ROWS:
+            break
+        files.append(runs.enter_context(tempfile.TemporaryFile(dir=folder)))  # noqa: SIM115 - closed by `runs`
+        files[-1].writelines(msgspec.json.encode(row) + b"\n" for row in run)
+        files[-1].seek(0)
+    return merge(*(map(_decoder.decode, file) for file in files), run, key=_due)

@@ -1,0 +1,3 @@
+"""The version of Archiver, recorded with every run and bundle."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,1 @@
+"""Conformance checks repeated: in rounds, under load, and after kill -9."""

@@ -1,0 +1,217 @@
+"""The rounds after the first: what held alone is tried again under load, and again after the server was killed.
+
+One idea: a refusal on an idle platform is a promise for a quiet day. What did not hold alone needs no second proof; a
+check that is tried several times in a round comes to the worst of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from archiver.values.errors import PlatformError
+from archiver.values.sizes import format_size
+from archiver.worm.case import COMPLIANCE, Case, Lock, Version
+from archiver.worm.catalogue import catalogue
+from archiver.worm.checks import CheckFunction
+from archiver.worm.repeats.load import CLIENTS, OBJECT_BYTES, Load, LoadReport, Order, read_back
+from archiver.worm.repeats.restart import Restart
+from archiver.worm.suite import CheckResult, Round, Suite
+from archiver.worm.verdict import Failed, Inconclusive, Verdict
+from results.model import RoundRecord
+
+OnResult = Callable[[CheckResult], None]
+
+READ_BACK = "VER-01"  # under load: of every object that the load archived
+RESTART = "VER-08"  # is tried in its round alone
+TIMES = 4  # that a check is tried under load
+NO_RESTART = "needs a server that Archiver started itself, with --platform: no other is killed"
+_FAMILIES = ("DEL", "RET", "LH", "GOV", "OVR", "BAT")
+_LONG = ("BAT-03", "LH-10")  # a thousand requests and more
+_PROBLEMS_SHOWN = 3
+_GRAVITY = (
+    Verdict.PASS, Verdict.NOT_OFFERED, Verdict.NOT_TRIED, Verdict.DEVIATION, Verdict.INCONCLUSIVE, Verdict.FAIL
+)  # fmt: skip
+
+
+def is_repeated(identifier: str) -> bool:
+    """Whether the later rounds have this check: what it fails is a violation, and it neither waits nor is long."""
+    entry = catalogue()[identifier]
+    family = identifier.partition("-")[0]
+    return entry.is_violation and family in _FAMILIES and "W" not in entry.needs and identifier not in _LONG
+
+
+def to_repeat(alone: Sequence[CheckResult]) -> list[str]:
+    """The checks of the later rounds: those of ``is_repeated`` that held alone."""
+    held = (Verdict.PASS, Verdict.DEVIATION)
+    return [result.id for result in alone if result.verdict in held and is_repeated(result.id)]
+
+
+# ---- under load
+
+
+def under_load(
+    suite: Suite, ids: Sequence[str], order: Order, on_result: OnResult
+) -> tuple[list[CheckResult], RoundRecord, LoadReport]:
+    """These checks while clients archive and retrieve, and READ_BACK of what they archived where it is among them.
+
+    The report returned names no object with which something was found to be wrong.
+    """
+    began, clock = time.time(), time.monotonic()
+    again = [each for each in ids if each != READ_BACK]
+    with Load(order) as load:
+        tries = [suite.run(again, lambda _: None, Round.UNDER_LOAD) for _ in range(TIMES)]
+        report = load.stop()
+    results = [
+        _worst(found) if report.retrieved else _not_loaded(found[0], report) for found in zip(*tries, strict=True)
+    ]
+    for result in results:
+        on_result(result)
+    record = RoundRecord(
+        round=Round.UNDER_LOAD,
+        started_at=began,
+        seconds=time.monotonic() - clock,
+        note=f"{CLIENTS} clients, objects of {format_size(OBJECT_BYTES)} under GOVERNANCE; each check {TIMES} times"
+        + (f"; first error: {report.first_error}" if report.first_error else ""),
+        load_seconds=report.seconds,
+        objects_archived=len(report.archived),
+        archived_per_second=len(report.archived) / report.archive_seconds if report.archive_seconds else 0.0,
+        objects_retrieved=report.retrieved,
+        retrieved_per_second=report.retrieved / report.seconds if report.seconds else 0.0,
+        errors=report.errors,
+    )
+    if READ_BACK in ids:
+        sound: list[int] = []
+        results.append(suite.judge(READ_BACK, lambda case: _reads_back(case, order, report, sound), Round.UNDER_LOAD))
+        on_result(results[-1])
+        report = replace(report, archived=tuple(sound))
+    return results, record, report
+
+
+def _reads_back(case: Case, order: Order, report: LoadReport, sound: list[int]) -> None:
+    """Adds the objects that are as they were archived to ``sound``. Raises Failed for others."""
+    if not report.archived:
+        raise Inconclusive(f"nothing was archived: {report.first_error or 'no session ended'}")
+    found = read_back(case, order, report.archived)
+    sound += [number for number, problem in found.items() if not problem]
+    problems = [problem for problem in found.values() if problem]
+    if problems:
+        shown = "; ".join(problems[:_PROBLEMS_SHOWN])
+        raise Failed(f"{len(problems)} of {len(found)} objects that were archived under load: {shown}")
+    case.notes.append(f"{len(found)} objects that were archived under load, each with its lock")
+
+
+def _worst(tries: Sequence[CheckResult]) -> CheckResult:
+    worst = max(tries, key=lambda result: _GRAVITY.index(result.verdict))
+    same = sum(result.verdict is worst.verdict for result in tries)
+    if same == len(tries):
+        return worst
+    return replace(worst, reason=f"in {same} of {len(tries)} tries: {worst.reason}")
+
+
+def _not_loaded(result: CheckResult, report: LoadReport) -> CheckResult:
+    why = f"no load came about: {report.first_error or 'nothing was retrieved'}"
+    return replace(result, verdict=Verdict.NOT_TRIED, reason=why, exchanges=())
+
+
+# ---- after a restart
+
+
+def after_restart(
+    suite: Suite,
+    ids: Sequence[str],
+    loaded: tuple[Order, LoadReport] | None,
+    restart: Restart,
+    servers: ExitStack,
+    on_result: OnResult,
+) -> tuple[list[CheckResult], RoundRecord]:
+    """Kill the server, start it again, and try these checks; RESTART, where it is among them, on both sides of that.
+
+    The new server runs until ``servers`` closes. Raises PlatformError where it does not come back and RESTART, which
+    then fails, is not among ``ids``.
+    """
+    began, clock = time.time(), time.monotonic()
+    kill = _Kill(restart, servers)
+    results: list[CheckResult] = []
+    if RESTART in ids:
+        results.append(suite.judge(RESTART, _survives(kill, loaded), Round.AFTER_RESTART))
+        on_result(results[0])
+    if not kill.tried:
+        kill()
+    if kill.seconds is not None:
+        again = [each for each in ids if each != RESTART]
+        results += suite.run(again, on_result, Round.AFTER_RESTART)
+    note = "the server was killed (SIGKILL) and "
+    note += f"answered again after {kill.seconds:.1f} s" if kill.seconds is not None else "did not come back"
+    return results, RoundRecord(Round.AFTER_RESTART, began, time.monotonic() - clock, note)
+
+
+def not_restarted(ids: Sequence[str], on_result: OnResult) -> tuple[list[CheckResult], RoundRecord]:
+    """The round that cannot be had, and RESTART where it is among ``ids``."""
+    now = time.time()
+    results = [
+        CheckResult(RESTART, Verdict.NOT_TRIED, NO_RESTART, now, 0.0, round=Round.AFTER_RESTART)
+        for each in ids
+        if each == RESTART
+    ]
+    for result in results:
+        on_result(result)
+    return results, RoundRecord(Round.AFTER_RESTART, now, 0.0, f"not tried: {NO_RESTART}")
+
+
+class _Kill:
+    """Restarts the server once. ``seconds`` it took; None where it did not come back."""
+
+    def __init__(self, restart: Restart, servers: ExitStack) -> None:
+        self.tried = False
+        self.seconds: float | None = None
+        self._restart = restart
+        self._servers = servers
+
+    def __call__(self) -> None:
+        self.tried = True
+        clock = time.monotonic()
+        self._servers.enter_context(self._restart())
+        self.seconds = time.monotonic() - clock
+
+
+def _survives(kill: _Kill, loaded: tuple[Order, LoadReport] | None) -> CheckFunction:
+    def check(case: Case) -> None:
+        governance, held = case.locked(), case.stored(hold="ON")
+        compliance = case.locked(COMPLIANCE) if case.may_use_compliance else None
+        try:
+            kill()
+        except PlatformError as gone:
+            raise Failed(f"after it was killed the server did not come back: {gone}") from gone
+        parts = [
+            ("GOVERNANCE", lambda: _still_refused(case, governance)),
+            ("a legal hold", lambda: _still_refused(case, held)),
+        ]
+        if compliance is not None:
+            parts.append(("COMPLIANCE", lambda: _still_compliance(case, compliance)))
+        if loaded is not None and loaded[1].archived:
+            parts.append(("what was archived under load", lambda: _reads_back(case, *loaded, [])))
+        case.try_all(*parts)
+
+    return check
+
+
+def _still_refused(case: Case, version: Version) -> None:
+    case.must_survive(version)
+    case.must_refuse_delete(version, case.delete(version), "after a restart, deleting what was locked before it")
+    before = case.state(version)
+    if before.lock is not None:
+        shorter = Lock(before.lock.mode, case.lock(seconds=2.0).until)
+        what = "after a restart, shortening a lock of before it"
+        case.must_keep(version, before, case.set_retention(version, shorter), what, "403 AccessDenied")
+
+
+def _still_compliance(case: Case, version: Version) -> None:
+    state = case.state(version)
+    if state.until is not None and state.until <= case.lock(seconds=2.0).until:
+        raise Inconclusive("the restart took longer than a lock under COMPLIANCE lasts here")
+    _still_refused(case, version)
+    what = "after a restart, deleting with the bypass header what was locked before it"
+    case.must_refuse_delete(version, case.delete(version, bypass=True), what)

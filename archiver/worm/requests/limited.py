@@ -1,0 +1,201 @@
+"""Credentials that lack a right, as doors by that right, by the means that each platform has for making them.
+
+One idea: a platform is asked for credentials that live as long as the run and no longer. What they may and may not do
+is not believed: a check that uses one sees for itself that it can do all but what it lacks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials as BotoCredentials
+
+from archiver.values.errors import PlatformError
+from archiver.worm.requests.exchange import Answer, S3Door
+from archiver.worm.verdict import CheckEnded
+from backends.s3.control import Credentials
+
+BYPASS, RETENTION, HOLD, DELETE = "bypass", "retention", "hold", "delete"
+BYPASS_DENIED = "bypass denied"  # allowed everything by name, and denied the bypass explicitly
+SEE_RETENTION = "see retention"
+
+_ACTIONS_OF: Mapping[str, tuple[str, ...]] = {
+    BYPASS: ("s3:BypassGovernanceRetention",),
+    RETENTION: ("s3:PutObjectRetention",),
+    HOLD: ("s3:PutObjectLegalHold",),
+    DELETE: ("s3:DeleteObject", "s3:DeleteObjectVersion"),
+    SEE_RETENTION: ("s3:GetObjectRetention",),
+}
+_OTHER_ACTIONS = (
+    "s3:GetObject", "s3:GetObjectVersion", "s3:GetObjectLegalHold", "s3:PutObject", "s3:PutObjectTagging",
+    "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:ListBucket", "s3:ListBucketVersions",
+)  # fmt: skip
+_NO_ROLE = "arn:aws:iam::000000000000:role/none"  # MinIO insists on a role and ignores it
+_ROLE_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """Doors by the right that each lacks. ``open_bucket`` lets them into a bucket, and is called for each new one."""
+
+    doors: Mapping[str, S3Door]
+    open_bucket: Callable[[str], None] = field(default=lambda bucket: None)
+
+
+@contextmanager
+def limited_doors(
+    platform: str,
+    door: S3Door,
+    *,
+    given: Mapping[str, Credentials] | None = None,
+    role: str | None = None,
+) -> Iterator[Limited]:
+    """Doors for as long as the block lasts. Raises PlatformError where the platform refuses to make them.
+
+    ``given`` are credentials by the right that they lack, such as those of the embedded store, and ``role`` is the ARN
+    of a role that ``door`` may assume; without either, MinIO and versitygw make their own and others have none.
+    """
+    if given is not None:
+        yield Limited(_doors(door, given))
+    elif role is not None:
+        yield Limited(_doors(door, _assumed(door, role)))
+    elif platform == "minio":
+        yield Limited(_doors(door, _assumed(door, _NO_ROLE)))
+    elif platform == "versitygw":
+        with _accounts(door) as accounts:
+            yield Limited(_doors(door, accounts), lambda bucket: _let_in(door, bucket, accounts))
+    else:
+        yield Limited({})
+
+
+def lacking_all(credentials: Credentials) -> Mapping[str, Credentials]:
+    """A credential of the user's own choice, which is to lack every right that a keeper of records has."""
+    return dict.fromkeys((BYPASS, RETENTION, HOLD, DELETE), credentials)
+
+
+def _doors(door: S3Door, credentials: Mapping[str, Credentials]) -> dict[str, S3Door]:
+    doors = {}
+    for right, lacking in credentials.items():
+        doors[right] = door.recording([])
+        doors[right].credentials = lacking
+    return doors
+
+
+def _statements(right: str, bucket: str, **principal: Any) -> list[dict[str, Any]]:
+    """Everything in the bucket but that right."""
+    resources = {"Resource": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"], **principal}
+    if right == BYPASS_DENIED:
+        return [
+            {"Effect": "Allow", "Action": ["s3:*"], **resources},
+            {"Effect": "Deny", "Action": list(_ACTIONS_OF[BYPASS]), **resources},
+        ]
+    allowed = [*_OTHER_ACTIONS, *(action for other, own in _ACTIONS_OF.items() if other != right for action in own)]
+    return [{"Effect": "Allow", "Action": allowed, **resources}]
+
+
+def _policy(statements: list[dict[str, Any]]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+
+
+# ---- temporary credentials with a policy of their own: AssumeRole
+
+
+def _assumed(door: S3Door, role: str) -> dict[str, Credentials]:
+    return {right: _assume(door, role, right) for right in (*_ACTIONS_OF, BYPASS_DENIED)}
+
+
+def _assume(door: S3Door, role: str, right: str) -> Credentials:
+    query = {
+        "Action": "AssumeRole",
+        "Version": "2011-06-15",
+        "RoleArn": role,
+        "RoleSessionName": "archiver-without-" + right.replace(" ", "-"),
+        "DurationSeconds": str(_ROLE_SECONDS),
+        "Policy": _policy(_statements(right, "*")),
+    }
+    sts = door.recording([])
+    sts.endpoint = _token_service(door)
+    answer = _ask(sts, "sts", "POST", "/", urlencode(query).encode(), "assume a role")
+    words = [answer.text_of(name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
+    if not all(words):
+        raise _refusal(door, "assume a role", answer)
+    return Credentials(words[0], words[1], words[2])
+
+
+def _token_service(door: S3Door) -> str:
+    """Amazon has an endpoint of its own for it; others answer at the same one."""
+    host = urlsplit(door.endpoint).hostname or ""
+    return f"https://sts.{door.region}.amazonaws.com" if host.endswith(".amazonaws.com") else door.endpoint
+
+
+# ---- versitygw: accounts, which the policy of each bucket lets in
+
+
+@contextmanager
+def _accounts(door: S3Door) -> Iterator[dict[str, Credentials]]:
+    made: dict[str, Credentials] = {}
+    with ExitStack() as removals:
+        for right in (*_ACTIONS_OF, BYPASS_DENIED):
+            name = f"archiver-{right.replace(' ', '-')}-{secrets.token_hex(4)}"
+            made[right] = Credentials(name, secrets.token_hex(16), None)
+            _ask(door, "s3", "PATCH", "/create-user", _account(made[right]), "make an account")
+            removals.callback(_ask, door, "s3", "PATCH", f"/delete-user?access={name}", b"", f"remove account {name}")
+        yield made
+
+
+def _account(credentials: Credentials) -> bytes:
+    account = ET.Element("Account")
+    for name, value in (
+        ("Access", credentials.access_key), ("Secret", credentials.secret_key), ("Role", "user"),
+        ("UserID", "0"), ("GroupID", "0"), ("ProjectID", "0"),
+    ):  # fmt: skip
+        ET.SubElement(account, name).text = value
+    return ET.tostring(account)
+
+
+def _let_in(door: S3Door, bucket: str, accounts: Mapping[str, Credentials]) -> None:
+    statements = [
+        statement
+        for right, account in accounts.items()
+        for statement in _statements(right, bucket, Principal={"AWS": [account.access_key]})
+    ]
+    _ask(door, "s3", "PUT", f"/{bucket}?policy=", _policy(statements).encode(), f"set the policy of bucket {bucket}")
+
+
+# ---- requests that no check makes: their bodies hold secrets, so nothing of them is recorded
+
+
+def _ask(door: S3Door, service: str, method: str, target: str, body: bytes, doing: str) -> Answer:
+    """Raises PlatformError for any answer but success."""
+    assert door.credentials is not None
+    own = door.credentials
+    request = AWSRequest(method, door.url(target), data=body)
+    request.headers["Content-Type"] = "application/x-www-form-urlencoded" if service == "sts" else "application/xml"
+    request.headers["X-Amz-Content-Sha256"] = hashlib.sha256(body).hexdigest()
+    SigV4Auth(BotoCredentials(own.access_key, own.secret_key, own.session_token), service, door.region).add_auth(
+        request
+    )
+    try:
+        answer = door.recording([]).send_as_is(method, target, list(request.headers.items()), body)
+    except CheckEnded as ended:
+        raise _refusal(door, doing, ended) from ended
+    if not answer.ok:
+        raise _refusal(door, doing, answer)
+    return answer
+
+
+def _refusal(door: S3Door, doing: str, answer: object) -> PlatformError:
+    return PlatformError(
+        f"{door.endpoint}: credentials with fewer rights could not be made: to {doing} was answered {answer}; name one "
+        "with --limited-profile, or do without the checks that need it"
+    )

@@ -1,0 +1,1 @@
+"""Conformance checks over the TSM client API: calls and cases."""

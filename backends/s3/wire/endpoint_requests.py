@@ -1,0 +1,221 @@
+"""The requests that can be sent to one endpoint, each kind of them as a template.
+
+One idea: a kind is made when it is first asked for, and brought to a second when it is first asked for in that second;
+so what a phase could send but does not, costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+from archiver.values.record import Operation
+from archiver.values.retention import Lock, RetentionMode
+from backends.s3.setting import WorkerSetting
+from backends.s3.wire.checksums import HEADER
+from backends.s3.wire.connection import Endpoint
+from backends.s3.wire.signing import EMPTY_SHA256, RequestTemplate, Signer, encode_path
+
+NAMES_A_VERSION = frozenset((Operation.REFUSED_DELETE, Operation.DELETE))
+WITHOUT_HEADERS = frozenset((Lock.NONE, Lock.BUCKET_DEFAULT, Lock.SEPARATE))  # the lock comes otherwise, or not at all
+XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+RETENTION = f"<Retention {XMLNS}><Mode>%s</Mode><RetainUntilDate>%s</RetainUntilDate></Retention>"
+LEGAL_HOLD = f"<LegalHold {XMLNS}><Status>%s</Status></LegalHold>"
+_EMPTY = {"x-amz-content-sha256": EMPTY_SHA256}
+_UPLOAD_ALGORITHM = {"crc32c": ("CRC32C", "COMPOSITE"), "crc64nvme": ("CRC64NVME", "FULL_OBJECT")}
+
+What = Literal[
+    "opening", "retrieve", "range", "head", "archive", "copy", "create upload", "part", "complete upload",
+    "abort upload", "query", "extend", "hold", "release", "delete version", "delete",
+]  # fmt: skip
+_ASKED: Mapping[Operation, What] = {
+    Operation.QUERY: "query",
+    Operation.EXTEND: "extend",
+    Operation.HOLD: "hold",
+    Operation.RELEASE: "release",
+    Operation.REFUSED_DELETE: "delete version",
+    Operation.DELETE: "delete version",
+    Operation.DELETE_MARKER: "delete",
+}
+
+
+class Kind(NamedTuple):
+    """What sets requests apart that differ in more than object, length and time."""
+
+    what: What
+    lock: Lock | None = None
+    checksum: str = "none"
+    retain_for_seconds: float | None = None
+
+    @property
+    def is_dated(self) -> bool:
+        """It names a retain-until date, where the run has one."""
+        if self.what == "extend":
+            return True
+        return self.what in ("archive", "copy", "create upload") and self.lock not in WITHOUT_HEADERS
+
+
+# As which it is looked up per object: it hashes alike, and to make the named one takes longer than to find it.
+KindTuple: TypeAlias = tuple[What, Lock | None, str, float | None]
+_OPENING, _RETRIEVE, _RANGE, _HEAD = Kind("opening"), Kind("retrieve"), Kind("range"), Kind("head")
+_COMPLETE, _ABORT = Kind("complete upload"), Kind("abort upload")
+
+
+class EndpointRequests:
+    """The requests of one endpoint, signed for the second that ``start_second`` named."""
+
+    def __init__(self, endpoint: Endpoint, setting: WorkerSetting, signer: Signer) -> None:
+        self.endpoint = endpoint
+        self._setting = setting
+        self._signer = signer
+        default_port = 443 if endpoint.tls is not None else 80
+        host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+        self._host = host if endpoint.port == default_port else f"{host}:{endpoint.port}"
+        bucket_path = "" if setting.virtual_hosted else f"/{setting.bucket}"
+        self._bucket_path = encode_path(bucket_path or "/").encode()
+        self._object_path = encode_path(f"{bucket_path}/{setting.prefix}").encode()
+        source_prefix = setting.prefix if setting.source_prefix is None else setting.source_prefix
+        self._source_path = encode_path(f"/{setting.source_bucket or setting.bucket}/{source_prefix}").encode()
+        self._second = 0
+        self._dates: Mapping[float | None, str] = {}
+        self._made: dict[Kind, RequestTemplate] = {}
+        self._ready: dict[KindTuple, RequestTemplate] = {}  # those that are compiled for this second
+        self._bodies: dict[Kind, bytes] = {}
+
+    def start_second(self, second: int, dates: Mapping[float | None, str]) -> None:
+        """Sign as of this second; ``dates`` are retain-until dates by their time of retention."""
+        self._second, self._dates = second, dates
+        self._ready.clear()
+
+    def opening(self) -> bytes:
+        return self._template(_OPENING).head(self._bucket_path)
+
+    def retrieve(self, number: int) -> bytes:
+        return self._template(_RETRIEVE).head(self._object_path + b"%012d" % number)
+
+    def retrieve_range(self, number: int, offset: int, length: int) -> bytes:
+        part = b"bytes=%d-%d" % (offset, offset + length - 1)
+        return self._template(_RANGE).head(self._object_path + b"%012d" % number, (part,))
+
+    def head(self, number: int) -> bytes:
+        return self._template(_HEAD).head(self._object_path + b"%012d" % number)
+
+    def archive(self, kind: KindTuple, number: int, values: tuple[bytes, ...], length: int) -> bytes:
+        """``kind`` as a plain tuple; ``values``: the checksum, then the payload's hash, where there are."""
+        return self._template(kind).head(self._object_path + b"%012d" % number, values, length)
+
+    def copy(self, kind: Kind, number: int, source: int) -> bytes:
+        return self._template(kind).head(
+            self._object_path + b"%012d" % number, (self._source_path + b"%012d" % source,)
+        )
+
+    def change(
+        self, operation: Operation, number: int, version: bytes, retain_for_seconds: float | None
+    ) -> tuple[bytes, ...]:
+        """Head and body of a request about an object; ``version`` where the operation names one."""
+        kind = Kind(_ASKED[operation], retain_for_seconds=retain_for_seconds if operation is Operation.EXTEND else None)
+        values = (version,) if operation in NAMES_A_VERSION else ()
+        head = self._template(kind).head(self._object_path + b"%012d" % number, values)
+        return (head, self._bodies[kind]) if kind in self._bodies else (head,)
+
+    def create_upload(self, kind: Kind, number: int) -> bytes:
+        return self._template(kind).head(self._object_path + b"%012d" % number)
+
+    def part(self, kind: Kind, number: int, query: bytes, values: tuple[bytes, ...], length: int) -> bytes:
+        return self._template(kind).head(self._object_path + b"%012d" % number, (query, *values), length)
+
+    def complete_upload(self, number: int, query: bytes, length: int) -> bytes:
+        return self._template(_COMPLETE).head(self._object_path + b"%012d" % number, (query,), length)
+
+    def abort_upload(self, number: int, query: bytes) -> bytes:
+        return self._template(_ABORT).head(self._object_path + b"%012d" % number, (query,))
+
+    def _template(self, kind: KindTuple) -> RequestTemplate:
+        template = self._ready.get(kind)
+        if template is None:
+            template = self._ready[kind] = self._compiled(Kind(*kind))
+        return template
+
+    def _compiled(self, kind: Kind) -> RequestTemplate:
+        template = self._made.get(kind)
+        if template is None:
+            template = self._made[kind] = self._make(kind)
+        dated = {}
+        date = self._dates.get(kind.retain_for_seconds) if kind.is_dated else None
+        if kind.what == "extend":
+            assert date is not None, "nothing can be extended that has no date"
+            body = RETENTION % (self._setting.retention.mode.value, date)
+            self._bodies[kind] = body.encode()
+            dated["content-md5"] = _md5(body)
+        elif date is not None:
+            dated["x-amz-object-lock-retain-until-date"] = date
+        template.compile(self._signer, self._second, dated)
+        return template
+
+    def _make(self, kind: Kind) -> RequestTemplate:
+        host, locks = self._host, self._lock_headers(kind.lock)
+        signs_payload = ("x-amz-content-sha256",) if self._setting.payload_signing else ()
+        checksum = (HEADER[kind.checksum],) if kind.checksum != "none" else ()
+        match kind.what:
+            case "opening" if self._setting.session_open == "lock-config":
+                return RequestTemplate("GET", host, _EMPTY, query="object-lock=")
+            case "opening" | "head":
+                return RequestTemplate("HEAD", host, _EMPTY)
+            case "retrieve":
+                return RequestTemplate("GET", host, _EMPTY)
+            case "range":
+                return RequestTemplate("GET", host, _EMPTY, variable=("range",))
+            case "archive":
+                return RequestTemplate("PUT", host, locks, variable=checksum + signs_payload, length_varies=True)
+            case "copy":
+                return RequestTemplate(
+                    "PUT", host, {**_EMPTY, **locks}, variable=("x-amz-copy-source",), unsigned={"Content-Length": "0"}
+                )
+            case "create upload":
+                fixed = {**_EMPTY, **locks}
+                if kind.checksum in _UPLOAD_ALGORITHM:
+                    algorithm, of_whole = _UPLOAD_ALGORITHM[kind.checksum]
+                    fixed |= {"x-amz-checksum-algorithm": algorithm, "x-amz-checksum-type": of_whole}
+                return RequestTemplate("POST", host, fixed, query="uploads=", unsigned={"Content-Length": "0"})
+            case "part":
+                return RequestTemplate(
+                    "PUT", host, {}, variable=checksum + signs_payload, query_varies=True, length_varies=True
+                )
+            case "complete upload":
+                return RequestTemplate("POST", host, {}, query_varies=True, length_varies=True)
+            case "abort upload":
+                return RequestTemplate("DELETE", host, _EMPTY, query_varies=True)
+            case "query":
+                return RequestTemplate("GET", host, _EMPTY, query="retention=")
+            case "extend":  # its body has a date, and so its proof, too
+                length = len(RETENTION % (self._setting.retention.mode.value, "2026-11-21T11:03:27Z"))
+                return RequestTemplate("PUT", host, {}, query="retention=", unsigned={"Content-Length": str(length)})
+            case "hold" | "release":
+                body = LEGAL_HOLD % ("ON" if kind.what == "hold" else "OFF")
+                self._bodies[kind] = body.encode()
+                fixed, length = {"content-md5": _md5(body)}, len(body)
+                return RequestTemplate(
+                    "PUT", host, fixed, query="legal-hold=", unsigned={"Content-Length": str(length)}
+                )
+            case "delete version":
+                return RequestTemplate("DELETE", host, _EMPTY, query="versionId=", query_varies=True)
+            case "delete":
+                return RequestTemplate("DELETE", host, _EMPTY)
+
+    def _lock_headers(self, lock: Lock | None) -> dict[str, str]:
+        """Without the date, which changes with the time."""
+        fixed: dict[str, str] = {}
+        if lock not in WITHOUT_HEADERS:
+            retention = self._setting.retention.locked_by(lock)
+            if retention.legal_hold:
+                fixed["x-amz-object-lock-legal-hold"] = "ON"
+            if retention.mode is not RetentionMode.NONE:
+                fixed["x-amz-object-lock-mode"] = retention.mode.value
+        return fixed
+
+
+def _md5(body: str) -> str:
+    """Proof that a short body arrived whole, as the platform wants it of a lock."""
+    return b64encode(hashlib.md5(body.encode(), usedforsecurity=False).digest()).decode()

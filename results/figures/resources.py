@@ -1,0 +1,264 @@
+"""The paper's Figures 6 to 8: the server's processor, disks and network over the run's time, its phases marked.
+
+One idea: what is drawn is what a source said, between one sample and the next. A line breaks where its source was
+silent, and a limit too far above to be drawn is told in the caption, so that no curve is squeezed flat by it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle, groupby
+from math import isnan
+from typing import NamedTuple
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from results.figures.phases import COLOURS, GREY, STYLE, Caption, label_y, place_legend, plain_number, set_frame
+from results.published import NAME, dr550
+from results.resources import Timeline
+from results.tables.watched import Curve, Watched
+
+LIMIT_IN_SIGHT = 2.5  # a limit up to so many times the highest value is drawn
+MINUTES_FROM_SECONDS = 300  # longer runs are drawn in minutes
+_BANDS = ("#f3d9b1", "#c9dff0", "#d9ecd0", "#ead3e6", "#e3e3e3")  # behind archive, retrieve ...: by sweep
+_RIGHT = 0.795
+_LEGEND_WIDTH = 20  # characters
+_CHARACTER_WIDTH = 0.008  # of a panel's width
+
+
+class _Line(NamedTuple):
+    label: str
+    curve: Curve
+    colour: str
+    width: float = 1.2
+
+
+class _Limit(NamedTuple):
+    label: str
+    value: float
+
+
+class _Panel(NamedTuple):
+    label: str  # of its y axis
+    lines: Sequence[_Line]
+    limits: Sequence[_Limit] = ()
+    height: float = 1.0
+
+
+def build_resource_figures(watched: Watched, caption: Caption) -> dict[str, Figure]:
+    """Every figure that what was watched can fill, by the stem of its file name, in the order of the paper."""
+    figures = {name: draw(watched, caption) for name, draw in RESOURCE_FIGURES.items()}
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def processor_figure(watched: Watched, caption: Caption) -> Figure | None:
+    """Figure 6: the server's processor; None where nobody watched it.
+
+    The host as a whole is drawn where the client is not on it, or where nothing is known of the server's processes.
+    """
+    colours = cycle(COLOURS)
+    lines, limits = [], []
+    for timeline in _first(watched, "process_cpu_seconds"):
+        own = watched.curve(timeline, sum, "process_cpu_seconds")
+        lines.append(_Line("the store's processes", own, next(colours), 1.6))
+    for timeline in _first(watched, "thread_cpu_seconds"):
+        busiest = watched.curve(timeline, max, "thread_cpu_seconds", "thread_wait_seconds")
+        lines.append(_Line("their busiest thread, its waits for a core included", busiest, next(colours), 0.8))
+    for timeline in _first(watched, "process_cpu_limit_cores"):
+        cores = sum(timeline.last("process_cpu_limit_cores", watched.span_ns[1]).values())
+        limits.append(_Limit(f"what they may use: {100 * cores:,.0f}%", 100 * cores))
+    if not lines or not watched.shares_host:
+        whole = "the host, client included" if watched.shares_host else "the host, all cores"
+        for place, timeline in enumerate(watched.sources("cpu_user_seconds").values(), 1):
+            busy = watched.curve(timeline, sum, "cpu_user_seconds", "cpu_system_seconds")
+            lines.append(_Line(whole if place == 1 else f"{whole} ({place})", busy, next(colours)))
+    if not lines:
+        return None
+    panel = _Panel("CPU, % of one core", [_scaled(line, 100) for line in lines], limits)
+    published = f"published, {NAME}, Figure 6: server CPU {dr550().resources.server_cpu}"
+    return _draw("Server CPU over the run", [panel], watched, caption, [published])
+
+
+def disk_figure(watched: Watched, caption: Caption) -> Figure | None:
+    """Figure 7: how busy each disk was, and beneath it the queue, since busy time alone proves nothing; None where
+    nobody watched them."""
+    busy, queues = (_by_item(watched, quantity) for quantity in ("disk_busy_seconds", "disk_request_seconds"))
+    roles = watched.disk_roles
+    chosen = sorted(busy, key=lambda disk: (disk.partition(" ")[0] not in roles, -_mean(busy[disk])))[: len(COLOURS)]
+    if not chosen:
+        return None
+    labels = {disk: f"{roles.get(disk.partition(' ')[0], '')} disk {disk}".strip() for disk in chosen}
+    colours = dict(zip(chosen, COLOURS, strict=False))
+    panels = [
+        _Panel("time busy, %", [_scaled(_Line(labels[disk], busy[disk], colours[disk]), 100) for disk in chosen]),
+        _Panel(
+            "requests in queue",
+            [_Line(labels[disk], queues[disk], colours[disk]) for disk in chosen if disk in queues],
+            height=0.5,
+        ),
+    ]
+    facts = [
+        "a disk that takes many requests at once is busy long before it is full: see its queue",
+        f"published, {NAME}, Figure 7: {'; '.join(dr550().resources.of_disks)}",
+    ]
+    if len(chosen) < len(busy):
+        facts.insert(0, f"{len(chosen)} of {len(busy)} disks: those with a role, then the busiest")
+    title = "Disks over the run: time busy, and requests in the queue"
+    return _draw(title, [panel for panel in panels if panel.lines], watched, caption, facts)
+
+
+def network_figure(watched: Watched, caption: Caption) -> Figure | None:
+    """Figure 8: what each network interface moved, beside its rated speed; None where nobody watched them."""
+    sent, received = (_by_item(watched, f"network_{way}_bytes") for way in ("send", "receive"))
+    loopback = {interface for interface in sent if interface.partition(" ")[0] == "lo"}
+    ours = sent.keys() & loopback if watched.shares_host else sent.keys() - loopback
+    moved = {interface: _mean(sent[interface]) + _mean(received[interface]) for interface in ours & received.keys()}
+    # The bridges and unused interfaces of a host would only fill the legend.
+    chosen = sorted(interface for interface, mean in moved.items() if mean > 0.01 * max(moved.values()))
+    if not chosen:
+        return None
+    colours, speeds = cycle(COLOURS), _rated_speeds(watched)
+    lines, limits = [], []
+    for interface in chosen:
+        lines.append(_Line(f"{interface} sends", sent[interface], next(colours)))
+        if not watched.shares_host:  # what loopback sends it receives as well
+            lines.append(_Line(f"{interface} receives", received[interface], next(colours)))
+        speed = watched.link_speed_bytes_per_second or speeds.get(interface)
+        if speed is not None:
+            limits.append(_Limit(f"{interface}'s rated speed: {speed / 1e6:,.0f} MB/s", speed / 1e6))
+    panel = _Panel("MB per second, 10⁶ bytes", [_scaled(line, 1e-6) for line in lines], limits)
+    published = f"published, {NAME}, Figure 8: {'; '.join(dr550().resources.of_network)}"
+    return _draw("Network over the run", [panel], watched, caption, [published])
+
+
+RESOURCE_FIGURES: Mapping[str, Callable[[Watched, Caption], Figure | None]] = {
+    "figure-6-server-cpu": processor_figure,
+    "figure-7-disk-busy": disk_figure,
+    "figure-8-network": network_figure,
+}
+
+
+def _first(watched: Watched, quantity: str) -> list[Timeline]:
+    """The source that knows a quantity, if there is one: of several the first, as everywhere."""
+    return list(watched.sources(quantity).values())[:1]
+
+
+def _by_item(watched: Watched, quantity: str) -> dict[str, Curve]:
+    """Every item of every source."""
+    return {
+        _named(item, place): curve
+        for place, timeline in enumerate(watched.sources(quantity).values(), 1)
+        for item, curve in watched.curves(timeline, quantity).items()
+    }
+
+
+def _rated_speeds(watched: Watched) -> dict[str, float]:
+    """Bytes per second of each interface whose speed is known."""
+    return {
+        _named(interface, place): speed
+        for place, timeline in enumerate(watched.sources("network_send_bytes").values(), 1)
+        for interface, speed in timeline.last("network_speed_bytes_per_second", watched.span_ns[1]).items()
+    }
+
+
+def _named(item: str, place: int) -> str:
+    """The first source's items keep their names; those of others say which host they are of."""
+    return item if place == 1 else f"{item} of host {place}"
+
+
+def _mean(curve: Curve) -> float:
+    known = [value for value in curve.values if not isnan(value)]
+    return sum(known) / len(known) if known else 0.0
+
+
+def _scaled(line: _Line, factor: float) -> _Line:
+    values = [value * factor for value in line.curve.values]
+    return line._replace(curve=Curve(line.curve.seconds, values))
+
+
+def _draw(title: str, panels: Sequence[_Panel], watched: Watched, caption: Caption, facts: Sequence[str]) -> Figure:
+    out_of_sight: list[str] = []
+    from_ns, to_ns = watched.span_ns
+    unit, seconds = ("minutes", 60.0) if to_ns - from_ns > MINUTES_FROM_SECONDS * 1e9 else ("seconds", 1.0)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(10, 3.6 + sum(panel.height for panel in panels)))
+        heights = [panel.height for panel in panels]
+        axes: list[Axes] = list(
+            figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+        )
+        for each, panel in zip(axes, panels, strict=True):
+            _draw_lines(each, panel, seconds)
+            out_of_sight += _draw_limits(each, panel)
+            each.set_ylim(bottom=0)
+            each.yaxis.set_major_formatter(FuncFormatter(plain_number))
+            label_y(each, panel.label)
+        axes[-1].set_xlim(0, (to_ns - from_ns) / 1e9 / seconds)
+        axes[-1].set_xlabel(f"{unit} since the first phase began")
+        _mark_phases(axes, watched, seconds)
+        place_legend(figure, axes, None, left=_RIGHT + 0.01)
+        set_frame(figure, title, [*out_of_sight, *facts], caption, right=_RIGHT)
+    return figure
+
+
+def _draw_lines(axes: Axes, panel: _Panel, seconds: float) -> None:
+    """Steps: each value is a mean over the time before its moment. The first line lies on top; long runs are thin."""
+    thin = 1.0 if seconds == 1 else 0.6
+    for place, line in enumerate(panel.lines):
+        axes.plot(
+            [at / seconds for at in line.curve.seconds],
+            line.curve.values,
+            color=line.colour,
+            linewidth=thin * line.width,
+            zorder=3 - place / 100,
+            drawstyle="steps-pre",
+            label=textwrap.fill(line.label, _LEGEND_WIDTH),
+        )
+
+
+def _draw_limits(axes: Axes, panel: _Panel) -> list[str]:
+    """Draw those that are in sight; returns what the caption has to say of the others."""
+    values = [value for line in panel.lines for value in line.curve.values if not isnan(value)]
+    highest = max(values, default=0.0)
+    unseen = []
+    for limit in panel.limits:
+        if limit.value <= LIMIT_IN_SIGHT * highest:
+            axes.axhline(
+                limit.value, color=GREY, linestyle="--", linewidth=1, label=textwrap.fill(limit.label, _LEGEND_WIDTH)
+            )
+        else:
+            unseen.append(f"at most {highest / limit.value:.0%} of {limit.label}")
+    return unseen
+
+
+def _mark_phases(panels: Sequence[Axes], watched: Watched, seconds: float) -> None:
+    """A band behind each phase, in the colour of its sweep. A sweep's name stands above its bands where there is room,
+    else in the legend."""
+    start_ns, end_ns = watched.span_ns
+    sweeps = [watched.sweeps.get(phase.position, phase.label) for phase in watched.phases]
+    colours = dict(zip(dict.fromkeys(sweeps), cycle(_BANDS), strict=False))
+    named = set()
+    for sweep, group in groupby(zip(sweeps, watched.phases, strict=True), key=lambda each: each[0]):
+        phases = [phase for _, phase in group]
+        begins, ends = phases[0].start_ns - start_ns, phases[-1].end_ns - start_ns
+        if (ends - begins) / (end_ns - start_ns) > _CHARACTER_WIDTH * len(sweep):
+            named.add(sweep)
+            middle = (begins + ends) / 2e9 / seconds
+            above = panels[0].get_xaxis_transform()
+            panels[0].text(middle, 1.02, sweep, transform=above, horizontalalignment="center", fontsize=8, color=GREY)
+    for sweep, phase in zip(sweeps, watched.phases, strict=True):
+        label = None if sweep in named else sweep
+        named.add(sweep)
+        for axes in panels:
+            axes.axvspan(
+                (phase.start_ns - start_ns) / 1e9 / seconds,
+                (phase.end_ns - start_ns) / 1e9 / seconds,
+                color=colours[sweep],
+                linewidth=0,
+                zorder=0,
+                label=label,
+            )
+            label = None

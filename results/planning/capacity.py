@@ -1,0 +1,300 @@
+"""The capacity exercises, mail and video, in the planner's terms: what was measured beside what a plan would have said.
+
+One idea: the plan is made by the planner itself, from rates that the same run measured with nothing else going on, and
+for the very load that was then carried out. So the difference is the plan's own: what it takes to be alike and is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from archiver.values.errors import ArchiverError
+from results.model import CriterionResult, Latency, Result
+from results.planning.plan import (
+    Archiving,
+    Course,
+    Plan,
+    Retrieval,
+    plan_archiving,
+    plan_mail,
+    plan_retrieve,
+    plan_video,
+)
+from results.planning.rate_surface import RATES_PHASE, PlannedRate, Range, RateSurface, rate_cells, surface_of
+from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+
+NIGHT, DISCOVERY, SINGLE = "nightly archive", "discovery", "single retrieval"
+CAMERAS, PLAYBACK, EDITORS = "camera streams", "playback", "editors"
+
+_COURSE = Course(years=1)
+_ALIKE = 1.01  # sizes nearer than this are one size
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """The scale that an exercise came to: the largest below every failure, or where none held the smallest."""
+
+    scale: float
+    held: bool
+    bound: str = ""  # why it is not the edge itself
+
+    @property
+    def largest(self) -> float | None:
+        return self.scale if self.held else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a plan says, and the rate that it rests on; or why it says nothing."""
+
+    clients: int
+    planned: Range | None
+    rates: tuple[PlannedRate, ...] = ()
+    refusal: str = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        beyond = [warning for rate in self.rates if rate.beyond > _ALIKE for warning in rate.warnings]
+        doubts = [doubt for rate in self.rates for cell in rate.cells for doubt in cell.doubts]
+        return tuple(dict.fromkeys([*beyond, *doubts, *([self.refusal] if self.refusal else [])]))
+
+
+def capacity_tables(
+    results: Sequence[Result],
+    criteria: Sequence[CriterionResult] = (),
+    surface: RateSurface | None = None,
+) -> list[Table]:
+    """Measured against planned, for each exercise that these results are of; none where they are of none.
+
+    ``surface``: the rates to plan with; otherwise those that the run measured in its phase ``rates``. A search measures
+    them anew in every step, so they are of the same minutes as what they are to foretell.
+    """
+    of_exercise = [result for result in results if result.application in (NIGHT, CAMERAS) and result.scale is not None]
+    rates = rate_cells(results)
+    if surface is None and rates:
+        surface = surface_of(list(rates.values()), source=f"the phase {RATES_PHASE!r} of this run")
+    if not of_exercise or surface is None:
+        return []
+    edge = _edge(of_exercise, criteria)
+    trials = _Trials(results, criteria, edge, surface)
+    is_mail = of_exercise[0].application == NIGHT
+    lines = list(_mail_lines(trials) if is_mail else _video_lines(trials))
+    return [_table("mail" if is_mail else "video", lines, trials)]
+
+
+class _Trials:
+    """Everything that was measured at the scale that counts."""
+
+    def __init__(
+        self, results: Sequence[Result], criteria: Sequence[CriterionResult], edge: _Edge, surface: RateSurface
+    ) -> None:
+        at_edge = {result.position for result in results if result.application in (NIGHT, CAMERAS)}
+        self._results = [each for each in results if each.scale == edge.scale and each.position in at_edge]
+        self._criteria = criteria
+        self.edge = edge
+        self.surface = surface
+
+    def of(self, application: str) -> list[Result]:
+        return [result for result in self._results if result.application == application and result.objects]
+
+    @property
+    def applications(self) -> list[str]:
+        """What ran side by side."""
+        return list(dict.fromkeys(result.application for result in self._results))
+
+    def limit(self, application: str, metric: str) -> float | None:
+        """What the scenario allows."""
+        names = {result.workload for result in self.of(application)}
+        return next((c.limit for c in self._criteria if c.workload in names and c.name.startswith(f"{metric} <")), None)
+
+    def whole(self, application: str) -> list[Result]:
+        """Without phases that were ended for a criterion."""
+        ended = {criterion.position for criterion in self._criteria if criterion.aborted}
+        return [result for result in self.of(application) if result.position not in ended]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    what: str
+    decimals: int
+    measured: float | None
+    answer: _Answer
+    bound: str = ""  # why the measured number is none, or only a lower bound, from which nothing differs
+
+
+def _mail_lines(trials: _Trials) -> Iterator[_Line]:
+    nights = trials.of(NIGHT)
+    if not nights:
+        return
+    night, users = nights[0], int(trials.edge.scale)
+    window = trials.limit(NIGHT, "seconds")
+    wanted = next((result.objects_per_session for result in trials.of(DISCOVERY)), 1)
+
+    def plan() -> Plan:
+        return plan_mail(
+            trials.surface,
+            users=users,
+            messages=night.objects_per_session,
+            mean_bytes=night.object_bytes,
+            course=_COURSE,
+            window_seconds=window if window is not None else night.seconds,
+            discovery_messages=wanted,
+        )
+
+    if window is not None:
+        for answer in _archiving_answers(trials, plan, lambda found: found.units_max):
+            yield _Line(f"users in {window:g} s", 0, trials.edge.largest, answer, trials.edge.bound)
+    seconds = [result.seconds for result in trials.whole(NIGHT)]
+    for answer in _archiving_answers(trials, plan, lambda found: found.seconds):
+        yield _Line(f"a night of {users:,} users (s)", 2, median(seconds) if seconds else None, answer)
+    yield _Line("one message back (ms)", 1, _mean_ms(trials.of(SINGLE)), _retrieval_answer(plan, lambda p: p.single))
+    answer = _retrieval_answer(plan, lambda p: p.retrieval)
+    yield _Line(f"{wanted} messages of a user back (ms)", 1, _mean_ms(trials.of(DISCOVERY)), answer)
+
+
+def _video_lines(trials: _Trials) -> Iterator[_Line]:
+    shifts = trials.of(CAMERAS)
+    if not shifts:
+        return
+    shift, cameras = shifts[0], int(trials.edge.scale)
+    due = median(result.offered_per_second or 0.0 for result in shifts) * shift.objects_per_session
+
+    def plan() -> Plan:
+        return plan_video(
+            trials.surface,
+            cameras=cameras,
+            bytes_per_second=due * shift.object_bytes / cameras,
+            course=_COURSE,
+            objects_per_session=shift.objects_per_session,
+        )
+
+    for answer in _archiving_answers(trials, plan, lambda found: found.units_max):
+        yield _Line("cameras", 0, trials.edge.largest, answer, trials.edge.bound)
+    yield _Line("one chunk back (ms)", 1, _mean_ms(trials.of(PLAYBACK)), _retrieval_answer(plan, lambda p: p.single))
+    films = trials.of(EDITORS)
+    if films:
+        what = f"{films[0].clients} films of {films[0].objects_per_session} chunks at once (ms)"
+        for answer in _film_answers(trials.surface, films[0]):
+            yield _Line(what, 1, _mean_ms(films), answer)
+
+
+def _archiving_answers(
+    trials: _Trials, plan: Callable[[], Plan], of: Callable[[Archiving], Range]
+) -> Iterator[_Answer]:
+    """What the plan says of archiving, with each number of clients for which rates are known."""
+    for clients in sorted(count for operation, count in trials.surface.cells if operation == "archive"):
+        try:
+            found = plan().archiving
+            assert found is not None
+            if clients > 1:
+                found = plan_archiving(trials.surface, found.load, found.course, clients)
+            yield _Answer(clients, of(found), found.rates)
+        except ArchiverError as error:
+            yield _Answer(clients, None, refusal=str(error))
+
+
+def _retrieval_answer(plan: Callable[[], Plan], of: Callable[[Plan], Retrieval | None]) -> _Answer:
+    """Milliseconds of a session of the retrieval, by one client."""
+    try:
+        made = plan()
+    except ArchiverError as error:
+        return _Answer(1, None, refusal=str(error))
+    found = of(made)
+    if found is None:
+        return _Answer(1, None, refusal="; ".join(made.unanswered))
+    return _Answer(1, found.seconds_alone.times(1000), tuple(rate for _, rate in found.parts))
+
+
+def _film_answers(surface: RateSurface, film: Result) -> Iterator[_Answer]:
+    """One film after the other, and where that was measured, overlapping."""
+    size, count = film.objects_per_session * film.object_bytes, film.objects_per_session
+    try:
+        found = plan_retrieve(surface, size_bytes=size, parallel=film.clients, objects_per_session=count).retrieval
+    except ArchiverError as error:
+        yield _Answer(1, None, refusal=str(error))
+        return
+    assert found is not None
+    one_after_another = found.seconds_alone.times(film.clients * 1000)
+    yield _Answer(1, one_after_another, tuple(rate for _, rate in found.parts))
+    if found.overlapping is not None:
+        yield _Answer(found.overlapping.clients, found.seconds.times(1000), (found.overlapping,))
+
+
+def _edge(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> _Edge:
+    """As a search comes to it: a scale that failed once does not hold, nor does any above it."""
+    scales = sorted({result.scale for result in results if result.scale is not None})
+    failed = [c.scale for c in criteria if c.scale is not None and not c.passed]
+    held = [scale for scale in scales if not failed or scale < min(failed)]
+    if not held:
+        return _Edge(scales[0], False, f"{scales[0]:,.0f}, the fewest tried, failed: all else was measured there")
+    if failed:
+        return _Edge(held[-1], True)
+    return _Edge(held[-1], True, f"at least: {held[-1]:,.0f}, the most tried, held")
+
+
+def _table(kind: str, lines: Sequence[_Line], trials: _Trials) -> Table:
+    return Table(
+        name=f"{kind}-measured-against-planned",
+        title=f"Measured against planned: {kind}",
+        columns=(
+            *label_columns("what", "planned with"),
+            Column("measured"),
+            Column("planned"),
+            Column("range"),
+            Column("difference", "%"),
+        ),
+        rows=tuple(_row(line) for line in lines),
+        caption=_caption(kind, trials),
+    )
+
+
+def _row(line: _Line) -> tuple[Cell, ...]:
+    planned, measured = line.answer.planned, line.measured
+    difference = None
+    if planned is not None and planned.value and measured is not None and not line.bound:
+        difference = (measured / planned.value - 1) * 100
+    clients = line.answer.clients
+    return (
+        Cell(line.what),
+        Cell(f"{clients} client{'s' if clients > 1 else ''}"),
+        number(measured, line.decimals, (line.bound,) if line.bound else ()),
+        number(planned.value if planned is not None else None, line.decimals, line.answer.notes),
+        _range(planned, line.decimals),
+        Cell(NOT_MEASURED) if difference is None else Cell(f"{difference:+,.0f}", difference),
+    )
+
+
+def _range(planned: Range | None, decimals: int) -> Cell:
+    if planned is None or planned.low is None or planned.high is None:
+        return Cell(NOT_MEASURED)
+    return Cell(f"{planned.low:,.{decimals}f} to {planned.high:,.{decimals}f}")
+
+
+def _caption(kind: str, trials: _Trials) -> str:
+    """What is compared, and what the plan takes to be alike that was not."""
+    archive = trials.of(NIGHT if kind == "mail" else CAMERAS)
+    reasons = []
+    if archive:
+        first = archive[0]
+        reasons.append(f"{first.application} had up to {first.clients} sessions under way at once, a plan its clients")
+        if "sizes of" in first.sizes:
+            reasons.append(f"it archived {first.sizes}, a plan takes all to have the mean")
+    others = [name for name in trials.applications if name not in (NIGHT, CAMERAS)]
+    if others:
+        reasons.append(f"{' and '.join(others)} went on beside it, a plan knows of nothing else")
+    count = len({result.position for result in archive})
+    return (
+        f"Measured with {trials.edge.scale:,.0f} {'users' if kind == 'mail' else 'cameras'}, "
+        f"{count} trial{'s' if count != 1 else ''}; planned as `archiver plan` does, with the rates of "
+        f"{trials.surface.source}. Difference: measured / planned - 1. A retrieval is the mean time of a session from "
+        f"when it was due. Why they differ: {'; '.join(reasons)}."
+    )
+
+
+def _mean_ms(results: Sequence[Result]) -> float | None:
+    """Milliseconds of a session, from when it was due, over all trials."""
+    known: list[Latency] = [r.session_response_ms for r in results if r.session_response_ms is not None]
+    count = sum(latency.count for latency in known)
+    return sum(latency.mean * latency.count for latency in known) / count if count else None

@@ -1,0 +1,131 @@
+"""What a run of workloads side by side has to show: its tables and its figures, from its database.
+
+One idea: tiles are one kind of such a run, with tables and figures of their own; every other gets what all have in
+common: its workloads, its course, its criteria, its search.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from results.database import RunDatabase
+from results.mixed.drives import Drives, drives_table
+from results.mixed.programme import Course, WorkloadInterval, course
+from results.mixed.programme_tables import programme_tables
+from results.mixed.published import ds5020, storwize_v7000
+from results.mixed.reference_tile import ReferenceTile, stored_reference
+from results.mixed.scale_up import criteria_table, search_table
+from results.mixed.score import score_table
+from results.mixed.tile_tables import tile_tables
+from results.mixed.tiles import tile_scales
+from results.mixed.workloads import workloads_table
+from results.model import CriterionResult, Result, SearchOutcome
+from results.planning.capacity import capacity_tables
+from results.replay.contents import FIGURE_TABLES as REPLAY_FIGURE_TABLES
+from results.replay.contents import replay_tables
+from results.replay.trials import ReplayRun, replay_run
+from results.replay.verdicts import capacity_sentence
+from results.table import Table
+from results.tables.characterization import characterization_tables
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from results.figures.phases import Caption
+
+FIGURE_TABLES = {  # the table with the numbers of each figure
+    "figure-10-client-utilisation": "workloads",
+    "figure-11-aggregate-rate": "aggregate-rates",
+    "figure-12-throughput-spikes": "spikes",
+    "figure-13-mailboxes": "tiles-email",
+    "figure-14-email-response": "tiles-email",
+    **REPLAY_FIGURE_TABLES,
+}
+COURSE_TABLES = ("programme", "aggregate-rates", "spikes", "spikes-others", "workloads")  # long: for a report
+
+
+@dataclass(frozen=True, slots=True)
+class MixedRun:
+    """Of a run what workloads that run together have beside others."""
+
+    scenario: str
+    results: Sequence[Result]  # without those of phases that only made data
+    criteria: Sequence[CriterionResult]
+    search: SearchOutcome | None
+    courses: Sequence[Course]
+    scale_name: str
+    weights: Mapping[str, float] | None
+    reference: ReferenceTile
+    drives: Drives | None
+    replay: ReplayRun | None = None  # of workloads that replayed traces
+
+
+def mixed_run(
+    database: RunDatabase, *, reference: ReferenceTile | None = None, drives: int | None = None
+) -> MixedRun | None:
+    """What there is of it in a run; None where workloads did not run together.
+
+    ``reference`` is the tile that a score is over, the stored one unless given; ``drives`` how many hold the data.
+    """
+    results = [result for result in database.results() if result.application and not result.is_load]
+    if not results:
+        return None
+    run = database.run()
+    scenario = json.loads(run["scenario_json"])
+    intervals = database.workload_intervals()
+    positions = sorted({result.position for result in results})
+    return MixedRun(
+        scenario=run["scenario"],
+        results=results,
+        criteria=database.criteria(),
+        search=database.search(),
+        courses=[
+            course(
+                [result for result in results if result.position == position],
+                [WorkloadInterval(*row) for row in intervals.get(position, ())],
+                run["interval_ns"],
+            )
+            for position in positions
+        ],
+        scale_name=scenario.get("scale", {}).get("name", ""),
+        weights=scenario.get("weights") or None,
+        reference=reference or stored_reference(),
+        drives=Drives.for_all(drives) if drives is not None else None,
+        replay=replay_run(database, results),
+    )
+
+
+def mixed_tables(run: MixedRun) -> list[Table]:
+    """Every table that it can fill, in the order of the report."""
+    scales = tile_scales(run.results)
+    tables = replay_tables(run.replay) if run.replay is not None else []
+    if scales:
+        tables += tile_tables(scales, run.criteria, [ds5020(), storwize_v7000()])
+        tables.append(score_table(scales, run.criteria, run.reference, run.weights))
+        if run.drives is not None:
+            tables.append(drives_table(scales, run.drives))
+    tables += characterization_tables(run.results, run.criteria)
+    tables += capacity_tables(run.results, run.criteria)
+    tables.append(workloads_table(run.results, run.scale_name))
+    if run.replay is None or len(run.replay.trials) > 1:  # of a single phase its passing detail has them
+        tables.append(criteria_table(run.criteria, run.results, run.scale_name))
+    if run.search is not None:
+        found = search_table(run.search)
+        tables.append(replace(found, caption=f"{found.caption} {capacity_sentence(run.results)}".strip()))
+    tables += programme_tables(run.courses, run.scale_name)
+    return [table for table in tables if table.rows]
+
+
+def mixed_figures(run: MixedRun, caption: Caption) -> dict[str, Figure]:
+    """Every figure that it can fill, by the stem of its file name."""
+    from results.mixed.figures import tile_figures
+    from results.replay.figures import replay_figures
+
+    scales = tile_scales(run.results)
+    figures = replay_figures(run.replay, caption) if run.replay is not None else {}
+    if scales:
+        figures |= tile_figures(run.results, scales, run.courses, run.criteria, caption, run.scale_name)
+    return figures

@@ -1,0 +1,108 @@
+"""What a run's database holds of its server beside the results: when each phase ran, and what the sources said then.
+
+One idea: a curve is what was used between one sample and the next. Where a source was silent nobody knows, so a curve
+breaks there and is not bridged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import nan
+from typing import NamedTuple
+
+from results.database import PhaseTimes, RunDatabase
+from results.resources import SILENCE_SECONDS_MAX, Timeline
+from results.tables.requests import RequestCount, request_counts
+
+
+class Curve(NamedTuple):
+    """A rate over time: each value holds from the moment before to its own; NaN where the source was silent."""
+
+    seconds: list[float]  # since the first phase's start
+    values: list[float]  # per second
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The server of one run, as it was watched; empty: it was not."""
+
+    phases: Sequence[PhaseTimes] = ()
+    sweeps: Mapping[int, str] = field(default_factory=dict)  # position of a phase -> its sweep: archive-parallel ...
+    timelines: Mapping[str, Timeline] = field(default_factory=dict)  # by source
+    client: Timeline = field(default_factory=Timeline)  # of the client's host, where that is another
+    requests: Sequence[RequestCount] = ()
+    shares_host: bool = False  # with the client
+    disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
+    link_speed_bytes_per_second: float | None = None  # as the user knows it
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """From the first phase's start to the last one's end."""
+        return self.phases[0].start_ns, max(phase.end_ns for phase in self.phases)
+
+    def sources(self, quantity: str) -> dict[str, Timeline]:
+        """The sources that know a quantity."""
+        if not self.phases:
+            return {}
+        return {name: each for name, each in self.timelines.items() if each.last(quantity, self.span_ns[1])}
+
+    def curves(self, timeline: Timeline, *quantities: str) -> dict[str, Curve]:
+        """The rate of each item of some counters, which are added, over the run."""
+        steps = self._steps(timeline, *quantities)
+        items = dict.fromkeys(item for _, _, rates in steps for item in rates)
+        return {item: _curve([(begun, ended, rates.get(item)) for begun, ended, rates in steps]) for item in items}
+
+    def curve(self, timeline: Timeline, fold: Callable[[Iterable[float]], float], *quantities: str) -> Curve:
+        """The same of all items folded into one, step by step: their sum, or the highest of them."""
+        steps = self._steps(timeline, *quantities)
+        return _curve([(begun, ended, fold(rates.values()) if rates else None) for begun, ended, rates in steps])
+
+    def _steps(self, timeline: Timeline, *quantities: str) -> list[tuple[float, float, dict[str, float]]]:
+        """Seconds from, seconds to, and the rates of that time; none where the source was silent."""
+        from_ns, to_ns = self.span_ns
+        found = []
+        for steps in zip(*(timeline.series(each, from_ns, to_ns) for each in quantities), strict=True):
+            rates: dict[str, float] = {}
+            begun_ns, ended_ns = steps[0][:2]
+            if ended_ns - begun_ns <= SILENCE_SECONDS_MAX * 1e9:
+                for step in steps:
+                    for item, value in step.values.items():
+                        rates[item] = rates.get(item, 0.0) + value
+            found.append(((begun_ns - from_ns) / 1e9, (ended_ns - from_ns) / 1e9, rates))
+        return found
+
+
+NOTHING_WATCHED = Watched()
+
+
+def watched(database: RunDatabase) -> Watched:
+    """What a run's database holds of its server."""
+    run = database.run()
+    timelines = database.timelines()
+    results = [*database.results(), *database.results(drift_checks=True)]
+    return Watched(
+        phases=database.phases(),
+        sweeps={result.position: result.phase for result in results},
+        timelines=timelines,
+        client=database.client_timeline(),
+        requests=request_counts(database, timelines),
+        shares_host=bool(run["shared_host"]),
+        disk_roles=run["settings"].get("disk_roles", {}),
+        link_speed_bytes_per_second=run["settings"].get("link_speed_bytes_per_second"),
+    )
+
+
+def _curve(steps: Sequence[tuple[float, float, float | None]]) -> Curve:
+    """A step that begins or follows a silence gets a point of its own at its beginning, or it could not be seen."""
+    seconds: list[float] = []
+    values: list[float] = []
+    silent = True
+    for begun, ended, value in steps:
+        if silent and value is not None:
+            seconds.append(begun)
+            values.append(value)
+        seconds.append(ended)
+        values.append(nan if value is None else value)
+        silent = value is None
+    return Curve(seconds, values)

@@ -1,0 +1,1 @@
+"""Conformance runs: findings, and their report."""

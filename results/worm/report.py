@@ -1,0 +1,69 @@
+"""The report of a conformance run: worm.md and worm.html, by requirement, check by check.
+
+One idea: both say the same from the same tables; the HTML is for a board, one file without anything to load.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from archiver.values.errors import ResultsError
+from results.database import RunDatabase
+from results.table import Table
+from results.text import render_markdown
+from results.worm.findings import DISCLAIMER, evidence_table, findings_table, requirement_table, rounds_table
+
+_STYLE = (
+    "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#1b1b1b}"
+    "table{border-collapse:collapse;width:100%;margin:1rem 0}th,td{border-bottom:1px solid #ddd;padding:.35rem .5rem;"
+    "text-align:left;vertical-align:top}th{background:#f4f4f4}caption{text-align:left;color:#555;padding:.3rem 0}"
+    "td.FAIL{background:#f6d5d0}td.PASS{background:#dcefdc}td.DEVIATION,td.INCONCLUSIVE{background:#fbeecb}"
+)
+
+
+def write_worm_report(database: RunDatabase, folder: Path) -> list[Path]:
+    """Write worm.html and worm.md into a folder, made if need be; their paths. Raises ResultsError."""
+    run, checks = database.run(), database.checks()
+    exchanges = {check.name: len(database.exchanges(check)) for check in checks}
+    tables = [
+        findings_table(checks),
+        rounds_table(checks, database.rounds()),
+        requirement_table(checks),
+        evidence_table(checks, exchanges),
+    ]
+    platform = run["platform"]
+    title = f"WORM conformance: {platform['name']} {platform['version'] or ''}".strip()
+    facts = f"Run {run['id']}, {', '.join(platform['endpoints'])}. {DISCLAIMER}"
+    tables = [table for table in tables if table.rows]
+    files = {
+        "worm.html": _html(title, facts, tables),
+        "worm.md": "\n".join([f"# {title}", "", facts, "", *(render_markdown(table) for table in tables)]),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as failed:
+        raise ResultsError(f"{folder}: cannot be written: {failed.strerror}") from failed
+    return [folder / name for name in files]
+
+
+def _html(title: str, facts: str, tables: list[Table]) -> str:
+    body = [f"<h1>{escape(title)}</h1><p>{escape(facts)}</p>", *(_html_table(table) for table in tables)]
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style><body>{''.join(body)}</body></html>\n"
+    )
+
+
+def _html_table(table: Table) -> str:
+    heads = "".join(f'<th scope="col">{escape(column.name)}</th>' for column in table.columns)
+    rows = "".join(
+        "<tr>"
+        + "".join(f'<td class="{escape(cell.text, quote=True)}">{escape(cell.text)}</td>' for cell in row)
+        + "</tr>"
+        for row in table.rows
+    )
+    caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
+    return f"<h2>{escape(table.title)}</h2><table>{caption}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"

@@ -1,0 +1,1 @@
+"""How a scenario file writes sizes, durations and distributions."""

@@ -1,0 +1,54 @@
+"""Object sizes as a file writes them: one size, or a table of which sizes in which shares.
+
+One idea: a file has one way to speak of sizes, wherever they stand in it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from archiver.values.sizes import parse_size
+from scenarios.mix import Sizes
+from scenarios.notation.units import SizeBytes
+
+SIZES_MAX = 1000  # of a histogram
+SHARE_MAX = 1e9  # so that sums stay finite
+
+
+class SizesTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """One of three: sizes between two, sizes round a median, or sizes with their shares."""
+
+    uniform: tuple[SizeBytes, SizeBytes] | None = None
+    median: SizeBytes | None = None  # of a lognormal distribution
+    sigma: float | None = None
+    largest: SizeBytes | None = None
+    histogram: dict[str, float] | None = None
+
+
+def sizes_of(table: SizesTable | str | int) -> Sizes:
+    """The distribution that a file asks for. Raises ValueError where it asks for none, or for several."""
+    if not isinstance(table, SizesTable):
+        return Sizes.constant(parse_size(str(table)))
+    asked = [name for name in ("uniform", "median", "histogram") if getattr(table, name) is not None]
+    if len(asked) != 1:
+        raise ValueError(
+            "sizes is one size, or a table with one of uniform, median (with sigma and largest), histogram; "
+            f"here is {' and '.join(asked) or 'none of them'}"
+        )
+    if table.median is None and (table.sigma is not None or table.largest is not None):
+        raise ValueError("sizes: sigma and largest go with median")
+    if table.uniform is not None:
+        if not 1 <= table.uniform[0] <= table.uniform[1]:
+            raise ValueError("sizes: uniform goes from the smallest, of at least 1 byte, to the largest")
+        return Sizes.uniform(*table.uniform)
+    if table.median is not None:
+        if table.sigma is None or not 0 < table.sigma <= 5:
+            raise ValueError("sizes: median needs sigma, of the logarithm: above 0 and up to 5")
+        if table.largest is None or not 1 <= table.median <= table.largest:
+            raise ValueError("sizes: median needs largest, which cuts it off, and which is not below it")
+        return Sizes.lognormal(table.median, table.sigma, table.largest)
+    assert table.histogram is not None
+    shares = [(parse_size(size), share) for size, share in table.histogram.items()]
+    if not 1 <= len(shares) <= SIZES_MAX or not all(0 < share <= SHARE_MAX for _, share in shares):
+        raise ValueError(f"sizes: histogram has 1 to {SIZES_MAX} sizes with their shares, each above 0, up to 1e9")
+    return Sizes.of(shares)

@@ -1,0 +1,1 @@
+"""From a TOML file to a scenario, or to one message that says what to correct."""

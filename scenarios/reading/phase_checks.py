@@ -1,0 +1,363 @@
+"""What cannot be carried out of phases, found before anything is touched.
+
+One idea: a phase is refused for what it would do: wait for itself, read what nobody archives, delete what another one
+reads, write without a bound, or end before it is measured.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+
+from archiver.values.errors import ScenarioError
+from archiver.values.retention import PHASE_SECONDS_MAX, SHORTEST_SECONDS, Lock
+from archiver.values.sizes import format_duration
+from scenarios.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT
+from scenarios.model import OBJECTS_PER_SESSION_MAX, Phase
+from scenarios.reading.phases import (
+    SHARE_MAX,
+    SIZES_MAX,
+    ArrivalsTable,
+    PhaseTable,
+    ScaleTable,
+    WorkloadTable,
+    expand_phase,
+    prefixes,
+    sizes_of,
+)
+from scenarios.reading.replay_phases import check_replay
+
+OBJECT_BYTES_MAX = 64 << 20
+SECONDS_MAX = PHASE_SECONDS_MAX  # the dates of a phase are promised to the ledger this far ahead
+PART_BYTES_MIN = 5 << 20  # of all parts but the last, by S3
+CLIENTS_MAX = 100_000  # of a phase; a number beyond is a slip
+OBJECTS_MAX = 20_000_000  # that a workload archives, and sessions that are due: they are dealt before it begins
+WORKLOADS_MAX = 300  # of one copy
+RATE_MAX = 1e6
+EVERY_SECONDS_MIN = 0.001
+
+
+def check_phases(
+    tables: Sequence[PhaseTable], scale_table: ScaleTable | None, where: str, *, allow_large_sessions: bool
+) -> None:
+    """Refuse what cannot be carried out. Raises ScenarioError naming phase, workload and key."""
+    archived: set[str] = set()  # data sets
+    names: set[str] = set()
+    for table in tables:
+        key = f"{where}: phase {table.name!r}"
+        if table.name in names:
+            raise ScenarioError(f"{key}: the name is used twice; give each phase its own")
+        names.add(table.name)
+        _check_extent(table, key)
+        check_replay(table, key)
+        if table.replay:
+            if table.load or table.ceiling or table.cache != "drop":
+                raise ScenarioError(
+                    f"{key}: load, ceiling and cache are for phases with [[phase.workload]]; leave them out"
+                )
+            continue
+        for workload in table.workload:
+            _check_workload(workload, f"{key}: workload {workload.name!r}", allow_large_sessions)
+        _check_order(table, key)
+        copies = prefixes(table, scale_table)
+        _check_data(table, key, copies, archived)
+        for workload in table.workload:
+            _check_changes(workload, table, f"{key}: workload {workload.name!r}")
+        _check_expanded(expand_phase(table, 1, 1, None, scale_table), len(copies), key)
+        made = {workload.data for workload in table.workload if workload.steps & MAKES_OBJECTS}
+        made |= {workload.aside.data for workload in table.workload if workload.aside is not None}
+        archived |= {f"{copy}{data}" for copy in copies for data in made}
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """The nearest that there is, or all that there are."""
+    names = sorted(known)
+    close = difflib.get_close_matches(given, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known here: {', '.join(names)}"
+
+
+def _check_extent(table: PhaseTable, key: str) -> None:
+    """What is checked before a table is multiplied."""
+    if bool(table.workload) == bool(table.replay):
+        raise ScenarioError(
+            f"{key}: there is no [[phase.workload]], so there is nothing to do; nor a [[phase.replay]]"
+            if not table.replay
+            else f"{key}: [[phase.workload]] and [[phase.replay]]: a phase has the ones or the others; make it two"
+        )
+    if table.infrastructure and not table.replay:
+        raise ScenarioError(f"{key}: infrastructure goes on beside [[phase.replay]], and there is none")
+    if table.copies is not None and table.copies < 1:
+        raise ScenarioError(f"{key}: copies: {table.copies} is not possible; it must be at least 1")
+    for workload in table.workload:
+        counts = workload.client_counts
+        if not counts or min(counts) < 1 or len(set(counts)) < len(counts):
+            raise ScenarioError(
+                f"{key}: workload {workload.name!r}: clients: {list(counts)} is not possible; each is at least 1, and "
+                "of several each stands there once"
+            )
+    clients = (table.copies or 1) * sum(sum(workload.client_counts) for workload in table.workload)
+    if clients > CLIENTS_MAX:
+        raise ScenarioError(
+            f"{key}: clients: {clients} of all workloads and copies are more than {CLIENTS_MAX}, the most of a phase"
+        )
+    if sum(len(workload.client_counts) for workload in table.workload) > WORKLOADS_MAX:
+        raise ScenarioError(f"{key}: above {WORKLOADS_MAX} workloads, each number of clients counted; make it two")
+
+
+def _check_workload(table: WorkloadTable, key: str, allow_large_sessions: bool) -> None:
+    if (table.operation is None) == (not table.transactions):
+        raise ScenarioError(f"{key}: either operation, or transactions with their steps and shares")
+    if len(table.transactions) > SIZES_MAX:
+        raise ScenarioError(f"{key}: transactions: more than {SIZES_MAX}")
+    for transaction in table.transactions:
+        if not transaction.steps or not 0 < transaction.share <= SHARE_MAX:
+            raise ScenarioError(f"{key}: transactions: each has steps, and a share above 0, up to 1e9")
+    if not 1 <= table.objects_per_session <= OBJECTS_MAX:
+        raise ScenarioError(f"{key}: objects_per_session: {table.objects_per_session} is not possible; at least 1")
+    if table.objects_per_session > OBJECTS_PER_SESSION_MAX and not allow_large_sessions:
+        raise ScenarioError(
+            f"{key}: objects_per_session: {table.objects_per_session} is above {OBJECTS_PER_SESSION_MAX}, the most a "
+            "session of this study holds; --allow-large-sessions measures it all the same"
+        )
+    _check_sizes(table, key)
+    _check_keys(table, key)
+    _check_end(table, key)
+    if table.arrivals is not None:
+        _check_arrivals(table, table.arrivals, f"{key}: arrivals")
+    _check_locks(table, key)
+    _check_aside(table, key)
+    if table.deadline is not None and not 0 < table.deadline <= SECONDS_MAX:
+        raise ScenarioError(f"{key}: deadline lies above 0s and goes up to {format_duration(SECONDS_MAX)}")
+
+
+def _writes(table: WorkloadTable) -> bool:
+    return bool(table.steps & WRITES_CONTENT) or table.aside is not None
+
+
+def _check_sizes(table: WorkloadTable, key: str) -> None:
+    asked = [(name, sizes) for name, sizes in (
+        ("sizes", table.sizes), ("aside.sizes", table.aside.sizes if table.aside is not None else None)
+    ) if sizes is not None]  # fmt: skip
+    for name, each in asked:
+        try:
+            sizes = sizes_of(each)
+        except ValueError as error:
+            raise ScenarioError(f"{key}: {name}: {str(error).removeprefix('sizes: ')}") from error
+        if not 1 <= sizes.classes[0][0] <= sizes.largest <= OBJECT_BYTES_MAX:
+            raise ScenarioError(f"{key}: {name}: an object has 1 byte to 64MiB")
+    if table.steps & WRITES_CONTENT and table.sizes is None:
+        raise ScenarioError(f"{key}: sizes is missing: how large is what it archives?")
+    if table.sizes is not None and not table.steps & WRITES_CONTENT:
+        raise ScenarioError(f"{key}: sizes: what it asks for has the sizes that it was archived with; leave it out")
+    if ("range-retrieve" in table.steps) != (table.range is not None) or table.range == 0:
+        raise ScenarioError(f"{key}: range is the length, above 0, that range-retrieve asks for; both or neither")
+    if table.part is not None and (table.part < PART_BYTES_MIN or not _writes(table)):
+        raise ScenarioError(f"{key}: part is for what is archived, and S3 takes parts of 5MiB and more")
+
+
+def _check_keys(table: WorkloadTable, key: str) -> None:
+    if table.keys != "uniform" and not table.steps - {"archive"}:
+        raise ScenarioError(f"{key}: keys: archive makes new objects and chooses none; leave it out")
+    if table.zipf_exponent is not None and (table.keys != "zipf" or not 0 < table.zipf_exponent < 10):
+        raise ScenarioError(f'{key}: zipf_exponent goes with keys = "zipf", and lies above 0 and below 10')
+
+
+def _check_end(table: WorkloadTable, key: str) -> None:
+    """A workload must come to an end, and what it writes must be bounded before it begins."""
+    ends = [name for name in ("seconds", "objects", "fill") if getattr(table, name) is not None]
+    reads_once = table.keys == "each-once" and not table.steps & CHANGES and not _writes(table)
+    if len(ends) > 1 or (not ends and not reads_once):
+        raise ScenarioError(
+            f"{key}: it ends by one of seconds, objects, fill, or when keys each-once are all read; here is "
+            f"{' and '.join(ends) or 'none of them'}"
+        )
+    seconds = table.seconds
+    if seconds is not None and not 0 < seconds <= SECONDS_MAX:
+        raise ScenarioError(f"{key}: seconds lies above 0s and goes up to {format_duration(SECONDS_MAX)}")
+    if table.warm_up and (seconds is None or table.warm_up >= seconds):
+        raise ScenarioError(f"{key}: warm_up is a part of seconds, and shorter, or nothing would be measured")
+    counted = table.objects if table.objects is not None else table.fill
+    if counted is not None:
+        if table.operation != "archive" or table.arrivals is not None:
+            raise ScenarioError(f"{key}: {ends[0]} is for operation archive, as fast as it goes, without arrivals")
+        if not 1 <= counted <= OBJECTS_MAX:
+            raise ScenarioError(f"{key}: {ends[0]}: {counted} is not possible; from 1 to {OBJECTS_MAX}")
+    if table.until is not None and (seconds is None or len(table.client_counts) > 1):
+        raise ScenarioError(f"{key}: until needs seconds, how long it may last at most, and one number of clients")
+    is_bounded = seconds is None or table.arrivals is not None
+    if _writes(table) and not is_bounded and table.bytes_max is None:
+        raise ScenarioError(
+            f"{key}: bytes_max is missing: it archives for {seconds:g} s, as fast as the platform lets it, and how "
+            "much that locks has to be known before"
+        )
+    if table.bytes_max is not None and (not _writes(table) or is_bounded):
+        raise ScenarioError(f"{key}: bytes_max is for what archives for some seconds in a closed loop")
+
+
+def _check_arrivals(table: WorkloadTable, arrivals: ArrivalsTable, key: str) -> None:
+    if table.seconds is None:
+        raise ScenarioError(f"{key} need seconds: for how long sessions are due")
+    rates = [rate for rate in (arrivals.per_second, arrivals.to_per_second) if rate is not None]
+    if not all(0 <= rate <= RATE_MAX for rate in rates):
+        raise ScenarioError(f"{key}: rates are per second, at least 0, up to {RATE_MAX:,.0f}")
+    if (arrivals.kind == "ramp") != (arrivals.to_per_second is not None):
+        raise ScenarioError(f"{key}: to_per_second is where a ramp goes to; both or neither")
+    if arrivals.kind != "bursts" and (arrivals.burst_sessions or arrivals.every is not None):
+        raise ScenarioError(f'{key}: burst_sessions and every go with kind = "bursts"')
+    every = arrivals.every
+    if arrivals.kind == "bursts" and (
+        not 1 <= arrivals.burst_sessions <= OBJECTS_MAX or every is None or every < EVERY_SECONDS_MIN
+    ):
+        raise ScenarioError(f"{key}: bursts have burst_sessions, of at least 1, and every, of at least 1ms")
+    if not 0 <= arrivals.backlog_max <= OBJECTS_MAX:
+        raise ScenarioError(f"{key}: backlog_max is at least 0, up to {OBJECTS_MAX}")
+
+
+def _check_locks(table: WorkloadTable, key: str) -> None:
+    for name in ("lock", "checksum", "retain_for"):
+        if getattr(table, name) is not None and not _writes(table):
+            raise ScenarioError(f"{key}: {name}: only what is archived has it")
+    if table.retain_for is None:
+        return
+    if table.lock in (Lock.NONE, Lock.BUCKET_DEFAULT):
+        raise ScenarioError(f"{key}: retain_for: only for what is archived with a date of its own")
+    if table.retain_for < SHORTEST_SECONDS:
+        raise ScenarioError(f"{key}: retain_for: a lock of {table.retain_for:g} s may be over before it is there")
+
+
+def _check_aside(table: WorkloadTable, key: str) -> None:
+    aside = table.aside
+    if aside is None:
+        return
+    if not (isfinite(aside.per_operation) and 0 < aside.per_operation <= 10):
+        raise ScenarioError(f"{key}: aside.per_operation lies above 0 and goes up to 10")
+    if aside.data == table.data:
+        raise ScenarioError(
+            f"{key}: aside.data: {aside.data!r} is what the workload works on; give it a set of its own"
+        )
+    if aside.name in table.steps:
+        raise ScenarioError(f"{key}: aside.name: {aside.name!r} is one of its operations; call it otherwise")
+
+
+def _check_order(table: PhaseTable, key: str) -> None:
+    """Whom a workload waits for is there, and does not wait for it."""
+    names = {workload.name: workload for workload in table.workload}
+    if len(names) < len(table.workload):
+        twice = next(w.name for i, w in enumerate(table.workload) if w.name in {o.name for o in table.workload[:i]})
+        raise ScenarioError(f"{key}: two workloads are called {twice!r}; give each a name of its own")
+    expanded = [name for workload in table.workload for name in workload.names]
+    if len(set(expanded)) < len(expanded):
+        twice = next(name for index, name in enumerate(expanded) if name in expanded[:index])
+        raise ScenarioError(
+            f"{key}: two workloads are called {twice!r}, once the number of clients stands in the name; change one"
+        )
+    for workload in table.workload:
+        for word in ("after", "until"):
+            other = getattr(workload, word)
+            if other is not None and other not in names:
+                raise ScenarioError(
+                    f"{key}: workload {workload.name!r}: {word}: there is no workload {other!r} in this phase"
+                    f"{nearest(other, set(names) - {workload.name})}"
+                )
+    for workload in table.workload:
+        met: set[str] = set()
+        waits_for = [workload.after, workload.until]
+        while waits_for:
+            other = waits_for.pop()
+            if other == workload.name:
+                raise ScenarioError(f"{key}: workload {workload.name!r}: after, until: it would wait for itself")
+            if other is not None and other not in met:
+                met.add(other)
+                waits_for += [names[other].after, names[other].until]
+
+
+def _before(workload: WorkloadTable, table: PhaseTable) -> list[WorkloadTable]:
+    """Those that have ended when it begins."""
+    by_name = {each.name: each for each in table.workload}
+    found = []
+    while workload.after is not None:
+        workload = by_name[workload.after]
+        found.append(workload)
+    return found
+
+
+def _check_data(table: PhaseTable, key: str, copies: Sequence[str], archived: set[str]) -> None:
+    """What is asked for is there."""
+    for workload in table.workload:
+        if not workload.steps - {"archive"}:
+            continue
+        if any(other.data == workload.data and other.steps & MAKES_OBJECTS for other in _before(workload, table)):
+            continue
+        missing = next((name for copy in copies if (name := f"{copy}{workload.data}") not in archived), None)
+        if missing is not None:
+            hint = nearest(missing, archived) if archived else ""
+            raise ScenarioError(
+                f"{key}: workload {workload.name!r}: data: nothing archives {missing!r} before it, so there is nothing "
+                f"to ask for; a phase before, with as many copies, has to{hint}"
+            )
+
+
+def _check_changes(workload: WorkloadTable, table: PhaseTable, key: str) -> None:
+    """Who changes a data set has it for itself, and what one is filled up to stays."""
+    sharing = [other for other in table.workload if other.data == workload.data]
+    if workload.fill is not None:
+        others = [other.name for other in sharing if other is not workload and other.fill is not None]
+        if others or len(workload.client_counts) > 1:
+            raise ScenarioError(f"{key}: fill: one workload fills a data set of a phase, with one number of clients")
+        if any(other.steps & {"delete", "delete-marker"} for other in sharing):
+            raise ScenarioError(f"{key}: fill: another workload deletes of {workload.data!r}; fill it in another phase")
+    if not workload.steps & CHANGES:
+        return
+    before = _before(workload, table)
+    for other in sharing:
+        if other is not workload and other not in before and workload not in _before(other, table):
+            raise ScenarioError(
+                f"{key}: it changes data {workload.data!r}, which {other.name!r} works on at the same time; give each "
+                "its own, or let one come after the other"
+            )
+    if len({count for other in sharing for count in other.client_counts}) > 1:
+        raise ScenarioError(
+            f"{key}: it changes data {workload.data!r}, which is dealt to its clients; give "
+            f"{', '.join(repr(other.name) for other in sharing)} one and the same number of clients"
+        )
+
+
+def _check_expanded(phase: Phase, copies: int, key: str) -> None:
+    """Times and amounts, which are known once its workloads are."""
+    beginnings = phase.beginnings()
+    if not phase.stop.seconds_max <= SECONDS_MAX:
+        raise ScenarioError(
+            f"{key}: its workloads take up to {phase.stop.seconds_max:,.0f} s, one after another; a phase may take "
+            f"{format_duration(SECONDS_MAX)}"
+        )
+    alike = phase.workloads[: len(phase.workloads) // copies]  # as all copies
+    for workload in alike:
+        mix = workload.mix
+        assert mix is not None
+        where = f"{key}: workload {workload.name!r}"
+        written = sum(mix.written_max(workload.objects_per_session))
+        if written > OBJECTS_MAX:
+            raise ScenarioError(f"{where}: up to {written:,} objects would be archived; {OBJECTS_MAX:,} at most")
+        if mix.bytes_max is not None and written < workload.clients:
+            raise ScenarioError(f"{where}: bytes_max: {mix.bytes_max} is not enough for an object of each client")
+        if mix.arrivals is not None and mix.seconds is not None:
+            if mix.arrivals.expected(mix.seconds - mix.warm_up_seconds) < 1:
+                raise ScenarioError(f"{where}: arrivals: no session is due in {mix.seconds:g} s")
+            if mix.arrivals.sessions_max(mix.seconds) > OBJECTS_MAX:
+                raise ScenarioError(f"{where}: arrivals: more than {OBJECTS_MAX:,} sessions in {mix.seconds:g} s")
+        ends = _ends_seconds(phase, mix.until, beginnings)
+        begins = beginnings[workload.name]
+        if ends is not None and begins is not None and ends <= begins + mix.warm_up_seconds:
+            raise ScenarioError(f"{where}: until: {mix.until!r} has ended before it is measured")
+
+
+def _ends_seconds(phase: Phase, name: str | None, beginnings: Mapping[str, float | None]) -> float | None:
+    """When a workload has ended at the latest, after the phase's beginning; None where that is not known."""
+    if name is None:
+        return None
+    workload = next((each for each in phase.workloads if each.name == name), None)
+    begins = beginnings.get(name)
+    if workload is None or workload.mix is None or workload.mix.seconds is None or begins is None:
+        return None
+    return begins + workload.mix.seconds

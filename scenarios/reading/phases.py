@@ -1,0 +1,273 @@
+"""Phases as a file writes them, ``[[phase]]`` with ``[[phase.workload]]``, made into workloads.
+
+One idea: one table is one thing that clients do; copies, lists of clients and scales only say how often it stands
+there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from math import ceil
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from archiver.values.content import Checksum
+from archiver.values.retention import Lock
+from scenarios.mix import ArrivalKind, Arrivals, Aside, Keys, Mix, OperationName, Sizes, Transaction
+from scenarios.model import Phase, StopRule, Workload
+from scenarios.notation.sizes import SHARE_MAX as SHARE_MAX
+from scenarios.notation.sizes import SIZES_MAX as SIZES_MAX
+from scenarios.notation.sizes import SizesTable as SizesTable
+from scenarios.notation.sizes import sizes_of as sizes_of
+from scenarios.notation.units import Seconds, SizeBytes
+from scenarios.reading.replay_phases import ReplayingTable, expand_replay
+
+UNKNOWN_SECONDS = 60.0  # what a workload is taken to last that ends when it is done
+ZIPF_EXPONENT = 0.99
+# What may be written as "users" or "20 users". What is counted is rounded up; a rate need not be whole.
+_COUNTS = frozenset(("clients", "objects_per_session", "objects", "fill", "bytes_max", "burst_sessions", "backlog_max"))
+SCALED = _COUNTS | {"copies", "per_second", "to_per_second"}
+
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class TransactionTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    steps: tuple[OperationName, ...]
+    share: float
+
+
+class AsideTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    name: Name
+    data: Name
+    sizes: SizesTable | str | int
+    per_operation: float
+
+
+class ArrivalsTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    kind: ArrivalKind
+    per_second: float
+    to_per_second: float | None = None
+    burst_sessions: int = 0
+    every: Seconds | None = None
+    backlog_max: int = 1000
+
+
+class WorkloadTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    name: Name
+    application: Name | None = None
+    clients: int | tuple[int, ...]
+    objects_per_session: int = 1
+    operation: OperationName | None = None
+    transactions: tuple[TransactionTable, ...] = ()
+    data: Name
+    sizes: SizesTable | str | int | None = None
+    keys: Keys = "uniform"
+    zipf_exponent: float | None = None
+    range: SizeBytes | None = None
+    part: SizeBytes | None = None
+    aside: AsideTable | None = None
+    arrivals: ArrivalsTable | None = None
+    deadline: Seconds | None = None
+    begins: Seconds = Seconds(0)
+    warm_up: Seconds = Seconds(0)
+    seconds: Seconds | None = None
+    objects: int | None = None
+    fill: int | None = None
+    after: str | None = None
+    until: str | None = None
+    bytes_max: SizeBytes | None = None
+    lock: Lock | None = None
+    checksum: Checksum | None = None
+    retain_for: Seconds | None = None
+    quick: dict[str, Any] = {}
+
+    @property
+    def client_counts(self) -> tuple[int, ...]:
+        """One for each of the workloads that it makes, one after another."""
+        return self.clients if isinstance(self.clients, tuple) else (self.clients,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the workloads that it makes."""
+        if isinstance(self.clients, tuple):
+            return tuple(f"{self.name} {clients}" for clients in self.clients)
+        return (self.name,)
+
+    @property
+    def steps(self) -> frozenset[OperationName]:
+        """The operations on objects of its data set."""
+        return frozenset(step for transaction in _transactions(self) for step in transaction.steps)
+
+
+class PhaseTable(ReplayingTable, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    name: Name
+    workload: tuple[WorkloadTable, ...] = ()
+    copies: int | None = None
+    load: bool = False
+    cache: Literal["drop", "keep"] = "drop"
+    ceiling: bool = False
+    quick: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class ScaleTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    name: Name  # tiles: what stands for the number elsewhere in the file
+    each: Name  # tile: what a copy is called
+    values: tuple[float, ...] = ()  # to be carried out one after another; none: there is only the search
+    quick: dict[str, Any] = {}
+
+
+class SearchTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    first: int
+    last: int
+    step: int = 1
+    repeat: int = 3
+    quick: dict[str, Any] = {}
+
+
+def at_scale(tables: Any, name: str, scale: float, key: str = "") -> Any:
+    """Phases with the scale's name, where a number may stand as ``tiles`` or ``20 tiles``, replaced by what it comes
+    to. ``key``: of which these are the value. Raises ValueError for a part of a copy.
+    """
+    if isinstance(tables, dict):
+        return {each: at_scale(value, name, scale, each) for each, value in tables.items()}
+    if isinstance(tables, list):
+        return [at_scale(value, name, scale) for value in tables]
+    if key not in SCALED or not isinstance(tables, str):
+        return tables
+    found = re.fullmatch(rf"(?:([0-9]{{1,15}}(?:\.[0-9]{{1,15}})?) )?{re.escape(name)}", tables)
+    if found is None:
+        return tables
+    value = Fraction(found[1] or 1) * Fraction(str(scale))  # exact, which a float is not: 0.1 of 30
+    if key == "copies" and value.denominator > 1:
+        raise ValueError(f"copies = {tables!r} comes to {float(value):g} at {scale:g} {name}; a copy is a whole one")
+    return ceil(value) if key in _COUNTS or value.denominator == 1 else float(value)
+
+
+def prefixes(table: PhaseTable, scale_table: ScaleTable | None) -> list[str]:
+    """What goes before the names of each copy's workloads and data sets; where there are no copies, nothing."""
+    if table.copies is None:
+        return [""]
+    each = scale_table.each if scale_table is not None else "copy"
+    return [f"{each} {copy} " for copy in range(1, table.copies + 1)]
+
+
+def expand_phases(
+    table: PhaseTable, position: int, repetition: int, scale: float | None, scale_table: ScaleTable | None
+) -> list[Phase]:
+    """The phase of the run, the first at ``position``; where traces are replayed, first the one that prepares it."""
+    if table.replay:
+        name = scale_table.name if scale_table is not None else ""
+        return expand_replay(table, position, repetition, scale, name, prefixes(table, scale_table))
+    return [expand_phase(table, position, repetition, scale, scale_table)]
+
+
+def expand_phase(
+    table: PhaseTable, position: int, repetition: int, scale: float | None, scale_table: ScaleTable | None
+) -> Phase:
+    """One phase of workloads."""
+    copies = [
+        list(_copy(table.workload, prefix, copy if table.copies is not None else None))
+        for copy, prefix in enumerate(prefixes(table, scale_table), start=1)
+    ]
+    return Phase(
+        table.name,
+        position,
+        repetition,
+        tuple(workload for copy in copies for workload in copy),
+        _stop(_seconds_max(copies[0])),
+        scale=scale,
+        scale_name=scale_table.name if scale_table is not None else "",
+        is_load=table.load,
+        keeps_cache=table.cache == "keep",
+        measures_ceiling=table.ceiling,
+    )
+
+
+def _copy(tables: Sequence[WorkloadTable], prefix: str, copy: int | None) -> Iterator[Workload]:
+    """The workloads of one copy; a list of clients makes one after another of one table."""
+    last = {table.name: f"{prefix}{table.names[-1]}" for table in tables if table.names}
+    for table in tables:
+        after = last[table.after] if table.after is not None else None
+        until = last[table.until] if table.until is not None else None
+        begins = table.begins
+        for name, clients in zip(table.names, table.client_counts, strict=True):
+            yield Workload(
+                f"{prefix}{name}",
+                _operation(table),
+                round(sizes_of(table.sizes).mean) if table.sizes is not None else 0,
+                table.objects_per_session,
+                clients,
+                table.lock,
+                table.checksum,
+                table.retain_for,
+                _mix(table, prefix, begins, after, until),
+                table.application or table.name,
+                copy,
+            )
+            after, begins = f"{prefix}{name}", Seconds(0)
+
+
+def _transactions(table: WorkloadTable) -> tuple[Transaction, ...]:
+    if table.operation is not None:
+        return (Transaction((table.operation,), 1.0),)
+    return tuple(Transaction(each.steps, each.share) for each in table.transactions)
+
+
+def _operation(table: WorkloadTable) -> OperationName | Literal["mixed"]:
+    return next(iter(table.steps)) if len(table.steps) == 1 and table.aside is None else "mixed"
+
+
+def _mix(table: WorkloadTable, prefix: str, begins: float, after: str | None, until: str | None) -> Mix:
+    aside, arrivals = table.aside, table.arrivals
+    return Mix(
+        transactions=_transactions(table),
+        data=f"{prefix}{table.data}",
+        sizes=sizes_of(table.sizes) if table.sizes is not None else Sizes.constant(1),
+        keys=table.keys,
+        zipf_exponent=table.zipf_exponent if table.zipf_exponent is not None else ZIPF_EXPONENT,
+        range_bytes=table.range,
+        part_bytes=table.part,
+        aside=Aside(aside.name, f"{prefix}{aside.data}", sizes_of(aside.sizes), aside.per_operation)
+        if aside is not None
+        else None,
+        arrivals=Arrivals(
+            arrivals.kind,
+            arrivals.per_second,
+            arrivals.to_per_second,
+            arrivals.burst_sessions,
+            arrivals.every or 0.0,
+            arrivals.backlog_max,
+        )
+        if arrivals is not None
+        else None,
+        deadline_seconds=table.deadline,
+        begins_seconds=begins,
+        warm_up_seconds=table.warm_up,
+        seconds=table.seconds,
+        objects=table.objects,
+        fill=table.fill,
+        after=after,
+        until=until,
+        bytes_max=table.bytes_max,
+    )
+
+
+def _seconds_max(workloads: Sequence[Workload]) -> float:
+    """How long the workloads of one copy will take, as far as that is known."""
+    by_name = {workload.name: workload for workload in workloads}
+
+    def ends(workload: Workload) -> float:
+        mix = workload.mix
+        assert mix is not None
+        before = ends(by_name[mix.after]) if mix.after is not None else 0.0
+        return before + mix.begins_seconds + (mix.seconds if mix.seconds is not None else UNKNOWN_SECONDS)
+
+    return max(ends(workload) for workload in workloads)
+
+
+def _stop(seconds_max: float) -> StopRule:
+    """Workloads of a mix have times of their own; what counts here is how long they may take."""
+    return StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, seconds_max, 1, 1, 0.0)

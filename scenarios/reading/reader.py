@@ -1,0 +1,696 @@
+"""From a TOML scenario and its overrides to phases, or to one message that says what to mend.
+
+One idea: a bad file is refused with the file, the key and what would be right, before anything is touched.
+"""
+
+from __future__ import annotations
+
+import difflib
+import random
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from enum import StrEnum
+from importlib.resources import files
+from itertools import product
+from math import inf
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+import msgspec
+
+from archiver.values.content import Checksum
+from archiver.values.errors import ScenarioError
+from archiver.values.retention import SHORTEST_SECONDS, Lock
+from scenarios.application_model import ModelTable
+from scenarios.criteria import check_names, read_criterion
+from scenarios.infrastructure import InfrastructureTable
+from scenarios.mix import ArrivalKind, Keys, OperationName
+from scenarios.model import OBJECTS_PER_SESSION_MAX, Order, Phase, Scenario, SearchRange, StopRule, Workload
+from scenarios.notation.units import Seconds, SizeBytes, decode
+from scenarios.reading.phase_checks import (
+    CLIENTS_MAX,
+    OBJECT_BYTES_MAX,
+    OBJECTS_MAX,
+    SECONDS_MAX,
+    check_phases,
+    nearest,
+)
+from scenarios.reading.phases import (
+    SCALED,
+    ArrivalsTable,
+    AsideTable,
+    PhaseTable,
+    ScaleTable,
+    SearchTable,
+    SizesTable,
+    TransactionTable,
+    WorkloadTable,
+    at_scale,
+    expand_phases,
+)
+from scenarios.reading.replay_phases import ReplayTable
+
+SweepOperation = Literal["archive", "retrieve", "query", "extend", "hold", "release", "refused-delete", "delete"]
+SCALE_MAX = 1_000_000_000
+
+
+class _StopTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    warm_up_sessions: int
+    warm_up_seconds: Seconds
+    sessions_min: int
+    large_sessions_min: int
+    large_session: SizeBytes
+    seconds_min: Seconds
+    seconds_max: Seconds
+    bytes_max: SizeBytes
+    client_bytes_max: SizeBytes
+    precision: float
+
+
+class _SweepTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    name: str
+    operation: SweepOperation
+    object_sizes: tuple[SizeBytes, ...]
+    objects_per_session: tuple[int, ...]
+    clients: tuple[int, ...]
+    locks: tuple[Lock, ...] = ()
+    checksums: tuple[Checksum, ...] = ()
+    retain_for: Seconds | None = None
+    drift_check: bool = False
+    stop: _StopTable
+    quick: dict[str, Any] = {}
+
+
+class _CriterionTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    name: str | None = None  # by which --set speaks of it
+    that: str
+    workload: str | None = None
+    operation: str | None = None
+    abort: bool = False
+    all: bool = False  # of all applications together
+    set: str | None = None  # it is asked only where the file's ``criteria`` choose this set
+    quick: dict[str, Any] = {}
+
+
+class _ScaleTables(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a file says at which scales it is carried out."""
+
+    scale: ScaleTable
+    search: SearchTable | None = None
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    name: str
+    title: str
+    sweep: tuple[_SweepTable, ...] = ()
+    phase: tuple[PhaseTable, ...] = ()
+    scale: ScaleTable | None = None
+    search: SearchTable | None = None
+    criterion: tuple[_CriterionTable, ...] = ()
+    criteria: str | None = None  # which set of them
+    weights: dict[str, float] = {}
+
+
+def builtin_names() -> list[str]:
+    """The scenarios that come with Archiver."""
+    return sorted(
+        entry.name.removesuffix(".toml") for entry in files("scenarios").iterdir() if entry.name.endswith(".toml")
+    )
+
+
+def scenario_text(name_or_path: str) -> tuple[str, str]:
+    """(where it is, its text) of a built-in scenario or a file. Raises ScenarioError."""
+    if name_or_path in builtin_names():
+        return f"scenarios/{name_or_path}.toml", files("scenarios").joinpath(f"{name_or_path}.toml").read_text()
+    path = Path(name_or_path)
+    if not path.exists():
+        close = difflib.get_close_matches(name_or_path, builtin_names(), n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ScenarioError(
+            f"no scenario {name_or_path!r}: neither a file nor one of {', '.join(builtin_names())}{hint}"
+        )
+    try:
+        return str(path), path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: cannot be read: {error}") from error
+
+
+def read_scenario(
+    name_or_path: str,
+    *,
+    overrides: Sequence[str] = (),
+    quick: bool = False,
+    order: Order = "shuffled",
+    order_seed: int = 0,
+    repetitions: int = 1,
+    allow_large_sessions: bool = False,
+    objects_from: str | None = None,
+    searches: bool = False,
+) -> Scenario:
+    """Read, check and expand a scenario. Raises ScenarioError naming file, key and remedy.
+
+    Where objects come from an earlier run (``objects_from``), only the sweeps that retrieve are kept. ``searches``:
+    look for the largest scale that meets the criteria, instead of carrying out each that the file names.
+    """
+    where, text = scenario_text(name_or_path)
+    document = _document(text, where)
+    _check_quick(document, where)
+    if quick:
+        _make_quick(document)
+    for override in overrides:
+        _override(document, override)
+    return scenario_of(
+        document,
+        where,
+        order=order,
+        order_seed=order_seed,
+        repetitions=repetitions,
+        allow_large_sessions=allow_large_sessions,
+        objects_from=objects_from,
+        searches=searches,
+    )
+
+
+def scenario_of(
+    document: dict[str, Any],
+    where: str,
+    *,
+    order: Order = "shuffled",
+    order_seed: int = 0,
+    repetitions: int = 1,
+    allow_large_sessions: bool = False,
+    objects_from: str | None = None,
+    searches: bool = False,
+) -> Scenario:
+    """The scenario of a file's tables, as ``read_scenario``; ``where`` begins every message."""
+    if searches and "search" not in document:
+        raise ScenarioError(f"{where}: --search: it has no [search] that says between which scales")
+    scale = document.get("scale")
+    if not searches and isinstance(scale, dict) and scale.get("values"):
+        document.pop("search", None)
+    scales = _scales(document, where)
+    table = _at(document, where, scales[0])
+    if table.search is not None and repetitions > 1:
+        raise ScenarioError(f"{where}: --repeat: a search repeats by itself what it has to, as search.repeat says")
+    if objects_from is not None:
+        table = _retrieving(table)
+        if not table.sweep:
+            raise ScenarioError(f"{where}: no sweep retrieves, so there is nothing to do with objects of another run")
+    _check(table, where, allow_large_sessions)
+    if objects_from is None:
+        _check_has_source(table, where)
+    for each in scales if table.search is None else (table.search.first, table.search.last):
+        at = _at(document, where, each)
+        check_phases(at.phase, at.scale, where, allow_large_sessions=allow_large_sessions)
+    text = msgspec.json.encode(document).decode()
+    scenario = _scenario(document, where, order, order_seed, repetitions, text, retrieving=objects_from is not None)
+    _check_weights(scenario, where)
+    check_names(scenario.criteria, scenario.phases, where)
+    return scenario
+
+
+def phases_at(scenario: Scenario, scale: int, position: int) -> tuple[Phase, ...]:
+    """The phases of one step of a search, the first at ``position``."""
+    document = msgspec.json.decode(scenario.text)
+    return tuple(_phases(document, scenario.name, [float(scale)], 1, position))
+
+
+def recorded_scenario(
+    text: str, *, order: Order, order_seed: int, repetitions: int, retrieving_only: bool = False
+) -> Scenario:
+    """The scenario of ``Scenario.text``: a run that goes on is carried out as it was planned, whatever has become of
+    the file since. Raises ScenarioError where this version of Archiver does not know it.
+    """
+    where = "the scenario that the run recorded"
+    document = msgspec.json.decode(text)
+    return _scenario(document, where, order, order_seed, repetitions, text, retrieving=retrieving_only)
+
+
+def _retrieving(table: _File) -> _File:
+    """Only the sweeps that retrieve."""
+    return msgspec.structs.replace(table, sweep=tuple(sweep for sweep in table.sweep if sweep.operation == "retrieve"))
+
+
+def _document(text: str, where: str) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # some numbers are too long for it, some lists too deep
+        raise ScenarioError(f"{where}: not TOML: {error}") from error
+    _spread_stop(document, where)
+    return document
+
+
+def _at(document: dict[str, Any], where: str, scale: float | None) -> _File:
+    """The file's tables at one scale."""
+    if scale is None:
+        return _convert(document, where, _File)
+    try:
+        phases = at_scale(document.get("phase", []), document["scale"]["name"], scale)
+    except ValueError as error:
+        raise ScenarioError(f"{where}: scale: {error}") from error
+    table = _convert({**document, "phase": phases}, where, _File)
+    if table.phase and phases == document["phase"] and table.scale is not None:
+        name = table.scale.name
+        raise ScenarioError(
+            f"{where}: scale: nothing grows with it; write {name!r}, or '20 {name}', in a phase where a number stands: "
+            f"{', '.join(sorted(SCALED))}"
+        )
+    return table
+
+
+def _scales(document: dict[str, Any], where: str) -> tuple[float | None, ...]:
+    """Every scale that is to be carried out, of a search its first; (None,) without a scale."""
+    if "scale" not in document:
+        return (None,)
+    tables = _convert({key: document[key] for key in ("scale", "search") if key in document}, where, _ScaleTables)
+    scale, search = tables.scale, tables.search
+    if search is not None:
+        _check_search(search, where)
+    if search is not None:
+        return (float(search.first),)
+    if not scale.values or len(set(scale.values)) < len(scale.values):
+        raise ScenarioError(f"{where}: scale.values: at least one, and each once; or [search]")
+    if not all(0 < value <= SCALE_MAX for value in scale.values):
+        raise ScenarioError(f"{where}: scale.values: each lies above 0 and goes up to {SCALE_MAX:,}")
+    return scale.values
+
+
+def _check_search(search: SearchTable, where: str) -> None:
+    if search.step < 1 or not 1 <= search.first <= search.last <= SCALE_MAX:
+        raise ScenarioError(
+            f"{where}: search: from {search.first} to {search.last} by {search.step} is no range; first and step are "
+            f"at least 1, and last is not below first, nor above {SCALE_MAX:,}"
+        )
+    if search.first % search.step or search.last % search.step:
+        raise ScenarioError(f"{where}: search: first and last must be multiples of step ({search.step})")
+    if not 1 <= search.repeat <= 100:
+        raise ScenarioError(f"{where}: search.repeat: {search.repeat} is not possible; the edge needs 1 to 100 trials")
+
+
+def _scenario(
+    document: dict[str, Any],
+    where: str,
+    order: Order,
+    order_seed: int,
+    repetitions: int,
+    text: str,
+    *,
+    retrieving: bool = False,
+) -> Scenario:
+    scales = _scales(document, where)
+    table = _at(document, where, scales[0])
+    if retrieving:
+        table = _retrieving(table)
+    search = table.search
+    if table.sweep:
+        phases = _expand(table, order, order_seed, repetitions)
+    else:
+        phases = tuple(_phases(document, where, scales, repetitions))
+    return Scenario(
+        name=table.name,
+        title=table.title,
+        phases=phases,
+        order=order,
+        order_seed=order_seed,
+        repetitions=repetitions,
+        text=text,
+        criteria=tuple(
+            read_criterion(
+                each.that,
+                workload=each.workload,
+                operation=each.operation,
+                abort=each.abort,
+                of_all=each.all,
+                where=where,
+            )
+            for each in table.criterion
+            if each.set in (None, table.criteria)
+        ),
+        search=SearchRange(table.scale.name, search.first, search.last, search.repeat, search.step)
+        if search is not None and table.scale is not None
+        else None,
+        weights=tuple(table.weights.items()),
+        criteria_set=table.criteria or "",
+    )
+
+
+def _phases(
+    document: dict[str, Any], where: str, scales: Sequence[float | None], repetitions: int, position: int = 1
+) -> Iterator[Phase]:
+    """Every phase at every scale, all of it as often as it is repeated."""
+    for repetition in range(1, repetitions + 1):
+        for scale in scales:
+            table = _at(document, where, scale)
+            for phase in table.phase:
+                expanded = expand_phases(phase, position, repetition, scale, table.scale)
+                yield from expanded
+                position += len(expanded)
+
+
+def _check_quick(document: dict[str, Any], where: str) -> None:
+    """What stands under ``quick`` is read whether or not it is asked for, so that a slip in it is found."""
+    document = deepcopy(document)
+    scales = _scales(document, where)
+    _at(document, where, scales[0])
+    _make_quick(document)
+    _at(document, where, _scales(document, where)[0])
+
+
+def _make_quick(document: Any) -> None:
+    """Put what stands under ``quick`` in the place of what stands beside it, everywhere."""
+    if isinstance(document, list):
+        for each in document:
+            _make_quick(each)
+    elif isinstance(document, dict):
+        if isinstance(document.get("quick"), dict):
+            _merge(document, document["quick"])
+        for each in document.values():
+            _make_quick(each)
+
+
+def _spread_stop(document: dict[str, Any], where: str) -> None:
+    """Give every sweep the file's [stop] under its own."""
+    stop = document.pop("stop", {})
+    if not isinstance(stop, dict) or not isinstance(document.get("sweep", []), list):
+        raise ScenarioError(f"{where}: stop is a table, [stop]; sweep is a list of tables, [[sweep]]")
+    for sweep in document.get("sweep", []):
+        if isinstance(sweep, dict):
+            own = sweep.get("stop", {})
+            sweep["stop"] = {**stop, **own} if isinstance(own, dict) else own
+
+
+def _merge(target: dict[str, Any], source: dict[str, Any]) -> None:
+    for key, value in source.items():
+        if isinstance(value, dict) and isinstance(target.get(key), dict):
+            _merge(target[key], value)
+        else:
+            target[key] = value
+
+
+def _override(document: dict[str, Any], override: str) -> None:
+    """``key=value`` in every table that has the key, ``NAME.key=value`` in those of one sweep, phase or workload;
+    keys of tables within them as ``stop.key``."""
+    path, separator, text = override.partition("=")
+    path = path.strip()
+    if not separator or not all(path.split(".")):
+        raise ScenarioError(f"--set {override}: write it as key=value, for example --set clients=1,2")
+    named, everywhere = _tables(document)
+    name = max((each for each in named if path.startswith(f"{each}.")), key=len, default=None)
+    targets = named[name] if name is not None else everywhere
+    *outer, key = (path if name is None else path[len(name) + 1 :]).split(".")
+    known: set[str] = set()
+    is_set = False
+    for table, kind in targets:
+        at: Any = table
+        inner: type[msgspec.Struct] | None = kind
+        for word in outer:
+            inner = _INNER.get(word) if inner is not None and word in _fields(inner) else None
+            at = at.get(word) if isinstance(at, dict) else None
+        here = _fields(inner) if inner is not None else ()
+        known |= set(here)
+        if key in here and isinstance(at, dict):
+            # A set of criteria is called 3.8, which is no number.
+            at[key] = text.strip().strip("\"'") if inner is _ChosenSet else _value(text.strip(), key, at.get(key))
+            if inner is ReplayTable and key == "trace":  # a captured trace takes the model's place
+                at.pop("model", None)
+            is_set = True
+    if outer and not known and name is None:
+        what = "sweep" if document.get("sweep") else "phase or workload"
+        raise ScenarioError(f"--set {override}: no {what} {outer[0]!r}{nearest(outer[0], named)}")
+    if key not in known:
+        raise ScenarioError(f"--set {override}: unknown key {path!r}{nearest(key, known)}")
+    if not is_set:
+        raise ScenarioError(f"--set {override}: there is no table {outer[-1]!r}; write it whole: {outer[-1]}={{ ... }}")
+
+
+_Table = tuple[dict[str, Any], type[msgspec.Struct]]
+
+
+class _ChosenSet(msgspec.Struct, frozen=True):
+    """What of the file itself may be overridden."""
+
+    criteria: str | None = None
+
+
+def _tables(document: dict[str, Any]) -> tuple[dict[str, list[_Table]], list[_Table]]:
+    """What may be overridden: tables by name, and those that a key without a name speaks of."""
+    sweeps: list[_Table] = [(each, _SweepTable) for each in _dicts(document.get("sweep"))]
+    phases: list[_Table] = [(each, PhaseTable) for each in _dicts(document.get("phase"))]
+    inner: tuple[tuple[str, type[msgspec.Struct]], ...] = (("workload", WorkloadTable), ("replay", ReplayTable))
+    workloads = [(each, kind) for phase, _ in phases for key, kind in inner for each in _dicts(phase.get(key))]
+    everywhere: list[_Table] = [*sweeps, *phases, *workloads, (document, _ChosenSet)]
+    named: dict[str, list[_Table]] = {}
+    for table, kind in everywhere[:-1]:
+        named.setdefault(str(table.get("name")), []).append((table, kind))
+    for name, kind in (("scale", ScaleTable), ("search", SearchTable)):
+        if isinstance(document.get(name), dict):
+            named.setdefault(name, []).append((document[name], kind))
+    for criterion in _dicts(document.get("criterion")):
+        if "name" in criterion:
+            named.setdefault(str(criterion["name"]), []).append((criterion, _CriterionTable))
+    return named, everywhere
+
+
+def _dicts(tables: Any) -> list[dict[str, Any]]:
+    return [each for each in tables if isinstance(each, dict)] if isinstance(tables, list) else []
+
+
+def _value(text: str, key: str, present: Any) -> Any:
+    """A value as TOML has it, or as it stands; several with commas between where there are several now, or may be."""
+    is_list = isinstance(present, list) or key == "values" or (key == "clients" and "," in text)
+    if is_list and not text.startswith("["):
+        return [_value(part.strip(), "", None) for part in text.split(",")]
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
+_Converted = TypeVar("_Converted", bound=msgspec.Struct)
+
+
+def _convert(document: dict[str, Any], where: str, kind: type[_Converted]) -> _Converted:
+    try:
+        return msgspec.convert(document, kind, dec_hook=decode)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        found = re.search(r" - at `\$\.?(.*)`$", text)
+        key = re.sub(r"\[\.\.\.\]", "", found[1]) if found else ""
+        last = key.rpartition(".")[2].partition("[")[0]
+        message = text[: found.start()] if found else text
+        unknown = re.search(r"unknown field `(.*)`", message)
+        if unknown:
+            table = _TABLES.get(last, _File)
+            known = set(_fields(table)) | ({"stop"} if table is _File else set())
+            message = f"unknown key {unknown[1]!r}{nearest(unknown[1], known)}"
+        if "enum value" in message:
+            message += f"; choose one of {', '.join(_choices(key, last))}"
+        if "got `str`" in message and last in SCALED and key.startswith("phase"):
+            message += f"; {_HOW_TO_SCALE.format(_scale_name(document))}"
+        raise ScenarioError(f"{where}: {_place(key, document)}{message}") from error
+
+
+_HOW_TO_SCALE = "it is a number, or so many for each of the [scale]: '20 {}'"
+
+
+def _scale_name(document: dict[str, Any]) -> str:
+    """What a file calls its scale; an example where it has none."""
+    scale = document.get("scale")
+    return str(scale.get("name")) if isinstance(scale, dict) else "tiles"
+
+
+def _place(key: str, document: Any) -> str:
+    """Where a key stands, by the names of its tables: ``phase 'mix': workload 'web': arrivals.kind: ``."""
+    place = ""
+    while step := re.match(r"(sweep|phase|workload|replay|infrastructure)\[(\d+)\]\.?", key):
+        document = document[step[1]][int(step[2])]
+        name = document.get("name") if isinstance(document, dict) else None
+        place += f"{step[1]} {name!r}: " if isinstance(name, str) else f"{step[0].removesuffix('.')}: "
+        key = key[step.end() :]
+    return f"{place}{key}: " if key else place
+
+
+_INNER: dict[str, type[msgspec.Struct]] = {
+    "stop": _StopTable, "sizes": SizesTable, "aside": AsideTable, "arrivals": ArrivalsTable, "model": ModelTable,
+}  # fmt: skip
+_TABLES: dict[str, type[msgspec.Struct]] = {
+    **_INNER, "sweep": _SweepTable, "phase": PhaseTable, "workload": WorkloadTable, "scale": ScaleTable,
+    "search": SearchTable, "criterion": _CriterionTable, "transactions": TransactionTable, "replay": ReplayTable,
+    "infrastructure": InfrastructureTable,
+}  # fmt: skip
+
+
+def _choices(key: str, last: str) -> Sequence[str]:
+    """What an entry may be that is one of several words."""
+    enums: dict[str, type[StrEnum]] = {"locks": Lock, "lock": Lock, "checksums": Checksum, "checksum": Checksum}
+    words = {"keys": Keys, "kind": ArrivalKind, "cache": Literal["drop", "keep"]}
+    if last in enums:
+        return [member.value for member in enums[last]]
+    return get_args(SweepOperation if key.startswith("sweep") else words.get(last, OperationName))
+
+
+def _fields(table: type[msgspec.Struct]) -> tuple[str, ...]:
+    return table.__struct_fields__
+
+
+def _check_weights(scenario: Scenario, where: str) -> None:
+    applications = {
+        workload.application for phase in scenario.phases if not phase.is_load for workload in phase.workloads
+    }
+    for name, weight in scenario.weights:
+        if name not in applications:
+            raise ScenarioError(f"{where}: weights: no application {name!r} is measured{nearest(name, applications)}")
+        if not 0 <= weight < inf:
+            raise ScenarioError(f"{where}: weights: {weight:g} of {name!r} is not possible; each is at least 0")
+    if scenario.weights and not 0 < sum(weight for _, weight in scenario.weights) < inf:
+        raise ScenarioError(f"{where}: weights: all of them are 0; one at least must count")
+
+
+def _check(table: _File, where: str, allow_large_sessions: bool) -> None:
+    if not table.sweep and not table.phase:
+        raise ScenarioError(f"{where}: there is no [[sweep]] and no [[phase]], so there is nothing to measure")
+    if table.sweep and table.phase:
+        raise ScenarioError(f"{where}: [[sweep]] and [[phase]]: a scenario has the ones or the others; make it two")
+    if table.sweep and (table.search is not None or table.scale is not None or table.weights):
+        raise ScenarioError(f"{where}: scale, search and weights are for phases; sweeps have lists of their own")
+    sets = {each.set for each in table.criterion if each.set is not None}
+    if table.criteria is not None and table.criteria not in sets:
+        raise ScenarioError(
+            f"{where}: criteria: no criterion is of set {table.criteria!r}{nearest(table.criteria, sets)}"
+        )
+    if sets and table.criteria is None:
+        raise ScenarioError(f"{where}: criteria: say which set counts: {', '.join(sorted(sets))}")
+    if table.search is not None and (table.scale is None or not table.criterion):
+        raise ScenarioError(f"{where}: search needs [scale], which it raises, and [[criterion]], until one is missed")
+    names = [sweep.name for sweep in table.sweep]
+    for index, sweep in enumerate(table.sweep):
+        key = f"{where}: sweep {sweep.name!r}"
+        if names.index(sweep.name) != index:
+            raise ScenarioError(f"{key}: the name is used twice; give each sweep its own")
+        for name in ("object_sizes", "objects_per_session", "clients", "locks", "checksums"):
+            values = getattr(sweep, name)
+            numbers = name not in ("locks", "checksums")
+            if not values and numbers:
+                raise ScenarioError(f"{key}: {name} is empty; name at least one")
+            if len(set(values)) < len(values):
+                raise ScenarioError(f"{key}: {name}: an entry stands there twice; name each once")
+            if values and not numbers and sweep.operation != "archive":
+                raise ScenarioError(f"{key}: {name}: only what is archived has them, not {sweep.operation}")
+            if numbers and min(values) < 1:
+                raise ScenarioError(f"{key}: {name}: {min(values)} is not possible; every entry must be at least 1")
+        if max(sweep.clients) > CLIENTS_MAX:
+            raise ScenarioError(f"{key}: clients: {max(sweep.clients)} is above {CLIENTS_MAX}, the most of a phase")
+        if max(sweep.object_sizes) > OBJECT_BYTES_MAX:
+            raise ScenarioError(f"{key}: object_sizes: {max(sweep.object_sizes)} bytes is above the limit of 64MiB")
+        if max(sweep.objects_per_session) > OBJECTS_PER_SESSION_MAX and not allow_large_sessions:
+            raise ScenarioError(
+                f"{key}: objects_per_session: {max(sweep.objects_per_session)} is above "
+                f"{OBJECTS_PER_SESSION_MAX}, the most a session of this study holds; "
+                "--allow-large-sessions measures it all the same"
+            )
+        if max(sweep.objects_per_session) > OBJECTS_MAX:
+            raise ScenarioError(f"{key}: objects_per_session: more than {OBJECTS_MAX} are not possible")
+        stop = sweep.stop
+        for name in ("sessions_min", "large_sessions_min"):
+            if not 1 <= getattr(stop, name) <= OBJECTS_MAX:
+                raise ScenarioError(f"{key}: stop.{name} must be at least 1, and at most {OBJECTS_MAX}")
+        for name in ("warm_up_sessions", "precision"):
+            if not 0 <= getattr(stop, name) <= OBJECTS_MAX:
+                raise ScenarioError(f"{key}: stop.{name} must be a number of at least 0, and at most {OBJECTS_MAX}")
+        if stop.warm_up_seconds > SECONDS_MAX:
+            raise ScenarioError(f"{key}: stop.warm_up_seconds is above {SECONDS_MAX:.0f}s, the longest of a phase")
+        if not 0 < stop.seconds_min <= stop.seconds_max:
+            raise ScenarioError(f"{key}: stop.seconds_min must be above 0s and not above stop.seconds_max")
+        if stop.seconds_max > SECONDS_MAX:
+            raise ScenarioError(f"{key}: stop.seconds_max is above {SECONDS_MAX:.0f}s, the longest a phase may take")
+        if stop.bytes_max < 1 or stop.client_bytes_max < 1:
+            raise ScenarioError(f"{key}: stop.bytes_max and stop.client_bytes_max must be at least 1 byte")
+        _check_retain_for(sweep, key)
+
+
+def _check_retain_for(sweep: _SweepTable, key: str) -> None:
+    if sweep.retain_for is None:
+        return
+    if sweep.operation != "archive" or set(sweep.locks) & {Lock.NONE, Lock.BUCKET_DEFAULT}:
+        raise ScenarioError(f"{key}: retain_for: only for what is archived with a date of its own")
+    if sweep.retain_for < SHORTEST_SECONDS:
+        raise ScenarioError(f"{key}: retain_for: a lock of {sweep.retain_for:g} s may be over before it is there")
+
+
+_NEEDS = {"release": "held", "delete": "archived with a short retain_for"}
+
+
+def _check_has_source(table: _File, where: str) -> None:
+    """Whatever is asked for was archived (held, locked for a short time) by a sweep before."""
+    there: dict[str, set[int]] = {}
+    for sweep in table.sweep:
+        sizes = set(sweep.object_sizes)
+        if sweep.operation == "archive":
+            there.setdefault("archived", set()).update(sizes)
+            if sweep.retain_for is not None:
+                there.setdefault(_NEEDS["delete"], set()).update(sizes)
+            if Lock.HEADER_AND_HOLD in sweep.locks:
+                there.setdefault("held", set()).update(sizes)
+            continue
+        need = _NEEDS.get(sweep.operation, "archived")
+        missing = sizes - there.get(need, set())
+        if missing:
+            raise ScenarioError(
+                f"{where}: sweep {sweep.name!r}: object_sizes: nothing of {min(missing)} bytes is {need} by a sweep "
+                f"before it, so there is nothing to {sweep.operation}"
+            )
+        if sweep.operation == "hold":
+            there.setdefault("held", set()).update(sizes)
+
+
+def _expand(table: _File, order: Order, order_seed: int, repetitions: int) -> tuple[Phase, ...]:
+    """Every repetition runs each sweep's cells, shuffled anew unless the paper's order is asked for."""
+    generator = random.Random(order_seed)
+    phases: list[Phase] = []
+    for repetition in range(1, repetitions + 1):
+        for sweep in table.sweep:
+            alike = list(product(sweep.object_sizes, sweep.objects_per_session, sweep.clients))
+            if order == "shuffled":
+                generator.shuffle(alike)
+            cells = []
+            for size, objects, clients in alike:
+                # Variants of one cell follow each other, so that they are compared under the same conditions.
+                variants = list(product(sweep.locks or (None,), sweep.checksums or (None,)))
+                if order == "shuffled":
+                    generator.shuffle(variants)
+                cells += [
+                    Workload(
+                        sweep.operation, sweep.operation, int(size), objects, clients, lock, checksum, sweep.retain_for
+                    )
+                    for lock, checksum in variants
+                ]
+            repeated = cells[:1] if sweep.drift_check and len(cells) > 1 else []
+            for index, cell in enumerate([*cells, *repeated]):
+                phases.append(
+                    Phase(
+                        sweep.name,
+                        len(phases) + 1,
+                        repetition,
+                        (cell,),
+                        _stop_rule(sweep.stop),
+                        drift_check=index == len(cells),
+                    )
+                )
+    return tuple(phases)
+
+
+def _stop_rule(table: _StopTable) -> StopRule:
+    return StopRule(
+        warm_up_sessions=table.warm_up_sessions,
+        warm_up_seconds=float(table.warm_up_seconds),
+        sessions_min=table.sessions_min,
+        large_sessions_min=table.large_sessions_min,
+        large_session_bytes=int(table.large_session),
+        seconds_min=float(table.seconds_min),
+        seconds_max=float(table.seconds_max),
+        bytes_max=int(table.bytes_max),
+        client_bytes_max=int(table.client_bytes_max),
+        precision=table.precision,
+    )

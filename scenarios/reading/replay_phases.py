@@ -1,0 +1,140 @@
+"""Phases that replay traces, as a file writes them (``[[phase]]`` with ``[[phase.replay]]``), made into workloads.
+
+One idea: what a trace asks for must lie there before, so a phase that replays is two: one that makes it, one that is
+measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import msgspec
+
+from archiver.values.errors import ScenarioError
+from archiver.values.retention import PHASE_SECONDS_MAX
+from scenarios.application_model import ModelTable, application_model
+from scenarios.infrastructure import Infrastructure, InfrastructureTable, infrastructure
+from scenarios.model import Phase, StopRule, Workload
+from scenarios.notation.units import Seconds, SizeBytes
+from scenarios.replay import Replay
+
+PREPARING_CLIENTS = 16  # over all traces
+SPEED_MAX = 1000.0
+CAPACITY_SCALE_MIN = 1e-9
+NOT_READ_YET_SECONDS = 60.0
+
+
+class ReplayTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    trace: str | None = None
+    model: ModelTable | None = None
+    capacity: SizeBytes | None = None
+    quick: dict[str, Any] = {}
+
+
+class ReplayingTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What the phases have that replay; the reader's phase table adds the others."""
+
+    name: str
+    replay: tuple[ReplayTable, ...] = ()
+    infrastructure: tuple[InfrastructureTable, ...] = ()
+    speed: float = 1.0
+    shift: Seconds = Seconds(1)  # of each set to the one before it
+    tolerance: Seconds = Seconds(0.01)
+    seconds: Seconds | None = None  # of a model's trace
+    capacity_scale: float = 1.0
+    model_seed: int = 0
+
+
+def check_replay(table: ReplayingTable, key: str) -> None:
+    """Refuse what cannot be replayed. Raises ScenarioError."""
+    names = [each.name for each in table.replay]
+    if len(set(names)) < len(names):
+        raise ScenarioError(f"{key}: replay: a name is used twice; give each its own")
+    if not 1 / SPEED_MAX <= table.speed <= SPEED_MAX:
+        raise ScenarioError(f"{key}: speed: {table.speed:g} is not possible; it lies between 0.001 and 1000")
+    if not CAPACITY_SCALE_MIN <= table.capacity_scale <= 1:
+        raise ScenarioError(f"{key}: capacity_scale: {table.capacity_scale:g} is no share; above 0, and at most 1")
+    if not 0 <= table.shift <= PHASE_SECONDS_MAX or not 0 < table.tolerance <= 60:
+        raise ScenarioError(f"{key}: shift is at most {PHASE_SECONDS_MAX:.0f}s, tolerance above 0s and at most 60s")
+    for each in table.replay:
+        own = f"{key}: replay {each.name!r}"
+        if (each.trace is None) == (each.model is None):
+            raise ScenarioError(f'{own}: either trace = "FILE", or model = {{ ... }} that makes one')
+        if each.model is not None:
+            if table.seconds is None or not 1 <= table.seconds <= PHASE_SECONDS_MAX:
+                raise ScenarioError(f"{own}: a model's trace needs the phase's seconds, at least 1s")
+            if each.capacity is None:
+                raise ScenarioError(f"{own}: a model needs a capacity, of what lies there")
+            application_model(each.model, f"{own}: model")
+    for beside in table.infrastructure:
+        infrastructure(beside, f"{key}: infrastructure {beside.kind!r}", 1.0, 1.0)
+
+
+def expand_replay(
+    table: ReplayingTable, position: int, repetition: int, scale: float | None, scale_name: str, prefixes: list[str]
+) -> list[Phase]:
+    """The phase that makes what lies there, and the one that replays. ``prefixes``: of each set's names."""
+    traces = [
+        Workload(
+            f"{prefix}{each.name}",
+            "mixed",
+            0,
+            1,
+            1,
+            application=each.name,
+            copy=copy if prefix else None,
+            replay=Replay(
+                each.trace,
+                application_model(each.model, each.name) if each.model is not None else None,
+                float(table.seconds) if table.seconds is not None and each.model is not None else None,
+                table.model_seed,
+                table.speed,
+                float(table.shift) * (copy - 1),
+                float(table.tolerance),
+                int(each.capacity) if each.capacity is not None else None,
+                table.capacity_scale,
+            ),
+        )
+        for copy, prefix in enumerate(prefixes, start=1)
+        for each in table.replay
+    ]
+    seconds = float(table.seconds or NOT_READ_YET_SECONDS)
+    operations = [infrastructure(each, each.kind, table.capacity_scale, seconds) for each in table.infrastructure]
+    preparing = [replace(each, replay=replace(each.replay, prepares=True)) for each in traces if each.replay]
+    preparing += [_beside(each.preparing(part), f"{each.kind}: {part}") for each in operations for part in each.parts]
+    clients = max(1, PREPARING_CLIENTS // len(preparing))
+    preparing = [replace(each, operation="archive", clients=clients) for each in preparing]
+    beside = [_beside(each, each.kind) for each in operations]
+    there = f"{table.name} preparation"
+    return [
+        Phase(
+            there, position, repetition, tuple(preparing), _stop(PHASE_SECONDS_MAX), scale=scale, scale_name=scale_name,
+            is_load=True, keeps_cache=True,
+        ),
+        Phase(
+            table.name, position + 1, repetition, (*traces, *beside), _stop(seconds), scale=scale, scale_name=scale_name
+        ),
+    ]  # fmt: skip
+
+
+def with_facts(phase: Phase, workloads: tuple[Workload, ...]) -> Phase:
+    """The same phase, whose traces were read: it is known how long it may take."""
+    replays = [each.replay for each in workloads if each.replay is not None]
+    seconds = max(each.begins_seconds + each.known.seconds for each in replays)
+    allowed = max(each.begins_seconds + each.known.allowed_seconds for each in replays)
+    workloads = tuple(
+        replace(each, infrastructure=each.infrastructure.lasting(seconds)) if each.infrastructure else each
+        for each in workloads
+    )
+    allowed = max([allowed, *(each.infrastructure.seconds for each in workloads if each.infrastructure)])
+    return replace(phase, workloads=workloads, stop=phase.stop if phase.is_load else _stop(allowed))
+
+
+def _beside(what: Infrastructure, name: str) -> Workload:
+    return Workload(name, "mixed", 0, 1, what.clients, lock=what.lock, application=what.kind, infrastructure=what)
+
+
+def _stop(seconds_max: float) -> StopRule:
+    return StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, min(seconds_max, PHASE_SECONDS_MAX), 1, 1, 0.0)
