@@ -47,9 +47,12 @@ class TsmError(Exception):
         return self.code < 0
 
 
+OWN_LIBRARY = Path(__file__).parent.with_name(FILE_NAME)  # there if it was built when the package was installed
+
+
 def default_library_path() -> Path:
     """Return the path of our own library. Raises PlatformError if it was not built when the package was installed."""
-    path = Path(__file__).parent.with_name(FILE_NAME)
+    path = OWN_LIBRARY
     if not path.exists():
         raise PlatformError(
             f"{path}: our library for the TSM API was not built when Archiver was installed, for want of a C compiler; "

@@ -95,9 +95,7 @@ def test_what_cannot_be_audited_is_one_message(home: Path) -> None:
     assert removed.stderr == f"archiver: {run}: everything of it has been removed already\n"
 
 
-@pytest.mark.skipif(
-    not Path(api.__file__).with_name(api.FILE_NAME).exists(), reason="our TSM library was not built: no C compiler"
-)
+@pytest.mark.skipif(not api.OWN_LIBRARY.exists(), reason="our TSM library was not built: no C compiler")
 def test_what_was_archived_through_tsm_is_audited_through_tsm(home: Path) -> None:
     assert archiver("run", "dr550", *TINY, "--backend", "tsm").returncode == 0
     archived = sum(row["objects"] for row in left_in(home))

@@ -6,7 +6,6 @@ import ctypes
 import re
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from backends.tsm.library import structures
 from backends.tsm.library.codes import NAMES, Code
 
-SOURCE = Path(structures.__file__).parent / "shim" / "messages.c"
+SOURCE = structures.INCLUDE.parent / "messages.c"
 ROOM = 128
 CANARY = b"\xa5"
 
