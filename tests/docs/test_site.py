@@ -59,7 +59,7 @@ def test_nothing_that_a_page_needs_comes_from_elsewhere(site: Path) -> None:
     ("page", "link", "expected"),
     [
         ("index.md", "[a](../README.md)", "[a](overview.md)"),
-        ("platforms/minio.md", "[a](../../DESIGN.md#known-limits)", "[a](../design.md#known-limits)"),
+        ("platforms/minio.md", "[a](../../DESIGN.md#kinds-of-work)", "[a](../design.md#kinds-of-work)"),
         ("platforms/minio.md", "[a](../planning.md)", "[a](../planning.md)"),
         ("overview.md", "[a](docs/traces.md#the-file), [b](DESIGN.md)", "[a](traces.md#the-file), [b](design.md)"),
         ("backends.md", "[a](../docs/replay.md)", "[a](replay.md)"),

@@ -1,4 +1,4 @@
-"""The frames of the TSM protocol as bytes: parsing and building, as DESIGN.md defines them.
+"""The frames of the TSM protocol as bytes: parsing and building, as docs/reference/tsm-protocol.md defines them.
 
 One idea: parsing is a pure function that returns complete values or raises Malformed. Nothing here waits, stores or
 decides. So a test can parse any input without a server.
