@@ -106,7 +106,7 @@ class LeftJournal:
             raise UsageError(f"{path}: a capture is still writing it; end that with Ctrl-C") from None
         try:
             self.beginning = msgspec.json.decode(self._file.readline(), type=Beginning)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._file.close()
             raise UsageError(f"{path}: no capture's journal: {error}") from None
         if self.beginning.archiver_capture_journal != VERSION:
@@ -121,7 +121,7 @@ class LeftJournal:
                 return
             try:
                 yield _decoder.decode(line)
-            except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise ArchiverError(f"{self.path}, line {number}: damaged: {error}") from None
 
     def make_trace(self, path: Path, *, overwrite: bool = False) -> TraceInfo:

@@ -212,7 +212,8 @@ def test_a_platform_that_stalls_makes_a_replay_too_long_and_the_client_is_not_bl
 
 def has_objects(client: Any) -> bool:
     names = [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]
-    return any(client.list_objects_v2(Bucket=name).get("Contents") for name in names)
+    contents = [each for name in names for each in client.list_objects_v2(Bucket=name).get("Contents", ())]
+    return len(contents) > 1  # the first is a probe
 
 
 def test_a_replay_whose_client_was_too_late_is_void(tmp_path: Path) -> None:
