@@ -32,7 +32,8 @@ from benchmarks.embedded_load import (
     s3_way,
 )
 from benchmarks.tables import Table, labelled, plain, spread, verdict
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import AllObjects, Sessions
 
 TITLE = "What an audit costs"
 CLIENTS = 4
@@ -120,7 +121,7 @@ def _phase(way: Way, operation: Any, size_bytes: int, numbers: Any, expected: Ex
         )
         for client in range(CLIENTS)
     )
-    stop = StopRule(0, 0.0, 1, 1, 0, 0.0, 0.0, 0, 0, 0.0, everything=True)
+    workload = Workload(operation, Sessions(operation, size_bytes, AllObjects()), CLIENTS, OBJECTS_PER_SESSION)
     stopwatch = Stopwatch()
     run_phase(
         Assignment(
@@ -128,9 +129,7 @@ def _phase(way: Way, operation: Any, size_bytes: int, numbers: Any, expected: Ex
             content_seed=CONTENT_SEED,
             backend=way.backend,
             backend_setting=way.setting,
-            phase=Phase(
-                "audit", 1, 1, (Workload(operation, operation, size_bytes, OBJECTS_PER_SESSION, CLIENTS),), stop
-            ),
+            phase=Phase("audit", 1, 1, (workload,)),
             clients=clients,
             dates={None: DateMaker(Retention(), time.time() + LOCKED_SECONDS)},
             verify="all",

@@ -46,7 +46,8 @@ from backends.s3.wire.checksums import WindowChecksums
 from backends.s3.wire.signing import RequestTemplate, Signer
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.mix import OperationName
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import AllObjects, Sessions
 
 TITLE = "What the client costs"
 CONNECTIONS = 16
@@ -220,8 +221,7 @@ def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, ob
     """Microseconds of client CPU per object, of the engine's own worker on the null responder."""
     per_session = max(1, objects // connections // 4)
     per_client = per_session * 4
-    workload = Workload(operation, operation, object_bytes, per_session, connections)
-    stop = StopRule(0, 0.0, 1, 1, 1 << 40, 600.0, 600.0, 1 << 50, per_client * object_bytes, 0.0)
+    workload = Workload(operation, Sessions(operation, object_bytes, AllObjects()), connections, per_session)
     clients = []
     for client in range(connections):
         first, end = client * per_client, (client + 1) * per_client
@@ -234,7 +234,7 @@ def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, ob
             content_seed=null_responder.CONTENT_SEED,
             backend="s3",
             backend_setting=s3_setting(endpoint),
-            phase=Phase("client-cost", 1, 1, (workload,), stop),
+            phase=Phase("client-cost", 1, 1, (workload,)),
             clients=tuple(clients),
             dates={None: DateMaker(Retention(), time.time() + 7200)},
             verify="all",

@@ -32,7 +32,8 @@ from archiver.values.retention import DateMaker, Retention
 from backends.embedded.process import StoreProcess
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import InWindow, Sessions
 
 BUCKET = "benchmark"
 CONTENT_SEED = 1
@@ -108,8 +109,8 @@ def archive(store: StoreProcess, way: Way, load: Load) -> dict[str, float]:
     first = next(_firsts)
     per_client = load.objects_max // load.clients
     per_session = min(per_client, load.objects_per_session)
-    workload = Workload("archive", "archive", load.object_bytes, per_session, load.clients)
-    stop = StopRule(0, 0.0, 1, 1, 1 << 60, load.seconds, load.seconds, 1 << 60, 1 << 60, 0.0)
+    work = Sessions("archive", load.object_bytes, InWindow(load.seconds, client_bytes_max=1 << 60))
+    workload = Workload("archive", work, load.clients, per_session)
     clients = tuple(
         ClientAssignment(client, 0, (first + client * per_client, first + (client + 1) * per_client))
         for client in range(load.clients)
@@ -122,7 +123,7 @@ def archive(store: StoreProcess, way: Way, load: Load) -> dict[str, float]:
             content_seed=CONTENT_SEED,
             backend=way.backend,
             backend_setting=way.setting,
-            phase=Phase("store", 1, 1, (workload,), stop),
+            phase=Phase("store", 1, 1, (workload,)),
             clients=clients,
             dates={None: DateMaker(Retention(), time.time() + 7200)},
             verify="none",

@@ -39,7 +39,8 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from benchmarks.embedded_load import CONTENT_SEED, Stopwatch
 from scenarios.mix import OperationName
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import Sessions, UntilPrecise
 
 COUNTS = (1_000, 100_000, 1_000_000)
 COUNTS_SMALL = (100, 1_000)
@@ -173,8 +174,8 @@ class Held:
         self, operation: OperationName, seconds: float, numbers: tuple[int, int] | NDArray[np.int64]
     ) -> dict[str, float]:
         """One client does one thing; its rate, and what an object takes."""
-        workload = Workload(operation, operation, OBJECT_BYTES, _PER_SESSION, 1)
-        stop = StopRule(0, 0.0, 1, 1, 1 << 60, seconds, seconds, 1 << 60, 1 << 60, 0.0)
+        stop = UntilPrecise(seconds, seconds, bytes_max=1 << 60, precision=0.0)
+        workload = Workload(operation, Sessions(operation, OBJECT_BYTES, stop), 1, _PER_SESSION)
         watch = _Watch()
         run_phase(
             Assignment(
@@ -182,7 +183,7 @@ class Held:
                 content_seed=CONTENT_SEED,
                 backend="s3",
                 backend_setting=self._backend().setting_for(self._bucket, _PREFIX, Retention()),
-                phase=Phase("many", 1, 1, (workload,), stop),
+                phase=Phase("many", 1, 1, (workload,)),
                 clients=(ClientAssignment(0, 0, numbers),),
                 dates={None: DateMaker(Retention(), time.time() + 7200)},
                 verify="all",

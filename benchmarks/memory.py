@@ -83,7 +83,9 @@ def _carry_out(objects: int) -> None:
     from archiver.engine.workers.processes import WorkerProcesses
     from archiver.values.retention import Retention
     from archiver.watch.sampler import ResourceSampler
-    from scenarios.model import Phase, StopRule, Workload
+    from scenarios.mix import OperationName
+    from scenarios.model import Phase, Workload
+    from scenarios.sessions import Sessions, UntilPrecise
 
     sampler = ResourceSampler([])
     sampler.start()
@@ -94,12 +96,13 @@ def _carry_out(objects: int) -> None:
     )  # fmt: skip
     coordinator = Coordinator(setting, workers, sampler)
     numbers = ObjectNumbers(seed=1)
-    stop = StopRule(0, 0.0, 1, 1, 1 << 60, 3600.0, 3600.0, objects * OBJECT_BYTES, objects * OBJECT_BYTES, 0.0)
+    stop = UntilPrecise(3600.0, 3600.0, bytes_max=objects * OBJECT_BYTES, precision=0.0)
+    operations: tuple[OperationName, ...] = ("archive", "retrieve")
     done = 0
-    for position, operation in enumerate(("archive", "retrieve"), start=1):
-        workload = Workload(operation, operation, OBJECT_BYTES, 100, 1)  # type: ignore[arg-type]
+    for position, operation in enumerate(operations, start=1):
+        workload = Workload(operation, Sessions(operation, OBJECT_BYTES, stop), 1, 100)
         outcome = coordinator.run_phase(
-            Phase(operation, position, 1, (workload,), stop), numbers, {}, lambda report: None, Fill()
+            Phase(operation, position, 1, (workload,)), numbers, {}, lambda report: None, Fill()
         )
         for each in outcome.archived:
             numbers.keep(Kept(each.object_bytes, each.first, each.last))

@@ -27,9 +27,10 @@ import numpy as np
 
 from archiver.measure.histogram import Histogram, HistogramPart, part_of
 from archiver.measure.merging import Merge
-from archiver.measure.reports import IntervalReport, PhaseReport, Tally, TallyKey
+from archiver.measure.reports import IntervalReport, PhaseReport, StageReport, Tally, TallyKey
 from benchmarks.tables import Table, labelled, plain, spread, verdict
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import InWindow, Sessions
 
 TITLE = "Merging the reports of 200 workers"
 QUANTITIES = ("session_service", "object_service", "object_response", "first_byte")
@@ -128,8 +129,8 @@ def _times(random: np.random.Generator) -> Any:
 
 def a_phase(clients: int) -> Phase:
     """Of as many clients, which archive 8 KiB objects."""
-    workload = Workload("archive", "archive", 8192, 100, clients)
-    return Phase("merging", 1, 1, (workload,), StopRule(0, 0.0, 1, 1, 1 << 60, 0.25, 1.0, 1, 1, 0.0))
+    workload = Workload("archive", Sessions("archive", 8192, InWindow(1.0, client_bytes_max=1)), clients, 100)
+    return Phase("merging", 1, 1, (workload,))
 
 
 def merge_phase(phase: Phase, reports: Sequence[bytes]) -> int:
@@ -137,9 +138,8 @@ def merge_phase(phase: Phase, reports: Sequence[bytes]) -> int:
     merge = Merge(phase)
     for report in reports:
         merge.take(pickle.loads(report))
-    ended = [
-        PhaseReport(10**9, 2 * 10**9, 2 * 10**9, True, [], Histogram(), None, worker=i) for i in range(len(reports))
-    ]
+    stages = (StageReport(0, 10**9, 2 * 10**9, 2 * 10**9, ended_early=False),)
+    ended = [PhaseReport(2 * 10**9, [], Histogram(), None, stages, worker=i) for i in range(len(reports))]
     windows = merge.windows(ended, 0)
     merge.interval_rows(windows)
     for worker in range(len(reports)):

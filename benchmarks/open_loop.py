@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from archiver.engine.numbers import ANY_TIME, ObjectNumbers
 from archiver.engine.work.mixed import phase_run as mixed_phase_run
 from archiver.engine.work.mixed.pacer import Pacer
-from archiver.engine.work.mixed.shares import deal
+from archiver.engine.work.mixed.shares import share_mixes
 from archiver.engine.work.worker import run_phase
 from archiver.engine.worker import phase_run
 from archiver.engine.worker.assignment import Assignment
@@ -52,7 +52,7 @@ from backends.s3.control import Credentials
 from backends.s3.setting import WorkerSetting
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.mix import Arrivals, Mix, Sizes, Transaction
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
 
 TITLE = "How well an open loop keeps its schedule"
 SESSIONS_PER_SECOND = 2000.0
@@ -94,7 +94,6 @@ class LoopTimers:
 KEEPERS: dict[str, type[Pacer | LoopTimers]] = {"pacer": Pacer, "loop timers": LoopTimers}
 PACER, LOOP_TIMERS = KEEPERS
 CASES = ("engine alone", "sessions begun", "objects sent")
-_NO_RULE = StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, 60.0, 1, 1, 0.0)  # a mix goes by its own times
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +238,8 @@ def _assignment(
         warm_up_seconds=warm_up_seconds,
         seconds=warm_up_seconds + seconds,
     )
-    workload = Workload("archive", "archive", OBJECT_BYTES, 1, CLIENTS, mix=mix)
-    phase = Phase("open loop", 1, 1, (workload,), _NO_RULE)
-    (share,) = deal(phase, ObjectNumbers(seed), ANY_TIME, 1)
+    phase = Phase("open loop", 1, 1, (Workload("archive", mix, CLIENTS),))
+    (share,) = share_mixes(phase, ObjectNumbers(seed), ANY_TIME, 1)
     return Assignment(
         run_id=null_responder.RUN_ID,
         content_seed=null_responder.CONTENT_SEED,

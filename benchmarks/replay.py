@@ -47,7 +47,7 @@ from backends.s3 import S3Backend, S3Options, null_responder
 from backends.s3.control import Credentials
 from benchmarks.open_loop import distance
 from benchmarks.tables import Table, labelled, plain, spread, verdict
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
 from scenarios.replay import Replay
 
 TITLE = "How well a replay keeps its timing"
@@ -370,8 +370,7 @@ def _work(pipe: Connection[Any, Any], endpoint: str, compiled: Path, log: Path) 
     )
     facts = CompiledTrace.open(compiled).facts
     replay = Replay(None, None, None, 0, 1.0, 0.0, 60.0, None, 1.0, facts=facts, folder=str(compiled))
-    workload = Workload("replay", "mixed", OBJECT_BYTES, 1, facts.streams, replay=replay)
-    phase = Phase("replay", 1, 1, (workload,), StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, 3600.0, 1, 1, 0.0))
+    phase = Phase("replay", 1, 1, (Workload("replay", replay, facts.streams),))
     there = sum(count for _, count in facts.prepared)
     report = run_phase(
         Assignment(

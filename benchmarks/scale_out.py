@@ -36,7 +36,8 @@ from backends.s3 import null_responder
 from benchmarks.client_cost import CONNECTIONS, archiver_cost
 from benchmarks.tables import Table, labelled, plain, spread
 from scenarios.mix import OperationName
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import InWindow, Sessions
 
 TITLE = "Client machines for a rate"
 SIZES = (8 << 10, 64 << 10, 256 << 10, 1 << 20)
@@ -224,8 +225,8 @@ def _client(rounds: int, responder_cores: list[int], *, small: bool) -> list[dic
 
 
 def _phase(clients: int) -> Phase:
-    workload = Workload("archive", "archive", SIZES[0], OBJECTS_PER_SESSION, clients)
-    return Phase("scale-out", 1, 1, (workload,), StopRule(0, 0.0, 1, 1, 1 << 60, 1.0, 1.0, 1 << 50, 1 << 50, 0.0))
+    work = Sessions("archive", SIZES[0], InWindow(1.0, client_bytes_max=1 << 50))
+    return Phase("scale-out", 1, 1, (Workload("archive", work, clients, OBJECTS_PER_SESSION),))
 
 
 def _reports(seconds: int) -> list[IntervalReport]:

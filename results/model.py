@@ -297,6 +297,11 @@ class Result:
             return "the client had no local port free for some of its sessions"
         return self.replayed.void if self.replayed is not None else ""
 
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Content or protection that infrastructure operations lost, each said once."""
+        return self.infrastructure.findings if self.infrastructure is not None else ()
+
 
 @dataclass(frozen=True, slots=True)
 class CriterionResult:

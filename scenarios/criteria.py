@@ -12,12 +12,10 @@ import operator as operators
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 from archiver.values.errors import ScenarioError
-from scenarios.infrastructure import Infrastructure
-from scenarios.mix import Mix, OperationName
-from scenarios.replay import Replay
+from scenarios.work import Trait, Work
 
 Operator = Literal["<=", "<", ">=", ">", "=="]
 
@@ -35,7 +33,7 @@ class Metric:
     meaning: str
     has_statistics: bool = False  # a time of many: mean, percentiles, maximum
     of_parts: bool = False  # measured of each kind of object operation too
-    needs: Literal["", "open loop", "deadline", "ceiling", "replay", "infrastructure"] = ""  # others do not have it
+    needs: Trait | Literal["", "ceiling"] = ""  # others do not have it
 
 
 METRICS = {
@@ -74,13 +72,7 @@ class CriterionWorkload(Protocol):
     @property
     def application(self) -> str: ...
     @property
-    def operation(self) -> str: ...
-    @property
-    def mix(self) -> Mix | None: ...
-    @property
-    def replay(self) -> Replay | None: ...
-    @property
-    def infrastructure(self) -> Infrastructure | None: ...
+    def work(self) -> Work: ...
 
 
 class CriterionPhase(Protocol):
@@ -141,27 +133,18 @@ class Criterion:
             not phase.is_load
             and not self.of_all
             and self._names(workload)
-            and (self.operation is None or self.operation in part_names(workload))
+            and (self.operation is None or self.operation in workload.work.part_names)
             and _has(self.needs, phase, workload)
         )
 
     def _names(self, workload: CriterionWorkload) -> bool:
         if self.workload is None:  # how long they take, and how much they do, is asked of applications
-            return workload.infrastructure is None or self.needs == "infrastructure" or self.metric == "errors"
+            return (
+                "infrastructure" not in workload.work.traits
+                or self.needs == "infrastructure"
+                or self.metric == "errors"
+            )
         return self.workload in (workload.name, workload.application)
-
-
-def part_names(workload: CriterionWorkload) -> frozenset[str]:
-    """Of the kinds of object operations that a workload does: the operations', and the name of objects beside them."""
-    if workload.replay is not None:  # as long as its trace was not read, it may do anything
-        facts = workload.replay.facts
-        return facts.does if facts is not None else frozenset(get_args(OperationName))
-    if workload.infrastructure is not None:
-        return workload.infrastructure.does
-    if workload.mix is None:
-        return frozenset((workload.operation,))
-    steps = {step for transaction in workload.mix.transactions for step in transaction.steps}
-    return frozenset(steps | ({workload.mix.aside.name} if workload.mix.aside is not None else set()))
 
 
 def read_criterion(
@@ -228,7 +211,7 @@ def check_names(criteria: Iterable[Criterion], phases: Iterable[CriterionPhase],
                 f"{key}: no workload {criterion.workload!r} is measured"
                 f"{_nearest(criterion.workload or '', {each.application or each.name for _, each in asked})}"
             )
-        parts = {part for _, each in named for part in part_names(each)}
+        parts = {part for _, each in named for part in each.work.part_names}
         if criterion.operation is not None and criterion.operation not in parts:
             raise ScenarioError(
                 f"{key}: there is no operation {criterion.operation!r} of {whom}{_nearest(criterion.operation, parts)}"
@@ -265,15 +248,7 @@ _REMEDIES = {
 def _has(needs: str, phase: CriterionPhase, workload: CriterionWorkload) -> bool:
     if needs == "ceiling":
         return phase.measures_ceiling
-    if needs == "replay":
-        return workload.replay is not None
-    if needs == "infrastructure":
-        return workload.infrastructure is not None
-    if needs == "open loop":
-        return workload.mix is not None and workload.mix.arrivals is not None
-    if needs == "deadline":
-        return workload.mix is not None and workload.mix.deadline_seconds is not None
-    return True
+    return not needs or needs in workload.work.traits
 
 
 def _limit(text: str, metric: Metric, key: str) -> float:

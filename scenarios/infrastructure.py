@@ -20,10 +20,11 @@ from typing import Any, Literal
 import msgspec
 
 from archiver.values.errors import ScenarioError
-from archiver.values.retention import Lock
-from scenarios.mix import Sizes
+from archiver.values.retention import PHASE_SECONDS_MAX, Lock
+from scenarios.mix import MAKES_OBJECTS, Sizes
 from scenarios.notation.sizes import SizesTable, sizes_of
 from scenarios.notation.units import Seconds, SizeBytes
+from scenarios.work import Archived, Trait, Work
 
 Kind = Literal["clone and deploy", "storage migration"]
 Part = Literal["locked", "held"]  # of what is prepared: locked as the run says, and locked with a legal hold
@@ -50,7 +51,7 @@ class InfrastructureTable(msgspec.Struct, forbid_unknown_fields=True, frozen=Tru
 
 
 @dataclass(frozen=True, slots=True)
-class Infrastructure:
+class Infrastructure(Work):
     """One kind of infrastructure operation, or the preparation for it."""
 
     kind: Kind
@@ -84,9 +85,8 @@ class Infrastructure:
             return Lock.HEADER_AND_HOLD if self.prepares == "held" else None
         return Lock.NONE
 
-    @property
-    def locks(self) -> frozenset[Lock | None]:
-        """How what it archives comes by its lock, in the second place as well."""
+    def locks_with(self, lock: Lock | None) -> frozenset[Lock | None]:
+        """How its objects get their locks, in the second place as well."""
         if self.prepares or self.kind == "clone and deploy":
             return frozenset((self.lock,))
         return frozenset((None, Lock.NONE, Lock.HEADER_AND_HOLD))
@@ -137,10 +137,33 @@ class Infrastructure:
         return self._times(self._of(range(self.objects)))
 
     @property
-    def archived_max(self) -> tuple[int, int]:
-        """(objects, bytes) that it archives at most, wherever."""
+    def archived_anywhere_max(self) -> Archived:
+        """What it archives at most, in both places."""
         here, there = self.archived_here_max, self.archived_there_max
-        return here[0] + there[0], here[1] + there[1]
+        return Archived(here[0] + there[0], here[1] + there[1])
+
+    @property
+    def operation_label(self) -> str:
+        return "archive" if self.prepares else "mixed"
+
+    @property
+    def archives(self) -> bool:
+        return bool(self.does & (MAKES_OBJECTS | {"new-version"}))
+
+    @property
+    def operations_of_phase(self) -> frozenset[str]:
+        return self.does if self.prepares else frozenset()
+
+    @property
+    def traits(self) -> frozenset[Trait]:
+        return frozenset(("infrastructure",))
+
+    @property
+    def seconds_max(self) -> float:
+        return PHASE_SECONDS_MAX if self.prepares else self.seconds
+
+    def archived_max(self, clients: int, objects_per_session: int) -> Archived:
+        return self.archived_anywhere_max
 
     @property
     def numbers_here(self) -> int:
@@ -243,5 +266,5 @@ def _instances(one: Infrastructure) -> int:
     if one.every_seconds:
         return min(INSTANCES_MAX, math.ceil(one.seconds / one.every_seconds))
     asked = math.ceil(2 * one.minimum_per_hour * one.seconds / 3600)
-    of_one = replace(one, instances_max=1).archived_max[1]
+    of_one = replace(one, instances_max=1).archived_anywhere_max.bytes
     return max(asked, min(INSTANCES_MAX, SMALL_BYTES // of_one), 1)

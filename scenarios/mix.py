@@ -14,6 +14,8 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import Literal
 
+from scenarios.work import Archived, MeasuredTime, Trait, Work
+
 OperationName = Literal[
     "archive", "retrieve", "range-retrieve", "query", "head", "extend", "hold", "release", "refused-delete", "delete",
     "delete-marker", "copy", "new-version",
@@ -22,12 +24,14 @@ Keys = Literal["uniform", "zipf", "sequential", "each-once"]
 ArrivalKind = Literal["constant", "poisson", "ramp", "bursts"]
 
 WRITES_CONTENT: frozenset[OperationName] = frozenset(("archive", "copy", "new-version"))
+RETRIEVES: frozenset[OperationName] = frozenset(("retrieve", "range-retrieve"))
 MAKES_OBJECTS: frozenset[OperationName] = frozenset(("archive", "copy"))
 # What others must not meet half-way: the object is theirs alone while it goes on.
 CHANGES: frozenset[OperationName] = frozenset(("delete", "delete-marker", "new-version", "hold", "release", "extend"))
 
 SIZE_CLASSES = 32  # that stand for a continuous distribution
 CARDS_MAX = 1000
+UNKNOWN_SECONDS = 60.0  # what a workload is taken to last that ends when it is done
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class Mix(Work):
     """What the clients of one workload do, on which data, and when within their phase."""
 
     transactions: tuple[Transaction, ...]
@@ -168,9 +172,85 @@ class Mix:
     bytes_max: int | None = None  # that it archives at most; when they are used up it ends
 
     @property
-    def operations(self) -> frozenset[OperationName]:
-        steps = {step for transaction in self.transactions for step in transaction.steps}
-        return frozenset(steps | ({"archive"} if self.aside is not None else set()))
+    def operation_label(self) -> str:
+        """Its one operation; mixed: several, or objects of another kind next to its own."""
+        steps = self.steps
+        return next(iter(steps)) if len(steps) == 1 and self.aside is None else "mixed"
+
+    @property
+    def steps(self) -> frozenset[OperationName]:
+        """The operations on objects of its own data set."""
+        return frozenset(step for transaction in self.transactions for step in transaction.steps)
+
+    @property
+    def does(self) -> frozenset[str]:
+        return frozenset(self.steps | ({"archive"} if self.aside is not None else set()))
+
+    @property
+    def part_names(self) -> frozenset[str]:
+        return frozenset(self.steps | ({self.aside.name} if self.aside is not None else set()))
+
+    @property
+    def archives(self) -> bool:
+        return bool(self.does & WRITES_CONTENT)
+
+    @property
+    def mean_bytes(self) -> int:
+        return round(self.sizes.mean) if self.steps & WRITES_CONTENT else 0
+
+    @property
+    def object_sizes(self) -> tuple[int, ...]:
+        beside = self.aside.sizes.classes if self.aside is not None else ()
+        return tuple(sorted({size for size, _ in (*self.sizes.classes, *beside)}))
+
+    def data_set(self, workload: str) -> str:
+        return self.data
+
+    @property
+    def beside_data_set(self) -> str:
+        return self.aside.data if self.aside is not None else ""
+
+    @property
+    def traits(self) -> frozenset[Trait]:
+        found: set[Trait] = set()
+        if self.arrivals is not None:
+            found.add("open loop")
+        if self.deadline_seconds is not None:
+            found.add("deadline")
+        return frozenset(found)
+
+    @property
+    def measured_time(self) -> MeasuredTime:
+        return "intervals" if self.is_timed else "all"
+
+    @property
+    def starts_seconds(self) -> float:
+        return self.begins_seconds
+
+    @property
+    def waits_for(self) -> str | None:
+        return self.after
+
+    @property
+    def planned_seconds(self) -> float | None:
+        return self.seconds
+
+    @property
+    def planned_warm_up_seconds(self) -> float:
+        return self.warm_up_seconds
+
+    @property
+    def seconds_max(self) -> float:
+        return self.seconds if self.seconds is not None else UNKNOWN_SECONDS
+
+    @property
+    def is_repeatable(self) -> bool:
+        """No phase that deletes or replaces objects: nobody knows which of them an interrupted one left."""
+        return not self.does & CHANGES
+
+    @property
+    def shares_workers(self) -> bool:
+        return True
 
     @property
     def is_timed(self) -> bool:
@@ -211,10 +291,32 @@ class Mix:
         own = count if count is not None else math.ceil(transactions * per_transaction)
         return own, math.ceil(transactions * beside)
 
+    def archived_max(self, clients: int, objects_per_session: int) -> Archived:
+        if not self.archives:
+            return Archived(0, 0)
+        return Archived(sum(self.written_max(objects_per_session)), self.written_bytes_max(objects_per_session))
+
+    def archived_given(self, there: int | None, clients: int, objects_per_session: int) -> Archived:
+        if self.fill is None:
+            return self.archived_max(clients, objects_per_session)
+        missing = max(0, self.fill - (there or 0))
+        return Archived(missing, self.sizes.bytes_max(missing))
+
+    def left_there(self, there: int | None, clients: int, objects_per_session: int) -> int | None:
+        if self.fill is not None:
+            return max(self.fill, there or 0)
+        return None if self.does & {"delete", "delete-marker"} else there
+
+    def sessions_within(self, seconds: float, clients: int, objects_per_session: int) -> float:
+        due = self.arrivals
+        if due is not None:
+            lasts = min(seconds, self.seconds if self.seconds is not None else math.inf)
+            bursts = due.burst_sessions * math.ceil(lasts / due.every_seconds) if due.burst_sessions else 0
+            return max(due.per_second, due.to_per_second or 0.0) * lasts + bursts
+        planned = self.objects if self.objects is not None else self.fill
+        return 0.0 if planned is None else planned / self.written_per_transaction() / objects_per_session
+
     def written_bytes_max(self, objects_per_session: int) -> int:
         """Upper bound of the bytes that are written."""
         own, beside = self.written_max(objects_per_session)
         return self.sizes.bytes_max(own) + (self.aside.sizes.bytes_max(beside) if self.aside is not None else 0)
-
-
-RETRIEVES = frozenset(("retrieve", "range-retrieve"))

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import get_args
 
+from archiver.values.retention import PHASE_SECONDS_MAX, Lock
 from scenarios.application_model import ApplicationModel
+from scenarios.mix import OperationName
+from scenarios.work import Archived, Trait, Work
 
 ALLOWED_SHARE = 15 / 3600  # of the trace's time, that a replay may take longer: IOmark's 1 hour and 15 seconds
 ALLOWED_SECONDS_MIN = 1.0
+NOT_READ_YET_SECONDS = 60.0  # what a trace is taken to last before it was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class TraceFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Work):
     """One trace of one set, or the preparation for it."""
 
     trace: str | None  # the file; None: made by the model
@@ -76,3 +81,65 @@ class Replay:
     def lies_there_bytes(self) -> int | None:
         """How much is to lie there before the trace begins; None: what it reads."""
         return math.ceil(self.capacity_bytes * self.capacity_scale) if self.capacity_bytes is not None else None
+
+    @property
+    def operation_label(self) -> str:
+        return "archive" if self.prepares else "mixed"
+
+    @property
+    def does(self) -> frozenset[str]:
+        return frozenset(("archive",)) if self.prepares else self.known.does
+
+    @property
+    def part_names(self) -> frozenset[str]:
+        """Before its trace was read it may do anything."""
+        return self.facts.does if self.facts is not None else frozenset(get_args(OperationName))
+
+    @property
+    def archives(self) -> bool:
+        return bool(self.archived)
+
+    @property
+    def object_sizes(self) -> tuple[int, ...]:
+        return tuple(sorted({size for size, _ in self.archived}))
+
+    def data_set(self, workload: str) -> str:
+        return workload if self.prepares else ""
+
+    @property
+    def traits(self) -> frozenset[Trait]:
+        return frozenset(("replay",))
+
+    def locks_with(self, lock: Lock | None) -> frozenset[Lock | None]:
+        return frozenset((None, Lock.NONE)) if self.known.deletes else frozenset((lock,))
+
+    @property
+    def starts_seconds(self) -> float:
+        return self.begins_seconds
+
+    @property
+    def seconds_max(self) -> float:
+        if self.prepares:
+            return PHASE_SECONDS_MAX
+        if self.facts is None:
+            return self.seconds or NOT_READ_YET_SECONDS
+        return min(self.facts.allowed_seconds, PHASE_SECONDS_MAX - self.begins_seconds)
+
+    def streams(self, clients: int) -> int:
+        return clients if self.prepares else self.known.streams
+
+    def archived_max(self, clients: int, objects_per_session: int) -> Archived:
+        return Archived(sum(count for _, count in self.archived), sum(size * count for size, count in self.archived))
+
+    @property
+    def _is_kept(self) -> bool:
+        """What was prepared serves every replay of it."""
+        return self.prepares and not self.known.changes_prepared
+
+    def archived_given(self, there: int | None, clients: int, objects_per_session: int) -> Archived:
+        if self._is_kept and there is not None:  # from an earlier step of a search
+            return Archived(0, 0)
+        return self.archived_max(clients, objects_per_session)
+
+    def left_there(self, there: int | None, clients: int, objects_per_session: int) -> int | None:
+        return self.archived_given(there, clients, objects_per_session).objects if self._is_kept else there

@@ -257,7 +257,7 @@ def test_the_rights_that_the_page_names_for_lock_cost_suffice_on_minio(tmp_path:
 def planned(seed: int, *, quick: bool = False) -> dict[str, int]:
     """Requests of the built-in matrix at most."""
     workloads = [
-        (phase.objects_max(each), each)
+        (each.objects_max, each)
         for phase in read_scenario("dr550", order_seed=seed, quick=quick).phases
         for each in phase.workloads
     ]

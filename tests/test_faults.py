@@ -30,13 +30,15 @@ from backends.base import RunPlan
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
-from scenarios.model import OperationName, Phase, StopRule, Workload
+from scenarios.mix import OperationName
+from scenarios.model import Phase, Workload
+from scenarios.sessions import AllObjects, InWindow, Sessions, StopRule, UntilPrecise
 from tests.archiver.traces.made import write
 from tests.support.commands import archiver
 from tests.support.runs import TINY, keys_of, left_in, s3
 from tests.support.servers import fault_proxy as wire
 
-WHOLE_SESSIONS = StopRule(0, 0.0, 1, 1, 1 << 60, 3600.0, 3600.0, 1, 1, 0.0)  # one session per client, however long
+WHOLE_SESSIONS = AllObjects()  # one session per client, however long
 
 
 class Reports:
@@ -81,8 +83,9 @@ def carry_out(
     clients: int = 1,
 ) -> tuple[Reports, PhaseReport]:
     """One phase in this process: every client takes ``objects`` in one session, or as the stop rule has it."""
-    phase = Phase("fault", 1, 1, (Workload(operation, operation, size_bytes, objects, clients),), stop)
-    share = phase.objects_max(phase.workloads[0]) // clients
+    workload = Workload(operation, Sessions(operation, size_bytes, stop), clients, objects)
+    phase = Phase("fault", 1, 1, (workload,))
+    share = workload.objects_max // clients
     parts = tuple(
         ClientAssignment(
             client,
@@ -176,7 +179,7 @@ def test_f10_memory_does_not_grow_with_the_number_of_objects() -> None:
     try:
         peaks = []
         for sessions in (20, 200):
-            stop = StopRule(0, 0.0, 1, 1, 1 << 60, 3600.0, 3600.0, sessions * 500 * 8192, 1, 0.0)
+            stop = UntilPrecise(3600.0, 3600.0, sessions * 500 * 8192, precision=0.0)
             tracemalloc.reset_peak()
             reports, _ = carry_out("null", None, "archive", 8192, 500, stop)
             assert reports.tally.objects == sessions * 500
@@ -187,12 +190,13 @@ def test_f10_memory_does_not_grow_with_the_number_of_objects() -> None:
 
 
 def test_f11_sessions_that_run_at_the_deadline_finish_and_are_no_errors(store: embedded.StoreProcess) -> None:
-    stop = StopRule(0, 0.0, 1, 1, 1 << 60, INTERVAL_NS / 1e9, 3600.0, 1 << 40, 4000 * 8192, 0.0)
+    stop = InWindow(INTERVAL_NS / 1e9, 4000 * 8192)
     reports, done = carry_out("s3", s3_setting(store), "archive", 8192, 1000, stop, clients=2)
     assert reports.tally.errors == 0
     assert reports.tally.sessions >= 2
     assert reports.tally.objects == reports.tally.sessions * 1000  # whole sessions, although the window was shorter
-    deadline = (done.measured_to_ns - done.measured_from_ns) // INTERVAL_NS
+    (stage,) = done.stages
+    deadline = (stage.measured_to_ns - stage.measured_from_ns) // INTERVAL_NS
     drained = sum(tally.objects for key, tally in reports.by_key.items() if key.interval >= deadline)
     assert 0 < drained < reports.tally.objects
 

@@ -37,7 +37,7 @@ FILES_MAX = 15  # in one folder: more are hard to find one's way in
 ROOMS_MAX = 14  # folders and modules of one folder, as a newcomer sees them
 C_SOURCES = Path("backends/tsm/shim")  # built as one library; its header says which file holds which call
 # The engine knows no command line, and it does not ask results for what it knows itself.
-ENGINE_RESULTS = {"results.database", "results.model", "results.resources", "results.statistics"}
+ENGINE_RESULTS = {"results.database", "results.model", "results.resources", "results.statistics", "results.verdict"}
 
 
 def modules() -> Iterator[tuple[str, Path]]:

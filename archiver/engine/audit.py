@@ -32,14 +32,14 @@ from archiver.values.record import TSM_ERROR, ErrorKind, Status
 from archiver.values.retention import Lock, Retention, RetentionMode
 from backends.base import Backend, CloserLook, ExpectedLock, HasCredentials, Location, VersionedBackend
 from results.statistics import bad_objects_max
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import AllObjects, Sessions
 
 OBJECTS_PER_SESSION = 100
 CLOSER_LOOKS_MAX = 100  # of each kind of finding
 CONFIDENCES = (0.95, 0.99)
 LASTING_SECONDS = 3600.0  # for which credentials should last when reading begins: how long that takes is not known
 AWAY_SECONDS = 2.0  # so long a platform that went away may take to come back
-_EVERYTHING = StopRule(0, 0.0, 1, 1, 0, 0.0, 0.0, 0, 0, 0.0, everything=True)
 _NO_MATCH = TSM_ERROR + 2  # DSM_RC_ABORT_NO_MATCH
 # What a run itself does to what it has archived, in words after a count of objects.
 _REPLACED = "replaced by the run with later content: what was archived first is there behind it, whole and locked"
@@ -452,8 +452,8 @@ class _Reading:
     def _pass(self, object_bytes: int, numbers: NDArray[np.int64], objects_per_session: int) -> bool:
         """Ask for each once; True where a client gave up."""
         clients = min(self._clients, len(numbers))
-        workload = Workload("audit", "audit", object_bytes, objects_per_session, clients)
-        phase = Phase("audit", 1, 1, (workload,), _EVERYTHING)
+        workload = Workload("audit", Sessions("audit", object_bytes, AllObjects()), clients, objects_per_session)
+        phase = Phase("audit", 1, 1, (workload,))
         shares = [ClientAssignment(client, 0, numbers[client::clients]) for client in range(clients)]
         placement = self._population.ranges[0].placement
         assert placement.content_seed is not None

@@ -15,17 +15,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from archiver.engine.coordinator import Coordinator, Fill, PhaseOutcome, RunSetting
+from archiver.engine.coordinator import ClientCeiling, Coordinator, Fill, PhaseOutcome, RunSetting
 from archiver.engine.numbers import ANY_TIME, ObjectNumbers
-from archiver.engine.work.mixed.shares import deal
+from archiver.engine.work.mixed.shares import mix_of, share_mixes
 from archiver.engine.worker.assignment import WorkerShare
 from archiver.engine.workers.contract import Workers
 from archiver.measure.server_usage import ServerView
+from archiver.values.errors import RunFailed
 from archiver.values.retention import DateMaker
 from archiver.watch.sampler import ResourceSampler
 from backends.s3 import null_responder
 from backends.s3.setting import WorkerSetting
-from results.model import Ceiling
 from scenarios.mix import WRITES_CONTENT, Mix
 from scenarios.model import Phase
 
@@ -96,23 +96,23 @@ def carry_out(
     return coordinator.run_phase(phase, numbers, dates, lambda report: None, Fill(), server_now)
 
 
-def add_ceilings(
-    outcome: PhaseOutcome,
+def measure_ceilings(
+    phase: Phase,
     numbers: ObjectNumbers,
     dates: Mapping[float | None, DateMaker],
     setting: RunSetting,
     workers: Workers,
     server_cores: Sequence[int],
     server_now: float,
-) -> None:
-    """Set beside each result of a phase what the same workers reach against nobody, with everything else alike.
+) -> dict[str, ClientCeiling]:
+    """What the same workers reach in each workload of a phase against a platform that does nothing.
 
-    ``numbers`` are the run's as they were before the phase; they are changed. ``server_cores``: where the platform's
-    server runs, none where that is not known. What goes wrong ends the run by ``outcome.gave_up``: it is the tester's
-    own fault, and says nothing of the platform.
+    ``numbers`` are a copy of the run's; they are changed. ``server_cores``: where the platform's server runs; none if
+    that is not known. Raises RunFailed: what fails here is the tester's own fault, and says nothing of the platform.
     """
-    phase = at_full_speed(outcome.phase, len(workers))
-    shares = deal(phase, deepcopy(numbers), ANY_TIME, len(workers))
+    planned = phase
+    phase = at_full_speed(phase, len(workers))
+    shares = share_mixes(phase, deepcopy(numbers), ANY_TIME, len(workers))
     with ExitStack() as stack:
         nobody = engine_alone(setting)
         is_near = workers.is_local  # else no worker would reach a responder of this machine's
@@ -124,14 +124,8 @@ def add_ceilings(
     if reached.errors:
         problem = f"{reached.errors[0].operation}: {reached.errors[0].reason}: {reached.errors[0].message}"
     if problem is not None:
-        outcome.gave_up = f"its ceiling could not be measured ({nobody.platform}): {problem}"
-        return
-    outcome.results = [
-        replace(result, ceiling=Ceiling(nobody.platform, most, result.objects_per_second / most))
-        if (most := other.objects_per_second)
-        else result
-        for result, other in zip(outcome.results, reached.results, strict=True)
-    ]
+        raise RunFailed(f"{planned.label}: its ceiling could not be measured ({nobody.platform}): {problem}")
+    return {each.workload: ClientCeiling(nobody.platform, each.objects_per_second) for each in reached.results}
 
 
 def at_full_speed(phase: Phase, workers: int) -> Phase:
@@ -141,7 +135,7 @@ def at_full_speed(phase: Phase, workers: int) -> Phase:
     reached. What may be archived is no more than what can be, since nothing is kept. Where all workloads go on for a
     known time, together or one after another, less of it is enough.
     """
-    mixes = [workload.mix for workload in phase.workloads if workload.mix is not None]
+    mixes = [mix_of(workload) for workload in phase.workloads]
     order = [mix.after for mix in mixes]
     is_plain = len(set(order)) in (1, len(order)) and all(mix.is_timed and not mix.begins_seconds for mix in mixes)
     writers = sum(map(_writes, mixes))
@@ -154,7 +148,7 @@ def at_full_speed(phase: Phase, workers: int) -> Phase:
         closed = replace(mix, arrivals=None, warm_up_seconds=warm_up, seconds=seconds, bytes_max=None)
         if seconds is not None and _writes(mix):
             closed = with_objects(closed, int(OBJECTS_PER_SECOND_MAX * workers * seconds / writers))
-        workloads.append(replace(workload, mix=closed))
+        workloads.append(replace(workload, work=closed))
     return replace(phase, workloads=tuple(workloads))
 
 
@@ -168,7 +162,7 @@ def with_objects(mix: Mix, objects: int) -> Mix:
 
 
 def _writes(mix: Mix) -> bool:
-    return bool(mix.operations & WRITES_CONTENT)
+    return bool(mix.does & WRITES_CONTENT)
 
 
 def _nowhere(setting: RunSetting) -> RunSetting:

@@ -116,7 +116,7 @@ def port_warning(phases: Sequence[Phase], endpoints: Sequence[str], limits: Clie
     is_near = all(map(_is_loopback, endpoints))
     kept_seconds = limits.loopback_port_seconds if is_near else limits.port_seconds
     needs = [
-        (sum(_sessions_within(phase, each, kept_seconds) for each in phase.workloads) / shared, phase)
+        (sum(_sessions_within(each, kept_seconds) for each in phase.workloads) / shared, phase)
         for phase in phases
         if (shared := min(len(endpoints), phase.clients))
     ]
@@ -131,19 +131,9 @@ def port_warning(phases: Sequence[Phase], endpoints: Sequence[str], limits: Clie
     )
 
 
-def _sessions_within(phase: Phase, workload: Workload, seconds: float) -> float:
+def _sessions_within(workload: Workload, seconds: float) -> float:
     """Upper bound of the sessions that a workload begins within so many seconds; 0 where none is known."""
-    mix = workload.mix
-    if mix is not None and mix.arrivals is not None:
-        due, lasts = mix.arrivals, mix.seconds if mix.seconds is not None else math.inf
-        bursts = due.burst_sessions * math.ceil(min(seconds, lasts) / due.every_seconds) if due.burst_sessions else 0
-        return max(due.per_second, due.to_per_second or 0.0) * min(seconds, lasts) + bursts
-    if mix is not None:
-        planned = mix.objects if mix.objects is not None else mix.fill
-        return 0.0 if planned is None else planned / mix.written_per_transaction() / workload.objects_per_session
-    if workload.replay is not None or workload.infrastructure is not None:
-        return 0.0
-    return workload.clients * phase.sessions_per_client_max(workload)
+    return workload.work.sessions_within(seconds, workload.clients, workload.objects_per_session)
 
 
 def _is_loopback(url: str) -> bool:

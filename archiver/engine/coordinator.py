@@ -10,30 +10,30 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from archiver.engine.numbers import LockedTimes, ObjectNumbers
 from archiver.engine.probing import Tried
-from archiver.engine.work.mixed.shares import deal, mixed_result, part_result
-from archiver.engine.work.replay.shares import beside_result, deal_replays, replay_result
-from archiver.engine.worker.assignment import Assignment, ClientAssignment, WorkerShare
+from archiver.engine.work.kinds import Measured, Sharing, own_fields
+from archiver.engine.work.kinds import share as share_phase
+from archiver.engine.work.mixed.shares import part_result
+from archiver.engine.work.sessions import nothing_to_do
+from archiver.engine.worker.assignment import Assignment
 from archiver.engine.workers.contract import OnReport, Workers
+from archiver.machine import caches
 from archiver.measure.bottleneck import judge
 from archiver.measure.client_usage import client_usage, incomplete, worker_rows
 from archiver.measure.histogram import Histogram
-from archiver.measure.merging import ArchivedRange, Merge, ReplayMerge, Window
+from archiver.measure.merging import ArchivedRange, Merge, Window, merge_of
 from archiver.measure.reports import Change, InfrastructureReport, IntervalReport, PartTally, StageReport, Tally
-from archiver.measure.server_usage import ServerView, server_usage
-from archiver.measure.steadiness import unsteady_because
+from archiver.measure.server_usage import ServerView, read_bytes, server_usage
 from archiver.values.clock import now_seconds
-from archiver.values.record import NO_LOCAL_PORT_REASON
+from archiver.values.record import NO_LOCAL_PORT_REASON, Operation
 from archiver.values.retention import DATE_TOLERANCE_SECONDS, DateMaker, Retention
 from archiver.watch.sampler import ResourceSampler
 from results.database import HistogramRow, IntervalRow, PartRow, ProbeRow, WorkerRow
-from results.model import ClientUsage, CriterionResult, FirstError, PartResult, Result, ServerUsage
+from results.model import Ceiling, ClientUsage, CriterionResult, FirstError, PartResult, Result, ServerUsage
 from scenarios.mix import RETRIEVES, WRITES_CONTENT
 from scenarios.model import Phase, Workload
 
@@ -65,6 +65,18 @@ class Fill:
 
     store_bytes: int | None = None  # in the store's files; None where they cannot be seen
     archived_bytes: int = 0  # by this run
+
+
+class ClientCeiling(NamedTuple):
+    """What this client reached in one workload against a platform that does nothing."""
+
+    platform: str  # what that was
+    objects_per_second: float
+
+    def of(self, rate: float) -> Ceiling | None:
+        """With the share of it that a rate in objects/s is; None: nothing was reached."""
+        most = self.objects_per_second
+        return Ceiling(self.platform, most, rate / most) if most else None
 
 
 @dataclass(slots=True)
@@ -137,13 +149,11 @@ class PhaseOutcome:
     def unknown_objects(self) -> int:
         """Archives that the platform may hold although it did not say so: those whose outcome is unknown, and attempts
         that were sent again."""
-        failures = sum(error.count for error in self.errors if error.operation in WRITES_CONTENT)
         names = {workload.name for workload in self.phase.workloads if workload.does & WRITES_CONTENT}
         rows = [row for row in self.intervals if row.workload in names]
-        if self.phase.is_mixed:  # whose other operations may have been sent again, too
-            sent_again = sum(row.attempts - row.objects for row in rows) - sum(e.count for e in self.errors)
-        else:
-            sent_again = sum(row.attempts for row in rows) - sum(row.objects for row in rows) - failures
+        # Their other operations may have been sent again, too: all that failed on objects is no repetition.
+        failures = sum(error.count for error in self.errors if error.operation in _ON_OBJECTS)
+        sent_again = sum(row.attempts - row.objects for row in rows) - failures
         return self.archives_unknown + max(0, sent_again)
 
 
@@ -171,13 +181,17 @@ class Coordinator:
         on_report: OnReport,
         fill: Fill,
         server_now: float = 0.0,
+        ceilings: Mapping[str, ClientCeiling] = MappingProxyType({}),
     ) -> PhaseOutcome:
-        """Carry out one phase; ``server_now`` is the platform's clock, by which things expire.
+        """Carry out one phase and return its outcome, with complete results.
+
+        ``server_now`` is the platform's clock, by which locks expire. ``ceilings``: by workload, what this client
+        reached against a platform that does nothing.
 
         Where ``on_report`` returns False the phase ends before its time. Raises RunFailed when a worker is lost that
         the run is not to go on without; ``on_report`` has then seen all it had reported.
         """
-        merge = ReplayMerge(phase) if phase.replays else Merge(phase)
+        merge = merge_of(phase)
 
         def take(report: IntervalReport) -> bool | None:
             merge.take(report)
@@ -208,7 +222,7 @@ class Coordinator:
             changes=merge.changes(),
             errors=merge.first_errors(),
             archives_unknown=merge.archives_unknown(),
-            gave_up=next((report.gave_up for report in reports if report.gave_up), _nothing_to_do(assignments)),
+            gave_up=next((report.gave_up for report in reports if report.gave_up), nothing_to_do(assignments)),
             start_ns=start_ns,
             end_ns=end_ns,
             measured_from_ns=min(window.from_ns for window in windows),
@@ -219,10 +233,11 @@ class Coordinator:
         outcome.workers = worker_rows(carried, merge, start_ns, (outcome.measured_from_ns, outcome.measured_to_ns))
         totals = merge.totals(windows)
         nothing = not totals[0][0].attempts and not outcome.errors and outcome.gave_up is None
-        if phase.clients == 1 and not phase.is_mixed and nothing:
+        if nothing and all(workload.work.measured_time == "sessions" for workload in phase.workloads):
             outcome.gave_up = "no session was left to measure after the warm-up: too few objects of this size"
         outcome.whole = _together(phase, totals, (outcome.measured_to_ns - outcome.measured_from_ns) / 1e9)
         without_port = sum(each.count for each in outcome.errors if each.reason == NO_LOCAL_PORT_REASON)
+        cache_state = self._cache_state(outcome, fill)
         seen: dict[tuple[int, int], tuple[ServerUsage | None, ClientUsage]] = {}
         for index, (workload, (tally, outside)) in enumerate(zip(phase.workloads, totals, strict=True)):
             window = windows[index]
@@ -235,36 +250,48 @@ class Coordinator:
                     client_usage(reports, window, work.objects, host, without_port, shares_host=view.shares_host),
                 )
             usage, client = seen[edges]
-            counts = _measured_counts(workload.name, outcome.intervals)
-            result = self._result(phase, workload, tally, outside, counts, window, usage, client)
-            result = replace(
-                result,
-                store_bytes_before=fill.store_bytes,
-                archived_bytes_before=fill.archived_bytes,
-                incomplete=outcome.incomplete,
-                first_errors=tuple(merge.first_errors(index)),
+            stages = [stage for report in reports for stage in report.stages if stage.workload == index]
+            done = [each for report in reports for each in report.infrastructures if each.workload == index]
+            outcome.infrastructures += done
+            if "replay" in workload.work.traits:
+                tally.histograms["lateness"] = merged_lateness(stages)
+            measured = Measured(
+                tally=tally,
+                outside=outside,
+                counts=_measured_counts(workload.name, outcome.intervals),
+                window=window,
+                start_ns=start_ns,
+                stages=stages,
+                infrastructures=done,
             )
-            if workload.mix is not None:
-                stages = [stage for report in reports for stage in report.stages if stage.workload == index]
-                result = mixed_result(result, phase, workload, tally, stages, window.from_ns - start_ns)
-            elif workload.replay is not None:
-                stages = [stage for report in reports for stage in report.stages if stage.workload == index]
-                ended_ns = max((stage.ended_ns for stage in stages), default=start_ns)
-                tally.histograms["lateness"] = _lateness(stages)
-                took_ns = ended_ns - start_ns - int(workload.replay.begins_seconds * 1e9)
-                result = replay_result(result, phase, workload, tally, stages, took_ns)
-            elif workload.infrastructure is not None:
-                done = [each for report in reports for each in report.infrastructures if each.workload == index]
-                result = beside_result(result, phase, workload, done)
-                outcome.infrastructures += done
-            outcome.results.append(result)
+            outcome.results.append(
+                self._result(
+                    phase,
+                    workload,
+                    measured,
+                    server=usage,
+                    client=client,
+                    fill=fill,
+                    cache_state=cache_state,
+                    ceiling=ceilings.get(workload.name),
+                    incomplete=outcome.incomplete,
+                    first_errors=tuple(merge.first_errors(index)),
+                )
+            )
             outcome.histograms += [_histogram_row(workload.name, name, h) for name, h in _histograms(tally)]
         return outcome
+
+    def _cache_state(self, outcome: PhaseOutcome, fill: Fill) -> str:
+        """Whether retrieved objects came from a disk, by what its device read meanwhile: cold, warm, unknown."""
+        if fill.store_bytes is None or any(workload.archives for workload in outcome.phase.workloads):
+            return "unknown"  # no device is seen, or it cannot be told which of the work read it
+        read = read_bytes(self._sampler.timelines(), self._setting.server, outcome.start_ns, outcome.end_ns)
+        return caches.temperature(read, sum(row.bytes for row in outcome.intervals))
 
     def refused(self, phase: Phase, tried: Tried, started_at: float, start_ns: int) -> PhaseOutcome:
         """The outcome of a phase whose probe the platform did not archive: no client started.
 
-        A workload of a sweep has a result without objects, whose errors are those of the probe.
+        The workload of the probe has a result without objects, whose errors are those of the probe.
         """
         end_ns = time.monotonic_ns()
         window = Window(start_ns, end_ns, None, None, settled=False)
@@ -272,18 +299,22 @@ class Coordinator:
         merge = Merge(phase)
         merge.take(IntervalReport({}, [], tried.errors))
         errors = merge.first_errors()
-        results = []
-        if workload.mix is None and workload.replay is None and workload.infrastructure is None:
-            tally = Tally(attempts=tried.tries, errors=sum(error.count for error in errors))
-            client = client_usage((), window, 0)
-            outside = {"warm-up": 0, "drain": 0, "errors": 0}
-            result = self._result(phase, workload, tally, outside, (), window, None, client)
-            results.append(replace(result, first_errors=tuple(errors)))
+        tally = Tally(attempts=tried.tries, errors=sum(error.count for error in errors))
+        result = self._result(
+            phase,
+            workload,
+            Measured(tally, {"warm-up": 0, "drain": 0, "errors": 0}, (), window, start_ns, (), ()),
+            server=None,
+            client=client_usage((), window, 0),
+            fill=Fill(),
+            cache_state="unknown",
+            first_errors=tuple(errors),
+        )
         return PhaseOutcome(
             phase=phase,
             started_at=started_at,
             seconds=(end_ns - start_ns) / 1e9,
-            results=results,
+            results=[result],
             intervals=[],
             histograms=[],
             archived=[],
@@ -303,20 +334,16 @@ class Coordinator:
     ) -> list[Assignment]:
         """Give every client, or every worker's part of a mix, its share of objects."""
         setting = self._setting
-        times = {
-            workload: LockedTimes.of_phase(
-                server_now, phase.stop.seconds_max, dates.get(phase.workloads[workload].retain_for_seconds)
-            )
-            for workload in range(len(phase.workloads))
-        }
-        if phase.replays:
-            run = dates.get(None)
-            earliest = run.retain_until(server_now) - DATE_TOLERANCE_SECONDS if run is not None else None
-            shares = deal_replays(phase, numbers, len(self._workers), setting.second_setting, earliest)
-        elif phase.is_mixed:
-            shares = deal(phase, numbers, times[0], len(self._workers))
-        else:
-            shares = self._shares(phase, numbers, times)
+        run = dates.get(None)
+        sharing = Sharing(
+            workers=len(self._workers),
+            times=[
+                LockedTimes.of_phase(server_now, phase.seconds_max, dates.get(workload.retain_for_seconds))
+                for workload in phase.workloads
+            ],
+            second_setting=setting.second_setting,
+            earliest=run.retain_until(server_now) - DATE_TOLERANCE_SECONDS if run is not None else None,
+        )
         return [
             Assignment(
                 run_id=setting.run_id,
@@ -334,26 +361,8 @@ class Coordinator:
                 data=share.data,
                 has_markers=setting.has_markers,
             )
-            for worker, share in enumerate(shares)
+            for worker, share in enumerate(share_phase(phase, numbers, sharing))
         ]
-
-    def _shares(self, phase: Phase, numbers: ObjectNumbers, times: Mapping[int, LockedTimes]) -> list[WorkerShare]:
-        """Numbers for every client of a sweep's cell, and the clients spread over the workers."""
-        clients: list[ClientAssignment] = []
-        for index, workload in enumerate(phase.workloads):
-            share = phase.objects_max(workload) // workload.clients
-            if workload.operation == "archive":
-                mine: list[tuple[int, int] | NDArray[np.int64]] = [
-                    numbers.fresh(share) for _ in range(workload.clients)
-                ]
-            else:
-                wanted = share * workload.clients
-                pool = numbers.sample(workload.object_bytes, wanted, phase.position, workload.operation, times[index])
-                each = len(pool) // workload.clients
-                mine = [pool[i * each : (i + 1) * each] for i in range(workload.clients)]
-            clients += [ClientAssignment(len(clients) + i, index, part) for i, part in enumerate(mine)]
-        workers = min(len(self._workers), len(clients))
-        return [WorkerShare(clients=tuple(clients[worker::workers])) for worker in range(workers)]
 
     def _op_log(self, phase: Phase, worker: int) -> Path | None:
         folder = self._setting.op_log_dir
@@ -363,88 +372,94 @@ class Coordinator:
         self,
         phase: Phase,
         workload: Workload,
-        tally: Tally,
-        outside: dict[str, int],
-        counts: Sequence[int],
-        window: Window,
-        usage: ServerUsage | None,
+        measured: Measured,
+        *,
+        server: ServerUsage | None,
         client: ClientUsage,
+        fill: Fill,
+        cache_state: str,
+        ceiling: ClientCeiling | None = None,
+        incomplete: str | None = None,
+        first_errors: tuple[FirstError, ...] = (),
     ) -> Result:
+        """The result of one workload, complete."""
         setting = self._setting
-        seconds = (window.to_ns - window.from_ns) / 1e9
+        tally, outside, seconds = measured.tally, measured.outside, measured.seconds
         retention = setting.retention.locked_by(workload.lock, workload.retain_for_seconds)
         histograms = tally.histograms
-        verdict = judge(client, usage, shares_host=setting.server.shares_host)
+        verdict = judge(client, server, shares_host=setting.server.shares_host)
         archives, retrieves = workload.operation == "archive", bool(workload.does & RETRIEVES)
         per_transaction = setting.objects_per_transaction_max if archives else None
+        rate = tally.objects / seconds if seconds else 0.0
 
         def latency(quantity: str) -> Any:
             return histograms[quantity].latency() if quantity in histograms else None
 
-        return Result(
-            phase=phase.name,
-            workload=workload.name,
-            operation=workload.operation,
-            object_bytes=workload.object_bytes,
-            objects_per_session=workload.objects_per_session,
-            clients=workload.clients,
-            repetition=phase.repetition,
-            position=phase.position,
-            session_kind=setting.session_kind,
-            session_open=setting.session_open,
-            temperature="unknown" if retrieves else None,
-            checksum=workload.checksum or setting.checksum,
-            payload_signing=setting.payload_signing,
-            retention_mode=retention.mode.value,
-            legal_hold=retention.legal_hold,
-            verified=setting.verify if retrieves else "none",
-            sessions=tally.sessions,
-            objects=tally.objects,
-            bytes=tally.bytes,
-            attempts=tally.attempts,
-            errors=tally.errors + outside["errors"],
-            refusals=tally.refusals,
-            seconds=seconds,
-            warm_up_objects=outside["warm-up"],
-            drained_objects=outside["drain"],
-            store_bytes_before=None,
-            archived_bytes_before=0,
-            objects_per_second=tally.objects / seconds if seconds else 0.0,
-            megabytes_per_second=tally.bytes / seconds / 1e6 if seconds else 0.0,
-            mebibytes_per_second=tally.bytes / seconds / (1 << 20) if seconds else 0.0,
-            session_service_ms=latency("session_service"),
-            session_response_ms=latency("session_response"),
-            session_open_ms=latency("session_open"),
-            session_close_ms=latency("session_close"),
-            object_service_ms=latency("object_service"),
-            object_response_ms=latency("object_response"),
-            first_byte_ms=latency("first_byte"),
-            server=usage,
-            client=client,
-            limited_by=verdict.limited_by,
-            settled=window.settled,
-            unsteady=unsteady_because(counts) if not phase.is_mixed else None,  # others come and go beside it
-            achieved_per_second=tally.objects / seconds if seconds else 0.0,
-            objects_per_transaction=per_transaction and min(per_transaction, workload.objects_per_session),
-            transaction_send_ms=latency("transaction_send"),
-            transaction_commit_ms=latency("transaction_commit"),
-            utilisations=verdict.utilisations,
-            confidence=verdict.confidence,
-            variant=workload.variant,
-            lock=workload.lock.value if workload.lock is not None else None,
-            lock_ms=latency("lock"),
-            attempt_ms=latency("attempt"),
-            reconnect_ms=latency("reconnect"),
-            connections_per_session=1 + tally.reconnects / tally.sessions if tally.sessions else None,
-            requests_per_connection=tally.requests_before_close / tally.reconnects if tally.reconnects else None,
-        )
+        fields: dict[str, Any] = {
+            "phase": phase.name,
+            "workload": workload.name,
+            "operation": workload.operation,
+            "object_bytes": workload.object_bytes,
+            "objects_per_session": workload.objects_per_session,
+            "clients": workload.clients,
+            "repetition": phase.repetition,
+            "position": phase.position,
+            "session_kind": setting.session_kind,
+            "session_open": setting.session_open,
+            "temperature": cache_state if retrieves else None,
+            "checksum": workload.checksum or setting.checksum,
+            "payload_signing": setting.payload_signing,
+            "retention_mode": retention.mode.value,
+            "legal_hold": retention.legal_hold,
+            "verified": setting.verify if retrieves else "none",
+            "sessions": tally.sessions,
+            "objects": tally.objects,
+            "bytes": tally.bytes,
+            "attempts": tally.attempts,
+            "errors": tally.errors + outside["errors"],
+            "refusals": tally.refusals,
+            "seconds": seconds,
+            "warm_up_objects": outside["warm-up"],
+            "drained_objects": outside["drain"],
+            "store_bytes_before": fill.store_bytes,
+            "archived_bytes_before": fill.archived_bytes,
+            "objects_per_second": rate,
+            "megabytes_per_second": tally.bytes / seconds / 1e6 if seconds else 0.0,
+            "mebibytes_per_second": tally.bytes / seconds / (1 << 20) if seconds else 0.0,
+            **{f"{name}_ms": latency(name) for name in _LATENCIES},
+            "lock_ms": latency("lock"),
+            "server": server,
+            "client": client,
+            "limited_by": verdict.limited_by,
+            "settled": measured.window.settled,
+            "unsteady": None,
+            "achieved_per_second": rate,
+            "objects_per_transaction": per_transaction and min(per_transaction, workload.objects_per_session),
+            "utilisations": verdict.utilisations,
+            "confidence": verdict.confidence,
+            "first_errors": first_errors,
+            "variant": workload.variant,
+            "lock": workload.lock.value if workload.lock is not None else None,
+            "ceiling": ceiling.of(rate) if ceiling is not None else None,
+            "incomplete": incomplete,
+            "connections_per_session": 1 + tally.reconnects / tally.sessions if tally.sessions else None,
+            "requests_per_connection": tally.requests_before_close / tally.reconnects if tally.reconnects else None,
+        }
+        return Result(**fields | own_fields(phase, workload, measured))
+
+
+_LATENCIES = (
+    "session_service", "session_response", "session_open", "session_close", "object_service", "object_response",
+    "first_byte", "transaction_send", "transaction_commit", "attempt", "reconnect",
+)  # fmt: skip
+_ON_OBJECTS = {operation.label for operation in Operation if operation >= Operation.ARCHIVE}
 
 
 def _together(phase: Phase, totals: Sequence[tuple[Tally, dict[str, int]]], seconds: float) -> PartResult:
     """All workloads but infrastructure operations, as if they were one."""
     whole = PartTally("mixed")
     for workload, (tally, outside) in zip(phase.workloads, totals, strict=True):
-        if workload.infrastructure is None:
+        if "infrastructure" not in workload.work.traits:
             whole.add(
                 PartTally(
                     "mixed", tally.objects, tally.bytes, tally.attempts, tally.errors + outside["errors"],
@@ -454,34 +469,12 @@ def _together(phase: Phase, totals: Sequence[tuple[Tally, dict[str, int]]], seco
     return part_result("", whole, seconds)
 
 
-def _lateness(stages: Sequence[StageReport]) -> Histogram:
+def merged_lateness(stages: Sequence[StageReport]) -> Histogram:
     """How late the client was, over all workers."""
     lateness = Histogram()
     for stage in stages:
         lateness.add(stage.lateness.part())
     return lateness
-
-
-def _nothing_to_do(assignments: Sequence[Assignment]) -> str | None:
-    """Why a phase could do nothing: its sessions were for objects that are not there."""
-    for assignment in assignments:
-        for client in assignment.clients:
-            workload = assignment.phase.workloads[client.workload]
-            if not isinstance(client.numbers, tuple) and len(client.numbers) < workload.objects_per_session:
-                return _TOO_FEW.get(workload.operation, "too few objects of this size were archived for one session")
-    return None
-
-
-_TOO_FEW = {
-    "release": "too few objects of this size are under a hold for one session; a hold sweep comes before it",
-    "delete": "too few objects of this size have expired for one session; an archive sweep with a short retain_for "
-    "comes before it",
-    "extend": "too few objects of this size have a lock that outlasts the phase and ends before the new date for one "
-    "session; --retain-for locks them longer",
-    "query": "too few objects of this size have a lock for one session",
-    "refused-delete": "too few objects of this size are locked for as long as the phase may take; --retain-for locks "
-    "them longer",
-}
 
 
 def _measured_counts(workload: str, rows: Sequence[IntervalRow]) -> list[int]:

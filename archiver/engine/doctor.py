@@ -23,7 +23,8 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from results.model import Result
 from scenarios.mix import OperationName
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import InWindow, Sessions
 
 OBJECT_SIZES_BYTES = (8192, 1 << 20)
 CLIENTS = 16
@@ -61,23 +62,12 @@ def ceilings(seconds: float) -> Iterator[Ceiling]:
 def _measure(
     setting: RunSetting, workers: Workers, operation: OperationName, size_bytes: int, seconds: float
 ) -> Result:
-    workload = Workload(operation, operation, size_bytes, OBJECTS_PER_SESSION, CLIENTS)
     objects_max = int(_OBJECTS_PER_SECOND_MAX * (seconds + 0.5))
-    stop = StopRule(
-        warm_up_sessions=1,
-        warm_up_seconds=0.5,
-        sessions_min=1,
-        large_sessions_min=1,
-        large_session_bytes=1 << 40,
-        seconds_min=seconds,
-        seconds_max=seconds,
-        bytes_max=objects_max * size_bytes,
-        client_bytes_max=objects_max * size_bytes // CLIENTS,
-        precision=0.0,
-    )
-    phase = Phase("ceiling", 1, 1, (workload,), stop)
+    stop = InWindow(seconds, objects_max * size_bytes // CLIENTS, warm_up_seconds=0.5)
+    workload = Workload(operation, Sessions(operation, size_bytes, stop), CLIENTS, OBJECTS_PER_SESSION)
+    phase = Phase("ceiling", 1, 1, (workload,))
     numbers = ObjectNumbers(seed=1)
-    numbers.keep(Kept(size_bytes, 0, phase.objects_max(workload) - 1))
+    numbers.keep(Kept(size_bytes, 0, workload.objects_max - 1))
     dates: dict[float | None, DateMaker] = {None: DateMaker(Retention(), time.time() + 7200)}
     return carry_out(phase, numbers, dates, setting, workers).results[0]
 

@@ -14,13 +14,14 @@ import numpy as np
 
 from archiver.engine.numbers import Kept, ObjectNumbers
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
-from archiver.engine.workers.in_process import ONE_SESSION, carry_out
+from archiver.engine.workers.in_process import carry_out
 from archiver.ledger.ledger import Ledger, Placement
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import Retention, RetentionMode
 from archiver.values.sizes import format_size
 from backends.base import Backend, Location
 from scenarios.model import Phase, Scenario, Workload
+from scenarios.sessions import AllObjects, Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def check_first(earlier: EarlierObjects, backend: Backend) -> None:
     chosen = numbers.sample(size, 1, 0)
     if not len(chosen):
         raise UsageError(f"--objects-from {earlier.run}: all that it archived of {format_size(size)} it has deleted")
-    phase = Phase("first object", 0, 1, (Workload("retrieve", "retrieve", size, 1, 1),), ONE_SESSION)
+    phase = Phase("first object", 0, 1, (Workload("retrieve", Sessions("retrieve", size, AllObjects()), 1),))
     client = ClientAssignment(0, 0, np.array(chosen, dtype=np.int64))
     counted, _ = carry_out(
         Assignment(

@@ -106,18 +106,21 @@ def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> G
             if too_much is not None:
                 search.stopped(f"{asked.name} {scale} was not tried: {too_much}")
                 break
-            judged, found = len(run.outcome.criteria), len(run.outcome.findings)
+            judged, measured = len(run.outcome.criteria), len(run.outcome.results)
             yield from phases
             if run.outcome.failure is not None:
                 break
-            if run.outcome.incomplete:
-                search.stopped(f"{asked.name} {scale} is incomplete: {run.outcome.incomplete[0]}")
+            results = run.outcome.results[measured:]
+            if any(result.incomplete for result in results):
+                reason = next(result.incomplete for result in results if result.incomplete)
+                search.stopped(f"{asked.name} {scale} is incomplete: {phases[-1].label}: {reason}")
                 break
-            if run.outcome.void:
-                search.stopped(f"{asked.name} {scale} is void: {run.outcome.void[0]}")
+            if any(result.void for result in results):
+                first = next(result for result in results if result.void)
+                search.stopped(f"{asked.name} {scale} is void: {first.workload}: {first.void}")
                 break
             passed = all(each.passed for each in run.outcome.criteria[judged:])
-            passed = passed and len(run.outcome.findings) == found
+            passed = passed and not any(result.lost for result in results)
             search.judged(scale, passed, tuple(phase.position for phase in phases))
             position += len(phases)
     finally:  # also where the run is interrupted
@@ -222,8 +225,8 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
 
 def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace | None:
     """Make the place that migrations copy to; None where nothing is migrated."""
-    beside = [each.infrastructure for phase in plan.scenario.phases for each in phase.workloads if each.infrastructure]
-    if not any(each.numbers_there for each in beside):
+    workloads = [workload for phase in plan.scenario.phases for workload in phase.workloads]
+    if not any(workload.work.archived_there_max[0] for workload in workloads):
         return None
     assert isinstance(plan.backend, HasSecondPlace)  # else it was refused
     backend = plan.backend.beside()

@@ -14,13 +14,13 @@ from math import inf
 
 from archiver.engine.ceiling import with_objects
 from archiver.engine.numbers import ANY_TIME, Kept, ObjectNumbers
-from archiver.engine.work.mixed.shares import deal
+from archiver.engine.work.mixed.shares import mix_of, share_mixes
 from archiver.engine.worker.assignment import Assignment
 from archiver.engine.workers.in_process import carry_out
 from archiver.values.errors import UsageError
 from archiver.values.retention import DateMaker, Retention
-from scenarios.mix import WRITES_CONTENT, Arrivals, Mix
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.mix import WRITES_CONTENT, Arrivals
+from scenarios.model import Phase, Workload
 
 SECONDS = 0.5
 SHARE_TO_WARN = 0.7
@@ -30,8 +30,6 @@ ARCHIVED_MAX = 100_000  # about as many as can be in that time; preparing them t
 SESSIONS_MAX = 25_000
 SESSIONS_MIN = 100  # of those that run out of objects before the time is over
 WORKERS_IN_WORDS = "give the client more workers (--workers) or a machine with more cores"
-
-_STOP = StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, SECONDS, 1, 1, 0.0)  # the workload's own time ends it
 
 
 class OfferedRates:
@@ -74,9 +72,9 @@ class OfferedRates:
 def _together(phase: Phase) -> Iterator[list[Workload]]:
     """The open loops that are under way at once, whenever one of them begins. One whose begin is not known beforehand
     counts alone: what is refused is to be certain."""
-    loops = [workload for workload in phase.workloads if workload.mix is not None and workload.mix.arrivals is not None]
+    loops = [workload for workload in phase.workloads if "open loop" in workload.work.traits]
     beginnings = phase.beginnings()
-    times = {loop.name: (beginnings[loop.name], _mix(loop).seconds or 0.0) for loop in loops}
+    times = {loop.name: (beginnings[loop.name], loop.work.planned_seconds or 0.0) for loop in loops}
     for loop in loops:
         at, _ = times[loop.name]
         together = [loop]
@@ -99,24 +97,24 @@ def _rate(workload: Workload) -> float:
 def _kind(workload: Workload) -> Workload:
     """What makes its sessions what they are, and nothing else; in a closed loop."""
     mix = replace(
-        _mix(workload), data="", arrivals=None, begins_seconds=0.0, warm_up_seconds=0.0, seconds=SECONDS, after=None,
+        mix_of(workload), data="", arrivals=None, begins_seconds=0.0, warm_up_seconds=0.0, seconds=SECONDS, after=None,
         until=None, bytes_max=None, deadline_seconds=None,
     )  # fmt: skip
     if mix.aside is not None:
         mix = replace(mix, aside=replace(mix.aside, data="aside"))
-    if mix.operations & WRITES_CONTENT:
+    if mix.does & WRITES_CONTENT:
         written = mix.operations_per_transaction() * workload.objects_per_session * SESSIONS_MAX
         mix = with_objects(mix, min(ARCHIVED_MAX, int(written)))
     if mix.keys == "each-once":
         mix = replace(mix, keys="uniform")  # else they would soon be used up
     clients = min(workload.clients, CLIENTS_MAX)
-    return replace(workload, name="", application="", copy=None, clients=clients, mix=mix)
+    return replace(workload, name="", application="", copy=None, clients=clients, work=mix)
 
 
 def _sessions_per_second(workload: Workload) -> float:
     """How many sessions that do nothing this process carries out."""
-    mix = _mix(workload)
-    phase = Phase("ceiling", 1, 1, (workload,), _STOP)
+    mix = mix_of(workload)
+    phase = Phase("ceiling", 1, 1, (workload,))
     numbers = ObjectNumbers(seed=1)
     first = 0
     far = time.time() + 7200
@@ -124,7 +122,7 @@ def _sessions_per_second(workload: Workload) -> float:
         numbers.keep(Kept(size_bytes, first, first + OBJECTS - 1, far, far, mix.data))
         first += OBJECTS
     numbers.fresh(first)
-    (share,) = deal(phase, numbers, ANY_TIME, 1)
+    (share,) = share_mixes(phase, numbers, ANY_TIME, 1)
     dates = {workload.retain_for_seconds: DateMaker(Retention(), far)}
     counted, report = carry_out(
         Assignment(
@@ -137,13 +135,8 @@ def _sessions_per_second(workload: Workload) -> float:
     return counted.sessions / (report.cpu[-1].used_seconds - report.cpu[0].used_seconds)
 
 
-def _mix(workload: Workload) -> Mix:
-    assert workload.mix is not None
-    return workload.mix
-
-
 def _arrivals(workload: Workload) -> Arrivals:
-    arrivals = _mix(workload).arrivals
+    arrivals = mix_of(workload).arrivals
     assert arrivals is not None
     return arrivals
 

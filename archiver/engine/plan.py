@@ -37,6 +37,7 @@ from archiver.values.sizes import format_duration, format_instant
 from archiver.watch.choosing import Watched, WatchOptions, watch_sources
 from archiver.watch.source import Source
 from backends.base import Backend, Capabilities, HasCredentials, PlatformProfile
+from scenarios.infrastructure import Infrastructure
 from scenarios.model import Scenario
 
 LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves something locked
@@ -141,8 +142,8 @@ def make_plan(
     if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
         raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
     for workload in (workload for phase in scenario.phases for workload in phase.workloads):
-        if workload.infrastructure is not None:
-            refused = refusal(workload.infrastructure, backend, locks=retention.mode is not RetentionMode.NONE)
+        if isinstance(workload.work, Infrastructure):
+            refused = refusal(workload.work, backend, locks=retention.mode is not RetentionMode.NONE)
             if refused is not None:
                 raise UsageError(f"{scenario.name}: {refused}")
     check_offered(scenario, backend.name, capabilities, retention)
@@ -270,7 +271,11 @@ def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, 
             raise UsageError(
                 f"{scenario.name}: the {backend} backend does not offer {operation!r}; it has {', '.join(offered)}"
             )
-        if workload.mix is None and workload.retain_for_seconds is not None and retention.mode is RetentionMode.CLASS:
+        if (
+            workload.retain_for_seconds is not None
+            and not workload.work.may_leave_out
+            and retention.mode is RetentionMode.CLASS
+        ):
             raise UsageError(f"{scenario.name}: retain_for: a management class decides how long objects are locked")
         for lock in workload.locks - {None, *capabilities.locks}:
             raise UsageError(f"{scenario.name}: the {backend} backend does not offer lock {str(lock)!r}")
@@ -287,9 +292,9 @@ def _check_replays(scenario: Scenario, retention: Retention) -> None:
     if retention.retain_for_seconds is None:
         return
     for phase in scenario.phases:
-        refusing = phase.replays and any("refused-delete" in workload.does for workload in phase.workloads)
-        if refusing and retention.retain_for_seconds < phase.stop.seconds_max + LOCKED_RESERVE_SECONDS:
-            longest = format_duration(phase.stop.seconds_max + LOCKED_RESERVE_SECONDS)
+        refusing = any("replay" in each.work.traits and "refused-delete" in each.does for each in phase.workloads)
+        if refusing and retention.retain_for_seconds < phase.seconds_max + LOCKED_RESERVE_SECONDS:
+            longest = format_duration(phase.seconds_max + LOCKED_RESERVE_SECONDS)
             raise UsageError(
                 f"{scenario.name}: the trace has deletions that a lock refused, and locks of "
                 f"{format_duration(retention.retain_for_seconds)} may be over before: --retain-for {longest} at least, "

@@ -12,11 +12,12 @@ from typing import Any
 
 from archiver.engine.numbers import ObjectNumbers
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
-from archiver.engine.workers.in_process import ONE_SESSION, carry_out
+from archiver.engine.workers.in_process import carry_out
 from archiver.measure.merging import ArchivedRange
 from archiver.values.record import ErrorKind
 from archiver.values.retention import DateMaker, Lock
 from scenarios.model import Phase, Workload
+from scenarios.sessions import AllObjects, Sessions
 
 TRIES_MAX = 3  # of a probe that the platform does not archive: one refusal may be chance
 
@@ -85,10 +86,10 @@ class Prober:
         """
         like = phase.workloads[probe.workload]
         workload = Workload(
-            like.name, "archive", probe.object_bytes, 1, self.endpoints, probe.lock, like.checksum,
-            probe.retain_for_seconds,
+            like.name, Sessions("archive", probe.object_bytes, AllObjects()), self.endpoints, 1, probe.lock,
+            like.checksum, probe.retain_for_seconds,
         )  # fmt: skip
-        alone = Phase(phase.name, phase.position, phase.repetition, (workload,), ONE_SESSION)
+        alone = Phase(phase.name, phase.position, phase.repetition, (workload,))
         tried = Tried(probe)
         # Taken whether or not they are used: the numbers that the ledger bounds for a phase belong to no other.
         numbered = numbers.fresh(TRIES_MAX * self.endpoints)

@@ -35,7 +35,6 @@ from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import DateMaker, Lock, latest_date
 from backends.base import Backend, Location
 from results.database import RunDatabase
-from scenarios.mix import CHANGES
 from scenarios.model import Phase, Scenario
 
 # What has to be as it was: a run is one measurement.
@@ -120,7 +119,7 @@ def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
     left = scenario.phases[broken.finished :]
     begun = {position for position, _ in recorded} | {position for position, _ in broken.database.broken_off()}
     for phase in left:
-        if phase.is_mixed and phase.position in begun and any(w.does & CHANGES for w in phase.workloads):
+        if phase.position in begun and not phase.is_repeatable:
             raise UsageError(
                 f"{broken.id}: broke off in {phase.label}, which deletes or replaces objects, and nobody knows how "
                 "many it did; start the run again"
@@ -229,13 +228,13 @@ def _leave_alone(run: Run, phase: Phase, server_now: float) -> None:
     """Draw again what a phase drew that broke off, and use none of it any more: nobody knows how far it came. What it
     may have extended can still be read."""
     for workload in phase.workloads:
-        if workload.operation not in ("extend", "hold", "release", "delete"):
+        if workload.data or workload.operation not in ("extend", "hold", "release", "delete"):
             continue
         retention = run.retention(workload)
         latest = latest_date(retention, run.plan.options.guards, server_now)
         dates = DateMaker(retention, latest) if latest is not None else None
-        times = LockedTimes.of_phase(server_now, phase.stop.seconds_max, dates)
-        wanted = phase.objects_max(workload)
+        times = LockedTimes.of_phase(server_now, phase.seconds_max, dates)
+        wanted = workload.objects_max
         drawn = run.numbers.sample(workload.object_bytes, wanted, phase.position, workload.operation, times)
         for number in drawn.tolist():
             change = "extend" if workload.operation == "extend" else "delete"

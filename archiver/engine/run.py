@@ -14,8 +14,8 @@ from pathlib import Path
 from signal import Signals
 from typing import NamedTuple, Protocol
 
-from archiver.engine.ceiling import add_ceilings
-from archiver.engine.coordinator import Coordinator, Fill, PhaseOutcome
+from archiver.engine.ceiling import measure_ceilings
+from archiver.engine.coordinator import ClientCeiling, Coordinator, Fill, PhaseOutcome
 from archiver.engine.judging.criteria import Watch, judge
 from archiver.engine.numbers import Kept, ObjectNumbers
 from archiver.engine.plan import Plan
@@ -25,7 +25,7 @@ from archiver.ledger.ledger import Ledger, NumberRange, Placement
 from archiver.machine import caches
 from archiver.measure.merging import ArchivedRange
 from archiver.measure.reports import IntervalReport
-from archiver.measure.server_usage import read_bytes, usage_throughout
+from archiver.measure.server_usage import usage_throughout
 from archiver.values.clock import now_seconds
 from archiver.values.errors import ArchiverError, ResultsError, RunFailed
 from archiver.values.retention import (
@@ -39,7 +39,8 @@ from archiver.values.retention import (
 from archiver.watch.sampler import ResourceSampler
 from backends.base import Backend, HasCredentials
 from results.database import PhaseRecord, RunDatabase
-from results.model import CriterionResult, SearchOutcome, ServerUsage
+from results.model import CriterionResult, Result, SearchOutcome, ServerUsage
+from results.verdict import verdict
 from scenarios.mix import RETRIEVES
 from scenarios.model import Phase, Workload
 
@@ -70,11 +71,9 @@ class RunOutcome:
     database: Path
     interrupted: Signals | None = None  # by which signal
     failure: str | None = None
+    results: list[Result] = field(default_factory=list)
     criteria: list[CriterionResult] = field(default_factory=list)
     search: SearchOutcome | None = None
-    void: list[str] = field(default_factory=list)  # why nothing follows from what was measured
-    findings: list[str] = field(default_factory=list)  # content or protection that infrastructure operations lost
-    incomplete: list[str] = field(default_factory=list)  # phases that lost workers, and why
 
 
 class _Promise(NamedTuple):
@@ -123,16 +122,9 @@ class Run:
             outcome = self._phase(phase)
             self._store(outcome)
             self.outcome.criteria += outcome.criteria
+            self.outcome.results += outcome.results
             if outcome.incomplete is not None:
-                self.outcome.incomplete.append(f"{phase.label}: {outcome.incomplete}")
                 self.observer.warned(f"{phase.label} is incomplete: {outcome.incomplete}")
-            self.outcome.void += [f"{result.workload}: {result.void}" for result in outcome.results if result.void]
-            self.outcome.findings += [
-                finding
-                for result in outcome.results
-                if result.infrastructure is not None
-                for finding in result.infrastructure.findings
-            ]
             self.observer.phase_finished(outcome)
             if outcome.gave_up is not None:
                 first = f": {outcome.errors[0].reason}: {outcome.errors[0].message}" if outcome.errors else ""
@@ -145,25 +137,22 @@ class Run:
         outcome = self.outcome
         self.workers.close()
         self.sampler.stop()
-        verdict = "interrupted" if outcome.interrupted else "fail" if outcome.failure else self._verdict()
         try:
             self._store_samples()
-            self.database.finish(time.time(), verdict)
+            self.database.finish(time.time(), self._verdict())
         except ResultsError as error:  # a full disk: what was committed before stays
             outcome.failure = outcome.failure or str(error)
         self.database.close()
 
     def _verdict(self) -> str:
-        """By the criteria; of a search by whether any scale held them. Void: nothing about the platform follows."""
-        if self.outcome.void and self.outcome.search is None:
-            return "void"
-        if self.outcome.search is not None:
-            return "pass" if self.outcome.search.largest is not None else "fail"
-        if self.outcome.findings or self.outcome.incomplete:
+        """By everything that the database has, so that the phases before an interruption count, too."""
+        if self.outcome.interrupted:
+            return "interrupted"
+        if self.outcome.failure:
             return "fail"
-        if not self.plan.scenario.criteria:
-            return "none"
-        return "pass" if all(each.passed for each in self.outcome.criteria) else "fail"
+        database, is_judged = self.database, bool(self.plan.scenario.criteria)
+        results = [*database.results(), *database.results(drift_checks=True)]
+        return verdict(results, database.criteria(), self.outcome.search, is_judged=is_judged)
 
     def _server_lately(self, seconds: float) -> ServerUsage | None:
         since_ns = time.monotonic_ns() - int(seconds * 1e9)
@@ -177,6 +166,7 @@ class Run:
 
     def _phase(self, phase: Phase) -> PhaseOutcome:
         hosted, backend = self.plan.hosted, self.plan.backend
+        ceilings = self._ceilings(phase)
         reads = any(workload.does & RETRIEVES for workload in phase.workloads)
         if reads and hosted is not None and not phase.keeps_cache:
             caches.drop(hosted.data_files())
@@ -196,7 +186,6 @@ class Run:
             watch.take(part)
             return watch.broken() is None
 
-        before = deepcopy(self.numbers) if phase.measures_ceiling else None
         self._refresh_credentials(phase)
         self.sampler.take()
         prepared_ns, prepared_at = time.monotonic_ns(), now_seconds()
@@ -204,21 +193,24 @@ class Run:
         if probes and not probes[-1].archived:
             outcome = self.coordinator.refused(phase, probes[-1], prepared_at, prepared_ns)
         else:
-            outcome = self.coordinator.run_phase(phase, self.numbers, dates, report, self._fill(), server_now)
+            outcome = self.coordinator.run_phase(phase, self.numbers, dates, report, self._fill(), server_now, ceilings)
         outcome.prepared_ns = prepared_ns
         outcome.take_probes(probes)
-        if reads and hosted is not None:
-            self._judge_temperature(outcome)
         self.take_in(phase, outcome.prepared_at, outcome.archived_seconds, outcome.archived, outcome.changed)
         if outcome.incomplete is None:  # else nobody counted all of it: the rows stay open, which means list the prefix
             self._keep_promises(promises, outcome)
         if there is not None and outcome.incomplete is None:
             self._keep_promise_there(there, outcome)
-        if before is not None and outcome.gave_up is None and outcome.incomplete is None:
-            setting = self.coordinator.setting
-            add_ceilings(outcome, before, dates, setting, self.workers, self.plan.server_cores, server_now)
         outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken(), outcome.whole)
         return outcome
+
+    def _ceilings(self, phase: Phase) -> Mapping[str, ClientCeiling]:
+        """What this client reaches in each workload against a platform that does nothing, if the phase asks for it."""
+        if not phase.measures_ceiling:
+            return {}
+        numbers, now = deepcopy(self.numbers), self.plan.backend.server_now
+        setting, cores = self.coordinator.setting, self.plan.server_cores
+        return measure_ceilings(phase, numbers, self._dates(phase), setting, self.workers, cores, now)
 
     def _refresh_credentials(self, phase: Phase) -> None:
         """Give the workers credentials that last through this phase, as far as there can be new ones."""
@@ -253,7 +245,7 @@ class Run:
         promises = []
         first_number = self.numbers.next
         for retention, workloads in by_retention.items():
-            bounds = [_written_here(phase, phase.workloads[index]) for index in workloads]
+            bounds: list[tuple[int, int]] = [phase.workloads[index].archived_here_max for index in workloads]
             bounds += [self._probed_max(each) for each in probes_of(phase) if each.workload in workloads]
             placement = replace(
                 self.place,
@@ -276,7 +268,7 @@ class Run:
 
     def _promise_there(self, phase: Phase) -> int | None:
         """Likewise of what a migration copies to the second place; None where there is nothing of the kind."""
-        bounds = [each.infrastructure.archived_there_max for each in phase.workloads if each.infrastructure is not None]
+        bounds = [each.work.archived_there_max for each in phase.workloads]
         objects, size_bytes = sum(objects for objects, _ in bounds), sum(size_bytes for _, size_bytes in bounds)
         if self.second is None or not objects:
             return None
@@ -365,11 +357,7 @@ class Run:
         if any("extend" in workload.does for workload in phase.workloads):
             time.sleep(DATE_TOLERANCE_SECONDS + 1)
         now = self.plan.backend.server_now
-        places = [
-            workload.mix.data if workload.mix is not None else workload.object_bytes
-            for workload in phase.workloads
-            if "delete" in workload.does
-        ]
+        places = [workload.data or workload.object_bytes for workload in phase.workloads if "delete" in workload.does]
         expiries = [expiry for place in places if (expiry := self.expiries.get(place, now)) < now + EXPIRY_SECONDS_MAX]
         time.sleep(max([0.0, *(expiry - now + DATE_TOLERANCE_SECONDS for expiry in expiries)]))
 
@@ -449,18 +437,6 @@ class Run:
             [NumberRange(each.object_bytes, each.first, each.last) for each in archived],
         )
 
-    def _judge_temperature(self, outcome: PhaseOutcome) -> None:
-        """Say whether what was retrieved came from a disk, by what its device read meanwhile."""
-        read = read_bytes(self.sampler.timelines(), self.plan.server, outcome.start_ns, outcome.end_ns)
-        served = sum(row.bytes for row in outcome.intervals)
-        if any(workload.archives for workload in outcome.phase.workloads):
-            return  # who read what cannot be told
-        warmth = caches.temperature(read, served)
-        outcome.results = [
-            replace(result, temperature=warmth) if result.temperature is not None else result
-            for result in outcome.results
-        ]
-
     def _store(self, outcome: PhaseOutcome) -> None:
         phase = outcome.phase
         self.database.add_phase(
@@ -495,13 +471,6 @@ class Run:
     def _store_samples(self) -> None:
         self.database.add_samples(self.sampler.take_unstored())
         self._tell_problems()
-
-
-def _written_here(phase: Phase, workload: Workload) -> tuple[int, int]:
-    """Upper bound of (objects, bytes) that a workload archives in the run's own place."""
-    if workload.infrastructure is not None:
-        return workload.infrastructure.archived_here_max
-    return phase.written_max(workload)
 
 
 def _size(path: Path) -> int:

@@ -99,7 +99,7 @@ class Merge:
 
     def __init__(self, phase: Phase) -> None:
         self._phase = phase
-        self._in_whole_sessions = phase.clients == 1 and not phase.is_mixed  # one client: no window of time
+        self._in_whole_sessions = all(each.work.measured_time == "sessions" for each in phase.workloads)
         self._courses: dict[int, _Course] = {}  # by worker
         self._tallies: dict[TallyKey, Tally] = {}
         self._packed: list[bytes] = []  # tallies of before; a key may be in several, since all is a sum
@@ -131,44 +131,32 @@ class Merge:
 
     def windows(self, reports: Sequence[PhaseReport], start_ns: int) -> list[Window]:
         """The time that counts, of each workload."""
-        if not self._phase.is_mixed:
-            return [self._window(reports, start_ns)] * len(self._phase.workloads)
         return [
-            self._stage_window(
+            self._window(
                 workload, [stage for report in reports for stage in report.stages if stage.workload == index], start_ns
             )
             for index, workload in enumerate(self._phase.workloads)
         ]
 
-    def _stage_window(self, workload: Workload, stages: Sequence[StageReport], start_ns: int) -> Window:
-        """Of a timed workload the time that all workers measured, in whole intervals; of others all it took."""
+    def _window(self, workload: Workload, stages: Sequence[StageReport], start_ns: int) -> Window:
+        """The time of a workload that counts, over all workers."""
         if not stages:
             return Window(start_ns, start_ns, None, None, False)
         settled = not any(stage.ended_early for stage in stages)
-        if workload.mix is None or not workload.mix.is_timed:
-            from_ns = min(stage.measured_from_ns for stage in stages)
-            return Window(from_ns, max(from_ns, *(stage.measured_to_ns for stage in stages)), None, None, settled)
-        from_ns = max(stage.measured_from_ns for stage in stages)
-        first = -(-(from_ns - start_ns) // INTERVAL_NS)
-        last = max(first, (min(stage.measured_to_ns for stage in stages) - start_ns) // INTERVAL_NS)
-        return Window(start_ns + first * INTERVAL_NS, start_ns + last * INTERVAL_NS, first, last, settled)
-
-    def _window(self, reports: Sequence[PhaseReport], start_ns: int) -> Window:
-        """All workers' warm-up is over, and no client has run out of its share."""
-        from_ns = max((report.measured_from_ns for report in reports), default=start_ns)
-        to_ns = min((report.measured_to_ns for report in reports), default=start_ns)
-        settled = all(report.settled for report in reports)
-        if self._phase.clients == 1:
-            return Window(from_ns, max(from_ns, to_ns), None, None, settled)
-        first = (from_ns - start_ns) // INTERVAL_NS
-        last = (to_ns - start_ns) // INTERVAL_NS
-        if (last - first) * INTERVAL_NS < self._phase.stop.seconds_min * 1e9:
-            settled = False  # a client ran out of its share before the time asked for
-        if last <= first:
-            # The shares were used up within the warm-up: all there is to show is the whole, marked as unsettled.
-            ended_ns = max([start_ns + 1, *(report.ended_ns for report in reports)])
-            return Window(start_ns, ended_ns, 0, math.ceil((ended_ns - start_ns) / INTERVAL_NS), False)
-        return Window(start_ns + first * INTERVAL_NS, start_ns + last * INTERVAL_NS, first, last, settled)
+        starts, ends = [each.measured_from_ns for each in stages], [each.measured_to_ns for each in stages]
+        match workload.work.measured_time:
+            case "sessions":
+                return Window(max(starts), max(*starts, min(ends)), None, None, settled)
+            case "all":
+                return Window(min(starts), max(min(starts), *ends), None, None, settled)
+            case "intervals":
+                first = -(-(max(starts) - start_ns) // INTERVAL_NS)
+                last = max(first, (min(ends) - start_ns) // INTERVAL_NS)
+                if first == last and workload.work.is_shown_whole:
+                    # The clients' shares were used up within the warm-up: the whole is shown, marked as unsettled.
+                    ended_ns = max(start_ns + 1, *(stage.ended_ns for stage in stages))
+                    return Window(start_ns, ended_ns, 0, math.ceil((ended_ns - start_ns) / INTERVAL_NS), False)
+                return Window(start_ns + first * INTERVAL_NS, start_ns + last * INTERVAL_NS, first, last, settled)
 
     def totals(self, windows: Sequence[Window]) -> list[tuple[Tally, dict[str, int]]]:
         """For each workload its measured tally, and how many objects and errors fell outside."""
@@ -181,8 +169,7 @@ class Merge:
             else:
                 outside[part] += tally.objects
                 outside["errors"] += tally.errors
-                mix = self._phase.workloads[key.workload].mix
-                if part == "drain" and mix is not None and mix.arrivals is not None:
+                if part == "drain" and "open loop" in self._phase.workloads[key.workload].work.traits:
                     # Sessions of an open loop that were due in the measured time are judged by how long they took,
                     # even where they ended after it: a stall at the end would else be seen by nobody.
                     measured.add_times(tally)
@@ -192,14 +179,14 @@ class Merge:
         """What was done between two instants, over all workloads: whole intervals, and what ended in the measured time
         of a phase that has no others."""
         moved = Counter[str]()
-        if self._phase.is_mixed:
-            for interval, done in self._moved_by_interval().items():
-                if window.from_ns - INTERVAL_NS < start_ns + interval * INTERVAL_NS < window.to_ns:
-                    moved.update(done)
-        else:
+        if self._in_whole_sessions:
             for key, tally in self._all():
                 if window.part(key) == "measured":
                     moved.update(self._bytes_of(key, tally), objects=tally.objects)
+        else:
+            for interval, done in self._moved_by_interval().items():
+                if window.from_ns - INTERVAL_NS < start_ns + interval * INTERVAL_NS < window.to_ns:
+                    moved.update(done)
         return Work(moved["objects"], moved["archive"] + moved["new-version"], moved["retrieve"])
 
     def done_by(self, worker: int, start_ns: int, edges: tuple[int, int]) -> tuple[int, int, int]:
@@ -270,9 +257,7 @@ class Merge:
             if change.operation != "archive":
                 continue
             workload = self._phase.workloads[change.workload]
-            data = workload.data
-            if change.is_beside and workload.mix is not None and workload.mix.aside is not None:
-                data = workload.mix.aside.data
+            data = workload.work.beside_data_set if change.is_beside else workload.data
             new = ArchivedRange(change.object_bytes, change.first, change.last, data, change.workload)
             if joined and joined[-1][3:] == new[3:] and joined[-1][0] == new[0] and joined[-1].last + 1 == new.first:
                 joined[-1] = joined[-1]._replace(last=new.last)
@@ -324,6 +309,12 @@ class ReplayMerge(Merge):
 
     def _wholes(self) -> dict[int, Tally]:
         return self._whole
+
+
+def merge_of(phase: Phase) -> Merge:
+    """What puts together the reports of a phase."""
+    is_replay = any("replay" in workload.work.traits for workload in phase.workloads)
+    return ReplayMerge(phase) if is_replay else Merge(phase)
 
 
 def _sum(row: IntervalRow, other: IntervalRow) -> IntervalRow:

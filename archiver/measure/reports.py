@@ -120,20 +120,25 @@ class IntervalReport:
 
 @dataclass(slots=True)
 class StageReport:
-    """How a workload of a mix went in one worker. Times are CLOCK_MONOTONIC nanoseconds."""
+    """How a workload went in one worker. Times are CLOCK_MONOTONIC nanoseconds.
+
+    ``measured_from_ns`` and ``measured_to_ns`` bound what counts. Of one client that is measured in whole sessions:
+    from the first measured session's opening to the last one's closing. Of others: from the end of the warm-up to the
+    planned end, or to when a client had used up its share.
+    """
 
     workload: int
     measured_from_ns: int
     measured_to_ns: int
     ended_ns: int  # when its last client had ended
-    ended_early: bool  # it used up what it may archive
-    steps_left_out: int
-    due: int  # of an open loop: sessions in the measured time
-    started: int
-    waited: int
-    dropped: int
-    backlog_max: int
-    lateness: Histogram
+    ended_early: bool  # before its stop rule was met: it used up what it may archive, or met a limit
+    steps_left_out: int = 0
+    due: int = 0  # of an open loop: sessions in the measured time
+    started: int = 0
+    waited: int = 0
+    dropped: int = 0
+    backlog_max: int = 0
+    lateness: Histogram = field(default_factory=Histogram)
 
     def moved(self, by_ns: int) -> StageReport:
         """The same on a clock that is ahead by so much."""
@@ -155,17 +160,9 @@ class CpuSample(NamedTuple):
 
 @dataclass(slots=True)
 class PhaseReport:
-    """What a worker says at the end of a phase. Times are CLOCK_MONOTONIC nanoseconds.
+    """What a worker says at the end of a phase. Times are CLOCK_MONOTONIC nanoseconds."""
 
-    ``measured_from_ns`` and ``measured_to_ns`` bound what counts: for one client from the first measured session's
-    opening to the last one's closing; for several, from the end of the warm-up to when the first client ran out of
-    its share (or the deadline).
-    """
-
-    measured_from_ns: int
-    measured_to_ns: int
     ended_ns: int  # when the last client had ended
-    settled: bool
     cpu: list[CpuSample]  # of the worker, through the phase
     lateness: Histogram
     gave_up: str | None  # why no client could go on
@@ -178,8 +175,6 @@ class PhaseReport:
         """The same on a clock that is ahead by so much."""
         return replace(
             self,
-            measured_from_ns=_moved(self.measured_from_ns, by_ns),
-            measured_to_ns=_moved(self.measured_to_ns, by_ns),
             ended_ns=_moved(self.ended_ns, by_ns),
             cpu=[sample._replace(at_ns=sample.at_ns + by_ns) for sample in self.cpu],
             stages=tuple(stage.moved(by_ns) for stage in self.stages),

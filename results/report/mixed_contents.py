@@ -66,12 +66,13 @@ class MixedRun:
 def mixed_run(
     database: RunDatabase, *, reference: ReferenceTile | None = None, drives: int | None = None
 ) -> MixedRun | None:
-    """What there is of it in a run; None where workloads did not run together.
+    """What there is of it in a run; None where workloads did not run together and no criterion was judged.
 
     ``reference`` is the tile that a score is over, the stored one unless given; ``drives`` how many hold the data.
     """
     results = [result for result in database.results() if result.application and not result.is_load]
-    if not results:
+    criteria = database.criteria()
+    if not results and not criteria:
         return None
     run = database.run()
     scenario = json.loads(run["scenario_json"])
@@ -80,7 +81,7 @@ def mixed_run(
     return MixedRun(
         scenario=run["scenario"],
         results=results,
-        criteria=database.criteria(),
+        criteria=criteria,
         search=database.search(),
         courses=[
             course(

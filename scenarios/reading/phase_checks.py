@@ -13,7 +13,7 @@ from math import isfinite
 from archiver.values.errors import ScenarioError
 from archiver.values.retention import PHASE_SECONDS_MAX, SHORTEST_SECONDS, Lock
 from archiver.values.sizes import format_duration
-from scenarios.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT
+from scenarios.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT, Mix
 from scenarios.model import OBJECTS_PER_SESSION_MAX, Phase
 from scenarios.reading.phases import (
     SHARE_MAX,
@@ -326,15 +326,15 @@ def _check_changes(workload: WorkloadTable, table: PhaseTable, key: str) -> None
 def _check_expanded(phase: Phase, copies: int, key: str) -> None:
     """Times and amounts, which are known once its workloads are."""
     beginnings = phase.beginnings()
-    if not phase.stop.seconds_max <= SECONDS_MAX:
+    if not phase.seconds_max <= SECONDS_MAX:
         raise ScenarioError(
-            f"{key}: its workloads take up to {phase.stop.seconds_max:,.0f} s, one after another; a phase may take "
+            f"{key}: its workloads take up to {phase.seconds_max:,.0f} s, one after another; a phase may take "
             f"{format_duration(SECONDS_MAX)}"
         )
     alike = phase.workloads[: len(phase.workloads) // copies]  # as all copies
     for workload in alike:
-        mix = workload.mix
-        assert mix is not None
+        mix = workload.work
+        assert isinstance(mix, Mix)  # tables of phases make no other
         where = f"{key}: workload {workload.name!r}"
         written = sum(mix.written_max(workload.objects_per_session))
         if written > OBJECTS_MAX:
@@ -358,6 +358,6 @@ def _ends_seconds(phase: Phase, name: str | None, beginnings: Mapping[str, float
         return None
     workload = next((each for each in phase.workloads if each.name == name), None)
     begins = beginnings.get(name)
-    if workload is None or workload.mix is None or workload.mix.seconds is None or begins is None:
+    if workload is None or workload.work.planned_seconds is None or begins is None:
         return None
-    return begins + workload.mix.seconds
+    return begins + workload.work.planned_seconds

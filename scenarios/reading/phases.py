@@ -17,7 +17,7 @@ import msgspec
 from archiver.values.content import Checksum
 from archiver.values.retention import Lock
 from scenarios.mix import ArrivalKind, Arrivals, Aside, Keys, Mix, OperationName, Sizes, Transaction
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
 from scenarios.notation.sizes import SHARE_MAX as SHARE_MAX
 from scenarios.notation.sizes import SIZES_MAX as SIZES_MAX
 from scenarios.notation.sizes import SizesTable as SizesTable
@@ -25,7 +25,6 @@ from scenarios.notation.sizes import sizes_of as sizes_of
 from scenarios.notation.units import Seconds, SizeBytes
 from scenarios.reading.replay_phases import ReplayingTable, expand_replay
 
-UNKNOWN_SECONDS = 60.0  # what a workload is taken to last that ends when it is done
 ZIPF_EXPONENT = 0.99
 # What may be written as "users" or "20 users". What is counted is rounded up; a rate need not be whole.
 _COUNTS = frozenset(("clients", "objects_per_session", "objects", "fill", "bytes_max", "burst_sessions", "backlog_max"))
@@ -177,7 +176,6 @@ def expand_phase(
         position,
         repetition,
         tuple(workload for copy in copies for workload in copy),
-        _stop(_seconds_max(copies[0])),
         scale=scale,
         scale_name=scale_table.name if scale_table is not None else "",
         is_load=table.load,
@@ -196,14 +194,12 @@ def _copy(tables: Sequence[WorkloadTable], prefix: str, copy: int | None) -> Ite
         for name, clients in zip(table.names, table.client_counts, strict=True):
             yield Workload(
                 f"{prefix}{name}",
-                _operation(table),
-                round(sizes_of(table.sizes).mean) if table.sizes is not None else 0,
-                table.objects_per_session,
+                _mix(table, prefix, begins, after, until),
                 clients,
+                table.objects_per_session,
                 table.lock,
                 table.checksum,
                 table.retain_for,
-                _mix(table, prefix, begins, after, until),
                 table.application or table.name,
                 copy,
             )
@@ -214,10 +210,6 @@ def _transactions(table: WorkloadTable) -> tuple[Transaction, ...]:
     if table.operation is not None:
         return (Transaction((table.operation,), 1.0),)
     return tuple(Transaction(each.steps, each.share) for each in table.transactions)
-
-
-def _operation(table: WorkloadTable) -> OperationName | Literal["mixed"]:
-    return next(iter(table.steps)) if len(table.steps) == 1 and table.aside is None else "mixed"
 
 
 def _mix(table: WorkloadTable, prefix: str, begins: float, after: str | None, until: str | None) -> Mix:
@@ -253,21 +245,3 @@ def _mix(table: WorkloadTable, prefix: str, begins: float, after: str | None, un
         until=until,
         bytes_max=table.bytes_max,
     )
-
-
-def _seconds_max(workloads: Sequence[Workload]) -> float:
-    """How long the workloads of one copy will take, as far as that is known."""
-    by_name = {workload.name: workload for workload in workloads}
-
-    def ends(workload: Workload) -> float:
-        mix = workload.mix
-        assert mix is not None
-        before = ends(by_name[mix.after]) if mix.after is not None else 0.0
-        return before + mix.begins_seconds + (mix.seconds if mix.seconds is not None else UNKNOWN_SECONDS)
-
-    return max(ends(workload) for workload in workloads)
-
-
-def _stop(seconds_max: float) -> StopRule:
-    """Workloads of a mix have times of their own; what counts here is how long they may take."""
-    return StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, seconds_max, 1, 1, 0.0)

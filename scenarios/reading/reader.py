@@ -27,7 +27,7 @@ from scenarios.application_model import ModelTable
 from scenarios.criteria import check_names, read_criterion
 from scenarios.infrastructure import InfrastructureTable
 from scenarios.mix import ArrivalKind, Keys, OperationName
-from scenarios.model import OBJECTS_PER_SESSION_MAX, Order, Phase, Scenario, SearchRange, StopRule, Workload
+from scenarios.model import OBJECTS_PER_SESSION_MAX, Order, Phase, Scenario, SearchRange, Workload
 from scenarios.notation.units import Seconds, SizeBytes, decode
 from scenarios.reading.phase_checks import (
     CLIENTS_MAX,
@@ -51,22 +51,32 @@ from scenarios.reading.phases import (
     expand_phases,
 )
 from scenarios.reading.replay_phases import ReplayTable
+from scenarios.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
 SweepOperation = Literal["archive", "retrieve", "query", "extend", "hold", "release", "refused-delete", "delete"]
 SCALE_MAX = 1_000_000_000
 
 
 class _StopTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    warm_up_sessions: int
-    warm_up_seconds: Seconds
-    sessions_min: int
-    large_sessions_min: int
-    large_session: SizeBytes
-    seconds_min: Seconds
-    seconds_max: Seconds
-    bytes_max: SizeBytes
-    client_bytes_max: SizeBytes
-    precision: float
+    """Defaults are those of the built-in scenario dr550."""
+
+    warm_up_sessions: int = 1
+    warm_up_seconds: Seconds = Seconds(0.5)
+    sessions_min: int = 3
+    large_sessions_min: int = 2
+    large_session: SizeBytes = SizeBytes(100_000_000)
+    seconds_min: Seconds = Seconds(3)
+    seconds_max: Seconds = Seconds(10)
+    bytes_max: SizeBytes = SizeBytes(256_000_000)
+    client_bytes_max: SizeBytes = SizeBytes(130_000_000)
+    precision: float = 0.05
+
+
+# Keys of [stop] that have a meaning for one client only, or for several only.
+_OF_ONE_CLIENT = frozenset(
+    ("warm_up_sessions", "sessions_min", "large_sessions_min", "large_session", "seconds_max", "bytes_max", "precision")
+)
+_OF_SEVERAL_CLIENTS = frozenset(("warm_up_seconds", "client_bytes_max"))
 
 
 class _SweepTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -79,7 +89,7 @@ class _SweepTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     checksums: tuple[Checksum, ...] = ()
     retain_for: Seconds | None = None
     drift_check: bool = False
-    stop: _StopTable
+    stop: _StopTable = _StopTable()
     quick: dict[str, Any] = {}
 
 
@@ -156,12 +166,14 @@ def read_scenario(
     """
     where, text = scenario_text(name_or_path)
     document = _document(text, where)
+    written = deepcopy(document)
+    _spread_stop(document, where)
     _check_quick(document, where)
     if quick:
         _make_quick(document)
     for override in overrides:
         _override(document, override)
-    return scenario_of(
+    scenario = scenario_of(
         document,
         where,
         order=order,
@@ -171,6 +183,9 @@ def read_scenario(
         objects_from=objects_from,
         searches=searches,
     )
+    _check_own_stops(written, where)
+    _check_stop_overrides(document, overrides)
+    return scenario
 
 
 def scenario_of(
@@ -238,7 +253,6 @@ def _document(text: str, where: str) -> dict[str, Any]:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # some numbers are too long for it, some lists too deep
         raise ScenarioError(f"{where}: not TOML: {error}") from error
-    _spread_stop(document, where)
     return document
 
 
@@ -379,6 +393,44 @@ def _spread_stop(document: dict[str, Any], where: str) -> None:
         if isinstance(sweep, dict):
             own = sweep.get("stop", {})
             sweep["stop"] = {**stop, **own} if isinstance(own, dict) else own
+
+
+def _check_own_stops(document: dict[str, Any], where: str) -> None:
+    """Refuse keys of a sweep's ``stop`` that have no meaning for its clients, as the file has them."""
+    for sweep in _dicts(document.get("sweep")):
+        _check_stop_keys(sweep, sweep.get("stop"), where)
+        quick = sweep.get("quick")
+        if isinstance(quick, dict):
+            _check_stop_keys({**sweep, **quick}, quick.get("stop"), f"{where}: quick")
+
+
+def _meaningless(sweep: dict[str, Any]) -> frozenset[str]:
+    """Keys of ``stop`` that say nothing about a sweep with these clients."""
+    clients = sweep.get("clients")
+    if not isinstance(clients, list) or not clients or not all(isinstance(each, int) for each in clients):
+        return frozenset()  # refused by its type
+    if max(clients) <= 1:
+        return _OF_SEVERAL_CLIENTS
+    return _OF_ONE_CLIENT if min(clients) > 1 else frozenset()
+
+
+def _check_stop_keys(sweep: dict[str, Any], stop: Any, where: str) -> None:
+    """Refuse keys of a sweep's own ``stop`` that have no meaning for its clients."""
+    for key in sorted(_meaningless(sweep) & set(stop if isinstance(stop, dict) else ())):
+        which = "several clients" if key in _OF_SEVERAL_CLIENTS else "one client"
+        raise ScenarioError(
+            f"{where}: sweep {str(sweep.get('name'))!r}: stop.{key} is for {which}, and this sweep has "
+            f"{', '.join(map(str, sweep['clients']))}; leave it out"
+        )
+
+
+def _check_stop_overrides(document: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Refuse ``--set stop.KEY`` where no sweep that it changes has clients for which KEY has a meaning."""
+    for override in overrides:
+        name, _, key = override.partition("=")[0].strip().rpartition("stop.")
+        sweeps = [each for each in _dicts(document.get("sweep")) if name in ("", f"{each.get('name')}.")]
+        if key and sweeps and all(key in _meaningless(each) for each in sweeps):
+            _check_stop_keys(sweeps[0], {key: None}, f"--set {override}")
 
 
 def _merge(target: dict[str, Any], source: dict[str, Any]) -> None:
@@ -549,12 +601,30 @@ def _check_weights(scenario: Scenario, where: str) -> None:
 
 
 def _check(table: _File, where: str, allow_large_sessions: bool) -> None:
+    """Refuse what cannot be carried out. Raises ScenarioError naming sweep and key."""
+    _check_kinds(table, where)
+    _check_criteria(table, where)
+    names = [sweep.name for sweep in table.sweep]
+    for index, sweep in enumerate(table.sweep):
+        key = f"{where}: sweep {sweep.name!r}"
+        if names.index(sweep.name) != index:
+            raise ScenarioError(f"{key}: the name is used twice; give each sweep its own")
+        _check_lists(sweep, key)
+        _check_limits(sweep, key, allow_large_sessions)
+        _check_stop(sweep.stop, 1 in sweep.clients, key)
+        _check_retain_for(sweep, key)
+
+
+def _check_kinds(table: _File, where: str) -> None:
     if not table.sweep and not table.phase:
         raise ScenarioError(f"{where}: there is no [[sweep]] and no [[phase]], so there is nothing to measure")
     if table.sweep and table.phase:
         raise ScenarioError(f"{where}: [[sweep]] and [[phase]]: a scenario has the ones or the others; make it two")
     if table.sweep and (table.search is not None or table.scale is not None or table.weights):
         raise ScenarioError(f"{where}: scale, search and weights are for phases; sweeps have lists of their own")
+
+
+def _check_criteria(table: _File, where: str) -> None:
     sets = {each.set for each in table.criterion if each.set is not None}
     if table.criteria is not None and table.criteria not in sets:
         raise ScenarioError(
@@ -564,50 +634,55 @@ def _check(table: _File, where: str, allow_large_sessions: bool) -> None:
         raise ScenarioError(f"{where}: criteria: say which set counts: {', '.join(sorted(sets))}")
     if table.search is not None and (table.scale is None or not table.criterion):
         raise ScenarioError(f"{where}: search needs [scale], which it raises, and [[criterion]], until one is missed")
-    names = [sweep.name for sweep in table.sweep]
-    for index, sweep in enumerate(table.sweep):
-        key = f"{where}: sweep {sweep.name!r}"
-        if names.index(sweep.name) != index:
-            raise ScenarioError(f"{key}: the name is used twice; give each sweep its own")
-        for name in ("object_sizes", "objects_per_session", "clients", "locks", "checksums"):
-            values = getattr(sweep, name)
-            numbers = name not in ("locks", "checksums")
-            if not values and numbers:
-                raise ScenarioError(f"{key}: {name} is empty; name at least one")
-            if len(set(values)) < len(values):
-                raise ScenarioError(f"{key}: {name}: an entry stands there twice; name each once")
-            if values and not numbers and sweep.operation != "archive":
-                raise ScenarioError(f"{key}: {name}: only what is archived has them, not {sweep.operation}")
-            if numbers and min(values) < 1:
-                raise ScenarioError(f"{key}: {name}: {min(values)} is not possible; every entry must be at least 1")
-        if max(sweep.clients) > CLIENTS_MAX:
-            raise ScenarioError(f"{key}: clients: {max(sweep.clients)} is above {CLIENTS_MAX}, the most of a phase")
-        if max(sweep.object_sizes) > OBJECT_BYTES_MAX:
-            raise ScenarioError(f"{key}: object_sizes: {max(sweep.object_sizes)} bytes is above the limit of 64MiB")
-        if max(sweep.objects_per_session) > OBJECTS_PER_SESSION_MAX and not allow_large_sessions:
-            raise ScenarioError(
-                f"{key}: objects_per_session: {max(sweep.objects_per_session)} is above "
-                f"{OBJECTS_PER_SESSION_MAX}, the most a session of this study holds; "
-                "--allow-large-sessions measures it all the same"
-            )
-        if max(sweep.objects_per_session) > OBJECTS_MAX:
-            raise ScenarioError(f"{key}: objects_per_session: more than {OBJECTS_MAX} are not possible")
-        stop = sweep.stop
-        for name in ("sessions_min", "large_sessions_min"):
-            if not 1 <= getattr(stop, name) <= OBJECTS_MAX:
-                raise ScenarioError(f"{key}: stop.{name} must be at least 1, and at most {OBJECTS_MAX}")
-        for name in ("warm_up_sessions", "precision"):
-            if not 0 <= getattr(stop, name) <= OBJECTS_MAX:
-                raise ScenarioError(f"{key}: stop.{name} must be a number of at least 0, and at most {OBJECTS_MAX}")
-        if stop.warm_up_seconds > SECONDS_MAX:
-            raise ScenarioError(f"{key}: stop.warm_up_seconds is above {SECONDS_MAX:.0f}s, the longest of a phase")
-        if not 0 < stop.seconds_min <= stop.seconds_max:
-            raise ScenarioError(f"{key}: stop.seconds_min must be above 0s and not above stop.seconds_max")
-        if stop.seconds_max > SECONDS_MAX:
-            raise ScenarioError(f"{key}: stop.seconds_max is above {SECONDS_MAX:.0f}s, the longest a phase may take")
-        if stop.bytes_max < 1 or stop.client_bytes_max < 1:
-            raise ScenarioError(f"{key}: stop.bytes_max and stop.client_bytes_max must be at least 1 byte")
-        _check_retain_for(sweep, key)
+
+
+def _check_lists(sweep: _SweepTable, key: str) -> None:
+    for name in ("object_sizes", "objects_per_session", "clients"):
+        values = getattr(sweep, name)
+        if not values:
+            raise ScenarioError(f"{key}: {name} is empty; name at least one")
+        if len(set(values)) < len(values):
+            raise ScenarioError(f"{key}: {name}: an entry stands there twice; name each once")
+        if min(values) < 1:
+            raise ScenarioError(f"{key}: {name}: {min(values)} is not possible; every entry must be at least 1")
+    for name in ("locks", "checksums"):
+        values = getattr(sweep, name)
+        if len(set(values)) < len(values):
+            raise ScenarioError(f"{key}: {name}: an entry stands there twice; name each once")
+        if values and sweep.operation != "archive":
+            raise ScenarioError(f"{key}: {name}: only what is archived has them, not {sweep.operation}")
+
+
+def _check_limits(sweep: _SweepTable, key: str, allow_large_sessions: bool) -> None:
+    most = max(sweep.objects_per_session)
+    if max(sweep.clients) > CLIENTS_MAX:
+        raise ScenarioError(f"{key}: clients: {max(sweep.clients)} is above {CLIENTS_MAX}, the most of a phase")
+    if max(sweep.object_sizes) > OBJECT_BYTES_MAX:
+        raise ScenarioError(f"{key}: object_sizes: {max(sweep.object_sizes)} bytes is above the limit of 64MiB")
+    if most > OBJECTS_PER_SESSION_MAX and not allow_large_sessions:
+        raise ScenarioError(
+            f"{key}: objects_per_session: {most} is above {OBJECTS_PER_SESSION_MAX}, the most a session of this study "
+            "holds; --allow-large-sessions measures it all the same"
+        )
+    if most > OBJECTS_MAX:
+        raise ScenarioError(f"{key}: objects_per_session: more than {OBJECTS_MAX} are not possible")
+
+
+def _check_stop(stop: _StopTable, has_one_client: bool, key: str) -> None:
+    for name in ("sessions_min", "large_sessions_min"):
+        if not 1 <= getattr(stop, name) <= OBJECTS_MAX:
+            raise ScenarioError(f"{key}: stop.{name} must be at least 1, and at most {OBJECTS_MAX}")
+    for name in ("warm_up_sessions", "precision"):
+        if not 0 <= getattr(stop, name) <= OBJECTS_MAX:
+            raise ScenarioError(f"{key}: stop.{name} must be a number of at least 0, and at most {OBJECTS_MAX}")
+    if stop.warm_up_seconds > SECONDS_MAX:
+        raise ScenarioError(f"{key}: stop.warm_up_seconds is above {SECONDS_MAX:.0f}s, the longest of a phase")
+    if not stop.seconds_min > 0 or (has_one_client and stop.seconds_min > stop.seconds_max):
+        raise ScenarioError(f"{key}: stop.seconds_min must be above 0s and not above stop.seconds_max")
+    if stop.seconds_max > SECONDS_MAX or stop.seconds_min > SECONDS_MAX:
+        raise ScenarioError(f"{key}: stop.seconds_max is above {SECONDS_MAX:.0f}s, the longest a phase may take")
+    if stop.bytes_max < 1 or stop.client_bytes_max < 1:
+        raise ScenarioError(f"{key}: stop.bytes_max and stop.client_bytes_max must be at least 1 byte")
 
 
 def _check_retain_for(sweep: _SweepTable, key: str) -> None:
@@ -662,7 +737,13 @@ def _expand(table: _File, order: Order, order_seed: int, repetitions: int) -> tu
                     generator.shuffle(variants)
                 cells += [
                     Workload(
-                        sweep.operation, sweep.operation, int(size), objects, clients, lock, checksum, sweep.retain_for
+                        sweep.operation,
+                        Sessions(sweep.operation, int(size), _stop_rule(sweep.stop, int(size) * objects, clients)),
+                        clients,
+                        objects,
+                        lock,
+                        checksum,
+                        sweep.retain_for,
                     )
                     for lock, checksum in variants
                 ]
@@ -674,23 +755,21 @@ def _expand(table: _File, order: Order, order_seed: int, repetitions: int) -> tu
                         len(phases) + 1,
                         repetition,
                         (cell,),
-                        _stop_rule(sweep.stop),
                         drift_check=index == len(cells),
                     )
                 )
     return tuple(phases)
 
 
-def _stop_rule(table: _StopTable) -> StopRule:
-    return StopRule(
-        warm_up_sessions=table.warm_up_sessions,
-        warm_up_seconds=float(table.warm_up_seconds),
-        sessions_min=table.sessions_min,
-        large_sessions_min=table.large_sessions_min,
-        large_session_bytes=int(table.large_session),
+def _stop_rule(table: _StopTable, session_bytes: int, clients: int) -> StopRule:
+    """The stop rule of one cell: one client is measured in whole sessions, several in a window."""
+    if clients > 1:
+        return InWindow(float(table.seconds_min), int(table.client_bytes_max), float(table.warm_up_seconds))
+    return UntilPrecise(
         seconds_min=float(table.seconds_min),
         seconds_max=float(table.seconds_max),
         bytes_max=int(table.bytes_max),
-        client_bytes_max=int(table.client_bytes_max),
         precision=table.precision,
+        sessions_min=table.large_sessions_min if session_bytes > table.large_session else table.sessions_min,
+        warm_up_sessions=table.warm_up_sessions,
     )

@@ -15,14 +15,13 @@ from archiver.values.errors import ScenarioError
 from archiver.values.retention import PHASE_SECONDS_MAX
 from scenarios.application_model import ModelTable, application_model
 from scenarios.infrastructure import Infrastructure, InfrastructureTable, infrastructure
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
 from scenarios.notation.units import Seconds, SizeBytes
-from scenarios.replay import Replay
+from scenarios.replay import NOT_READ_YET_SECONDS, Replay
 
 PREPARING_CLIENTS = 16  # over all traces
 SPEED_MAX = 1000.0
 CAPACITY_SCALE_MIN = 1e-9
-NOT_READ_YET_SECONDS = 60.0
 
 
 class ReplayTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -76,65 +75,55 @@ def expand_replay(
     table: ReplayingTable, position: int, repetition: int, scale: float | None, scale_name: str, prefixes: list[str]
 ) -> list[Phase]:
     """The phase that makes what lies there, and the one that replays. ``prefixes``: of each set's names."""
-    traces = [
-        Workload(
-            f"{prefix}{each.name}",
-            "mixed",
-            0,
-            1,
-            1,
-            application=each.name,
-            copy=copy if prefix else None,
-            replay=Replay(
-                each.trace,
-                application_model(each.model, each.name) if each.model is not None else None,
-                float(table.seconds) if table.seconds is not None and each.model is not None else None,
-                table.model_seed,
-                table.speed,
-                float(table.shift) * (copy - 1),
-                float(table.tolerance),
-                int(each.capacity) if each.capacity is not None else None,
-                table.capacity_scale,
-            ),
-        )
-        for copy, prefix in enumerate(prefixes, start=1)
-        for each in table.replay
-    ]
+    sets = [(prefix, copy, each) for copy, prefix in enumerate(prefixes, start=1) for each in table.replay]
+    traces = [_trace(table, *each, prepares=False) for each in sets]
     seconds = float(table.seconds or NOT_READ_YET_SECONDS)
     operations = [infrastructure(each, each.kind, table.capacity_scale, seconds) for each in table.infrastructure]
-    preparing = [replace(each, replay=replace(each.replay, prepares=True)) for each in traces if each.replay]
+    preparing = [_trace(table, *each, prepares=True) for each in sets]
     preparing += [_beside(each.preparing(part), f"{each.kind}: {part}") for each in operations for part in each.parts]
     clients = max(1, PREPARING_CLIENTS // len(preparing))
-    preparing = [replace(each, operation="archive", clients=clients) for each in preparing]
+    preparing = [replace(each, clients=clients) for each in preparing]
     beside = [_beside(each, each.kind) for each in operations]
     there = f"{table.name} preparation"
     return [
         Phase(
-            there, position, repetition, tuple(preparing), _stop(PHASE_SECONDS_MAX), scale=scale, scale_name=scale_name,
+            there, position, repetition, tuple(preparing), scale=scale, scale_name=scale_name,
             is_load=True, keeps_cache=True,
         ),
         Phase(
-            table.name, position + 1, repetition, (*traces, *beside), _stop(seconds), scale=scale, scale_name=scale_name
+            table.name, position + 1, repetition, (*traces, *beside), scale=scale, scale_name=scale_name
         ),
     ]  # fmt: skip
 
 
-def with_facts(phase: Phase, workloads: tuple[Workload, ...]) -> Phase:
-    """The same phase, whose traces were read: it is known how long it may take."""
-    replays = [each.replay for each in workloads if each.replay is not None]
-    seconds = max(each.begins_seconds + each.known.seconds for each in replays)
-    allowed = max(each.begins_seconds + each.known.allowed_seconds for each in replays)
-    workloads = tuple(
-        replace(each, infrastructure=each.infrastructure.lasting(seconds)) if each.infrastructure else each
-        for each in workloads
+def _trace(table: ReplayingTable, prefix: str, copy: int, each: ReplayTable, *, prepares: bool) -> Workload:
+    replay = Replay(
+        trace=each.trace,
+        model=application_model(each.model, each.name) if each.model is not None else None,
+        seconds=float(table.seconds) if table.seconds is not None and each.model is not None else None,
+        seed=table.model_seed,
+        speed=table.speed,
+        begins_seconds=float(table.shift) * (copy - 1),
+        tolerance_seconds=float(table.tolerance),
+        capacity_bytes=int(each.capacity) if each.capacity is not None else None,
+        capacity_scale=table.capacity_scale,
+        prepares=prepares,
     )
-    allowed = max([allowed, *(each.infrastructure.seconds for each in workloads if each.infrastructure)])
-    return replace(phase, workloads=workloads, stop=phase.stop if phase.is_load else _stop(allowed))
+    return Workload(f"{prefix}{each.name}", replay, 1, application=each.name, copy=copy if prefix else None)
+
+
+def with_facts(phase: Phase, workloads: tuple[Workload, ...]) -> Phase:
+    """The same phase, whose traces were read: infrastructure operations go on for as long as they do."""
+    replays = [each.work for each in workloads if isinstance(each.work, Replay)]
+    seconds = max(each.begins_seconds + each.known.seconds for each in replays)
+    return replace(
+        phase,
+        workloads=tuple(
+            replace(each, work=each.work.lasting(seconds)) if isinstance(each.work, Infrastructure) else each
+            for each in workloads
+        ),
+    )
 
 
 def _beside(what: Infrastructure, name: str) -> Workload:
-    return Workload(name, "mixed", 0, 1, what.clients, lock=what.lock, application=what.kind, infrastructure=what)
-
-
-def _stop(seconds_max: float) -> StopRule:
-    return StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, min(seconds_max, PHASE_SECONDS_MAX), 1, 1, 0.0)
+    return Workload(name, what, what.clients, lock=what.lock, application=what.kind)

@@ -12,31 +12,33 @@ from typing import Any
 import pytest
 
 from archiver.engine import ceiling
-from archiver.engine.ceiling import OBJECTS_PER_SECOND_MAX, add_ceilings, answered_at_once, at_full_speed, carry_out
-from archiver.engine.coordinator import PhaseOutcome, RunSetting
+from archiver.engine.ceiling import OBJECTS_PER_SECOND_MAX, answered_at_once, at_full_speed, carry_out, measure_ceilings
+from archiver.engine.coordinator import ClientCeiling, PhaseOutcome, RunSetting
 from archiver.engine.numbers import Kept, ObjectNumbers
 from archiver.engine.workers.processes import WorkerProcesses
 from archiver.measure.server_usage import ServerView
+from archiver.values.errors import RunFailed
 from archiver.values.retention import Retention
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
 from tests.support.commands import archiver
 from tests.support.runs import left_in
 
-STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 60.0, 1, 1, 0.0)
 READ = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), warm_up_seconds=0.1, seconds=0.6)
 WRITE = replace(READ, transactions=(Transaction(("archive",), 1.0),), data="new", bytes_max=100 * 8192)
 
 
 def phase_of(*mixes: Mix, **given: Any) -> Phase:
-    workloads = tuple(Workload(f"workload {i}", "mixed", 8192, 10, 4, mix=mix) for i, mix in enumerate(mixes, 1))
-    return Phase("point", 1, 1, workloads, STOP, measures_ceiling=True, **given)
+    workloads = tuple(
+        Workload(f"workload {i}", mix, clients=4, objects_per_session=10) for i, mix in enumerate(mixes, 1)
+    )
+    return Phase("point", 1, 1, workloads, measures_ceiling=True, **given)
 
 
 def mixes_of(phase: Phase) -> list[Mix]:
-    return [workload.mix for workload in phase.workloads if workload.mix is not None]
+    return [workload.work for workload in phase.workloads if isinstance(workload.work, Mix)]
 
 
 def s3_setting(**changes: Any) -> RunSetting:
@@ -75,70 +77,53 @@ def measured_once(workers: WorkerProcesses) -> PhaseOutcome:
     return outcome
 
 
-@pytest.fixture
-def outcome(measured_once: PhaseOutcome) -> PhaseOutcome:
-    return replace(measured_once, results=list(measured_once.results))
-
-
-def reading(outcome: PhaseOutcome, mix: Mix = READ) -> PhaseOutcome:
-    """As if only its first workload had been there, and had been this one."""
-    return replace(outcome, phase=phase_of(mix), results=outcome.results[:1])
+def measured_of(
+    phase: Phase, numbers: ObjectNumbers, workers: WorkerProcesses, setting: RunSetting | None = None
+) -> dict[str, ClientCeiling]:
+    return measure_ceilings(phase, numbers, {}, setting or s3_setting(), workers, (), 0.0)
 
 
 def test_every_workload_gets_the_rate_against_the_null_responder_whatever_its_sizes(
-    workers: WorkerProcesses, outcome: PhaseOutcome
+    workers: WorkerProcesses, measured_once: PhaseOutcome
 ) -> None:
     two_sizes = replace(WRITE, sizes=Sizes.of([(512, 0.5), (70_000, 0.5)]), bytes_max=1 << 20)
-    outcome.phase = phase_of(READ, replace(two_sizes, transactions=(Transaction(("archive", "retrieve"), 1.0),)))
-    before = list(outcome.results)
-    add_ceilings(outcome, numbers_of(pages=100, new=20), {}, s3_setting(), workers, (), 0.0)
-    assert outcome.gave_up is None  # every byte was checked
-    for result, was in zip(outcome.results, before, strict=True):
-        assert result.ceiling is not None
-        assert result.ceiling.platform == "null S3 responder"
-        assert result.ceiling.share == pytest.approx(was.objects_per_second / result.ceiling.objects_per_second)
-        assert replace(result, ceiling=None) == was  # nothing else of it changed
+    phase = phase_of(READ, replace(two_sizes, transactions=(Transaction(("archive", "retrieve"), 1.0),)))
+    ceilings = measured_of(phase, numbers_of(pages=100, new=20), workers)  # every byte is checked, or it would fail
+    assert list(ceilings) == ["workload 1", "workload 2"]
+    for result in measured_once.results:
+        found = ceilings[result.workload].of(result.objects_per_second)
+        assert found is not None
+        assert found.platform == "null S3 responder"
+        assert found.objects_per_second > 0
+        assert found.share == pytest.approx(result.objects_per_second / found.objects_per_second)
 
 
-def test_what_the_responder_cannot_answer_has_the_engines_ceiling(
-    workers: WorkerProcesses, outcome: PhaseOutcome
-) -> None:
+def test_what_the_responder_cannot_answer_has_the_engines_ceiling(workers: WorkerProcesses) -> None:
     replaced = replace(READ, transactions=(Transaction(("new-version",), 1.0),), bytes_max=1 << 20)
-    outcome = reading(outcome, replaced)
-    add_ceilings(outcome, numbers_of(pages=100), {}, s3_setting(), workers, (), 0.0)
-    assert outcome.results[0].ceiling is not None
-    assert outcome.results[0].ceiling.platform == "null sessions"
+    ceilings = measured_of(phase_of(replaced), numbers_of(pages=100), workers)
+    assert ceilings["workload 1"].platform == "null sessions"
 
 
-def test_what_was_given_a_new_version_before_is_not_asked_of_the_responder(
-    workers: WorkerProcesses, outcome: PhaseOutcome
-) -> None:
+def test_what_was_given_a_new_version_before_is_not_asked_of_the_responder(workers: WorkerProcesses) -> None:
     numbers = numbers_of(pages=100)
     numbers.change("new-version", 8192, 3, 3)
-    outcome = reading(outcome)
-    add_ceilings(outcome, numbers, {}, s3_setting(), workers, (), 0.0)
-    assert outcome.gave_up is None
-    assert outcome.results[0].ceiling is not None
-    assert outcome.results[0].ceiling.platform == "null sessions"
+    ceilings = measured_of(phase_of(READ), numbers, workers)
+    assert ceilings["workload 1"].platform == "null sessions"
 
 
-def test_another_protocol_has_the_engines_ceiling(workers: WorkerProcesses, outcome: PhaseOutcome) -> None:
-    outcome = reading(outcome)
+def test_another_protocol_has_the_engines_ceiling(workers: WorkerProcesses) -> None:
     elsewhere = s3_setting(backend="null", backend_setting=None)
-    add_ceilings(outcome, numbers_of(pages=100), {}, elsewhere, workers, (), 0.0)
-    assert outcome.results[0].ceiling is not None
-    assert outcome.results[0].ceiling.platform == "null sessions"
+    ceilings = measured_of(phase_of(READ), numbers_of(pages=100), workers, elsewhere)
+    assert ceilings["workload 1"].platform == "null sessions"
 
 
 def test_content_is_checked_and_a_ceiling_with_errors_is_none(
-    workers: WorkerProcesses, outcome: PhaseOutcome, monkeypatch: pytest.MonkeyPatch
+    workers: WorkerProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome = reading(outcome)
     monkeypatch.setattr(ceiling, "_sizes", lambda shares: [(0, 4096)])  # as if it had been told the wrong thing
-    add_ceilings(outcome, numbers_of(pages=100), {}, s3_setting(), workers, (), 0.0)
-    assert outcome.gave_up is not None
-    assert outcome.gave_up.startswith("its ceiling could not be measured (null S3 responder): retrieve: damaged")
-    assert outcome.results[0].ceiling is None
+    problem = r"^point: its ceiling could not be measured \(null S3 responder\): retrieve: damaged"
+    with pytest.raises(RunFailed, match=problem):
+        measured_of(phase_of(READ), numbers_of(pages=100), workers)
 
 
 def test_credentials_and_places_of_the_platform_are_not_used_elsewhere() -> None:
@@ -173,7 +158,7 @@ def test_a_ceiling_may_archive_more_than_any_client_can(write: Mix) -> None:
     phase = at_full_speed(phase_of(write), workers=2)
     (mix,) = mixes_of(phase)
     assert mix.seconds is not None
-    objects = phase.objects_max(phase.workloads[0])
+    objects = phase.workloads[0].objects_max
     assert objects == pytest.approx(OBJECTS_PER_SECOND_MAX * 2 * mix.seconds, rel=0.01)
 
 

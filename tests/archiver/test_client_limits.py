@@ -14,7 +14,8 @@ from archiver.engine.client_limits import DESCRIPTORS_BESIDE, ClientLimits, limi
 from archiver.engine.worker.client import RECORDER_ROWS, rows_each
 from archiver.values.errors import UsageError
 from scenarios.mix import Arrivals, Mix, Sizes, Transaction
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
 PLENTY = ClientLimits(1 << 20, None, None)
 
@@ -70,14 +71,16 @@ def test_sessions_without_a_wire_need_nothing() -> None:
 
 def sweep(objects_max: int, clients: int = 1) -> Phase:
     """Each session has one object."""
-    stop = StopRule(0, 0.0, 1, 1, 1 << 60, 1.0, 10.0, objects_max, objects_max // clients, 0.05)
-    return Phase("archive", 1, 1, (Workload("archive", "archive", 1, 1, clients),), stop)
+    stop: StopRule = UntilPrecise(1.0, 10.0, objects_max, precision=0.05)
+    if clients > 1:
+        stop = InWindow(1.0, objects_max // clients)
+    return Phase("archive", 1, 1, (Workload("archive", Sessions("archive", 1, stop), clients),))
 
 
 def open_loop(sessions_per_second: float, seconds: float) -> Phase:
     arrivals = Arrivals("constant", sessions_per_second)
     mix = Mix((Transaction(("retrieve",), 1.0),), "all", Sizes.constant(1), arrivals=arrivals, seconds=seconds)
-    return Phase("shift", 1, 1, (Workload("web", "mixed", 1, 1, 4, mix=mix),), sweep(1).stop)
+    return Phase("shift", 1, 1, (Workload("web", mix, clients=4),))
 
 
 FAR = ("http://192.0.2.1:9000",)

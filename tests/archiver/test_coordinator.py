@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.engine.coordinator import Coordinator, Fill, PhaseOutcome, RunSetting
+from archiver.engine.coordinator import ClientCeiling, Coordinator, Fill, PhaseOutcome, RunSetting
 from archiver.engine.numbers import Kept, ObjectNumbers
 from archiver.engine.worker.assignment import Assignment
 from archiver.engine.workers.contract import OnReport, Start
@@ -31,21 +31,15 @@ from archiver.measure.reports import (
 from archiver.values.record import ErrorKind
 from archiver.values.retention import Retention
 from archiver.watch.sampler import ResourceSampler
-from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
-from scenarios.model import OperationName, Phase, StopRule, Workload
+from results.model import Ceiling, Result
+from scenarios.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
+from scenarios.model import Phase, Workload
+from scenarios.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
-RULE = StopRule(
-    warm_up_sessions=1,
-    warm_up_seconds=0.5,
-    sessions_min=3,
-    large_sessions_min=2,
-    large_session_bytes=10**8,
-    seconds_min=2.0,
-    seconds_max=10.0,
-    bytes_max=10_000,
-    client_bytes_max=20_000,
-    precision=0.05,
+WHOLE_SESSIONS = UntilPrecise(
+    seconds_min=2.0, seconds_max=10.0, bytes_max=10_000, precision=0.05, sessions_min=3, warm_up_sessions=1
 )
+WINDOW = InWindow(seconds=2.0, client_bytes_max=20_000, warm_up_seconds=0.5)
 SETTING = RunSetting(
     run_id="run-1", content_seed=7, backend="null", backend_setting=None, retention=Retention(), verify="all",
     session_kind="opened", session_open="head-bucket", checksum="crc32c", payload_signing=False,
@@ -54,25 +48,42 @@ Script = Callable[[Sequence[Assignment], int, Callable[[IntervalReport], None]],
 
 
 def phase(*, clients: int = 4, operation: OperationName = "archive", object_bytes: int = 1000) -> Phase:
-    return Phase(operation, 1, 1, (Workload(operation, operation, object_bytes, 5, clients),), RULE)
+    stop: StopRule = WINDOW if clients > 1 else WHOLE_SESSIONS
+    return Phase(operation, 1, 1, (Workload(operation, Sessions(operation, object_bytes, stop), clients, 5),))
 
 
 def report_of(tallies: dict[tuple[int, bool], Tally], errors: Sequence[ErrorKind] = ()) -> IntervalReport:
     return IntervalReport({TallyKey(i, 0, warm_up): t for (i, warm_up), t in tallies.items()}, [], list(errors))
 
 
-def ends(start_ns: int, from_interval: float, to_interval: float, **more: Any) -> PhaseReport:
-    """A worker's last word, in intervals of its phase."""
+def ends(
+    start_ns: int,
+    from_interval: float,
+    to_interval: float,
+    *,
+    settled: bool = True,
+    stages: tuple[StageReport, ...] = (),
+    **more: Any,
+) -> PhaseReport:
+    """A worker's last word, in intervals of its phase; of its only workload where no ``stages`` are given."""
     values: dict[str, Any] = {
         "ended_ns": start_ns + int(to_interval * INTERVAL_NS),
-        "settled": True,
         # An eighth of a core, and as long in wait for one, from the start until long after the measured time.
         "cpu": [CpuSample(start_ns, 1.0, 5.0), CpuSample(start_ns + 80 * 10**9, 11.0, 15.0)],
         "lateness": Histogram(),
         "gave_up": None,
         **more,
     }
-    return PhaseReport(start_ns + int(from_interval * INTERVAL_NS), start_ns + int(to_interval * INTERVAL_NS), **values)
+    ended_ns = values["ended_ns"]
+    only = stage(start_ns, 0, from_interval, to_interval, ended_ns=ended_ns, ended_early=not settled)
+    return PhaseReport(stages=stages or (only,), **values)
+
+
+def stage(start_ns: int, workload: int, from_interval: float, to_interval: float, **more: Any) -> StageReport:
+    """How a workload went in one worker, in intervals of its phase."""
+    edges = (start_ns + int(from_interval * INTERVAL_NS), start_ns + int(to_interval * INTERVAL_NS))
+    values: dict[str, Any] = {"ended_ns": edges[1], "ended_early": False, **more}
+    return StageReport(workload, *edges, **values)
 
 
 @dataclass
@@ -271,11 +282,9 @@ def test_one_client_is_measured_from_its_first_opening_to_its_last_closing() -> 
 def test_nothing_measured_is_a_rate_of_nothing(clients: int) -> None:
     def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
         tell(report_of({(0, True): Tally(errors=3)}))
-        return [
-            PhaseReport(
-                0, 0, 0, False, [CpuSample(0, 0.0, 0.0)], Histogram(), "3 sessions in a row completed no object"
-            )
-        ]
+        never_measured = StageReport(0, 0, 0, 0, ended_early=True)
+        problem = "3 sessions in a row completed no object"
+        return [PhaseReport(0, [CpuSample(0, 0.0, 0.0)], Histogram(), problem, (never_measured,))]
 
     outcome, _, _ = carry_out(phase(clients=clients), script)
     (result,) = outcome.results
@@ -383,29 +392,34 @@ def test_the_clients_own_processor_time_is_of_all_workers() -> None:
     assert client.cpu_microseconds_per_object == pytest.approx(10_000)
 
 
+def test_a_ceiling_is_set_in_the_result_of_its_workload_and_nowhere_else() -> None:
+    one = mixed_phase(mix_of("retrieve", seconds=2.0), mix_of("retrieve", "e", seconds=2.0), mix_of("archive"))
+
+    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
+        tell_all(tell, {(workload, 3): Tally(sessions=1, objects=10, bytes=100) for workload in range(3)})
+        return [ends(start_ns, 0, 8, stages=tuple(stage(start_ns, workload, 0, 8) for workload in range(3)))]
+
+    def results(**ceilings: ClientCeiling) -> list[Result]:
+        coordinator = Coordinator(SETTING, ScriptedWorkers(script), ResourceSampler([]))
+        return coordinator.run_phase(one, ObjectNumbers(7), {}, lambda _: None, Fill(), 0.0, ceilings).results
+
+    before = results()
+    after = results(w0=ClientCeiling("null sessions", 20.0), w1=ClientCeiling("null sessions", 0.0))
+    assert [result.ceiling for result in before] == [None] * 3
+    assert [result.ceiling for result in after] == [Ceiling("null sessions", 20.0, 0.25), None, None]
+    assert [replace(result, ceiling=None) for result in after] == before
+
+
 # ---- workloads that run together, each in a time of its own
 
 
-def mixed_phase(*mixes: Mix, operations: Sequence[OperationName] = ("archive", "retrieve", "retrieve")) -> Phase:
-    workloads = tuple(
-        Workload(f"w{index}", operation, 1000, 1, 2, mix=mix, application=f"w{index}")
-        for index, (mix, operation) in enumerate(zip(mixes, operations, strict=False))
-    )
-    return Phase("mix", 1, 1, workloads, RULE, scale=3.0, scale_name="tiles")
+def mixed_phase(*mixes: Mix) -> Phase:
+    workloads = tuple(Workload(f"w{index}", mix, clients=2, application=f"w{index}") for index, mix in enumerate(mixes))
+    return Phase("mix", 1, 1, workloads, scale=3.0, scale_name="tiles")
 
 
 def mix_of(operation: OperationName, data: str = "d", **more: Any) -> Mix:
     return Mix((Transaction((operation,), 1),), data, Sizes.constant(1000), **more)
-
-
-def stage(start_ns: int, workload: int, from_interval: float, to_interval: float, **more: Any) -> StageReport:
-    """How a workload went in one worker, in intervals of its phase."""
-    values: dict[str, Any] = {
-        "ended_ns": start_ns + int(to_interval * INTERVAL_NS), "ended_early": False, "steps_left_out": 0, "due": 0,
-        "started": 0, "waited": 0, "dropped": 0, "backlog_max": 0, "lateness": Histogram(), **more,
-    }  # fmt: skip
-    edges = (start_ns + int(from_interval * INTERVAL_NS), start_ns + int(to_interval * INTERVAL_NS))
-    return StageReport(workload, *edges, **values)
 
 
 def tell_all(tell: Callable[[IntervalReport], None], tallies: dict[tuple[int, int], Tally]) -> None:
@@ -460,9 +474,7 @@ def test_each_workload_is_measured_in_its_own_time() -> None:
 def test_what_an_open_loop_still_did_after_its_time_is_in_its_times_and_not_in_its_rates() -> None:
     """A stall at the end would else be seen by nobody."""
     arrivals = Arrivals("constant", 10.0)
-    one = mixed_phase(
-        mix_of("retrieve", seconds=1.0, arrivals=arrivals), mix_of("retrieve", seconds=1.0), operations=["retrieve"] * 2
-    )
+    one = mixed_phase(mix_of("retrieve", seconds=1.0, arrivals=arrivals), mix_of("retrieve", seconds=1.0))
 
     def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
         for workload in range(2):
@@ -499,7 +511,7 @@ def test_what_an_open_loop_still_did_after_its_time_is_in_its_times_and_not_in_i
 
 
 def test_what_workers_offered_is_added_up() -> None:
-    one = mixed_phase(mix_of("retrieve", seconds=1.0, arrivals=Arrivals("constant", 10.0)), operations=["retrieve"])
+    one = mixed_phase(mix_of("retrieve", seconds=1.0, arrivals=Arrivals("constant", 10.0)))
 
     def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
         return [

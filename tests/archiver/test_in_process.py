@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 
 from archiver.engine.numbers import ANY_TIME, Kept, ObjectNumbers
-from archiver.engine.work.mixed.shares import deal
+from archiver.engine.work.mixed.shares import share_mixes
 from archiver.engine.worker.assignment import Assignment
 from archiver.engine.workers.in_process import Alone, carry_out
 from archiver.measure.reports import PhaseReport
 from archiver.values.retention import DateMaker, Retention
 from scenarios.mix import Mix, Sizes, Transaction
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
 
-STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 60.0, 1, 1, 0.0)
 EACH_ONCE = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), keys="each-once")
 
 
@@ -22,8 +21,8 @@ def read_all(objects: int, clients: int) -> tuple[Alone, PhaseReport]:
     first, end = numbers.fresh(objects)
     if objects:
         numbers.keep(Kept(8192, first, end - 1, data="pages"))
-    phase = Phase("read", 1, 1, (Workload("read", "retrieve", 8192, 5, clients, mix=EACH_ONCE),), STOP)
-    (share,) = deal(phase, numbers, ANY_TIME, 1)
+    phase = Phase("read", 1, 1, (Workload("read", EACH_ONCE, clients, objects_per_session=5),))
+    (share,) = share_mixes(phase, numbers, ANY_TIME, 1)
     dates: dict[float | None, DateMaker] = {None: DateMaker(Retention(), time.time() + 60)}
     return carry_out(Assignment("null", 1, "null", None, phase, (), dates, "none", mixes=share.mixes, data=share.data))
 

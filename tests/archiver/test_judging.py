@@ -27,12 +27,11 @@ from results.model import (
 from scenarios.criteria import METRICS, STATISTICS, read_criterion
 from scenarios.infrastructure import InfrastructureTable, infrastructure
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
 from scenarios.notation.units import SizeBytes
 from scenarios.replay import Replay
 from tests.support.examples import share_of
 
-STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 1.0, 1, 1, 0.05)
 LOG = Aside("log", "logs", Sizes.constant(5700), 0.227)
 # Measured from second 2 to 42 of its phase: intervals 8 to 167.
 MAIL = Mix(
@@ -52,13 +51,13 @@ def times(milliseconds: float, count: int = 1000) -> Latency:
 
 def phase_of(*workloads: Workload, is_load: bool = False, measures_ceiling: bool = False) -> Phase:
     return Phase(
-        "tiles", 7, 1, workloads, STOP, scale=2, scale_name="tiles", is_load=is_load, measures_ceiling=measures_ceiling
+        "tiles", 7, 1, workloads, scale=2, scale_name="tiles", is_load=is_load, measures_ceiling=measures_ceiling
     )
 
 
 def workload(application: str, mix: Mix, copy: int | None = None) -> Workload:
     name = f"tile {copy} {application}" if copy is not None else application
-    return Workload(name, "mixed", 8192, 1, 4, mix=mix, application=application, copy=copy)
+    return Workload(name, mix, clients=4, application=application, copy=copy)
 
 
 def result(name: str, **changes: Any) -> Result:
@@ -153,9 +152,9 @@ def test_what_was_not_measured_is_no_number_and_does_not_hold(name: str) -> None
     left = f"{name}.mean" if METRICS[name].has_statistics else name
     camera = workload("camera", CAMERA)
     if METRICS[name].needs == "replay":
-        camera = replace(camera, mix=None, replay=REPLAY)
+        camera = replace(camera, work=REPLAY)
     if METRICS[name].needs == "infrastructure":
-        camera = replace(camera, mix=None, infrastructure=CLONES)
+        camera = replace(camera, work=CLONES)
     phase = phase_of(camera, measures_ceiling=True)
     (judged,) = judge([read_criterion(f"{left} <= 1e9")], phase, [NOTHING])
     assert (judged.measured, judged.passed) == (None, False)

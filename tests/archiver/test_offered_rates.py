@@ -13,21 +13,20 @@ from archiver.engine import offered_rates
 from archiver.engine.offered_rates import OfferedRates
 from archiver.values.errors import UsageError
 from scenarios.mix import CHANGES, Arrivals, Mix, Sizes, Transaction
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
 from scenarios.reading.reader import read_scenario
 from tests.support.commands import archiver
 
-STOP = StopRule(0, 0.0, 1, 1, 1, 1.0, 60.0, 1, 1, 0.0)
 READ = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), seconds=10.0)
 
 
 def loop(name: str, per_second: float, clients: int = 8, **changes: Any) -> Workload:
     arrivals = changes.pop("arrivals", Arrivals("poisson", per_second))
-    return Workload(name, "retrieve", 8192, 1, clients, mix=replace(READ, arrivals=arrivals, **changes))
+    return Workload(name, replace(READ, arrivals=arrivals, **changes), clients)
 
 
 def phase_of(*workloads: Workload) -> Phase:
-    return Phase("night", 1, 1, workloads, STOP)
+    return Phase("night", 1, 1, workloads)
 
 
 @pytest.fixture
@@ -88,7 +87,7 @@ def test_open_loops_of_one_time_count_together(measured: list[Workload]) -> None
     later = loop("mail", 60, begins_seconds=10.0)
     after = loop("mail", 60, after="web")
     never_known = loop("mail", 60, after="copy")
-    copy = Workload("copy", "retrieve", 8192, 1, 8, mix=replace(READ, keys="each-once", seconds=None))
+    copy = Workload("copy", replace(READ, keys="each-once", seconds=None), clients=8)
     for phase in (phase_of(web, later), phase_of(web, after), phase_of(web, copy, never_known)):
         assert OfferedRates().check([phase], workers=1) == []
     assert OfferedRates().check([phase_of(web), phase_of(mail)], workers=1) == []
@@ -124,7 +123,7 @@ def test_every_kind_of_session_is_measured_once(measured: list[Workload]) -> Non
 
 def test_a_scenario_without_open_loops_costs_nothing(measured: list[Workload]) -> None:
     assert OfferedRates().check(read_scenario("dr550").phases, workers=1) == []
-    closed = Workload("pages", "retrieve", 8192, 1, 8, mix=READ)
+    closed = Workload("pages", READ, clients=8)
     assert OfferedRates().check([phase_of(closed)], workers=1) == []
     assert measured == []
 

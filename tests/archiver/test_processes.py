@@ -43,7 +43,7 @@ def test_phase_after_phase_on_the_same_workers(workers: WorkerProcesses) -> None
         reports: list[IntervalReport] = []
         ends = workers.run(assignments(SHORT), start, reports.append).reports
         assert len(started) == phase + 1  # one start instant for all, when all are ready
-        assert [end.measured_from_ns for end in ends] == [started[-1]] * 2
+        assert [end.stages[0].measured_from_ns for end in ends] == [started[-1]] * 2
         assert objects(reports) == 110
         assert sum(each.last - each.first + 1 for report in reports for each in report.changed) == 110
 

@@ -11,32 +11,21 @@ from hypothesis import strategies as st
 
 from archiver.engine.worker.stopping import NO_END_NS, RunningMean, SessionStop, WindowStop
 from archiver.measure.reports import INTERVAL_NS
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.reading.reader import read_scenario
+from scenarios.sessions import InWindow, Sessions, UntilPrecise
 
-RULE = StopRule(
-    warm_up_sessions=1,
-    warm_up_seconds=0.5,
-    sessions_min=3,
-    large_sessions_min=2,
-    large_session_bytes=100_000,
-    seconds_min=3.0,
-    seconds_max=10.0,
-    bytes_max=10**9,
-    client_bytes_max=10**6,
-    precision=0.05,
+RULE = UntilPrecise(
+    seconds_min=3.0, seconds_max=10.0, bytes_max=10**9, precision=0.05, sessions_min=3, warm_up_sessions=1
 )
+WINDOW = InWindow(seconds=3.0, client_bytes_max=10**6, warm_up_seconds=0.5)
+SESSION_BYTES = 1000
 SECOND = 10**9
 START_NS = 5 * SECOND
 
 
-def phase(clients: int = 1, session_bytes: int = 1000, rule: StopRule = RULE) -> Phase:
-    return Phase("archive", 1, 1, (Workload("archive", "archive", session_bytes, 1, clients),), rule)
-
-
-def sessions_until_stop(seconds: list[float], rule: StopRule = RULE, session_bytes: int = 1000) -> SessionStop:
+def sessions_until_stop(seconds: list[float], rule: UntilPrecise = RULE) -> SessionStop:
     """Sessions that take so long, one after another, until the rule wants no more; the last time repeats."""
-    one = phase(session_bytes=session_bytes, rule=rule)
-    stop = SessionStop(one, one.workloads[0])
+    stop = SessionStop(rule, SESSION_BYTES)
     now_ns, session = START_NS, 0
     while stop.wants_session(now_ns):
         closed_ns = now_ns + int(seconds[min(session, len(seconds) - 1)] * SECOND)
@@ -51,29 +40,36 @@ def measured(stop: SessionStop) -> float:
 
 
 @pytest.mark.parametrize(
-    ("rule", "times", "session_bytes", "seconds", "settled"),
+    ("rule", "times", "seconds", "settled"),
     [
-        ({}, [9.0, 1.0], 1000, 3.0, True),  # one warm-up session, then steady: the minimum of seconds
-        ({}, [9.0, 0.25], 1000, 3.0, True),
-        ({}, [9.0, 2.0], 1000, 6.0, True),  # never fewer than three sessions
-        ({}, [9.0, 60.0], 1000, 180.0, True),  # not even beyond seconds_max
-        ({}, [9.0, 60.0], 100_001, 120.0, True),  # but two are enough where they are large
-        ({}, [9.0, 60.0], 100_000, 180.0, True),
-        ({"warm_up_sessions": 0}, [1.0], 1000, 3.0, True),
-        ({"warm_up_sessions": 2}, [9.0, 8.0, 1.0], 1000, 3.0, True),
-        ({}, [1.0, *[0.5, 1.5] * 20], 1000, 10.0, False),  # does not settle: the maximum of seconds
-        ({"precision": 1.0}, [1.0, *[0.5, 1.5] * 20], 1000, 4.0, True),
-        ({"bytes_max": 5000}, [1.0, *[0.5, 1.5] * 20], 1000, 4.5, False),  # the maximum of bytes
-        ({"bytes_max": 1}, [1.0, 2.0], 1000, 6.0, True),  # but never before sessions_min
-        ({"seconds_max": 3.0}, [1.0, *[0.5, 1.5] * 20], 1000, 4.0, False),  # the session that runs is finished
+        ({}, [9.0, 1.0], 3.0, True),  # one warm-up session, then steady: the minimum of seconds
+        ({}, [9.0, 0.25], 3.0, True),
+        ({}, [9.0, 2.0], 6.0, True),  # never fewer than three sessions
+        ({}, [9.0, 60.0], 180.0, True),  # not even beyond seconds_max
+        ({"sessions_min": 2}, [9.0, 60.0], 120.0, True),
+        ({"warm_up_sessions": 0}, [1.0], 3.0, True),
+        ({"warm_up_sessions": 2}, [9.0, 8.0, 1.0], 3.0, True),
+        ({}, [1.0, *[0.5, 1.5] * 20], 10.0, False),  # does not settle: the maximum of seconds
+        ({"precision": 1.0}, [1.0, *[0.5, 1.5] * 20], 4.0, True),
+        ({"bytes_max": 5000}, [1.0, *[0.5, 1.5] * 20], 4.5, False),  # the maximum of bytes
+        ({"bytes_max": 1}, [1.0, 2.0], 6.0, True),  # but never before sessions_min
+        ({"seconds_max": 3.0}, [1.0, *[0.5, 1.5] * 20], 4.0, False),  # the session that runs is finished
     ],
 )
 def test_one_client_is_measured_in_whole_sessions(
-    rule: dict[str, Any], times: list[float], session_bytes: int, seconds: float, settled: bool
+    rule: dict[str, Any], times: list[float], seconds: float, settled: bool
 ) -> None:
-    stop = sessions_until_stop(times, replace(RULE, **rule), session_bytes)
+    stop = sessions_until_stop(times, replace(RULE, **rule))
     assert measured(stop) == pytest.approx(seconds)
     assert stop.settled is settled
+
+
+@pytest.mark.parametrize(("large_session", "sessions_min"), [("99999B", 2), ("100000B", 3)])
+def test_large_sessions_have_a_minimum_of_their_own(large_session: str, sessions_min: int) -> None:
+    stop = ("sessions_min=3", "large_sessions_min=2", f"large_session={large_session}")
+    overrides = ["object_sizes=1000B", "objects_per_session=100", "clients=1", *(f"stop.{each}" for each in stop)]
+    works = [phase.workloads[0].work for phase in read_scenario("dr550", overrides=overrides).phases]
+    assert {work.stop.sessions_min for work in works if isinstance(work, Sessions)} == {sessions_min}
 
 
 def test_warm_up_sessions_count_for_nothing() -> None:
@@ -81,8 +77,7 @@ def test_warm_up_sessions_count_for_nothing() -> None:
 
 
 def test_the_measured_time_starts_when_the_first_measured_session_opens() -> None:
-    one = phase()
-    stop = SessionStop(one, one.workloads[0])
+    stop = SessionStop(RULE, SESSION_BYTES)
     assert stop.wants_session(START_NS)
     assert stop.warm_up_ns == NO_END_NS  # all that ends by now is warm-up
     stop.session_ended(START_NS, START_NS + SECOND)
@@ -96,8 +91,7 @@ def test_the_measured_time_starts_when_the_first_measured_session_opens() -> Non
 
 
 def test_a_client_that_runs_out_keeps_what_it_finished() -> None:
-    one = phase()
-    stop = SessionStop(one, one.workloads[0])
+    stop = SessionStop(RULE, SESSION_BYTES)
     stop.session_ended(START_NS, START_NS + SECOND)
     stop.wants_session(START_NS + SECOND)
     stop.session_ended(START_NS + SECOND, START_NS + 2 * SECOND)
@@ -109,8 +103,7 @@ def test_a_client_that_runs_out_keeps_what_it_finished() -> None:
 @given(st.lists(st.floats(0.001, 20), min_size=1, max_size=80), st.integers(1, 5), st.integers(1, 20_000))
 def test_the_limits_hold_whatever_the_session_times(times: list[float], sessions_min: int, bytes_max: int) -> None:
     rule = replace(RULE, sessions_min=sessions_min, bytes_max=bytes_max)
-    one = phase(rule=rule)
-    stop = SessionStop(one, one.workloads[0])
+    stop = SessionStop(rule, SESSION_BYTES)
     now_ns, ended = START_NS, 0
     while stop.wants_session(now_ns):
         took_ns = int(times[ended % len(times)] * SECOND)
@@ -118,7 +111,7 @@ def test_the_limits_hold_whatever_the_session_times(times: list[float], sessions
         now_ns, ended = now_ns + took_ns, ended + 1
     sessions = ended - rule.warm_up_sessions
     assert sessions >= sessions_min
-    assert ended <= one.sessions_per_client_max(one.workloads[0])  # what the ledger was told
+    assert ended <= Sessions("archive", SESSION_BYTES, rule).sessions_per_client_max(1)  # what the ledger was told
     last_opened_ns = stop.measured_to_ns - took_ns
     if sessions > sessions_min:
         assert last_opened_ns - stop.measured_from_ns < rule.seconds_max * SECOND
@@ -150,8 +143,7 @@ def test_the_running_mean_is_known_within_students_interval() -> None:
 def test_several_clients_are_measured_in_a_window_on_the_interval_grid(
     warm_up_seconds: float, seconds: float, first: int, last: int
 ) -> None:
-    rule = replace(RULE, warm_up_seconds=warm_up_seconds, seconds_min=seconds)
-    stop = WindowStop(phase(clients=4, rule=rule), START_NS)
+    stop = WindowStop(replace(WINDOW, warm_up_seconds=warm_up_seconds, seconds=seconds), START_NS)
     assert (stop.measured_from_ns - START_NS, stop.measured_to_ns - START_NS) == (
         first * INTERVAL_NS,
         last * INTERVAL_NS,
@@ -163,10 +155,18 @@ def test_several_clients_are_measured_in_a_window_on_the_interval_grid(
 
 
 def test_the_first_client_to_run_out_ends_the_window_for_all() -> None:
-    stop = WindowStop(phase(clients=4), START_NS)
+    stop = WindowStop(WINDOW, START_NS)
     stop.ran_out(START_NS + 2 * SECOND)
     stop.ran_out(START_NS + 3 * SECOND)
     assert stop.measured_to_ns == START_NS + 2 * SECOND
     assert not stop.wants_session(START_NS + 2 * SECOND)
     stop.ran_out(START_NS + SECOND)
     assert stop.measured_to_ns == START_NS + SECOND
+    assert not stop.settled
+
+
+def test_a_client_that_runs_out_after_the_window_changes_nothing() -> None:
+    stop = WindowStop(WINDOW, START_NS)
+    to_ns = stop.measured_to_ns
+    stop.ran_out(to_ns)
+    assert (stop.measured_to_ns, stop.settled) == (to_ns, True)

@@ -18,7 +18,8 @@ from archiver.watch.sampler import ResourceSampler
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from results.model import Result
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import InWindow, Sessions, StopRule, UntilPrecise
 from tests.support.servers.stand_in_store import stand_in_store
 
 SECONDS = 1.5
@@ -45,13 +46,12 @@ def measure(endpoint: str, pid: int, object_bytes: int, clients: int, link_speed
         payload_signing=False,
         server=view,
     )
-    objects_max = 20_000
-    stop = StopRule(
-        warm_up_sessions=1, warm_up_seconds=0.25, sessions_min=1, large_sessions_min=1, large_session_bytes=1 << 40,
-        seconds_min=SECONDS, seconds_max=SECONDS, bytes_max=objects_max * object_bytes,
-        client_bytes_max=objects_max * object_bytes // clients, precision=0.0,
-    )  # fmt: skip
-    phase = Phase("verdict", 1, 1, (Workload("archive", "archive", object_bytes, 10, clients),), stop)
+    bytes_max = 20_000 * object_bytes
+    stop: StopRule = UntilPrecise(SECONDS, SECONDS, bytes_max, precision=0.0, warm_up_sessions=1)
+    if clients > 1:
+        stop = InWindow(SECONDS, bytes_max // clients, warm_up_seconds=0.25)
+    workload = Workload("archive", Sessions("archive", object_bytes, stop), clients, objects_per_session=10)
+    phase = Phase("verdict", 1, 1, (workload,))
     sampler = ResourceSampler([HostSource(), ProcessSource.of_pid(pid)], 0.25)
     workers = WorkerProcesses(1, [core])
     try:

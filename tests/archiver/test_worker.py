@@ -20,22 +20,15 @@ from archiver.measure.reports import IntervalReport, Tally
 from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch, PhaseSetting
 from backends.null import NullBackend, NullSession
-from scenarios.model import OperationName, Phase, StopRule, Workload
+from scenarios.mix import OperationName
+from scenarios.model import Phase, Workload
+from scenarios.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
-# Ends by its minimum of sessions, or by the clients' shares: never by the clock.
-RULE = StopRule(
-    warm_up_sessions=1,
-    warm_up_seconds=0.0,
-    sessions_min=10,
-    large_sessions_min=10,
-    large_session_bytes=10**9,
-    seconds_min=1e-9,
-    seconds_max=1e-9,
-    bytes_max=1,
-    client_bytes_max=11_000,
-    precision=0.05,
+# They end by the minimum of sessions, and by the clients' shares: never by the clock.
+RULE = UntilPrecise(
+    seconds_min=1e-9, seconds_max=1e-9, bytes_max=1, precision=0.05, sessions_min=10, warm_up_sessions=1
 )
-ENDLESS = replace(RULE, seconds_min=1e6, seconds_max=1e6, bytes_max=10**15, client_bytes_max=10**15)
+WINDOW = InWindow(seconds=1e6, client_bytes_max=11_000)
 
 
 @dataclass
@@ -84,13 +77,20 @@ class Channel:
         return counts
 
 
+def endless(clients: int) -> StopRule:
+    """A rule that goes on for days."""
+    if clients > 1:
+        return replace(WINDOW, client_bytes_max=10**15)
+    return replace(RULE, seconds_min=1e6, seconds_max=1e6, bytes_max=10**15)
+
+
 def assignment(
     clients: int = 1, objects: int = 5, rule: StopRule = RULE, operation: OperationName = "archive", numbers: Any = None
 ) -> Assignment:
     """Objects of 200 bytes; each client has a share of its own unless ``numbers`` are given."""
-    workload = Workload(operation, operation, 200, objects, clients)
-    phase = Phase(operation, 1, 1, (workload,), rule)
-    share = phase.objects_max(workload) // clients
+    workload = Workload(operation, Sessions(operation, 200, rule), clients, objects)
+    phase = Phase(operation, 1, 1, (workload,))
+    share = workload.objects_max // clients
     mine = [numbers if numbers is not None else (i * share, (i + 1) * share) for i in range(clients)]
     return Assignment(
         "run-1", 7, "null", None, phase, tuple(ClientAssignment(i, 0, n) for i, n in enumerate(mine)), {}, "all"
@@ -126,18 +126,20 @@ def test_one_client_does_its_warm_up_and_its_sessions_and_reports_them(objects: 
     assert (measured.sessions, measured.objects) == (10, 10 * objects)
     assert (measured.bytes, measured.attempts, measured.errors) == (10 * objects * 200, 10 * objects, 0)
     assert channel.archived() == list(range(11 * objects))
-    assert 0 < report.measured_from_ns < report.measured_to_ns
+    (stage,) = report.stages
+    assert 0 < stage.measured_from_ns < stage.measured_to_ns
     assert report.gave_up is None
 
 
 def test_several_clients_use_up_their_shares_and_that_ends_the_window() -> None:
     channel = Channel()
-    one = assignment(clients=3, rule=replace(RULE, seconds_min=1e6))
+    one = assignment(clients=3, rule=WINDOW)
     report = run_phase(one, channel)
     total = channel.total()
-    assert (total.sessions, total.objects) == (33, 165) == (33, one.phase.objects_max(one.phase.workloads[0]))
+    assert (total.sessions, total.objects) == (33, 165) == (33, one.phase.workloads[0].objects_max)
     assert sorted(channel.archived()) == list(range(165))
-    assert report.measured_to_ns < report.measured_from_ns + 1e6 * 1e9
+    (stage,) = report.stages
+    assert stage.measured_to_ns < stage.measured_from_ns + 1e6 * 1e9
 
 
 def test_rows_beyond_what_a_recorder_holds_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +221,7 @@ def test_a_session_with_fewer_objects_than_its_batch_is_cut_short_whatever_else_
 @pytest.mark.parametrize("clients", [1, 3])
 def test_a_stop_request_ends_a_phase_that_would_go_on_for_days(clients: int) -> None:
     channel = Channel(stop_at=3)
-    run_phase(assignment(clients=clients, rule=ENDLESS), channel)
+    run_phase(assignment(clients=clients, rule=endless(clients)), channel)
     assert len(channel.archived()) == len(set(channel.archived())) == channel.total().objects > 0
     assert channel.total().errors == 0  # what was cut off is no error
 
@@ -242,7 +244,7 @@ class RefusedAtTheDoor(NullSession):
 def test_a_client_whose_sessions_never_open_gives_up(use: Callable[[type[NullSession]], None], clients: int) -> None:
     use(RefusedAtTheDoor)
     channel = Channel()
-    report = run_phase(assignment(clients=clients, rule=ENDLESS), channel)
+    report = run_phase(assignment(clients=clients, rule=endless(clients)), channel)
     assert report.gave_up == f"{FAILED_SESSIONS_MAX} sessions in a row completed no object"
     total = channel.total()
     assert (total.sessions, total.objects, total.bytes) == (0, 0, 0)
@@ -319,7 +321,8 @@ def test_a_session_that_outlasts_several_reports_is_counted_once(
                 await channel.reported.wait()  # the session goes on when it was reported in between
 
     use(Slow)
-    run_phase(assignment(clients=clients, rule=replace(RULE, sessions_min=2, client_bytes_max=2000)), channel)
+    rule = replace(RULE, sessions_min=2) if clients == 1 else replace(WINDOW, client_bytes_max=2000)
+    run_phase(assignment(clients=clients, rule=rule), channel)
     expected = 15 if clients == 1 else 10 * clients
     assert len(channel.reports) > 10
     assert channel.total().objects == expected

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import InWindow, Sessions
 
-SHORT = StopRule(
-    warm_up_sessions=1,
-    warm_up_seconds=0.0,
-    sessions_min=10,
-    large_sessions_min=10,
-    large_session_bytes=10**9,
-    seconds_min=1e6,
-    seconds_max=1e6,
-    bytes_max=1,
-    client_bytes_max=11_000,
-    precision=0.05,
-)
+SHORT = InWindow(seconds=1e6, client_bytes_max=11_000)
+LONG = InWindow(seconds=1e6, client_bytes_max=10**15)
 
 
-LONG = replace(SHORT, client_bytes_max=10**15)
-
-
-def assignments(rule: StopRule, backend: str = "null") -> list[Assignment]:
+def assignments(rule: InWindow, backend: str = "null") -> list[Assignment]:
     """One client for each of two workers."""
-    workload = Workload("archive", "archive", 200, 5, 2)
-    phase = Phase("archive", 1, 1, (workload,), rule)
-    share = phase.objects_max(workload) // 2
+    workload = Workload("archive", Sessions("archive", 200, rule), clients=2, objects_per_session=5)
+    phase = Phase("archive", 1, 1, (workload,))
+    share = workload.objects_max // 2
     return [
         Assignment("run-1", 7, backend, None, phase, (ClientAssignment(i, 0, (i * share, (i + 1) * share)),), {}, "all")
         for i in range(2)

@@ -22,7 +22,7 @@ def read_or_refused(path: Path, overrides: list[str], quick: bool) -> None:
         assert len(words) < 2_000
     else:
         assert len(scenario.phases) < PHASES_MAX
-        if not any(workload.replay for phase in scenario.phases for workload in phase.workloads):
+        if not scenario.has("replay"):
             scenario.archived_max()
 
 

@@ -270,7 +270,7 @@ PLACE_MAIL = "phase 'mix': workload 'mail': "
         (("phase",), 3, "phase: Expected `array`, got `int`"),
         (("phase",), {"name": "mix"}, "phase: Expected `array`, got `object`"),
         (("phase",), [], "there is no [[sweep]] and no [[phase]], so there is nothing to measure"),
-        (("sweep",), [{}], "sweep[0]: stop: Object missing required field"),
+        (("sweep",), [{}], "sweep[0]: Object missing required field `name`"),
     ],
 )  # fmt: skip
 def test_a_wrong_phase_is_refused_naming_place_and_remedy(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from archiver.engine.work.mixed.shares import mix_of
 from results.database import RunDatabase
 from results.planning.capacity import capacity_tables
 from results.planning.rate_surface import RATES_PHASE
@@ -41,8 +42,8 @@ def test_rates_are_measured_one_after_another(scenario: Scenario) -> None:
     first, *others = phase(scenario.phases, RATES_PHASE).workloads
     before = first.name
     for each in others:
-        assert each.mix is not None
-        assert (each.mix.after, each.mix.begins_seconds) == (before, 0.0)
+        mix = mix_of(each)
+        assert (mix.after, mix.begins_seconds) == (before, 0.0)
         before = each.name
 
 
@@ -55,9 +56,8 @@ def test_the_first_step_stays_far_below_what_may_be_locked(scenario: Scenario) -
 @pytest.mark.parametrize("users", [20, 260])
 def test_every_user_has_a_session_of_thirty_messages(users: int) -> None:
     night = workload(phases_at(read_scenario("mail"), users, 1), "nightly archive")
-    assert night.mix is not None
-    assert (night.objects_per_session, night.mix.objects) == (30, 30 * users)
-    assert night.mix.arrivals is None
+    assert (night.objects_per_session, mix_of(night).objects) == (30, 30 * users)
+    assert mix_of(night).arrivals is None
 
 
 def test_mail_rates_are_of_the_sizes_and_sessions_that_the_night_has() -> None:
@@ -74,8 +74,7 @@ def test_mail_rates_are_of_the_sizes_and_sessions_that_the_night_has() -> None:
 def test_retrievals_go_on_until_the_night_is_over() -> None:
     phases = read_scenario("mail").phases
     for name in ("discovery", "single retrieval"):
-        mix = workload(phases, name).mix
-        assert mix is not None
+        mix = mix_of(workload(phases, name))
         assert mix.until == "nightly archive"
         assert mix.arrivals is not None
 
@@ -83,10 +82,10 @@ def test_retrievals_go_on_until_the_night_is_over() -> None:
 @pytest.mark.parametrize("cameras", [10, 250])
 def test_every_camera_has_a_chunk_due_every_two_seconds_and_two_seconds_for_it(cameras: int) -> None:
     streams = workload(phases_at(read_scenario("video"), cameras, 1), "camera streams")
-    assert streams.mix is not None
-    assert streams.mix.arrivals is not None
-    chunk_seconds = cameras / streams.mix.arrivals.per_second
-    assert (chunk_seconds, streams.mix.deadline_seconds) == (2.0, 2.0)
+    mix = mix_of(streams)
+    assert mix.arrivals is not None
+    chunk_seconds = cameras / mix.arrivals.per_second
+    assert (chunk_seconds, mix.deadline_seconds) == (2.0, 2.0)
     assert streams.object_bytes * 8 / chunk_seconds == 4_000_000
     assert (streams.clients, streams.objects_per_session) == (cameras, 1)
 
@@ -109,9 +108,9 @@ def test_the_larger_chunks_of_the_comment_go_in_parts() -> None:
         ],
     )  # fmt: skip
     streams = workload(larger.phases, "camera streams")
-    assert streams.mix is not None
-    assert streams.mix.part_bytes is not None
-    assert streams.mix.part_bytes < streams.object_bytes == 16_000_000
+    part_bytes = mix_of(streams).part_bytes
+    assert part_bytes is not None
+    assert part_bytes < streams.object_bytes == 16_000_000
 
 
 def run(home: Path, name: str, *settings: str, backend: str = "s3") -> tuple[int, dict[str, Any], RunDatabase]:

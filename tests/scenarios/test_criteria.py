@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.values.errors import ScenarioError
-from scenarios.criteria import METRICS, OPERATORS, STATISTICS, check_names, metrics_table, part_names, read_criterion
+from scenarios.criteria import METRICS, OPERATORS, STATISTICS, check_names, metrics_table, read_criterion
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import Workload
+from scenarios.sessions import AllObjects, Sessions
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ CAMERA = Mix(
 
 def workload(application: str, mix: Mix, copy: int | None = None) -> Workload:
     name = f"tile {copy} {application}" if copy is not None else application
-    return Workload(name, "mixed", 8192, 1, 4, mix=mix, application=application, copy=copy)
+    return Workload(name, mix, 4, application=application, copy=copy)
 
 
 PHASE = Together((workload("e-mail", MAIL, 1), workload("e-mail", MAIL, 2), workload("camera", CAMERA)))
@@ -206,9 +207,9 @@ def test_criteria_that_speak_of_somebody_in_some_phase_pass() -> None:
     check_names(criteria, [Together((workload("other", CAMERA),)), PHASE])
 
 
-def test_a_workload_without_a_mix_is_one_part() -> None:
-    assert part_names(Workload("sweep", "retrieve", 8192, 1, 1)) == {"retrieve"}
-    assert part_names(workload("e-mail", MAIL)) == {"retrieve", "new-version", "archive", "log"}
+def test_sessions_of_one_operation_are_one_part() -> None:
+    assert Sessions("retrieve", 8192, AllObjects()).part_names == {"retrieve"}
+    assert MAIL.part_names == {"retrieve", "new-version", "archive", "log"}
 
 
 def test_the_table_for_the_documentation_has_every_metric_with_its_unit() -> None:

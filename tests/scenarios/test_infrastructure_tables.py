@@ -43,7 +43,7 @@ def test_bounds_are_what_instances_really_make(
     assert what.objects <= 3 or sum(sizes[:-1]) < capacity * scale
     parts = [what.places(part) for part in ("held", "locked", "unlocked")]
     for part in what.parts:
-        objects, size_bytes = what.preparing(part).archived_max
+        objects, size_bytes = what.preparing(part).archived_anywhere_max
         assert (objects, size_bytes) == (len(what.places(part)), sum(sizes[place] for place in what.places(part)))
     if kind == MIGRATION:
         assert [*parts[0], *parts[1], *parts[2]] == list(range(what.objects))
@@ -56,7 +56,7 @@ def test_bounds_are_what_instances_really_make(
         assert list(parts[1]) == list(range(what.objects))
         assert 1 <= what.upgrades <= what.objects
         upgrades = sizes[: what.upgrades]
-        assert what.archived_max == (instances * len(sizes + upgrades), instances * sum(sizes + upgrades))
+        assert what.archived_anywhere_max == (instances * len(sizes + upgrades), instances * sum(sizes + upgrades))
         assert (what.numbers_here, what.numbers_there) == (instances * what.objects, 0)
 
 
@@ -64,12 +64,12 @@ def test_operations_and_locks_follow_from_the_kind() -> None:
     clone, migration = made(), made(MIGRATION)
     assert clone.does == {"copy", "retrieve", "new-version", "delete"}
     assert migration.does == {"archive", "copy", "audit", "delete"}
-    assert (clone.lock, clone.locks) == (Lock.NONE, {Lock.NONE})
-    assert (migration.lock, migration.locks) == (Lock.NONE, {None, Lock.NONE, Lock.HEADER_AND_HOLD})
+    assert (clone.lock, clone.locks_with(None)) == (Lock.NONE, {Lock.NONE})
+    assert (migration.lock, migration.locks_with(None)) == (Lock.NONE, {None, Lock.NONE, Lock.HEADER_AND_HOLD})
     assert (clone.parts, migration.parts) == (("locked",), ("held", "locked"))
     held, locked = migration.preparing("held"), migration.preparing("locked")
-    assert (held.lock, held.locks, held.does) == (Lock.HEADER_AND_HOLD, {Lock.HEADER_AND_HOLD}, {"archive"})
-    assert (locked.lock, locked.locks) == (None, {None})
+    assert (held.lock, held.locks_with(None), held.does) == (Lock.HEADER_AND_HOLD, {Lock.HEADER_AND_HOLD}, {"archive"})
+    assert (locked.lock, locked.locks_with(None)) == (None, {None})
 
 
 def test_there_may_be_twice_as_many_as_are_asked_for_and_more_where_they_are_small() -> None:

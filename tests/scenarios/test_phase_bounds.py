@@ -13,7 +13,7 @@ from archiver.engine.numbers import Kept, LockedTimes, ObjectNumbers
 from archiver.engine.work.mixed.arrivals import due_times
 from archiver.engine.work.mixed.data_set import DataSet
 from archiver.engine.work.mixed.dealing import Dealer
-from archiver.engine.work.mixed.shares import deal
+from archiver.engine.work.mixed.shares import mix_of, share_mixes
 from archiver.values.record import Operation, Recorder
 from backends.base import Batch
 from scenarios.mix import CHANGES
@@ -39,14 +39,13 @@ class Platform:
         self.written.clear()
         self.written_bytes.clear()
         kept: list[Kept] = []
-        for share in deal(phase, self.numbers, LockedTimes(NOW, NOW + 10, LATER), workers):
-            changed = {w.mix.data for w in phase.workloads if w.mix is not None and w.does & CHANGES}
+        for share in share_mixes(phase, self.numbers, LockedTimes(NOW, NOW + 10, LATER), workers):
+            changed = {w.data for w in phase.workloads if w.does & CHANGES}
             data = {name: DataSet(members, is_changed=name in changed) for name, members in share.data.items()}
             for mine in share.mixes:
                 workload = phase.workloads[mine.workload]
-                assert workload.mix is not None
-                grows = phase.reads(workload.mix.data)
-                dealer = Dealer(workload, mine, data[workload.mix.data], has_markers=True, grows=grows)
+                grows = phase.reads(workload.data)
+                dealer = Dealer(workload, mine, data[workload.data], has_markers=True, grows=grows)
                 for batch in self._batches(workload, dealer, mine.clients, _sessions(workload, mine)):
                     kept += self._write(workload, batch, set(mine.beside.numbers.tolist()))
         for each in kept:
@@ -66,15 +65,14 @@ class Platform:
             yield batch
 
     def _write(self, workload: Workload, batch: Batch, beside: set[int]) -> list[Kept]:
-        assert workload.mix is not None
         kept = []
         for operation, number, size_bytes in zip(batch.operation, batch.number, batch.size_bytes, strict=True):
             if operation in WRITES:
                 self.written[workload.name] += 1
                 self.written_bytes[workload.name] += size_bytes
             if operation in (Operation.ARCHIVE, Operation.COPY):
-                aside = workload.mix.aside
-                of = aside.data if aside is not None and number in beside else workload.mix.data
+                aside = mix_of(workload).aside
+                of = aside.data if aside is not None and number in beside else workload.data
                 until = NOW - 1 if workload.retain_for_seconds is not None else LATER
                 kept.append(Kept(size_bytes, number, number, until, until, of))
             if operation in (Operation.DELETE, Operation.DELETE_MARKER, Operation.NEW_VERSION):
@@ -83,8 +81,8 @@ class Platform:
 
 
 def _sessions(workload: Workload, mine: Any) -> int:
-    assert workload.mix is not None
-    arrivals, seconds = workload.mix.arrivals, workload.mix.seconds
+    mix = mix_of(workload)
+    arrivals, seconds = mix.arrivals, mix.seconds
     if arrivals is not None and seconds is not None:
         return len(due_times(arrivals, seconds, mine.arrivals_seed, mine.part, mine.parts))
     return SESSIONS * len(mine.clients)
@@ -156,8 +154,7 @@ def test_no_more_is_dealt_than_the_plan_says(tmp_path_factory: Any, document: di
     for phase in scenario.phases:
         platform.carry_out(phase, workers)
         for workload in phase.workloads:
-            assert workload.mix is not None
-            objects_max, bytes_max = phase.written_max(workload)
+            objects_max, bytes_max = workload.archived_max
             assert platform.written[workload.name] <= objects_max, workload.name
             assert platform.written_bytes[workload.name] <= bytes_max, workload.name
         objects += platform.written.total()

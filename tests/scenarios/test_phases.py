@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from archiver.engine.work.mixed.shares import mix_of
 from archiver.values.content import Checksum
 from archiver.values.retention import Lock
 from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
@@ -44,13 +45,7 @@ def read(tmp_path: Path) -> Read:
 
 def only(phase: Phase) -> tuple[Workload, Mix]:
     (workload,) = phase.workloads
-    assert workload.mix is not None
-    return workload, workload.mix
-
-
-def mix_of(workload: Workload) -> Mix:
-    assert workload.mix is not None
-    return workload.mix
+    return workload, mix_of(workload)
 
 
 # ---- keys and what stands for those that are left out
@@ -99,7 +94,7 @@ def test_every_key_is_read(read: Read) -> None:
     assert (workload.name, workload.application, workload.operation) == ("mail", "e-mail", "mixed")
     assert (workload.clients, workload.objects_per_session, workload.object_bytes) == (3, 7, 14 * 1024)
     assert (workload.lock, workload.checksum, workload.retain_for_seconds) == (Lock.SEPARATE, Checksum.MD5, 3.0)
-    assert workload.mix == Mix(
+    assert workload.work == Mix(
         transactions=(Transaction(("range-retrieve", "archive"), 3.0), Transaction(("delete",), 1.0)), data="d",
         sizes=Sizes(((8192, 0.25), (16384, 0.75))), keys="zipf", zipf_exponent=1.2, range_bytes=4096,
         part_bytes=5 << 20, aside=Aside("log", "log", Sizes.constant(5667), 0.227),
@@ -176,8 +171,8 @@ def test_a_phase_may_take_until_its_last_workload_ends(read: Read) -> None:
     del once["seconds"]
     last = {**READ, "name": "last", "after": "check", "begins": "2s"}
     phases = read(load(), mix({**READ, "begins": "2s"}), {**mix(READ, once, last), "name": "chained"}).phases
-    assert phases[1].stop.seconds_max == 7.0
-    assert phases[2].stop.seconds_max == 72.0  # what ends when it is done is taken to last a minute
+    assert phases[1].seconds_max == 7.0
+    assert phases[2].seconds_max == 72.0  # what ends when it is done is taken to last a minute
 
 
 def test_phases_are_numbered_through_scales_and_repetitions(read: Read) -> None:
@@ -190,7 +185,7 @@ def test_phases_are_numbered_through_scales_and_repetitions(read: Read) -> None:
         (5, 2, "load, 1 tile"), (6, 2, "mix, 1 tile"), (7, 2, "load, 2 tiles"), (8, 2, "mix, 2 tiles"),
     ]  # fmt: skip
     assert [w.name for w in phases[3].workloads] == ["tile 1 read", "tile 2 read"]
-    assert all(phase.is_mixed for phase in phases)
+    assert all(isinstance(w.work, Mix) for phase in phases for w in phase.workloads)
 
 
 # ---- scales

@@ -15,6 +15,7 @@ from archiver.values.errors import ScenarioError, UsageError
 from archiver.values.retention import Lock
 from scenarios.model import Phase, Scenario, Workload
 from scenarios.reading.reader import builtin_names, read_scenario
+from scenarios.sessions import InWindow, Sessions, UntilPrecise
 
 KIB = 1024
 SIZES = [8 * KIB << power for power in range(8)]
@@ -173,21 +174,34 @@ def test_a_single_cell_has_no_drift_check() -> None:
 # ---- values
 
 
+def stops(scenario: Scenario, sweep: str) -> list[UntilPrecise]:
+    """The stop rules of a sweep's cells with one client."""
+    found = (w.work for phase in scenario.phases if phase.name == sweep for w in phase.workloads)
+    return [work.stop for work in found if isinstance(work, Sessions) and isinstance(work.stop, UntilPrecise)]
+
+
 def test_a_sweeps_own_stop_rule_goes_over_the_files(tmp_path: Path) -> None:
     scenario = read_scenario(written(tmp_path, SMALL))
-    stops = {phase.name: phase.stop for phase in scenario.phases}
-    assert (stops["archive"].seconds_max, stops["retrieve"].seconds_max) == (2.0, 5.0)
-    assert stops["archive"].large_session_bytes == 100_000_000
-    assert stops["archive"].warm_up_seconds == 0.5
+    assert {stop.seconds_max for stop in stops(scenario, "archive")} == {2.0}
+    assert {stop.seconds_max for stop in stops(scenario, "retrieve")} == {5.0}
+    parallel = {workload.work for phase in scenario.phases for workload in phase.workloads if workload.clients == 2}
+    assert parallel == {Sessions("retrieve", 8192, InWindow(1.0, 1_000_000, warm_up_seconds=0.5))}
+
+
+@pytest.mark.parametrize(("large_session", "sessions_min"), [("100MB", 3), ("204800B", 3), ("204799B", 2)])
+def test_large_sessions_have_a_minimum_of_their_own(tmp_path: Path, large_session: str, sessions_min: int) -> None:
+    text = SMALL.replace('large_session = "100MB"', f'large_session = "{large_session}"')
+    scenario = read_scenario(written(tmp_path, text))
+    assert {stop.sessions_min for stop in stops(scenario, "retrieve")} == {sessions_min}  # 25 objects of 8 KiB
 
 
 def test_quick_goes_over_its_own_sweep_only(tmp_path: Path) -> None:
     path = written(tmp_path, SMALL)
     quick = read_scenario(path, quick=True)
     assert {size for size, _, _ in cells(quick, "archive")} == {8192}
-    stops = {phase.name: phase.stop for phase in quick.phases}
-    assert (stops["archive"].bytes_max, stops["retrieve"].bytes_max) == (10_000, 1_000_000)
-    assert stops["archive"].seconds_max == 2.0  # what quick does not name stays
+    assert {stop.bytes_max for stop in stops(quick, "archive")} == {10_000}
+    assert {stop.bytes_max for stop in stops(quick, "retrieve")} == {1_000_000}
+    assert {stop.seconds_max for stop in stops(quick, "archive")} == {2.0}  # what quick does not name stays
 
 
 @pytest.mark.parametrize(
@@ -204,10 +218,10 @@ def test_quick_goes_over_its_own_sweep_only(tmp_path: Path) -> None:
         ("archive.object_sizes=8KiB,16KB", "archive", {"sizes": {8192, 16000}}),
         ("archive.object_sizes=8192,512", "archive", {"sizes": {8192, 512}}),
         ('archive.object_sizes=["8KiB", 1024]', "archive", {"sizes": {8192, 1024}}),
-        ("stop.seconds_max=7s", "archive", {"seconds_max": 7.0}),
-        ("retrieve.stop.seconds_max=7s", "retrieve", {"seconds_max": 7.0}),
-        ("retrieve.stop.seconds_max=7s", "archive", {"seconds_max": 2.0}),
-        ("stop.precision=0.2", "archive", {"precision": 0.2}),
+        ("stop.seconds_max=7s", "archive", {"seconds_max": {7.0}}),
+        ("retrieve.stop.seconds_max=7s", "retrieve", {"seconds_max": {7.0}}),
+        ("retrieve.stop.seconds_max=7s", "archive", {"seconds_max": {2.0}}),
+        ("stop.precision=0.2", "archive", {"precision": {0.2}}),
     ],
 )
 def test_set_changes_a_key_of_every_sweep_or_of_one(
@@ -215,12 +229,11 @@ def test_set_changes_a_key_of_every_sweep_or_of_one(
 ) -> None:
     scenario = read_scenario(written(tmp_path, SMALL), overrides=[override])
     found = cells(scenario, sweep)
-    stop = next(phase.stop for phase in scenario.phases if phase.name == sweep)
     values = {
         "clients": {clients for _, _, clients in found},
         "sizes": {size for size, _, _ in found},
-        "seconds_max": stop.seconds_max,
-        "precision": stop.precision,
+        "seconds_max": {stop.seconds_max for stop in stops(scenario, sweep)},
+        "precision": {stop.precision for stop in stops(scenario, sweep)},
     }
     assert {key: values[key] for key in expected} == expected
 
@@ -460,7 +473,6 @@ def test_a_variant_or_an_operation_that_cannot_be_is_refused(tmp_path: Path, tex
         ('"1s"', '"3s"', "stop.seconds_min must be above 0s and not above stop.seconds_max"),
         ('client_bytes_max = "1MB"', "client_bytes_max = 0", "stop.client_bytes_max must be at least 1 byte"),
         ('name = "small"', "", "missing required field `name`"),
-        ("precision = 0.05", "", "stop: Object missing required field `precision`"),
         ("[stop]", "[[stop]]", "stop is a table, [stop]; sweep is a list of tables, [[sweep]]"),
         ("[[sweep]]", "[sweep]", "not TOML"),
         ("[stop]", "[stop", "not TOML"),
@@ -561,3 +573,48 @@ def test_a_scenario_that_cannot_be_read_as_text_is_refused(tmp_path: Path) -> No
 def test_a_wrong_scenario_is_a_wrong_command() -> None:
     assert issubclass(ScenarioError, UsageError)
     assert ScenarioError.exit_status == 2
+
+
+def test_a_stop_key_that_is_missing_has_its_default(tmp_path: Path) -> None:
+    text = SMALL.replace("precision = 0.05\n", "").replace('client_bytes_max = "1MB"\n', "")
+    assert text.count("precision") == 0
+    scenario = read_scenario(written(tmp_path, text))
+    assert {stop.precision for stop in stops(scenario, "archive")} == {0.05}
+
+
+CELL = """
+name = "small"
+title = "Small"
+
+[[sweep]]
+name = "archive"
+operation = "archive"
+object_sizes = ["8KiB"]
+objects_per_session = [10]
+"""
+
+
+@pytest.mark.parametrize(
+    ("clients", "key", "which"),
+    [
+        ("[1]", 'warm_up_seconds = "1s"', "several clients"),
+        ("[1]", 'client_bytes_max = "1MB"', "several clients"),
+        ("[2, 4]", "precision = 0.1", "one client"),
+        ("[2, 4]", 'seconds_max = "5s"', "one client"),
+    ],
+)
+def test_a_stop_key_without_meaning_is_refused_by_name(tmp_path: Path, clients: str, key: str, which: str) -> None:
+    name = key.partition(" ")[0]
+    path = written(tmp_path, f"{CELL}clients = {clients}\nstop = {{ {key} }}\n")
+    with pytest.raises(ScenarioError, match=rf"'archive': stop\.{name} is for {which}, and this sweep has .*leave it"):
+        read_scenario(path)
+    path = written(tmp_path, f"{CELL}clients = {clients}\n")
+    value = key.partition(" = ")[2].strip('"')
+    with pytest.raises(ScenarioError, match=rf"--set archive\.stop\.{name}=.* is for {which}"):
+        read_scenario(path, overrides=[f"archive.stop.{name}={value}"])
+
+
+@pytest.mark.parametrize("key", ['warm_up_seconds = "1s"', "precision = 0.1", 'seconds_min = "1s"'])
+def test_a_stop_key_with_a_meaning_for_some_of_the_clients_is_used(tmp_path: Path, key: str) -> None:
+    scenario = read_scenario(written(tmp_path, f"{CELL}clients = [1, 2]\nstop = {{ {key} }}\n"))
+    assert len(scenario.phases) == 2

@@ -10,14 +10,16 @@ import pytest
 
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from archiver.engine.workers.processes import worker_main
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
+from scenarios.sessions import Sessions, UntilPrecise
 
 SECONDS_MAX = 60.0
-NEVER_ENDS = StopRule(0, 0.0, 1, 1, 10**9, 1e6, 1e6, 10**12, 10**12, 0.0)
+NEVER_ENDS = UntilPrecise(1e6, 1e6, 10**12, precision=0.0)
 
 
 def assignment(backend: str) -> Assignment:
-    phase = Phase("archive", 1, 1, (Workload("archive", "archive", 200, 5, 1),), NEVER_ENDS)
+    workload = Workload("archive", Sessions("archive", 200, NEVER_ENDS), clients=1, objects_per_session=5)
+    phase = Phase("archive", 1, 1, (workload,))
     return Assignment("run-1", 7, backend, None, phase, (ClientAssignment(0, 0, (0, 10**9)),), {}, "all")
 
 

@@ -11,31 +11,29 @@ from archiver.engine.plan import Plan, has_lock, has_operation, retentions
 from archiver.engine.work.replay.library import TraceLibrary
 from archiver.values.retention import BUCKET_DEFAULT_SECONDS, CLOCK_OFFSET_SECONDS_MAX, Lock, RetentionMode, latest_date
 from archiver.values.sizes import format_bytes, format_duration, format_instant
-from scenarios.mix import Arrivals
+from scenarios.infrastructure import Infrastructure
+from scenarios.mix import Arrivals, Mix
 from scenarios.model import Phase, Scenario, Workload, archived_max
 from scenarios.reading.reader import phases_at
 from scenarios.replay import Replay
+from scenarios.sessions import Sessions
 
 
 def plan_lines(scenario: Scenario) -> Iterator[str]:
     """The phases, with what they would touch; of phases with a mix, their workloads, too."""
     count = len(scenario.phases)
     phases = f"{count} phase{'s' if count > 1 else ''}"
-    if not scenario.phases[0].is_mixed:
-        yield f"{scenario.title}: {phases}, order {scenario.order} (seed {scenario.order_seed})"
-        yield f"{'#':>4}  {'phase':<46} {'objects at most':>16} {'archived at most':>17}"
-        for phase in scenario.phases:
-            yield _line(f"{phase.position:>4}  {phase.label:<46}", _touched(phase), phase.archived_max()[1])
-        return
     search = scenario.search
-    if search is None:
+    if scenario.is_reordered:
+        yield f"{scenario.title}: {phases}, order {scenario.order} (seed {scenario.order_seed})"
+    elif search is None:
         yield f"{scenario.title}: {phases}, in this order"
     else:
         yield (
             f"{scenario.title}: a search of {search.name} from {search.first} to {search.last} by {search.step}, with "
             f"{search.repeat} trials at the edge; the first step has {phases}"
         )
-    yield from _mixed_lines(scenario)
+    yield from _phase_lines(scenario)
 
 
 def announcement(plan: Plan, traces: TraceLibrary | None = None, platforms: int = 1) -> list[str]:
@@ -94,23 +92,29 @@ def step_lines(scenario: Scenario, traces: TraceLibrary) -> Iterator[str]:
     yield "what goes beyond the disk or --max-locked-bytes, all steps together, is not tried"
 
 
-def _mixed_lines(scenario: Scenario) -> Iterator[str]:
+def _phase_lines(scenario: Scenario) -> Iterator[str]:
     """Each phase and, where they are not those of the same phase before, its workloads."""
     rows: list[tuple[str, int, int]] = []
     said: dict[str, list[str]] = {}
     for index, phase in enumerate(scenario.phases):
         before, until = (archived_max(scenario.phases[:end]) for end in (index, index + 1))
-        rows.append((f"{phase.position:>4}  {_headline(phase)}", until[0] - before[0], until[1] - before[1]))
+        objects, size_bytes = until.objects - before.objects, until.bytes - before.bytes
         groups = _groups(phase)
+        if not groups:  # its workloads are in its label; what one reads is bounded, too
+            objects = sum(workload.objects_max for workload in phase.workloads)
+        rows.append((f"{phase.position:>4}  {_headline(phase)}", objects, size_bytes))
         lines = [f"        {_description(group, phase)}" for group in groups]
         if said.get(phase.name) != lines:
             said[phase.name] = lines
             for group, line in zip(groups, lines, strict=True):
                 alike = [each for each in phase.workloads if each.application == group[0].application]
-                amounts = [phase.written_max(each) for each in alike]
-                rows.append((line, sum(objects for objects, _ in amounts), sum(size for _, size in amounts)))
+                amounts = [each.archived_max for each in alike]
+                rows.append(
+                    (line, sum(objects for objects, _ in amounts), sum(size_bytes for _, size_bytes in amounts))
+                )
     width = max(len(text) for text, _, _ in rows)
-    yield f"{'#':>4}  {'phase, and its workloads':<{width - 6}} {'objects at most':>16} {'archived at most':>17}"
+    heading = "phase, and its workloads" if any(said.values()) else "phase"
+    yield f"{'#':>4}  {heading:<{width - 6}} {'objects at most':>16} {'archived at most':>17}"
     for text, objects, size_bytes in rows:
         yield _line(f"{text:<{width}}", objects, size_bytes)
 
@@ -120,23 +124,21 @@ def _line(text: str, objects: int, size_bytes: int) -> str:
     return f"{text} {shown:>16} {format_bytes(size_bytes) if size_bytes else '-':>17}"
 
 
-def _touched(phase: Phase) -> int:
-    return sum(phase.objects_max(workload) for workload in phase.workloads)
-
-
 def _headline(phase: Phase) -> str:
     copies = len({workload.copy for workload in phase.workloads})
-    words = [phase.label, f"about {format_duration(phase.stop.seconds_max)}" if not phase.is_load else ""]
+    is_timed = not phase.is_load and not phase.drift_check and bool(_groups(phase))
+    words = [phase.label, f"about {format_duration(phase.seconds_max)}" if is_timed else ""]
     words.append(f"{copies} copies of each" if copies > 1 else "")
     return ", ".join(word for word in words if word)
 
 
 def _groups(phase: Phase) -> list[list[Workload]]:
-    """The workloads of one copy; those that differ in the number of clients alone, together."""
+    """The workloads of one copy; those that differ in the number of clients alone, together. None where the phase's
+    label tells them."""
     first = phase.workloads[0].copy
     groups: dict[str, list[Workload]] = {}
     for workload in phase.workloads:
-        if workload.copy == first:
+        if workload.copy == first and workload.application:
             groups.setdefault(workload.application, []).append(workload)
     return list(groups.values())
 
@@ -144,23 +146,25 @@ def _groups(phase: Phase) -> list[list[Workload]]:
 def _description(group: Sequence[Workload], phase: Phase) -> str:
     """``web: retrieve, 4 clients, 100 sessions/s (poisson), from 0s for 7s``."""
     workload = group[0]
-    if workload.replay is not None:
-        return _replay(workload.application, workload.replay)
-    if workload.infrastructure is not None and workload.infrastructure.prepares:
-        return f"{workload.name}: archive a part of its set"
-    if workload.infrastructure is not None:
-        return f"{workload.application}: again and again for {format_duration(workload.infrastructure.seconds)}"
-    assert workload.mix is not None
-    counts = [str(each.clients) for each in group]
-    clients = ", ".join(counts) if len(counts) < 4 else f"{counts[0]}, {counts[1]} ... {counts[-1]}"
-    one = counts == ["1"]
-    words = [
-        f"{workload.application}: {workload.operation}",
-        f"{clients} client{'' if one else 's'}{' in turn' if len(group) > 1 else ''}",
-        _rate(workload.mix.arrivals) if workload.mix.arrivals is not None else "",
-        _times(workload, len(group) > 1, phase),
-    ]
-    return ", ".join(word for word in words if word)
+    match workload.work:
+        case Replay() as replay:
+            return _replay(workload.application, replay)
+        case Infrastructure(prepares=part) if part:
+            return f"{workload.name}: archive a part of its set"
+        case Infrastructure() as what:
+            return f"{workload.application}: again and again for {format_duration(what.seconds)}"
+        case Mix() as mix:
+            counts = [str(each.clients) for each in group]
+            clients = ", ".join(counts) if len(counts) < 4 else f"{counts[0]}, {counts[1]} ... {counts[-1]}"
+            words = [
+                f"{workload.application}: {workload.operation}",
+                f"{clients} client{'' if counts == ['1'] else 's'}{' in turn' if len(group) > 1 else ''}",
+                _rate(mix.arrivals) if mix.arrivals is not None else "",
+                _times(workload, mix, len(group) > 1, phase),
+            ]
+            return ", ".join(word for word in words if word)
+        case Sessions() as sessions:
+            return sessions.label(workload.clients, workload.objects_per_session, workload.variant)
 
 
 def _replay(name: str, replay: Replay) -> str:
@@ -185,9 +189,7 @@ def _rate(arrivals: Arrivals) -> str:
     return f"{rate} sessions/s{bursts} ({arrivals.kind})"
 
 
-def _times(workload: Workload, is_chain: bool, phase: Phase) -> str:
-    mix = workload.mix
-    assert mix is not None
+def _times(workload: Workload, mix: Mix, is_chain: bool, phase: Phase) -> str:
     begins = phase.begins_seconds(workload)
     when = f"from {begins:g}s" if begins is not None else f"after {_application(mix.after, phase)}"
     if mix.fill is not None:

@@ -285,7 +285,7 @@ def _measure(given: dict[str, Any], scenario: Scenario, traces: TraceLibrary) ->
         raise UsageError("--platform: the same one twice; repetitions are --repeat")
     if given["catalogue_dir"] and (given["endpoints"] or given["tsm_server"] or not {None, "embedded"} & set(chosen)):
         raise UsageError(_NO_CATALOGUE)
-    if any(phase.replays for phase in scenario.phases) and not _given(("session_open",)):
+    if scenario.has("replay") and not _given(("session_open",)):
         given["session_open"] = "connect"  # the trace says what is asked, and nothing else is
     options = replace(run_options(given, ["archiver", *sys.argv[1:]]), objects_from=earlier)
     if given["op_log"] is not None:
@@ -334,7 +334,7 @@ def dask_cluster(given: dict[str, Any], options: RunOptions, scenario: Scenario)
     with open_cluster(given["dask"], options.workers) as cluster:
         if options.op_log_dir is not None:
             cluster.check_sees(options.op_log_dir, "--op-log")
-        if any(phase.replays for phase in scenario.phases):
+        if scenario.has("replay"):
             cluster.check_sees(archiver_home(), "a replay's traces (ARCHIVER_HOME)")
         yield cluster
 

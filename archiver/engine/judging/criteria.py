@@ -14,7 +14,7 @@ import numpy as np
 from archiver.measure.histogram import HIGHEST_NS, Histogram, index_of, percentiles
 from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally, TallyKey
 from results.model import CriterionResult, Latency, PartResult, Result
-from scenarios.criteria import Criterion, part_names
+from scenarios.criteria import Criterion
 from scenarios.model import Phase, Workload
 
 MEASURED_SECONDS_MIN = 5.0
@@ -157,9 +157,9 @@ class _Watched:
     def __init__(self, criterion: Criterion, phase: Phase, workload: Workload) -> None:
         self.criterion = criterion
         self.workload = workload
-        self._in_parts = criterion.operation is not None and len(part_names(workload)) > 1
+        self._in_parts = criterion.operation is not None and len(workload.work.part_names) > 1
         self._window = _measured_intervals(phase, workload)
-        self._is_open_loop = workload.mix is not None and workload.mix.arrivals is not None
+        self._is_open_loop = "open loop" in workload.work.traits
         self._first: int | None = None  # interval in which something was measured
         self._last = 0
         self._errors = 0
@@ -235,28 +235,26 @@ class _Watched:
 def _is_reported(criterion: Criterion, phase: Phase, workload: Workload) -> bool:
     """Whether it can be told missed before the end: an upper limit, of what is reported, in a measured time that is
     known by then."""
-    mix = workload.mix
+    work = workload.work
     if criterion.operator in (">=", ">"):
         return False
     if criterion.metric == "errors" and criterion.operation is None:
         return True
-    if mix is None or (mix.is_timed and _measured_intervals(phase, workload) is None):
+    if work.measured_time == "intervals" and _measured_intervals(phase, workload) is None:
         return False
     if criterion.metric == "seconds":
-        return mix.objects is not None or mix.fill is not None
+        return work.planned_seconds is None
     return criterion.metric in _QUANTITIES or criterion.metric in ("errors", "missed_deadlines")
 
 
 def _measured_intervals(phase: Phase, workload: Workload) -> tuple[int, int] | None:
     """The first interval of a workload's measured time and the one after its last, where they are planned."""
-    mix = workload.mix
-    if mix is None or mix.seconds is None:
-        return None
+    seconds = workload.work.planned_seconds
     begins = phase.begins_seconds(workload)
-    if begins is None:
+    if seconds is None or begins is None:
         return None
-    first = math.ceil((begins + mix.warm_up_seconds) * 1e9 / INTERVAL_NS)
-    end = math.floor((begins + mix.seconds) * 1e9 / INTERVAL_NS)
+    first = math.ceil((begins + workload.work.planned_warm_up_seconds) * 1e9 / INTERVAL_NS)
+    end = math.floor((begins + seconds) * 1e9 / INTERVAL_NS)
     return (first, end) if first < end else None
 
 

@@ -20,6 +20,7 @@ from archiver.measure.histogram import Histogram, HistogramPart
 from archiver.measure.reports import PartTally
 from results.database import HistogramRow
 from results.model import CriterionResult, Latency, PartResult, Result, SearchOutcome
+from results.verdict import verdict
 from scenarios.model import Phase, Scenario
 from scenarios.reading.reader import phases_at
 
@@ -59,8 +60,10 @@ def what_does_not_follow(recorded: Recorded) -> Iterator[str]:
     yield from _criteria_that_do_not_follow(recorded)
     if recorded.search is not None:
         yield from _search_that_does_not_follow(recorded.search, recorded)
-    if recorded.verdict not in ("fail", "interrupted", _verdict(recorded)):
-        yield f"the run's verdict is {recorded.verdict!r}, and its results give {_verdict(recorded)!r}"
+    is_judged = bool(recorded.scenario.criteria)
+    found = verdict(recorded.results, recorded.criteria, recorded.search, is_judged=is_judged)
+    if recorded.verdict not in ("fail", "interrupted", found):
+        yield f"the run's verdict is {recorded.verdict!r}, and its results give {found!r}"
 
 
 def _times_that_do_not_follow(result: Result, rows: Sequence[HistogramRow]) -> Iterator[str]:
@@ -126,21 +129,6 @@ def _criteria_that_do_not_follow(recorded: Recorded) -> Iterator[str]:
         yield "a criterion that ended a phase is recorded as met"
 
 
-def _verdict(recorded: Recorded) -> str:
-    """What a run comes to that went through to its end; one that did not has failed whatever its results say."""
-    if any(r.void for r in recorded.results) and recorded.search is None:
-        return "void"
-    if recorded.search is not None:
-        return "pass" if recorded.search.largest is not None else "fail"
-    if any(r.infrastructure is not None and r.infrastructure.findings for r in recorded.results):
-        return "fail"
-    if any(r.incomplete is not None for r in recorded.results):
-        return "fail"
-    if not recorded.scenario.criteria:
-        return "none"
-    return "pass" if all(each.passed for each in recorded.criteria) else "fail"
-
-
 def _together(results: Sequence[Result], recorded: Recorded) -> PartResult:
     """All workloads of a phase but infrastructure operations, as if they were one."""
     whole = PartTally("mixed")
@@ -174,7 +162,7 @@ def _phases(recorded: Recorded) -> Mapping[int, Phase]:
 
 
 def _search_that_does_not_follow(search: SearchOutcome, recorded: Recorded) -> Iterator[str]:
-    lost = {r.position for r in recorded.results if r.infrastructure is not None and r.infrastructure.findings}
+    lost = {result.position for result in recorded.results if result.lost}
     for step in search.steps:
         met = all(each.passed for each in recorded.criteria if each.position in step.positions)
         if step.passed != (met and lost.isdisjoint(step.positions)):

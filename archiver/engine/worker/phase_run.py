@@ -70,7 +70,6 @@ class PhaseRun:
         self._assignment = assignment
         self._channel = channel
         phase = assignment.phase
-        self.stop_rule = phase.stop
         self.is_finishing = False
         sizes = tuple(sorted(self._sizes()))
         self.plane: DataPlane = backends.load(assignment.backend).in_worker(assignment.backend_setting)
@@ -85,10 +84,7 @@ class PhaseRun:
                 reads=tuple(self._reads()),
                 deletes=tuple(self._deletes()),
                 operations=frozenset(
-                    OPERATION_OF[label]
-                    for workload in phase.workloads
-                    if workload.infrastructure is None or workload.infrastructure.prepares  # else it has its own
-                    for label in workload.does
+                    OPERATION_OF[label] for workload in phase.workloads for label in workload.work.operations_of_phase
                 ),
                 locks=frozenset(lock for workload in phase.workloads for lock in workload.locks),
                 checksums=frozenset(workload.checksum for workload in phase.workloads),
@@ -97,7 +93,7 @@ class PhaseRun:
             )
         )
         self._clients: list[Client] = []
-        self._audits = any("audit" in workload.does for workload in phase.workloads if not workload.infrastructure)
+        self._audits = any("audit" in workload.work.operations_of_phase for workload in phase.workloads)
         self._op_log = _op_log(assignment)
         self._tallies: dict[TallyKey, Tally] = {}
         self._changed: list[Change] = []
@@ -166,10 +162,7 @@ class PhaseRun:
                 raise result
         reasons = [client.gave_up for client in self._clients if client.gave_up]
         report = PhaseReport(
-            self.stop.measured_from_ns,
-            self.stop.measured_to_ns,
             ended_ns,
-            self.stop.settled,
             self._cpu,
             self._lateness,
             reasons[0] if reasons else None,

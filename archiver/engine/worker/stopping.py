@@ -10,7 +10,7 @@ import math
 
 from archiver.measure.reports import INTERVAL_NS
 from results.statistics import t_975
-from scenarios.model import Phase, Workload
+from scenarios.sessions import InWindow, UntilPrecise
 
 NO_END_NS = 2**62
 
@@ -40,11 +40,10 @@ class RunningMean:
 class SessionStop:
     """One client: whole sessions after the warm-up, until the mean session time is known well enough."""
 
-    def __init__(self, phase: Phase, workload: Workload) -> None:
-        self._stop = phase.stop
-        self._sessions_min = phase.sessions_per_client_min(workload)
-        self._session_bytes = workload.session_bytes
-        self._warm_up_left = phase.stop.warm_up_sessions
+    def __init__(self, stop: UntilPrecise, session_bytes: int) -> None:
+        self._stop = stop
+        self._session_bytes = session_bytes
+        self._warm_up_left = stop.warm_up_sessions
         self._session_seconds = RunningMean()
         self.measured_from_ns = 0
         self.measured_to_ns = 0
@@ -62,7 +61,7 @@ class SessionStop:
         if not self.measured_from_ns:
             self.measured_from_ns = now_ns
         sessions = self._session_seconds.count
-        if sessions < self._sessions_min:
+        if sessions < self._stop.sessions_min:
             return True
         elapsed_seconds = (now_ns - self.measured_from_ns) / 1e9
         self.settled = self._session_seconds.half_width() <= self._stop.precision
@@ -86,9 +85,9 @@ class SessionStop:
 class WindowStop:
     """Several clients: what ends between the warm-up and the deadline, or until the first client runs out."""
 
-    def __init__(self, phase: Phase, start_ns: int) -> None:
-        warm_up_intervals = math.ceil(phase.stop.warm_up_seconds * 1e9 / INTERVAL_NS)
-        measured_intervals = math.ceil(phase.stop.seconds_min * 1e9 / INTERVAL_NS)
+    def __init__(self, stop: InWindow, start_ns: int) -> None:
+        warm_up_intervals = math.ceil(stop.warm_up_seconds * 1e9 / INTERVAL_NS)
+        measured_intervals = math.ceil(stop.seconds * 1e9 / INTERVAL_NS)
         self.measured_from_ns = start_ns + warm_up_intervals * INTERVAL_NS
         self.measured_to_ns = self.measured_from_ns + measured_intervals * INTERVAL_NS
         self.settled = True
@@ -105,7 +104,9 @@ class WindowStop:
 
     def ran_out(self, now_ns: int) -> None:
         """A client has no object numbers left: from here on the load is not what was asked for."""
-        self.measured_to_ns = min(self.measured_to_ns, now_ns)
+        if now_ns < self.measured_to_ns:
+            self.measured_to_ns = now_ns
+            self.settled = False
 
 
 class EverythingStop:

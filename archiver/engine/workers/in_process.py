@@ -12,10 +12,6 @@ from archiver.engine.worker.assignment import Assignment
 from archiver.machine import interruption
 from archiver.measure.reports import IntervalReport, PhaseReport
 from archiver.values.record import ErrorKind
-from scenarios.model import StopRule
-
-# Each client handles the objects that it was assigned, then the phase ends.
-ONE_SESSION = StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, 60.0, 1, 1, 0.0, everything=True)
 
 
 class Alone:

@@ -27,7 +27,10 @@ from tests.support.commands import archiver, hear_ctrl_c
 from tests.support.runs import TINY
 
 # Four phases, archive and retrieve and both again, each long enough for figures while it is under way.
-SOME_SECONDS = (*TINY, "--set", "clients=2", "--set", "stop.seconds_min=2500ms", "--set", "stop.seconds_max=2500ms")
+SOME_SECONDS = (
+    "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=2",
+    "--set", "stop.seconds_min=2500ms",
+)  # fmt: skip
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 LINE = re.compile(

@@ -29,7 +29,7 @@ FAR_SECONDS = 0.05
 
 QUICK = (
     "--quick", "--quiet", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=2",
-    "--set", "stop.seconds_min=300ms", "--set", "stop.seconds_max=600ms",
+    "--set", "stop.seconds_min=300ms",
 )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def test_a_worker_far_away_begins_with_the_others(folder: Path, processes: ExitS
     for report in carried.reports:
         clock = carried.clocks[report.worker]
         assert abs(clock.offset_ns) <= clock.error_ns  # in truth one clock
-        assert report.began_ns >= report.measured_from_ns - TIMER_NS
+        assert report.began_ns >= report.stages[0].measured_from_ns - TIMER_NS
 
 
 def test_a_worker_is_killed_then_the_scheduler_and_the_run_is_resumed_on_another(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from archiver.engine.numbers import ObjectNumbers
 from archiver.engine.work.mixed.data_set import DataSet
 from archiver.engine.work.mixed.dealing import Dealer
+from archiver.engine.work.mixed.shares import mix_of
 from archiver.engine.worker.assignment import MixAssignment, NewObjects
 from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch
@@ -41,7 +42,7 @@ def workload(
     clients: int = 1,
 ) -> Workload:
     mix = Mix(transactions, "d", sizes, keys=keys, aside=aside, seconds=1.0, range_bytes=range_bytes)
-    return Workload("w", "mixed", 0, objects_per_session, clients, mix=mix)
+    return Workload("w", mix, clients, objects_per_session)
 
 
 def only(operation: OperationName) -> Transaction:
@@ -62,8 +63,7 @@ class Table:
 
     def __post_init__(self) -> None:
         numbers = ObjectNumbers(self.seed, FIRST_NEW)
-        mix = self.one.mix
-        assert mix is not None
+        mix = mix_of(self.one)
         own = NewObjects(*numbers.deal(mix.sizes, self.new, 1, 0))
         aside = NewObjects(*numbers.deal(mix.aside.sizes if mix.aside else mix.sizes, self.beside, 1, 1))
         assignment = MixAssignment(0, tuple(range(5, 5 + self.one.clients)), own, aside, self.seed, self.seed, 0, 1)
@@ -376,8 +376,7 @@ def test_the_same_seed_deals_the_same() -> None:
 
 def test_what_the_workload_says_of_its_objects_goes_with_every_batch() -> None:
     one = workload(only("archive"))
-    assert one.mix is not None
-    one = replace(one, retain_for_seconds=2.0, mix=replace(one.mix, part_bytes=5 << 20))
+    one = replace(one, retain_for_seconds=2.0, work=replace(mix_of(one), part_bytes=5 << 20))
     batch = Table(one, new=1).dealer.batch(5, 77)
     assert batch is not None
     assert (batch.retain_for_seconds, batch.part_bytes, batch.due_ns) == (2.0, 5 << 20, 77)

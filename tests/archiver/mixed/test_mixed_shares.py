@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from archiver.engine.numbers import ANY_TIME, Kept, LockedTimes, ObjectNumbers
 from archiver.engine.work.mixed.arrivals import due_times
-from archiver.engine.work.mixed.shares import deal
+from archiver.engine.work.mixed.shares import share_mixes
 from archiver.engine.worker.assignment import WorkerShare
 from scenarios.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
-from scenarios.model import Phase, StopRule, Workload, archived_max
+from scenarios.model import Phase, Workload, archived_max
 from tests.support.examples import share_of
 
-NO_RULE = StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, 60.0, 1, 1, 0.0)
 MAIL = Sizes.of([(512, 0.5), (4096, 0.25), (70_000, 0.25)])
 
 
@@ -45,11 +44,11 @@ def workload(
         aside=aside,
         seconds=None if fill or objects else 2.0,
     )
-    return Workload(name, "mixed", 0, 1, clients, retain_for_seconds=retain_for_seconds, mix=mix)
+    return Workload(name, mix, clients, retain_for_seconds=retain_for_seconds)
 
 
 def phase(*workloads: Workload, position: int = 1) -> Phase:
-    return Phase("p", position, 1, workloads, NO_RULE)
+    return Phase("p", position, 1, workloads)
 
 
 def new_of(shares: list[WorkerShare]) -> list[int]:
@@ -67,7 +66,7 @@ def test_every_client_and_every_new_object_goes_to_one_worker(workers: int, clie
         workload("c", "archive", data="f", clients=3, objects=50),
     )
     numbers = ObjectNumbers(7, first=1000)
-    shares = deal(one, numbers, ANY_TIME, workers)
+    shares = share_mixes(one, numbers, ANY_TIME, workers)
     assert len(shares) == min(workers, max(clients, 4))
     here = [client for share in shares for mix in share.mixes for client in mix.clients]
     assert sorted(here) == list(range(clients + 4 + 3))
@@ -88,7 +87,7 @@ def test_every_client_and_every_new_object_goes_to_one_worker(workers: int, clie
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_new_objects_go_to_workers_in_proportion_to_their_clients(workers: int) -> None:
-    shares = deal(phase(workload("a", "archive", clients=5, objects=500)), ObjectNumbers(7), ANY_TIME, workers)
+    shares = share_mixes(phase(workload("a", "archive", clients=5, objects=500)), ObjectNumbers(7), ANY_TIME, workers)
     for share in shares:
         (mix,) = share.mixes
         assert len(mix.new.numbers) == 100 * len(mix.clients)
@@ -98,8 +97,8 @@ def test_new_objects_go_to_workers_in_proportion_to_their_clients(workers: int) 
 @pytest.mark.parametrize("kind", ["constant", "poisson"])
 def test_workers_have_the_whole_schedule_between_them_and_no_arrival_twice(workers: int, kind: str) -> None:
     arrivals = Arrivals("constant" if kind == "constant" else "poisson", 500.0)
-    (whole,) = deal(phase(workload("a", "retrieve", arrivals=arrivals)), ObjectNumbers(7), ANY_TIME, 1)
-    shares = deal(phase(workload("a", "retrieve", arrivals=arrivals)), ObjectNumbers(7), ANY_TIME, workers)
+    (whole,) = share_mixes(phase(workload("a", "retrieve", arrivals=arrivals)), ObjectNumbers(7), ANY_TIME, 1)
+    shares = share_mixes(phase(workload("a", "retrieve", arrivals=arrivals)), ObjectNumbers(7), ANY_TIME, workers)
 
     def due(share: WorkerShare) -> list[int]:
         (mix,) = share.mixes
@@ -123,7 +122,7 @@ def test_what_is_changed_is_divided_and_what_is_read_is_shared(workers: int) -> 
         workload("check", "retrieve"),  # after it, on the same objects
         workload("web", "retrieve", data="e", clients=3),
     )
-    shares = deal(one, numbers, ANY_TIME, workers)
+    shares = share_mixes(one, numbers, ANY_TIME, workers)
     divided = [share.data["d"].numbers.tolist() for share in shares]
     assert sorted(n for part in divided for n in part) == list(range(121))
     assert max(map(len, divided)) - min(map(len, divided)) <= 1
@@ -136,23 +135,23 @@ def test_what_is_changed_is_divided_and_what_is_read_is_shared(workers: int) -> 
 def test_a_workload_with_fewer_clients_than_workers_leaves_nothing_to_those_without() -> None:
     numbers = ObjectNumbers(7)
     numbers.keep(Kept(512, 0, 99, data="d"))
-    shares = deal(phase(workload("a", "delete-marker", clients=1), workload("b", "archive", data="e", objects=9)),
-                  numbers, ANY_TIME, 3)  # fmt: skip
+    one = phase(workload("a", "delete-marker", clients=1), workload("b", "archive", data="e", objects=9))
+    shares = share_mixes(one, numbers, ANY_TIME, 3)
     assert [len(share.data["d"].numbers) for share in shares if "d" in share.data] == [100]
 
 
 def test_a_data_set_is_filled_up_with_what_is_missing_and_no_more() -> None:
     numbers = ObjectNumbers(7)
     one = phase(workload("a", "archive", fill=100))
-    assert len(new_of(deal(one, numbers, ANY_TIME, 2))) == 100
+    assert len(new_of(share_mixes(one, numbers, ANY_TIME, 2))) == 100
     numbers.keep(Kept(512, 0, 59, data="d"))
     numbers.keep(Kept(512, 60, 99, data="another"))
-    assert len(new_of(deal(one, numbers, ANY_TIME, 2))) == 40
+    assert len(new_of(share_mixes(one, numbers, ANY_TIME, 2))) == 40
     numbers.change("delete", 512, 0, 9)
     numbers.change("delete-marker", 512, 10, 14)
-    assert len(new_of(deal(one, numbers, ANY_TIME, 2))) == 55
+    assert len(new_of(share_mixes(one, numbers, ANY_TIME, 2))) == 55
     numbers.keep(Kept(4096, 500, 600, data="d"))
-    assert new_of(deal(one, numbers, ANY_TIME, 2)) == []
+    assert new_of(share_mixes(one, numbers, ANY_TIME, 2)) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 5), st.booleans()), min_size=2, max_size=5))
@@ -167,7 +166,7 @@ def test_no_number_is_used_by_two_phases(phases: list[tuple[int, int, bool]]) ->
             position=position,
         )
         first = numbers.next
-        used += new_of(deal(one, numbers, ANY_TIME, 2))
+        used += new_of(share_mixes(one, numbers, ANY_TIME, 2))
         assert numbers.next - first <= one.archived_max()[0]  # so much the ledger was told, and a resumed run skips
     assert len(used) == len(set(used)) == numbers.next
 
@@ -200,13 +199,13 @@ def test_clients_of_like_workloads_begin_in_different_workers() -> None:
     one = phase(
         *(workload(f"scan {i}", "retrieve", data=f"d{i}", clients=1) for i in range(4)), workload("w", "archive")
     )
-    shares = deal(one, ObjectNumbers(7), ANY_TIME, 2)
+    shares = share_mixes(one, ObjectNumbers(7), ANY_TIME, 2)
     mine = [sum(mix.workload < 4 for mix in share.mixes) for share in shares]
     assert mine == [2, 2]
 
 
 def test_dealt_objects_are_neighbours_by_size_so_that_ranges_are_few() -> None:
-    (share,) = deal(phase(workload("a", "archive", objects=400)), ObjectNumbers(7), ANY_TIME, 1)
+    (share,) = share_mixes(phase(workload("a", "archive", objects=400)), ObjectNumbers(7), ANY_TIME, 1)
     (mix,) = share.mixes
     order = np.argsort(mix.new.numbers)
     breaks = sum(a != b for a, b in pairwise(mix.new.sizes[order].tolist()))

@@ -15,7 +15,7 @@ import pytest
 
 import backends
 from archiver.engine.numbers import ANY_TIME, Kept, ObjectNumbers
-from archiver.engine.work.mixed.shares import deal
+from archiver.engine.work.mixed.shares import mix_of, share_mixes
 from archiver.engine.work.worker import run_phase
 from archiver.engine.worker.assignment import Assignment
 from archiver.engine.worker.client import FAILED_SESSIONS_MAX
@@ -24,10 +24,9 @@ from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch
 from backends.null import NullBackend, NullSession
 from scenarios.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
 
 MS = 1_000_000
-NO_RULE = StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, 60.0, 1, 1, 0.0)
 LONG = 600.0  # seconds that no test waits for
 
 
@@ -79,8 +78,7 @@ def workload(
     mix = {"data": "d", **mix}
     transactions = transactions or (Transaction(steps, 1.0),)
     one = Mix(transactions, sizes=sizes or Sizes.constant(1000), **mix)
-    operation = steps[0] if len(set(steps)) == 1 else "mixed"
-    return Workload(name, operation, 1000, objects_per_session, clients, mix=one, application=name)
+    return Workload(name, one, clients, objects_per_session, application=name)
 
 
 def carry_out(
@@ -91,8 +89,8 @@ def carry_out(
     numbers = ObjectNumbers(7, first=objects)
     if objects:
         numbers.keep(Kept(1000, 0, objects - 1, data="d"))
-    phase = Phase("p", 1, 1, workloads, NO_RULE)
-    (share,) = deal(phase, numbers, ANY_TIME, 1)
+    phase = Phase("p", 1, 1, workloads)
+    (share,) = share_mixes(phase, numbers, ANY_TIME, 1)
     report = run_phase(
         Assignment("run-1", 7, "null", None, phase, (), {}, "all", mixes=share.mixes, data=share.data,
                    has_markers=True), channel
@@ -312,7 +310,7 @@ def test_what_was_due_was_begun_or_dropped(
     asked = workload("w", step, clients=3, arrivals=arrivals, **more)
     if ending == "used up":
         # Fewer new objects than sessions, as no scenario can have it.
-        asked = replace(asked, mix=replace(asked.mix, objects=30))  # type: ignore[type-var, arg-type]
+        asked = replace(asked, work=replace(mix_of(asked), objects=30))
     channel, report, stages = carry_out(asked, workload("other", "retrieve", seconds=0.1), channel=channel)
     assert adds_up(stages[0]), stages[0]
     assert stages[0].backlog_max <= backlog_max

@@ -12,6 +12,7 @@ import pytest
 from archiver.traces.format import TracedOperation
 from backends.embedded import process as embedded
 from scenarios.reading.reader import read_scenario
+from scenarios.replay import Replay
 from tests.archiver.traces.made import write
 from tests.support.commands import archiver
 from tests.support.runs import keys_of, left_in, s3
@@ -170,7 +171,7 @@ def test_the_built_in_sets_are_those_of_table_10_and_a_captured_trace_takes_a_mo
     sets = read_scenario("application-sets")
     preparation, measured = sets.phases
     assert (preparation.is_load, measured.is_load) == (True, False)
-    full = {each.application: each.replay for each in measured.workloads if each.replay is not None}
+    full = {each.application: each.work for each in measured.workloads if isinstance(each.work, Replay)}
     assert len(full) == 8
     assert sum(replay.capacity_bytes or 0 for replay in full.values()) == 259_000_000_000
     assert {criterion.limit for criterion in sets.criteria if criterion.of_all} == {20}
@@ -180,6 +181,6 @@ def test_the_built_in_sets_are_those_of_table_10_and_a_captured_trace_takes_a_mo
         overrides=["criteria=3.2.12", "mail server.trace=mail.parquet", "sets.capacity_scale=0.01"],
     )
     assert {criterion.limit for criterion in older.criteria if criterion.of_all} == {30}
-    mail = next(each.replay for each in older.phases[1].workloads if each.application == "mail server")
-    assert mail is not None
+    mail = next(each.work for each in older.phases[1].workloads if each.application == "mail server")
+    assert isinstance(mail, Replay)
     assert (mail.trace, mail.model, mail.capacity_scale) == ("mail.parquet", None, 0.01)

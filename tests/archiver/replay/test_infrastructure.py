@@ -33,7 +33,7 @@ from backends.s3.control import Credentials
 from backends.s3.wire.endpoint_requests import EndpointRequests, Kind
 from backends.tsm.backend import TsmBackend
 from scenarios.infrastructure import Infrastructure, InfrastructureTable, infrastructure
-from scenarios.model import Phase, StopRule, Workload
+from scenarios.model import Phase, Workload
 from scenarios.notation.sizes import SizesTable
 from scenarios.notation.units import Seconds, SizeBytes
 from tests.support.servers import real
@@ -68,7 +68,6 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.start_ns = time.monotonic_ns()
-        self.stop_rule = self.assignment.phase.stop
         self.stop = EverythingStop(self.start_ns)
 
     def add_client(self, client: Client) -> None:
@@ -113,11 +112,10 @@ class Run:
         return self.next - count
 
     def assignment(self, what: Infrastructure) -> Assignment:
-        workload = Workload(what.kind, "mixed", 0, 1, 1, application=what.kind, infrastructure=what, lock=what.lock)
-        stop = StopRule(0, 0.0, 1, 1, 1 << 60, 0.0, 60.0, 1, 1, 0.0)
+        workload = Workload(what.kind, what, 1, application=what.kind, lock=what.lock)
         maker = DateMaker(self.retention, self.backend.server_now + 4000)
         return Assignment(
-            self.run_id, SEED, "s3", self.backend.worker_setting(), Phase("beside", 1, 1, (workload,), stop), (),
+            self.run_id, SEED, "s3", self.backend.worker_setting(), Phase("beside", 1, 1, (workload,)), (),
             {None: maker}, "all",
         )  # fmt: skip
 

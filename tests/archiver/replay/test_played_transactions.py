@@ -11,7 +11,7 @@ import pytest
 from archiver.engine.numbers import ObjectNumbers
 from archiver.engine.work.replay import player
 from archiver.engine.work.replay.library import TraceLibrary
-from archiver.engine.work.replay.shares import deal_replays
+from archiver.engine.work.replay.shares import share_replays
 from archiver.engine.worker.assignment import Assignment
 from archiver.engine.workers.in_process import carry_out
 from archiver.measure.reports import StageReport
@@ -54,8 +54,8 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
         with TraceLibrary(tmp_path, commits=commits) as traces:
             scenario = traces.complete(scenario_of({"name": "replay", "title": "A replay", "phase": [phase]}, "test"))
             numbers = ObjectNumbers(1)
-            deal_replays(scenario.phases[0], numbers, 1)
-            (share,) = deal_replays(scenario.phases[1], numbers, 1)
+            share_replays(scenario.phases[0], numbers, 1)
+            (share,) = share_replays(scenario.phases[1], numbers, 1)
             given = Assignment("run", 1, "null", None, scenario.phases[1], (), {}, "none", replays=share.replays)
             alone, report = carry_out(given)
         assert alone.problems == ([] if not refused else alone.problems)

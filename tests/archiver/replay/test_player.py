@@ -9,7 +9,7 @@ import pytest
 
 from archiver.engine.numbers import ObjectNumbers
 from archiver.engine.work.replay.library import TraceLibrary
-from archiver.engine.work.replay.shares import deal_replays
+from archiver.engine.work.replay.shares import share_replays
 from archiver.engine.worker.assignment import Assignment
 from archiver.engine.workers.in_process import carry_out
 from archiver.measure.reports import StageReport
@@ -36,8 +36,8 @@ def assignment(tmp_path: Path) -> Iterator[Assign]:
             phase = {"name": "replay", "speed": speed, "replay": [trace]}
             scenario = traces.complete(scenario_of({"name": "replay", "title": "A replay", "phase": [phase]}, "test"))
             numbers = ObjectNumbers(1)
-            deal_replays(scenario.phases[0], numbers, 1)
-            (share,) = deal_replays(scenario.phases[1], numbers, 1)
+            share_replays(scenario.phases[0], numbers, 1)
+            (share,) = share_replays(scenario.phases[1], numbers, 1)
             return Assignment("run", 1, "null", None, scenario.phases[1], (), {}, "none", replays=share.replays)
 
         yield assign

@@ -31,9 +31,7 @@ from backends.tsm.library.api import Library, ManagementClass, default_library_p
 from backends.tsm.library.configuration import private_configuration
 from tests.backends.embedded.running_server import Clock, RunningTsmServer
 
-pytestmark = pytest.mark.skipif(
-    not api.OWN_LIBRARY.exists(), reason="our TSM library was not built: no C compiler"
-)
+pytestmark = pytest.mark.skipif(not api.OWN_LIBRARY.exists(), reason="our TSM library was not built: no C compiler")
 
 IDS = [each for each in catalogue() if each.startswith("TSM-")]
 ADMINISTRATORS = {"TSM-19", "TSM-20", "TSM-24"}

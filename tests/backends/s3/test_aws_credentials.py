@@ -30,6 +30,7 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from backends.s3.credentials import FoundCredentials
 from scenarios.reading.reader import read_scenario
+from scenarios.sessions import Sessions, UntilPrecise
 from tests.support.commands import archiver
 from tests.support.runs import TINY
 
@@ -328,8 +329,12 @@ def test_phase_that_refreshed_credentials_do_not_outlast_is_refused(
     backend = S3Backend(S3Options(("http://127.0.0.1:1",), profile="role"))
     scenario = read_scenario("dr550", quick=True, order="paper", order_seed=1, repetitions=1)
     check_credentials(scenario, backend)
-    stop = replace(scenario.phases[0].stop, seconds_max=3600.0)
-    long = replace(scenario, phases=(replace(scenario.phases[0], stop=stop),))
+    phase = scenario.phases[0]
+    (workload,) = phase.workloads
+    assert isinstance(workload.work, Sessions)
+    assert isinstance(workload.work.stop, UntilPrecise)
+    work = replace(workload.work, stop=replace(workload.work.stop, seconds_max=3600.0))
+    long = replace(scenario, phases=(replace(phase, workloads=(replace(workload, work=work),)),))
     with pytest.raises(UsageError, match=r"the credentials end at .*, but a phase may last 1h.*duration_seconds"):
         check_credentials(long, backend)
 

@@ -13,6 +13,7 @@ from itertools import islice, repeat
 import numpy as np
 
 from archiver.engine.work.mixed.data_set import TRIES, Choice, DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
+from archiver.engine.work.mixed.shares import mix_of
 from archiver.engine.worker.assignment import MixAssignment, NewObjects
 from archiver.values.record import OPERATION_OF, Operation, Recorder, Status
 from backends.base import Batch
@@ -39,9 +40,8 @@ class Dealer:
     ) -> None:
         """``has_markers``: the platform can hide what it must keep. ``grows``: what is archived is asked for, too.
         ``is_shared``: the workload's other workers have the same data set."""
-        assert workload.mix is not None
         self._workload = workload
-        self._mix: Mix = workload.mix
+        self._mix = mix_of(workload)
         self._data = data
         self._new = _Stock(assignment.new)
         self._beside = _Stock(assignment.beside)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from archiver.engine.work.mixed.data_set import DataSet
 from archiver.engine.work.mixed.dealing import Dealer
 from archiver.engine.work.mixed.pacer import Pacer
+from archiver.engine.work.mixed.shares import mix_of
 from archiver.engine.work.mixed.stage import Stage, StageClient
 from archiver.engine.worker.assignment import Assignment, Channel, MixAssignment
 from archiver.engine.worker.client import rows_each
@@ -47,8 +48,7 @@ class MixedRun(PhaseRun):
     def _deletes(self) -> Iterable[NDArray[np.int64]]:
         for mix in self._assignment.mixes:
             workload = self._assignment.phase.workloads[mix.workload]
-            assert workload.mix is not None
-            data = self._assignment.data[workload.mix.data]
+            data = self._assignment.data[workload.data]
             if "refused-delete" in workload.does:
                 yield data.numbers[data.locked | data.expired]
             elif "delete" in workload.does:
@@ -56,23 +56,18 @@ class MixedRun(PhaseRun):
 
     def _prepare(self) -> None:
         assignment, phase = self._assignment, self._assignment.phase
-        changed = {
-            workload.mix.data
-            for workload in phase.workloads
-            if workload.mix is not None and workload.does & (CHANGES | {"refused-delete"})
-        }
+        changed = {each.data for each in phase.workloads if each.does & (CHANGES | {"refused-delete"})}
         data_sets = {name: DataSet(members, is_changed=name in changed) for name, members in assignment.data.items()}
         for mine in assignment.mixes:
             workload = phase.workloads[mine.workload]
-            assert workload.mix is not None
-            data = data_sets[workload.mix.data]
+            data = data_sets[workload.data]
             dealer = Dealer(
                 workload,
                 mine,
                 data,
                 has_markers=assignment.has_markers,
-                grows=phase.reads(workload.mix.data),
-                is_shared=not phase.changes(workload.mix.data),
+                grows=phase.reads(workload.data),
+                is_shared=not phase.changes(workload.data),
             )
             self._dealers.append((dealer, _population(mine, assignment)))
 
@@ -84,15 +79,15 @@ class MixedRun(PhaseRun):
         rows = rows_each(sum(len(mine.clients) for mine in self._assignment.mixes))
         for mine, (dealer, population) in zip(self._assignment.mixes, self._dealers, strict=True):
             workload = phase.workloads[mine.workload]
-            assert workload.mix is not None
+            mix = mix_of(workload)
             stage = Stage(self, pacer, workload, begins[workload.name], mine, dealer)
-            deadline = workload.mix.deadline_seconds
+            deadline = mix.deadline_seconds
             folding = Folding(
                 mine.workload,
                 population,
                 self.start_ns,
                 deadline_ns=int(deadline * 1e9) if deadline is not None else None,
-                is_open_loop=workload.mix.arrivals is not None,
+                is_open_loop=mix.arrivals is not None,
             )
             stage.clients = [StageClient(self, stage, number, folding, workload, rows) for number in mine.clients]
             self._clients += stage.clients
@@ -113,11 +108,9 @@ class MixedRun(PhaseRun):
 def _population(mine: MixAssignment, assignment: Assignment) -> Population:
     """Every object that a workload may touch here, by number."""
     workload = assignment.phase.workloads[mine.workload]
-    assert workload.mix is not None
-    aside, name = workload.mix.aside, workload.mix.data
+    aside, name = mix_of(workload).aside, workload.data
     data = assignment.data[name]
-    mixes = [(other, assignment.phase.workloads[other.workload].mix) for other in assignment.mixes]
-    new = [other.new for other, mix in mixes if mix is not None and mix.data == name]  # it may come to ask for them
+    new = [other.new for other in assignment.mixes if assignment.phase.workloads[other.workload].data == name]
     numbers = np.concatenate([data.numbers, *(each.numbers for each in new), mine.beside.numbers])
     sizes = np.concatenate([data.sizes, *(each.sizes for each in new), mine.beside.sizes])
     order = np.argsort(numbers)

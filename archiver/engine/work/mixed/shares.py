@@ -7,7 +7,7 @@ changed, each worker has a part of it for itself, so that no two can meet at one
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -20,20 +20,25 @@ from archiver.engine.worker.assignment import (
 from archiver.measure.histogram import Histogram
 from archiver.measure.reports import PartTally, StageReport, Tally
 from archiver.values.sizes import format_size
-from results.model import Offered, PartResult, Result
-from scenarios.mix import Sizes
+from results.model import Offered, PartResult
+from scenarios.mix import Mix, Sizes
 from scenarios.model import Phase, Workload
 
 
-def deal(phase: Phase, numbers: ObjectNumbers, times: LockedTimes, workers_max: int) -> list[WorkerShare]:
+def mix_of(workload: Workload) -> Mix:
+    """The mix of a workload that has one."""
+    assert isinstance(workload.work, Mix)
+    return workload.work
+
+
+def share_mixes(phase: Phase, numbers: ObjectNumbers, times: LockedTimes, workers_max: int) -> list[WorkerShare]:
     """Every worker's part of a phase with a mix."""
     workers = min(workers_max, max(workload.clients for workload in phase.workloads))
     shares = [WorkerShare() for _ in range(workers)]
     offsets: dict[str, int] = {}  # workloads of one data set have their first client in the same worker
     clients = 0
     for index, workload in enumerate(phase.workloads):
-        mix = workload.mix
-        assert mix is not None
+        mix = mix_of(workload)
         members = numbers.members(mix.data, times)
         offset = offsets.setdefault(mix.data, clients % workers)
         counts = [len(range((worker - offset) % workers, workload.clients, workers)) for worker in range(workers)]
@@ -66,13 +71,13 @@ def deal(phase: Phase, numbers: ObjectNumbers, times: LockedTimes, workers_max: 
 
 
 def _new(phase: Phase, numbers: ObjectNumbers, workload: Workload, count: int, index: int) -> NewObjects:
-    assert workload.mix is not None
-    sizes: Sizes = workload.mix.sizes
+    mix = mix_of(workload)
+    sizes = mix.sizes
     if index % 2:
-        if workload.mix.aside is None:
+        if mix.aside is None:
             count = 0
         else:
-            sizes = workload.mix.aside.sizes
+            sizes = mix.aside.sizes
     if not workload.archives:
         count = 0
     return NewObjects(*numbers.deal(sizes, count, phase.position, index))
@@ -83,35 +88,29 @@ def _slice(new: NewObjects, since: float, until: float) -> NewObjects:
     return NewObjects(new.numbers[first:last], new.sizes[first:last])
 
 
-def mixed_result(
-    result: Result, phase: Phase, workload: Workload, tally: Tally, stages: Sequence[StageReport], begins_ns: int
-) -> Result:
-    """Add to a result what only workloads have that run together."""
-    mix = workload.mix
-    assert mix is not None
-    histograms, seconds = tally.histograms, result.seconds
-    start = histograms["session_start"].latency() if "session_start" in histograms else None
+def mix_fields(
+    mix: Mix, tally: Tally, stages: Sequence[StageReport], seconds: float, begins_seconds: float
+) -> dict[str, Any]:
+    """The fields of a result that only mixes have, or have otherwise."""
+    start = tally.histograms["session_start"].latency() if "session_start" in tally.histograms else None
     offered = _offered(stages, seconds) if mix.arrivals is not None else None
-    return replace(
-        result,
-        offered_per_second=offered.sessions_per_second if offered is not None else None,
-        achieved_per_second=tally.sessions / seconds if seconds else 0.0,
-        application=workload.application,
-        copy=workload.copy,
-        scale=phase.scale,
-        begins_seconds=begins_ns / 1e9,
-        object_bytes=result.object_bytes or (round(tally.bytes / tally.objects) if tally.objects else 0),
-        sizes=describe_sizes(mix.sizes) if workload.archives else "",
-        keys=mix.keys,
-        parts=tuple(part_result(name, part, seconds) for name, part in sorted(tally.parts.items())),
-        offered=offered,
-        session_start_ms=start,
-        deadline_seconds=mix.deadline_seconds,
-        missed_deadlines=tally.missed_deadlines,
-        steps_left_out=sum(stage.steps_left_out for stage in stages),
-        is_load=phase.is_load,
-        ended_early=any(stage.ended_early for stage in stages),
-    )
+    fields: dict[str, Any] = {
+        "offered_per_second": offered.sessions_per_second if offered is not None else None,
+        "achieved_per_second": tally.sessions / seconds if seconds else 0.0,
+        "begins_seconds": begins_seconds,
+        "sizes": describe_sizes(mix.sizes) if mix.archives else "",
+        "keys": mix.keys,
+        "parts": tuple(part_result(name, part, seconds) for name, part in sorted(tally.parts.items())),
+        "offered": offered,
+        "session_start_ms": start,
+        "deadline_seconds": mix.deadline_seconds,
+        "missed_deadlines": tally.missed_deadlines,
+        "steps_left_out": sum(stage.steps_left_out for stage in stages),
+        "ended_early": any(stage.ended_early for stage in stages),
+    }
+    if not mix.mean_bytes:
+        fields["object_bytes"] = round(tally.bytes / tally.objects) if tally.objects else 0
+    return fields
 
 
 def describe_sizes(sizes: Sizes) -> str:

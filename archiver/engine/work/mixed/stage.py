@@ -17,13 +17,13 @@ import numpy as np
 from archiver.engine.work.mixed.arrivals import due_times
 from archiver.engine.work.mixed.dealing import Dealer
 from archiver.engine.work.mixed.pacer import Pacer
+from archiver.engine.work.mixed.shares import mix_of
 from archiver.engine.worker.assignment import MixAssignment
 from archiver.engine.worker.client import FAILED_SESSIONS_MAX, RECORDER_ROWS, Client, Host
 from archiver.engine.worker.stopping import NO_END_NS
 from archiver.measure.folding import Folding
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.reports import INTERVAL_NS, StageReport
-from scenarios.mix import Mix
 from scenarios.model import Workload
 
 DRAIN_NS = 10_000_000_000  # so long after its end an open loop still begins sessions that were due before it
@@ -42,10 +42,9 @@ class Stage:
         dealer: Dealer,
     ) -> None:
         """``begins_seconds``: after the phase; None where it has to wait for another stage to end."""
-        assert workload.mix is not None
         self._host = host
         self._pacer = pacer
-        self._mix: Mix = workload.mix
+        self._mix = mix_of(workload)
         self._assignment = assignment
         self._planned_seconds = begins_seconds
         self.dealer = dealer
@@ -228,11 +227,11 @@ class StageClient(Client):
         self, host: Host, stage: Stage, number: int, folding: Folding, workload: Workload, rows: int = RECORDER_ROWS
     ) -> None:
         super().__init__(host, number, folding, stage.dealer.batch_max, rows)
-        assert workload.mix is not None
         self._stage = stage
-        self._is_open_loop = workload.mix.arrivals is not None
-        self._data = workload.mix.data
-        self._makes_data = workload.mix.objects is not None or workload.mix.fill is not None
+        mix = mix_of(workload)
+        self._is_open_loop = mix.arrivals is not None
+        self._data = mix.data
+        self._makes_data = mix.objects is not None or mix.fill is not None
 
     async def run(self) -> None:
         stage, dealer = self._stage, self._stage.dealer

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 import backends
-from archiver.engine.work.replay.instances import Instance, instance
+from archiver.engine.work.replay.instances import Instance, infrastructure_of, instance
 from archiver.engine.work.replay.preparing import SESSION_OBJECTS, Preparation, archiving, sessions_of, untimed
 from archiver.engine.worker.assignment import Assignment, InfrastructureAssignment
 from archiver.engine.worker.client import FAILED_SESSIONS_MAX, Client, Host
@@ -109,7 +109,7 @@ class _Place:
 
     def __init__(self, host: Host, plane: DataPlane) -> None:
         self.plane = plane
-        self.stop_rule, self.stop, self.start_ns = host.stop_rule, host.stop, host.start_ns
+        self.stop, self.start_ns = host.stop, host.start_ns
         self.is_finishing = False
         self.clients: list[_StepClient] = []
         self._host = host
@@ -158,8 +158,7 @@ class InfrastructureRun:
     """All instances of one kind of operation, in one worker. Made before the clock starts."""
 
     def __init__(self, host: Host, assignment: Assignment, mine: InfrastructureAssignment) -> None:
-        what = assignment.phase.workloads[mine.workload].infrastructure
-        assert what is not None
+        what = infrastructure_of(assignment, mine)
         self._host, self._mine, self._what = host, mine, what
         planes = _planes(assignment, what, mine)
         self._here, self._there = planes[0], planes[-1]
@@ -338,8 +337,7 @@ class InfrastructureRun:
 
 def set_preparation(host: Host, assignment: Assignment, mine: InfrastructureAssignment) -> Preparation:
     """What one worker archives of a part of a set, before the phase in which it is needed."""
-    what = assignment.phase.workloads[mine.workload].infrastructure
-    assert what is not None
+    what = infrastructure_of(assignment, mine)
     assert what.prepares
     first, places = mine.prepared[what.prepares], what.places(what.prepares)
     sizes = np.array([what.size_of(place) for place in places], dtype=np.int64)
@@ -380,7 +378,7 @@ def _planes(assignment: Assignment, what: Infrastructure, mine: InfrastructureAs
                 what.object_sizes,
                 clients=tuple(range(first, first + mine.clients)),
                 operations=operations,
-                locks=what.locks,
+                locks=what.locks_with(None),
                 expected=_expected(assignment, what, mine) if index else (),
             )
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archiver.engine.worker.assignment import InfrastructureAssignment
+from archiver.engine.worker.assignment import Assignment, InfrastructureAssignment
 from archiver.measure.reports import InfrastructureReport
 from results.model import Infrastructure as InfrastructureResult
 from scenarios.infrastructure import Infrastructure
@@ -26,6 +26,13 @@ class Instance:
     def source_of(self) -> dict[int, int]:
         """What each copy was copied from."""
         return dict(zip(self.copies, (number for each in self.sources for number in each), strict=True))
+
+
+def infrastructure_of(assignment: Assignment, mine: InfrastructureAssignment) -> Infrastructure:
+    """The infrastructure operation of which a worker has a part."""
+    what = assignment.phase.workloads[mine.workload].work
+    assert isinstance(what, Infrastructure)
+    return what
 
 
 def instance(what: Infrastructure, mine: InfrastructureAssignment, index: int) -> Instance:

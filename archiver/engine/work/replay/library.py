@@ -54,14 +54,14 @@ class TraceLibrary:
         """The same phases, likewise."""
         return tuple(
             with_facts(phase, tuple(self._with_facts(workload) for workload in phase.workloads))
-            if phase.replays
+            if any(isinstance(each.work, Replay) for each in phase.workloads)
             else phase
             for phase in phases
         )
 
     def _with_facts(self, workload: Workload) -> Workload:
-        replay = workload.replay
-        if replay is None:
+        replay = workload.work
+        if not isinstance(replay, Replay):
             return workload
         # The same for every set, and for its preparation.
         alike = replace(replay, begins_seconds=0.0, prepares=False, tolerance_seconds=0.0)
@@ -70,7 +70,7 @@ class TraceLibrary:
             self._known[key] = self._compile(workload.application, alike)
         facts, folder = self._known[key]
         clients = workload.clients if replay.prepares else facts.streams
-        return replace(workload, clients=clients, replay=replace(replay, facts=facts, folder=folder))
+        return replace(workload, clients=clients, work=replace(replay, facts=facts, folder=folder))
 
     def _compile(self, application: str, replay: Replay) -> tuple[TraceFacts, str]:
         """What is known of a trace, and the folder in which it was made ready."""

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from archiver.engine.work.mixed.pacer import Pacer
 from archiver.engine.work.replay.compile.compiling import CompiledTrace
 from archiver.engine.work.replay.infrastructure import InfrastructureRun, set_preparation
-from archiver.engine.work.replay.player import Player
+from archiver.engine.work.replay.instances import infrastructure_of
+from archiver.engine.work.replay.player import Player, replay_of
 from archiver.engine.work.replay.preparing import Preparation, trace_preparation
 from archiver.engine.worker.assignment import Assignment, Channel
 from archiver.engine.worker.phase_run import PhaseRun
@@ -44,13 +45,9 @@ class ReplayRun(PhaseRun):
     def _sizes(self) -> set[int]:
         sizes = {1}
         for beside in self._assignment.infrastructures:
-            what = self._assignment.phase.workloads[beside.workload].infrastructure
-            assert what is not None
-            sizes.update(what.object_sizes)
+            sizes.update(infrastructure_of(self._assignment, beside).object_sizes)
         for mine in self._assignment.replays:
-            replay = self._assignment.phase.workloads[mine.workload].replay
-            assert replay is not None
-            facts = replay.known
+            facts = replay_of(self._assignment.phase.workloads[mine.workload]).known
             sizes.update(size for each in (facts.prepared, facts.written, facts.replaced) for size, _ in each)
         return sizes
 
@@ -118,8 +115,7 @@ class ReplayRun(PhaseRun):
 
     def _lies_there(self, change: Change) -> bool:
         for mine in self._assignment.infrastructures:
-            what = self._assignment.phase.workloads[mine.workload].infrastructure
-            assert what is not None
-            if change.workload == mine.workload and mine.there <= change.first < mine.there + what.numbers_there:
+            there = infrastructure_of(self._assignment, mine).numbers_there
+            if change.workload == mine.workload and mine.there <= change.first < mine.there + there:
                 return True
         return False

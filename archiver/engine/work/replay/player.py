@@ -32,6 +32,7 @@ from archiver.values.record import PLATFORM_ERROR, Operation, Status
 from archiver.values.retention import Lock
 from backends.base import Batch, Session
 from scenarios.model import Workload
+from scenarios.replay import Replay
 
 CHUNK_ROWS = 1024  # read at once: it takes a fraction of a millisecond, in which nothing else goes on
 GIVE_UP_SECONDS = 10.0  # after the time that is allowed; what has not begun by then is dropped
@@ -75,6 +76,12 @@ def _operations_of(due: _Due) -> int:
     return sum(row.operation != Operation.OPEN for row in due.rows)
 
 
+def replay_of(workload: Workload) -> Replay:
+    """The replay of a workload that has one."""
+    assert isinstance(workload.work, Replay)
+    return workload.work
+
+
 class Player:
     """One trace of one set in one worker."""
 
@@ -87,7 +94,7 @@ class Player:
         trace: CompiledTrace,
         folding: Folding,
     ) -> None:
-        assert workload.replay is not None
+        replay = replay_of(workload)
         self.host = host
         self.streams: dict[int, StreamClient] = {}
         self.folding = folding
@@ -102,8 +109,8 @@ class Player:
         self._mine = mine
         self._trace = trace
         self._batch_max = trace.batches_max()
-        self._facts = workload.replay.known
-        self._begin_ns = host.start_ns + int(workload.replay.begins_seconds * 1e9)
+        self._facts = replay.known
+        self._begin_ns = host.start_ns + int(replay.begins_seconds * 1e9)
         self._rows: deque[_Row] = deque()  # read, and not due yet
         self.dropped = 0  # due, and not begun when it was over
         self._due = 0

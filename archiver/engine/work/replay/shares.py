@@ -20,12 +20,13 @@ from archiver.engine.work.replay.compile.compiling import CompiledTrace
 from archiver.engine.work.replay.instances import infrastructure_result
 from archiver.engine.worker.assignment import InfrastructureAssignment, ReplayAssignment, WorkerShare
 from archiver.measure.reports import InfrastructureReport, StageReport, Tally
-from results.model import Latency, Replayed, Result
+from results.model import Latency, Replayed
+from scenarios.infrastructure import Infrastructure
 from scenarios.model import Phase, Workload
 from scenarios.replay import Replay
 
 
-def deal_replays(
+def share_replays(
     phase: Phase, numbers: ObjectNumbers, workers: int, second_setting: Any = None, earliest: float | None = None
 ) -> list[WorkerShare]:
     """Every worker's part of a phase that replays traces, or prepares for it.
@@ -37,43 +38,41 @@ def deal_replays(
     loads = np.zeros(workers)
     clients = 0
     for index, workload in enumerate(phase.workloads):
-        if workload.infrastructure is not None:
-            beside = _infrastructure(index, workload, clients, numbers, second_setting, earliest)
-            clients += 2 * workload.clients  # in either place
-            if beside is not None:
-                least = shares[int(np.argmin(loads))]
-                least.infrastructures = (*least.infrastructures, beside)
-        replay = workload.replay
-        if replay is None:
-            continue
-        trace = CompiledTrace.open(Path(replay.folder))
-        prepared_objects = sum(count for _, count in replay.known.prepared)
-        name = workload.name if not replay.known.changes_prepared else f"{workload.name} {_of_trial(phase)}"
-        prepared, is_new = numbers.block(name, prepared_objects)
-        mine = ReplayAssignment(index, replay.folder, clients, 0, prepared, prepared_objects, 0)
-        if replay.prepares:
-            clients += workload.clients
-            if is_new:
-                _deal_preparation(mine, workload.clients, shares)
-            continue
-        clients += replay.known.streams
-        mine = replace(mine, written=numbers.fresh(sum(count for _, count in replay.known.written))[0])
-        for worker, streams in _spread(trace, loads):
-            shares[worker].replays = (*shares[worker].replays, replace(mine, streams=streams))
+        match workload.work:
+            case Infrastructure() as what:
+                beside = _infrastructure(index, workload, what, clients, numbers, second_setting, earliest)
+                clients += 2 * workload.clients  # in either place
+                if beside is not None:
+                    least = shares[int(np.argmin(loads))]
+                    least.infrastructures = (*least.infrastructures, beside)
+            case Replay() as replay:
+                trace = CompiledTrace.open(Path(replay.folder))
+                prepared_objects = sum(count for _, count in replay.known.prepared)
+                name = workload.name if not replay.known.changes_prepared else f"{workload.name} {_of_trial(phase)}"
+                prepared, is_new = numbers.block(name, prepared_objects)
+                mine = ReplayAssignment(index, replay.folder, clients, 0, prepared, prepared_objects, 0)
+                if replay.prepares:
+                    clients += workload.clients
+                    if is_new:
+                        _deal_preparation(mine, workload.clients, shares)
+                    continue
+                clients += replay.known.streams
+                mine = replace(mine, written=numbers.fresh(sum(count for _, count in replay.known.written))[0])
+                for worker, streams in _spread(trace, loads):
+                    shares[worker].replays = (*shares[worker].replays, replace(mine, streams=streams))
     return shares
 
 
 def _infrastructure(
     index: int,
     workload: Workload,
+    what: Infrastructure,
     client: int,
     numbers: ObjectNumbers,
     second_setting: Any,
     earliest: float | None,
 ) -> InfrastructureAssignment | None:
     """All instances of one kind of operation, or a part of the set that they need; None: that is there already."""
-    what = workload.infrastructure
-    assert what is not None
     parts = what.parts if not what.prepares else (what.prepares,)
     blocks = {part: numbers.block(f"{what.kind}: {part}", len(what.places(part))) for part in parts}
     prepared = {part: first for part, (first, _) in blocks.items()}
@@ -119,45 +118,35 @@ def _spread(trace: CompiledTrace, loads: NDArray[np.float64]) -> list[tuple[int,
     return [(worker, np.flatnonzero(workers_of == worker)) for worker in np.unique(workers_of).tolist()]
 
 
-def replay_result(
-    result: Result, phase: Phase, workload: Workload, tally: Tally, stages: Sequence[StageReport], ended_ns: int
-) -> Result:
-    """Add to a result what only replays have. ``ended_ns``: the last operation's end, after the trace's beginning."""
-    replay = workload.replay
-    assert replay is not None
-    seconds = result.seconds
-    result = replace(
-        result,
-        application=workload.application,
-        copy=workload.copy,
-        scale=phase.scale,
-        begins_seconds=replay.begins_seconds,
-        object_bytes=round(tally.bytes / tally.objects) if tally.objects else 0,
-        parts=tuple(part_result(name, part, seconds) for name, part in sorted(tally.parts.items())),
-        is_load=phase.is_load,
-        steps_left_out=sum(stage.steps_left_out for stage in stages),
-        ended_early=any(stage.ended_early for stage in stages),
-    )
-    if replay.prepares:
-        return result
-    lateness = tally.histograms["lateness"].latency()
-    return replace(result, replayed=_replayed(replay, stages, ended_ns / 1e9, lateness))
+def replay_fields(
+    replay: Replay, tally: Tally, stages: Sequence[StageReport], seconds: float, start_ns: int
+) -> dict[str, Any]:
+    """The fields of a result that only replays have, or have otherwise. ``start_ns``: of the phase."""
+    fields: dict[str, Any] = {
+        "begins_seconds": replay.begins_seconds,
+        "object_bytes": round(tally.bytes / tally.objects) if tally.objects else 0,
+        "parts": tuple(part_result(name, part, seconds) for name, part in sorted(tally.parts.items())),
+        "steps_left_out": sum(stage.steps_left_out for stage in stages),
+        "ended_early": any(stage.ended_early for stage in stages),
+    }
+    if not replay.prepares:
+        ended_ns = max((stage.ended_ns for stage in stages), default=start_ns)
+        took_seconds = (ended_ns - start_ns) / 1e9 - replay.begins_seconds
+        lateness = tally.histograms["lateness"].latency() if "lateness" in tally.histograms else None
+        fields["replayed"] = _replayed(replay, stages, took_seconds, lateness)
+    return fields
 
 
-def beside_result(result: Result, phase: Phase, workload: Workload, reports: Sequence[InfrastructureReport]) -> Result:
-    """Add to a result what only infrastructure operations have."""
-    what = workload.infrastructure
-    assert what is not None
+def infrastructure_fields(
+    what: Infrastructure, tally: Tally, reports: Sequence[InfrastructureReport]
+) -> dict[str, Any]:
+    """The fields of a result that only infrastructure operations have, or have otherwise."""
     done = next(iter(reports), None)
-    return replace(
-        result,
-        application=workload.application,
-        scale=phase.scale,
-        is_load=phase.is_load,
-        begins_seconds=0.0,
-        object_bytes=round(result.bytes / result.objects) if result.objects else 0,
-        infrastructure=infrastructure_result(what, done) if done is not None else None,
-    )
+    return {
+        "begins_seconds": 0.0,
+        "object_bytes": round(tally.bytes / tally.objects) if tally.objects else 0,
+        "infrastructure": infrastructure_result(what, done) if done is not None else None,
+    }
 
 
 def _replayed(replay: Replay, stages: Sequence[StageReport], seconds: float, lateness: Latency | None) -> Replayed:

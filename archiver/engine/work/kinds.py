@@ -1,0 +1,110 @@
+"""The one place that tells the kinds of work apart.
+
+One idea: every kind has three functions here: how a phase is shared out to workers, what carries it out in a worker,
+and what only this kind adds to a result. All else asks the work itself (``scenarios/work.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from archiver.engine.numbers import LockedTimes, ObjectNumbers
+from archiver.engine.work.mixed.phase_run import MixedRun
+from archiver.engine.work.mixed.shares import mix_fields, share_mixes
+from archiver.engine.work.sessions import SessionsRun, share_sessions, steadiness_of
+from archiver.engine.worker.assignment import WorkerShare
+from archiver.engine.worker.phase_run import PhaseRun
+from archiver.measure.merging import Window
+from archiver.measure.reports import InfrastructureReport, StageReport, Tally
+from scenarios.infrastructure import Infrastructure
+from scenarios.mix import Mix
+from scenarios.model import Phase, Workload
+from scenarios.replay import Replay
+from scenarios.sessions import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What sharing out a phase depends on, besides its workloads and the object numbers."""
+
+    workers: int
+    times: Sequence[LockedTimes]  # of each workload
+    second_setting: Any = field(default=None, repr=False)  # of the backend of a second place; may hold secrets
+    earliest: float | None = None  # epoch seconds before which no lock may end that the phase gives
+
+
+def share(phase: Phase, numbers: ObjectNumbers, sharing: Sharing) -> list[WorkerShare]:
+    """Every worker's part of a phase."""
+    match phase.workloads[0].work:
+        case Sessions():
+            return share_sessions(phase, numbers, sharing.times, sharing.workers)
+        case Mix():
+            return share_mixes(phase, numbers, sharing.times[0], sharing.workers)
+        case Replay() | Infrastructure():
+            from archiver.engine.work.replay.shares import share_replays  # takes 0.1 s to load, and most need it not
+
+            return share_replays(phase, numbers, sharing.workers, sharing.second_setting, sharing.earliest)
+
+
+def run_of(phase: Phase) -> type[PhaseRun]:
+    """What carries out a worker's part of a phase."""
+    match phase.workloads[0].work:
+        case Sessions():
+            return SessionsRun
+        case Mix():
+            return MixedRun
+        case Replay() | Infrastructure():
+            from archiver.engine.work.replay.phase_run import ReplayRun
+
+            return ReplayRun
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the workers reported of one workload."""
+
+    tally: Tally  # of its measured time
+    outside: Mapping[str, int]  # objects in warm-up and drain, and errors in either
+    counts: Sequence[int]  # objects of each whole interval of its measured time
+    window: Window  # its measured time
+    start_ns: int  # CLOCK_MONOTONIC: the beginning of its phase
+    stages: Sequence[StageReport]
+    infrastructures: Sequence[InfrastructureReport]
+
+    @property
+    def seconds(self) -> float:
+        """How long it was measured."""
+        return (self.window.to_ns - self.window.from_ns) / 1e9
+
+
+def own_fields(phase: Phase, workload: Workload, measured: Measured) -> dict[str, Any]:
+    """The fields of a ``Result`` that only this kind of work has, or has otherwise."""
+    match workload.work:
+        case Sessions():
+            return steadiness_of(measured.counts)
+        case Mix() as mix:
+            begins_seconds = (measured.window.from_ns - measured.start_ns) / 1e9
+            fields = mix_fields(mix, measured.tally, measured.stages, measured.seconds, begins_seconds)
+            return _of_application(phase, workload) | fields
+        case Replay() as replay:
+            from archiver.engine.work.replay.shares import replay_fields
+
+            fields = replay_fields(replay, measured.tally, measured.stages, measured.seconds, measured.start_ns)
+            return _of_application(phase, workload) | fields
+        case Infrastructure() as what:
+            from archiver.engine.work.replay.shares import infrastructure_fields
+
+            return _of_application(phase, workload) | infrastructure_fields(
+                what, measured.tally, measured.infrastructures
+            )
+
+
+def _of_application(phase: Phase, workload: Workload) -> dict[str, Any]:
+    return {
+        "application": workload.application,
+        "copy": workload.copy,
+        "scale": phase.scale,
+        "is_load": phase.is_load,
+    }

@@ -1,0 +1,222 @@
+"""Sessions of one operation: numbers for every client, clients spread over the workers, and their sessions.
+
+One idea: every client does one thing, over and over, until the stop rule of its workload ends it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archiver.engine.numbers import LockedTimes, ObjectNumbers
+from archiver.engine.worker.assignment import Assignment, ClientAssignment, WorkerShare
+from archiver.engine.worker.client import (
+    FAILED_SESSIONS_MAX,
+    RECORDER_ROWS,
+    UNREACHED,
+    Client,
+    Host,
+    rows_each,
+)
+from archiver.engine.worker.phase_run import PhaseRun
+from archiver.engine.worker.stopping import EverythingStop, SessionStop, StopDecision, WindowStop
+from archiver.measure.folding import Folding, Population
+from archiver.measure.reports import PhaseReport, StageReport
+from archiver.measure.steadiness import unsteady_because
+from archiver.values.record import OPERATION_OF, Operation
+from backends.base import Batch
+from scenarios.model import Phase, Workload
+from scenarios.sessions import AllObjects, InWindow, Sessions, UntilPrecise
+
+
+def share_sessions(
+    phase: Phase, numbers: ObjectNumbers, times: Sequence[LockedTimes], workers_max: int
+) -> list[WorkerShare]:
+    """Numbers for every client, and the clients spread over the workers; ``times``: of each workload."""
+    clients: list[ClientAssignment] = []
+    for index, workload in enumerate(phase.workloads):
+        share = workload.objects_max // workload.clients
+        if workload.operation == "archive":
+            mine: list[tuple[int, int] | NDArray[np.int64]] = [numbers.fresh(share) for _ in range(workload.clients)]
+        else:
+            wanted = share * workload.clients
+            pool = numbers.sample(workload.object_bytes, wanted, phase.position, workload.operation, times[index])
+            each = len(pool) // workload.clients
+            mine = [pool[i * each : (i + 1) * each] for i in range(workload.clients)]
+        clients += [ClientAssignment(len(clients) + i, index, part) for i, part in enumerate(mine)]
+    workers = min(workers_max, len(clients))
+    return [WorkerShare(clients=tuple(clients[worker::workers])) for worker in range(workers)]
+
+
+def nothing_to_do(assignments: Sequence[Assignment]) -> str | None:
+    """Why a phase could do nothing: its sessions were for objects that are not there."""
+    for assignment in assignments:
+        for client in assignment.clients:
+            workload = assignment.phase.workloads[client.workload]
+            if not isinstance(client.numbers, tuple) and len(client.numbers) < workload.objects_per_session:
+                return _TOO_FEW.get(workload.operation, "too few objects of this size were archived for one session")
+    return None
+
+
+_TOO_FEW = {
+    "release": "too few objects of this size are under a hold for one session; a hold sweep comes before it",
+    "delete": "too few objects of this size have expired for one session; an archive sweep with a short retain_for "
+    "comes before it",
+    "extend": "too few objects of this size have a lock that outlasts the phase and ends before the new date for one "
+    "session; --retain-for locks them longer",
+    "query": "too few objects of this size have a lock for one session",
+    "refused-delete": "too few objects of this size are locked for as long as the phase may take; --retain-for locks "
+    "them longer",
+}
+
+
+def steadiness_of(counts: Sequence[int]) -> dict[str, Any]:
+    """What only sessions of one operation have in a result: nothing else runs with them, so their rate is steady."""
+    return {"unsteady": unsteady_because(counts)}
+
+
+class SessionsRun(PhaseRun):
+    """Clients that each carry out one operation, until the stop rule of their workload ends it."""
+
+    def _sizes(self) -> set[int]:
+        return {workload.object_bytes for workload in self._assignment.phase.workloads}
+
+    def _client_numbers(self) -> Iterable[int]:
+        return (client.client for client in self._assignment.clients)
+
+    def _reads(self) -> Iterable[NDArray[np.int64]]:
+        return (client.numbers for client in self._assignment.clients if not isinstance(client.numbers, tuple))
+
+    def _deletes(self) -> Iterable[NDArray[np.int64]]:
+        deletes = self._assignment.phase.workloads[0].does & {"delete", "refused-delete"}
+        return self._reads() if deletes else ()
+
+    def _begin(self) -> list[Coroutine[Any, Any, None]]:
+        workloads = self._assignment.phase.workloads
+        self.stop = _decision(workloads[0], self.start_ns)
+        rows = rows_each(len(self._assignment.clients))
+        clients = [
+            SessionsClient(self, client, workloads[client.workload], self.start_ns, rows)
+            for client in self._assignment.clients
+        ]
+        self._clients += clients
+        return [client.run() for client in clients]
+
+    def _finish(self) -> None:
+        super()._finish()
+        self.stop.ran_out(time.monotonic_ns())
+
+    def _ended(self, report: PhaseReport) -> None:
+        stop = self.stop
+        report.stages = tuple(
+            StageReport(
+                workload, stop.measured_from_ns, stop.measured_to_ns, report.ended_ns, ended_early=not stop.settled
+            )
+            for workload in sorted({client.workload for client in self._assignment.clients})
+        )
+
+
+def _decision(workload: Workload, start_ns: int) -> StopDecision:
+    """Who decides when the clients of a phase end; its workloads share one stop rule."""
+    work = workload.work
+    assert isinstance(work, Sessions)
+    match work.stop:
+        case UntilPrecise() as stop:
+            return SessionStop(stop, work.object_bytes * workload.objects_per_session)
+        case InWindow() as stop:
+            return WindowStop(stop, start_ns)
+        case AllObjects():
+            return EverythingStop(start_ns)
+
+
+class SessionsClient(Client):
+    """Sessions one after another until the stop rule, the share of objects or the platform ends them."""
+
+    def __init__(
+        self, host: Host, assignment: ClientAssignment, workload: Workload, start_ns: int, rows: int = RECORDER_ROWS
+    ) -> None:
+        work = workload.work
+        assert isinstance(work, Sessions)
+        folding = Folding(assignment.workload, Population.of_size(work.object_bytes), start_ns)
+        super().__init__(host, assignment.client, folding, workload.objects_per_session, rows)
+        self._workload = workload
+        self._numbers = assignment.numbers
+        self._takes_rest = isinstance(work.stop, AllObjects)
+        self._operation = OPERATION_OF[work.operation]
+        objects = workload.objects_per_session
+        self._operations = [self._operation] * objects
+        self._sizes = [work.object_bytes] * objects
+        self._taken = 0
+
+    async def run(self) -> None:
+        stop, audits = self._host.stop, self._operation is Operation.AUDIT
+        failed_sessions = 0
+        any_object = False
+        while True:
+            now_ns = time.monotonic_ns()
+            measured_before = stop.measured_from_ns
+            if self._host.is_finishing or not stop.wants_session(now_ns):
+                return
+            if stop.measured_from_ns != measured_before:
+                self._host.fold(self)  # what came before was warm-up
+            batch = self._next_batch()
+            if batch is None:
+                stop.ran_out(now_ns)
+                return
+            self.make_room()
+            first_row = self.record.used
+            objects = await self.session(batch, now_ns)
+            if audits:
+                objects = self._audited(batch, first_row)
+            stop.session_ended(now_ns, time.monotonic_ns())
+            any_object = any_object or objects > 0
+            failed_sessions = 0 if objects else failed_sessions + 1
+            # An audit has all there is before it, so it gives up also where the platform goes away midway.
+            if failed_sessions >= FAILED_SESSIONS_MAX and (audits or not any_object):
+                self.gave_up = f"{failed_sessions} sessions in a row completed no object"
+                if audits:
+                    self._host.not_tried(self._rest())
+                return
+
+    def _audited(self, batch: Batch, first_row: int) -> int:
+        """How many objects the platform said something about; a finding is an answer. The others were not tried."""
+        record = self.record
+        rows = [row for row in range(first_row, record.used) if record.operation[row] == Operation.AUDIT]
+        self._host.not_tried(set(batch.number) - {record.number[row] for row in rows})
+        return sum(1 for row in rows if record.status[row] not in UNREACHED)
+
+    def _rest(self) -> list[int]:
+        """What is left of the client's share."""
+        return [] if isinstance(self._numbers, tuple) else self._numbers[self._taken :].tolist()
+
+    def _next_batch(self) -> Batch | None:
+        """The objects of the next session; None when the client's share is used up.
+
+        If all objects are to be handled, the last session may have fewer.
+        """
+        workload, numbers = self._workload, self._numbers
+        count = workload.objects_per_session
+        first = self._taken
+        if isinstance(numbers, tuple):
+            if numbers[0] + first + count > numbers[1]:
+                return None
+            taken: range | list[int] = range(numbers[0] + first, numbers[0] + first + count)
+        else:
+            if self._takes_rest:
+                count = min(count, len(numbers) - first)
+            if not count or first + count > len(numbers):
+                return None
+            taken = numbers[first : first + count].tolist()
+        self._taken = first + count
+        return Batch(
+            self._operations[:count],
+            taken,
+            self._sizes[:count],
+            lock=workload.lock,
+            checksum=workload.checksum,
+            retain_for_seconds=workload.retain_for_seconds,
+        )

@@ -1,0 +1,167 @@
+"""Sessions of one operation on objects of one size: a cell of a matrix, and an audit.
+
+One idea: the stop rule says which time counts. One client is measured in whole sessions, several in a window of time,
+and either bounds the objects before the phase starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+from archiver.values.sizes import format_size
+from scenarios.mix import MAKES_OBJECTS, OperationName
+from scenarios.work import Archived, MeasuredTime, Work
+
+
+@dataclass(frozen=True, slots=True)
+class UntilPrecise:
+    """One client: whole sessions, after ``warm_up_sessions`` of them.
+
+    At least ``sessions_min`` and ``seconds_min``, then until the mean session time is known within ``precision``
+    (95% half-width, relative). The limits ``seconds_max`` and ``bytes_max`` end it earlier, but never before
+    ``sessions_min``.
+    """
+
+    seconds_min: float
+    seconds_max: float
+    bytes_max: int
+    precision: float
+    sessions_min: int = 1
+    warm_up_sessions: int = 0
+
+    @property
+    def measured_time(self) -> MeasuredTime:
+        return "sessions"
+
+    def sessions_max(self, session_bytes: int) -> int:
+        """Upper bound of the sessions that a client begins, warm-up included."""
+        return self.warm_up_sessions + max(self.sessions_min, ceil(self.bytes_max / session_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class InWindow:
+    """Several clients: what completes in ``seconds`` after ``warm_up_seconds``.
+
+    The window ends earlier when the first client has used up its share of ``client_bytes_max``.
+    """
+
+    seconds: float
+    client_bytes_max: int
+    warm_up_seconds: float = 0.0
+
+    @property
+    def seconds_max(self) -> float:
+        return self.warm_up_seconds + self.seconds
+
+    @property
+    def measured_time(self) -> MeasuredTime:
+        return "intervals"
+
+    def sessions_max(self, session_bytes: int) -> int:
+        """Upper bound of the sessions that a client begins, warm-up included."""
+        return max(1, ceil(self.client_bytes_max / session_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class AllObjects:
+    """Any number of clients: each handles the objects that it was assigned, however long it takes."""
+
+    seconds_max: float = 60.0
+
+    @property
+    def measured_time(self) -> MeasuredTime:
+        return "all"
+
+    def sessions_max(self, session_bytes: int) -> int:
+        """One session: audits and probes assign objects without asking for a bound."""
+        return 1
+
+
+StopRule = UntilPrecise | InWindow | AllObjects
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions(Work):
+    """One operation on objects of one size, session after session."""
+
+    operation: OperationName | Literal["audit"]
+    object_bytes: int
+    stop: StopRule
+
+    @property
+    def operation_label(self) -> str:
+        return self.operation
+
+    @property
+    def mean_bytes(self) -> int:
+        return self.object_bytes
+
+    @property
+    def does(self) -> frozenset[str]:
+        return frozenset((self.operation,))
+
+    @property
+    def archives(self) -> bool:
+        return bool(self.does & (MAKES_OBJECTS | {"new-version"}))
+
+    @property
+    def object_sizes(self) -> tuple[int, ...]:
+        return (self.object_bytes,)
+
+    @property
+    def part_names(self) -> Set[str]:
+        return self.does
+
+    @property
+    def measured_time(self) -> MeasuredTime:
+        return self.stop.measured_time
+
+    @property
+    def planned_seconds(self) -> float | None:
+        return self.stop.seconds_max if isinstance(self.stop, InWindow) else None
+
+    @property
+    def planned_warm_up_seconds(self) -> float:
+        return self.stop.warm_up_seconds if isinstance(self.stop, InWindow) else 0.0
+
+    @property
+    def may_leave_out(self) -> bool:
+        return False
+
+    @property
+    def is_shown_whole(self) -> bool:
+        return True
+
+    @property
+    def seconds_max(self) -> float:
+        return self.stop.seconds_max
+
+    @property
+    def is_repeatable(self) -> bool:
+        """True: the run leaves the objects alone that an interrupted phase had drawn, and draws others."""
+        return True
+
+    def sessions_per_client_max(self, objects_per_session: int) -> int:
+        """Upper bound of the sessions that each client begins, warm-up included: it bounds the phase beforehand."""
+        return self.stop.sessions_max(self.object_bytes * objects_per_session)
+
+    def objects_max(self, clients: int, objects_per_session: int) -> int:
+        return clients * self.sessions_per_client_max(objects_per_session) * objects_per_session
+
+    def archived_max(self, clients: int, objects_per_session: int) -> Archived:
+        if not self.archives:
+            return Archived(0, 0)
+        objects = self.objects_max(clients, objects_per_session)
+        return Archived(objects, objects * self.object_bytes)
+
+    def sessions_within(self, seconds: float, clients: int, objects_per_session: int) -> float:
+        return clients * self.sessions_per_client_max(objects_per_session)
+
+    def label(self, clients: int, objects_per_session: int, variant: str) -> str:
+        """For people: ``archive 8KiB x 25, 1 client``."""
+        words = [f"{self.operation} {format_size(self.object_bytes)} x {objects_per_session}"]
+        words.append(f"{clients} client{'s' if clients > 1 else ''}")
+        return ", ".join([*words, variant] if variant else words)
