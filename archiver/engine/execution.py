@@ -365,7 +365,7 @@ def _record(plan: Plan, location: Location, content_seed: int, comparison: str |
         content_kind=GENERATOR,
         interval_ns=INTERVAL_NS,
         comparison=comparison,
-        objects_from=earlier.document() if earlier is not None else None,
+        objects_from=earlier.record() if earlier is not None else None,
     )
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from archiver.engine.numbers import ObjectNumbers
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from archiver.engine.workers.in_process import ONE_SESSION, carry_out
-from archiver.measure.merging import ArchivedRange
 from archiver.values.record import ErrorKind
 from archiver.values.retention import DateMaker, Lock
+from results.database import ArchivedRange
 from scenarios.model import Phase, Workload
 
 TRIES_MAX = 3  # of a probe that the platform does not archive: one refusal may be chance

@@ -26,8 +26,10 @@ def make_evidence(database: RunDatabase) -> dict[str, Any]:
     if not checks:
         raise ResultsError(f"{database.path}: this run made no conformance checks; make one with: archiver worm")
     parts: dict[str, Any] = {
-        "run": {name: run[name] for name in ("id", "started_at", "ended_at", "command_line", "backend", "host")},
-        "summary": worm_document(run["platform"], run["id"], checks, database.rounds()),
+        "run": {
+            name: getattr(run, name) for name in ("id", "started_at", "ended_at", "command_line", "backend", "host")
+        },
+        "summary": worm_document(run.platform, run.id, checks, database.rounds()),
     }
     for check in checks:
         parts[f"checks/{check.name}"] = {"check": asdict(check), "exchanges": database.exchanges(check)}

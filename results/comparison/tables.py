@@ -283,7 +283,7 @@ def _marked(overall: Overall) -> str:
 
 
 def _platform_row(side: Side) -> tuple[Cell, ...]:
-    platform = side.runs[0].row["platform"]
+    platform = side.runs[0].row.platform
     return (
         Cell(side.label),
         Cell(platform["protocol"]),

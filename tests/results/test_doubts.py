@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
+from results.database import FILE_NAME, PhaseRecord, PhaseTimes, RunDatabase, RunRecord
 from results.doubts import doubts
 from results.model import Latency, Result, ServerUsage, Utilisation
+from results.resources import SourceProblem
 from tests.results.watched_run import phase_record, sample
 
 MakeResult = Callable[..., Result]
@@ -39,8 +40,8 @@ def doubts_of(tmp_path: Path) -> Iterator[Doubts]:
         for position, result in enumerate([*results, *drift_checks], 1):
             database.add_phase(
                 PhaseRecord(
-                    position, result.phase, "label", 1, position > len(results), 1.0, 1.0, 0, 1, 0, 1, [result], [], [],
-                    [], [],
+                    PhaseTimes(position, "label", 1.0, 1.0, 0, 1, 0, 1, 0),
+                    result.phase, 1, position > len(results), [result], [], [], [], [],
                 )
             )  # fmt: skip
         if lock is not None:
@@ -270,7 +271,7 @@ def test_more_clients_that_bring_nothing_are_told(
 
 def test_a_source_that_could_not_be_read_is_told(make_run: MakeRun, make_result: MakeResult) -> None:
     database = make_run([phase_record(1, make_result(), 0, 2)], phases_planned=1, settings={})
-    database.add_source_problem("minio", 1_800_000_000.0, "minio: 403; give a token")
+    database.add_source_problem(SourceProblem("minio", 1_800_000_000.0, "minio: 403; give a token"))
     (doubt,) = doubts(database)
     assert doubt.startswith("minio: 403; give a token (first at 2027-01-15T08:00:00Z)")
 

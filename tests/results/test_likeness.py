@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from results.comparison.likeness import RULES, Likeness, likeness
+from results.database import StoredRun
+from tests.results.watched_run import RECORD
 
 LABELS = ("minio", "versitygw")
 UNLIKE = {"settings__verify": "none", "settings__checksum": "none", "platform__durability": "none"}
@@ -20,15 +22,16 @@ def scenario(seconds_min: str, seconds_max: str) -> str:
     return json.dumps({"sweep": [{"stop": stop}]})
 
 
-def row(**given: Any) -> dict[str, Any]:
+def row(**given: Any) -> StoredRun:
     """A run's own row; ``part__key=value`` changes one key of a part."""
     made: dict[str, Any] = {
+        **RECORD,
         "backend": "s3",
         "scenario": "dr550",
         "scenario_json": scenario("3s", "10s"),
         "content_kind": "shake-256",
         "workers": 1,
-        "shared_host": 1,
+        "shared_host": True,
         "platform": {
             "name": "minio", "protocol": "s3", "version": "1", "durability": "fsync", "tls": False,
             "endpoints": ["http://one"], "details": {"retries": 0},
@@ -47,7 +50,7 @@ def row(**given: Any) -> dict[str, Any]:
             made[part][key] = value
         else:
             made[part] = value
-    return made
+    return StoredRun(**made)
 
 
 OTHER = {"platform__name": "versitygw"}
@@ -96,7 +99,7 @@ def test_other_work_for_the_client_is_refused(change: dict[str, Any], words: str
         ({"host__python": "3.13"}, "Python differs (minio: 3.12; versitygw: 3.13)"),
         ({"host__archiver": "0.2"}, "Archiver version differs (minio: 0.1; versitygw: 0.2)"),
         ({"workers": 4}, "number of worker processes differs (minio: 1; versitygw: 4)"),
-        ({"shared_host": 0}, "sharing of one machine by client and server differs (minio: yes; versitygw: no)"),
+        ({"shared_host": False}, "sharing of one machine by client and server differs (minio: yes; versitygw: no)"),
     ],
 )  # fmt: skip
 def test_other_surroundings_are_marked(change: dict[str, Any], mark: str) -> None:

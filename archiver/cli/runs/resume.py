@@ -19,7 +19,7 @@ from archiver.ledger.ledger import Ledger
 from archiver.machine.home import find_run, ledger_path
 from archiver.platforms.opening import PlatformOptions, open_backend
 from archiver.values.errors import UsageError
-from results.database import RunDatabase
+from results.database import RunDatabase, StoredRun
 from scenarios.model import Scenario
 from scenarios.reading.reader import recorded_scenario
 
@@ -48,22 +48,22 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: 
         database = stack.enter_context(closing(RunDatabase.reopen(find_run(name) if out is None else out / name)))
         broken = look_at(database, ledger)
         row = database.run()
-        given = _as_given(broken.id, row["command_line"])
+        given = _as_given(broken.id, row.command_line)
         given["dask"] = _dask(broken.id, given["dask"], dask)
         scenario = recorded_scenario(
-            row["scenario_json"],
-            order=row["sweep_order"],
-            order_seed=row["order_seed"],
-            repetitions=row["repetitions"],
-            retrieving_only=row["objects_from"] is not None,
+            row.scenario_json,
+            order=row.sweep_order,
+            order_seed=row.order_seed,
+            repetitions=row.repetitions,
+            retrieving_only=row.objects_from is not None,
         )
         rest = replace(scenario, phases=remaining(broken, scenario))
-        options = replace(run_options(given, row["command_line"]), workers=row["workers"])
-        if row["objects_from"] is not None:
-            options = replace(options, objects_from=earlier_objects(ledger, row["objects_from"]["run"], scenario))
-        platform = row["platform"]["name"] if row["settings"]["platform_started"] else None
+        options = replace(run_options(given, row.command_line), workers=row.workers)
+        if row.objects_from is not None:
+            options = replace(options, objects_from=earlier_objects(ledger, row.objects_from.run, scenario))
+        platform = row.platform["name"] if row.settings["platform_started"] else None
         given["quiet"] = quiet
-        opened = stack.enter_context(open_backend(row["backend"], platform, _platform(given, row)))
+        opened = stack.enter_context(open_backend(row.backend, platform, _platform(given, row)))
         if not quiet:
             _tell(broken, scenario)
         if given["dask"] is not None:
@@ -98,13 +98,13 @@ def _dask(name: str, recorded: str | None, now: str | None) -> str | None:
     return now if now is not None else recorded
 
 
-def _platform(given: dict[str, Any], row: dict[str, Any]) -> PlatformOptions:
+def _platform(given: dict[str, Any], row: StoredRun) -> PlatformOptions:
     """The platform that the run began on, whatever the environment names now."""
-    options = replace(platform_options(given), recorded_in=f"the record of run {row['id']}")
-    if row["settings"]["platform_started"] or row["platform"]["protocol"] != "s3":
+    options = replace(platform_options(given), recorded_in=f"the record of run {row.id}")
+    if row.settings["platform_started"] or row.platform["protocol"] != "s3":
         return options
-    endpoints = tuple(row["platform"]["endpoints"])
-    return replace(options, s3=replace(options.s3, endpoints=endpoints, region=row["location"]["region"]))
+    endpoints = tuple(row.platform["endpoints"])
+    return replace(options, s3=replace(options.s3, endpoints=endpoints, region=row.location["region"]))
 
 
 def _tell(broken: BrokenRun, scenario: Scenario) -> None:

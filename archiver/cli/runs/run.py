@@ -357,13 +357,13 @@ def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool) -> NoR
                 told = interruption.words(outcome.interrupted)
                 click.echo(f"archiver: {told}; what finished is in {outcome.database}", err=True)
             broke_off = len(outcomes) == 1 and (outcome.failure or outcome.interrupted)
-            if broke_off and carried_out_whole(database.run()["scenario_json"]) is None:
+            if broke_off and carried_out_whole(database.run().scenario_json) is None:
                 click.echo(f"go on after the last finished phase: archiver resume {_name(outcome)}", err=True)
         for outcome in outcomes:
             if outcome.interrupted:
                 sys.exit(interruption.exit_status(outcome.interrupted))
         failed = any(result.errors for database in databases for result in database.results())
-        failed = failed or any(database.run()["verdict"] in ("fail", "void") for database in databases)
+        failed = failed or any(database.run().verdict in ("fail", "void") for database in databases)
         sys.exit(1 if failed or any(outcome.failure for outcome in outcomes) else 0)
 
 
@@ -385,7 +385,7 @@ def earlier_objects(ledger: Ledger, run: str, scenario: Scenario) -> EarlierObje
     except ResultsError:  # its folder is lost, but the ledger knows what it archived
         return find_earlier(ledger, run, scenario)
     try:
-        return find_earlier(ledger, str(database.run()["id"]), scenario, database.changes())
+        return find_earlier(ledger, str(database.run().id), scenario, database.changes())
     finally:
         database.close()
 
