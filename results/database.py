@@ -22,7 +22,7 @@ from results.contract import check_from_document, result_document, result_from_d
 from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome, SearchStep
 from results.resources import CLIENT, SampleRow, SourceProblem, Timeline
 
-VERSION = 7
+VERSION = 8
 FILE_NAME = "run.db"
 LOCK_NAME = "lock"  # beside it, held by whoever writes it
 CLOCK_ANEW_NS = (
@@ -67,6 +67,7 @@ class RunRecord:
     interval_ns: int
     comparison: str | None = None
     objects_from: ObjectsFrom | None = None  # None: it archives what it reads
+    request: str | None = None  # JSON: what the user asked for; None: a conformance run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -230,7 +230,7 @@ def _leave_alone(run: Run, phase: Phase, server_now: float) -> None:
         if workload.operation not in ("extend", "hold", "release", "delete"):
             continue
         retention = run.retention(workload)
-        latest = latest_date(retention, run.plan.options.guards, server_now)
+        latest = latest_date(retention, run.plan.options.request.guards, server_now)
         dates = DateMaker(retention, latest) if latest is not None else None
         times = LockedTimes.of_phase(server_now, phase.stop.seconds_max, dates)
         wanted = phase.objects_max(workload)

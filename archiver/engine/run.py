@@ -234,14 +234,14 @@ class Run:
         makers = {}
         for workload in phase.workloads:
             retention = self.retention(workload)
-            latest = latest_date(retention, self.plan.options.guards, self.plan.backend.server_now)
+            latest = latest_date(retention, self.plan.options.request.guards, self.plan.backend.server_now)
             if latest is not None:
                 makers[workload.retain_for_seconds] = DateMaker(retention, latest)
         return makers
 
     def _promise(self, phase: Phase) -> list[_Promise]:
         """Before its first byte is sent the ledger knows what a phase may leave behind, by how it will be locked."""
-        guards, server_now = self.plan.options.guards, self.plan.backend.server_now
+        guards, server_now = self.plan.options.request.guards, self.plan.backend.server_now
         for workload in phase.workloads:
             if workload.does & {"extend", "hold"}:
                 latest = latest_date(self.retention(workload), guards, server_now)
@@ -288,7 +288,9 @@ class Run:
                 phase=phase.label,
                 legal_hold=True,
                 earliest_retain_until=self.dates_between(retention, now_seconds())[0],
-                latest_retain_until=latest_date(retention, self.plan.options.guards, self.plan.backend.server_now),
+                latest_retain_until=latest_date(
+                    retention, self.plan.options.request.guards, self.plan.backend.server_now
+                ),
                 objects_max=objects,
                 bytes_max=size_bytes,
             )
@@ -383,7 +385,7 @@ class Run:
             return retention.retain_until, retention.retain_until
         first = started_at + backend.server_now - now_seconds() + retention.retain_for_seconds
         earliest, latest = first - DATE_TOLERANCE_SECONDS, first + seconds + DATE_TOLERANCE_SECONDS
-        promised = latest_date(retention, self.plan.options.guards, backend.server_now)
+        promised = latest_date(retention, self.plan.options.request.guards, backend.server_now)
         if promised is not None:  # COMPLIANCE dates never pass what the user accepted
             earliest, latest = min(earliest, promised), min(latest, promised)
         return earliest, latest
