@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 from archiver.values.errors import ResultsError
+from archiver.values.platform import PlatformProfile
 from results.contract import check_from_document, result_document, result_from_document
 from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome, SearchStep
 from results.resources import CLIENT, SampleRow, SourceProblem, Timeline
@@ -55,7 +56,7 @@ class RunRecord:
     repetitions: int
     phases_planned: int
     backend: str
-    platform: dict[str, Any]
+    platform: PlatformProfile
     settings: dict[str, Any]
     host: dict[str, Any]
     workers: int
@@ -575,6 +576,8 @@ class RunDatabase:
         }
         earlier = values["objects_from"]
         values["objects_from"] = ObjectsFrom(**earlier) if earlier is not None else None
+        platform = values["platform"]
+        values["platform"] = PlatformProfile(**{**platform, "endpoints": tuple(platform["endpoints"])})
         values["shared_host"] = bool(values["shared_host"])
         return StoredRun(**values)
 

@@ -32,7 +32,7 @@ def doubts(database: RunDatabase) -> list[str]:
     lock = run.lock_verified
     if lock not in (None, "verified"):
         found.append(f"the lock did not hold: {lock}")
-    details = run.platform.get("details", {})
+    details = run.platform.details
     if details.get("retention_protected") is False:
         found.append(
             "the server is not retention-protected: whoever may delete archives can delete them before their date; "
@@ -115,7 +115,7 @@ def doubts(database: RunDatabase) -> list[str]:
     ]
     found += _silent_addresses(details)
     found += _smaller_transactions(results)
-    offset = run.platform["server_clock_offset_seconds"]
+    offset = run.platform.server_clock_offset_seconds
     if offset is not None and abs(offset) > CLOCK_SECONDS:
         found.append(f"the server's clock differs by {offset:+.1f} s; retention dates follow the server's")
     return found + [

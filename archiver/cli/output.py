@@ -34,7 +34,7 @@ def document(database: RunDatabase) -> dict[str, Any]:
         "run": run.id,
         "scenario": run.scenario,
         "backend": run.backend,
-        "platform": run.platform,
+        "platform": asdict(run.platform),
         "hosts": _hosts(run),
         "settings": run.settings,
         "location": run.location,
@@ -99,18 +99,18 @@ def facts(database: RunDatabase) -> dict[str, str]:
     results = database.results()
     warm_up = sum(result.warm_up_objects for result in results)
     verdict = run_verdict(run.verdict, results)
-    offset = platform["server_clock_offset_seconds"]
+    offset = platform.server_clock_offset_seconds
     return {
         **({"verdict": verdict} if verdict else {}),
         "run": run.id,
         "scenario": f"{run.scenario_title}, order {run.sweep_order} (seed {run.order_seed})",
         "started": "; ".join([format_instant(run.started_at), *resumed(database)]),
         **({"objects": origin(run.started_at, earlier)} if earlier is not None else {}),
-        "platform": f"{platform['name']} through {run.backend}"
-        + (f", {', '.join(platform['endpoints'])}" if platform["endpoints"] else "")
-        + (", buckets named in the host" if platform.get("details", {}).get("addressing") == "virtual" else ""),
-        "durability": platform["durability"],
-        "TLS": TLS_WORDS[platform["tls"]],
+        "platform": f"{platform.name} through {run.backend}"
+        + (f", {', '.join(platform.endpoints)}" if platform.endpoints else "")
+        + (", buckets named in the host" if platform.details.get("addressing") == "virtual" else ""),
+        "durability": platform.durability,
+        "TLS": TLS_WORDS[platform.tls],
         "watched": ", ".join(settings["watched"]) or "nothing: the platform is not on this machine",
         "server clock": "unknown" if offset is None else f"{offset:+.1f} s against this machine",
         "lock": lock,

@@ -355,7 +355,7 @@ def _record(plan: Plan, location: Location, content_seed: int, comparison: str |
         repetitions=scenario.repetitions,
         phases_planned=len(scenario.phases),
         backend=plan.backend.name,
-        platform=asdict(plan.profile),
+        platform=plan.profile,
         settings=settings(plan),
         host=machine.describe(),
         workers=plan.workers,

@@ -24,6 +24,7 @@ from archiver.measure.server_usage import ServerView
 from archiver.platforms.hosted import HostedStore
 from archiver.values.clock import now_seconds
 from archiver.values.errors import SafetyRefused, UsageError
+from archiver.values.platform import PlatformProfile
 from archiver.values.retention import (
     BUCKET_DEFAULT_SECONDS,
     Guards,
@@ -36,7 +37,7 @@ from archiver.values.retention import (
 from archiver.values.sizes import format_duration, format_instant
 from archiver.watch.choosing import Watched, WatchOptions, watch_sources
 from archiver.watch.source import Source
-from backends.base import Backend, Capabilities, HasCredentials, PlatformProfile
+from backends.base import Backend, Capabilities, HasCredentials
 from scenarios.model import Scenario
 
 LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves something locked

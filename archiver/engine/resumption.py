@@ -154,14 +154,14 @@ def _refuse_another(broken: BrokenRun, plan: Plan) -> None:
     """Raise PlatformError or UsageError where platform or setting are not those of the run."""
     began, found = broken.row.platform, plan.profile
     for name in _SAME_PLATFORM:
-        if began[name] != getattr(found, name):
+        if getattr(began, name) != getattr(found, name):
             raise PlatformError(
-                f"{broken.id}: began on {began['name']} ({began['version']}), and {found.name} ({found.version}) "
+                f"{broken.id}: began on {began.name} ({began.version}), and {found.name} ({found.version}) "
                 "answers now; a run is of one platform, so start another"
             )
-    if plan.hosted is None and tuple(began["endpoints"]) != found.endpoints:
+    if plan.hosted is None and began.endpoints != found.endpoints:
         raise UsageError(
-            f"{broken.id}: began at {', '.join(began['endpoints'])}, and the environment names "
+            f"{broken.id}: began at {', '.join(began.endpoints)}, and the environment names "
             f"{', '.join(found.endpoints)} now"
         )
     now = settings(plan)
@@ -188,7 +188,7 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
                 backend.set_default_lock(None)  # that of the phase that broke off
             backend.check_place(run_plan(plan))
     except PlatformError as error:
-        place = f"in {location.bucket} on {broken.row.platform['name']}"
+        place = f"in {location.bucket} on {broken.row.platform.name}"
         raise PlatformError(f"{broken.id} cannot go on where it began, {place}: {error}") from error
     seed = broken.row.content_seed
     numbers = earlier.numbers() if earlier is not None else ObjectNumbers(seed, _first_free(broken))

@@ -74,7 +74,7 @@ class MeasuredRun:
         """Name, protocol and, unless Archiver started it (on another port each time), address."""
         platform = self.row.platform
         started = self.row.settings.get("platform_started")
-        return platform["name"], platform["protocol"], "" if started else ", ".join(platform.get("endpoints", ()))
+        return platform.name, platform.protocol, "" if started else ", ".join(platform.endpoints)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,10 +111,10 @@ def _side_document(side: Side) -> dict[str, Any]:
     platform = side.runs[0].row.platform
     return {
         "label": side.label,
-        "platform": platform["name"],
-        "protocol": platform["protocol"],
-        "version": platform.get("version"),
-        "durability": platform.get("durability"),
+        "platform": platform.name,
+        "protocol": platform.protocol,
+        "version": platform.version,
+        "durability": platform.durability,
         "shared_host": side.runs[0].row.shared_host,
         "repetitions": side.repetitions,
         "runs": [{"run": run.id, "comparison": run.row.comparison, "doubts": list(run.doubts)} for run in side.runs],

@@ -37,13 +37,8 @@ def _setting(name: str) -> Callable[[StoredRun], Any]:
     return lambda row: row.settings.get(name)
 
 
-def _platform(name: str) -> Callable[[StoredRun], Any]:
-    return lambda row: row.platform.get(name)
-
-
 def _tls(row: StoredRun) -> bool | str:
-    is_encrypted: bool | None = row.platform.get("tls")
-    return UNKNOWN if is_encrypted is None else is_encrypted
+    return UNKNOWN if row.platform.tls is None else row.platform.tls
 
 
 def _host(name: str) -> Callable[[StoredRun], Any]:
@@ -104,17 +99,18 @@ RULES = (
          "a hold is work that only one of them was asked for", "--legal-hold"),
     Rule("verification of retrieved objects", _setting("verify"), "refuse",
          "the client spends more time on one of them", "--verify"),
-    Rule("platform version", _platform("version"), "mark on one platform", "it is another program"),
-    Rule("durability", _platform("durability"), "mark", "an acknowledgement from memory is cheaper than one from disk"),
+    Rule("platform version", lambda row: row.platform.version, "mark on one platform", "it is another program"),
+    Rule("durability", lambda row: row.platform.durability, "mark",
+         "an acknowledgement from memory is cheaper than one from disk"),
     Rule("limit of objects per transaction", _setting("objects_per_transaction_max"), "mark",
          "the cost of a commit is shared by more objects"),
     Rule("TLS", _tls, "mark", "encryption is work"),
-    Rule("number of endpoints", lambda row: len(row.platform.get("endpoints", ())), "mark",
+    Rule("number of endpoints", lambda row: len(row.platform.endpoints), "mark",
          "the load is spread otherwise"),
-    Rule("number of retries", lambda row: row.platform.get("details", {}).get("retries", 0), "mark",
+    Rule("number of retries", lambda row: row.platform.details.get("retries", 0), "mark",
          "a retried request is waiting, not an error"),
     Rule("what follows a closed connection",
-         lambda row: row.platform.get("details", {}).get("on_close", "reconnect"), "mark",
+         lambda row: row.platform.details.get("on_close", "reconnect"), "mark",
          "a session goes on over another connection, or ends"),
     Rule("scenario", lambda row: row.scenario, "mark", "other cells ran before and between"),
     Rule("pass criteria", _criteria, "mark", "a score stands only while they hold"),
@@ -144,9 +140,9 @@ def likeness(one: StoredRun, other: StoredRun, labels: tuple[str, str], *, poole
 
     ``pooled``: they are to stand for one platform together, so that no setting may differ.
     """
-    protocols = (one.platform["protocol"], other.platform["protocol"])
+    protocols = (one.platform.protocol, other.platform.protocol)
     one_protocol = protocols[0] == protocols[1]
-    one_platform = one_protocol and one.platform["name"] == other.platform["name"]
+    one_platform = one_protocol and one.platform.name == other.platform.name
     marks = [] if one_protocol else [_differs("protocol", labels, protocols)]
     refusals, options = [], []
     for rule in RULES:

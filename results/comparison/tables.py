@@ -286,9 +286,9 @@ def _platform_row(side: Side) -> tuple[Cell, ...]:
     platform = side.runs[0].row.platform
     return (
         Cell(side.label),
-        Cell(platform["protocol"]),
-        Cell(platform["version"] or "unknown"),
-        Cell(platform["durability"]),
+        Cell(platform.protocol),
+        Cell(platform.version or "unknown"),
+        Cell(platform.durability),
         Cell(f"{side.repetitions}", side.repetitions),
         Cell(", ".join(run.id for run in side.runs)),
     )

@@ -221,7 +221,7 @@ def measured_surface(database: RunDatabase) -> RateSurface:
     return surface_of(
         measured,
         source=f"run {run.id}",
-        platform=run.platform["name"],
+        platform=run.platform.name,
         remarks=tuple(remarks),
         opening_request=_OPENING_REQUESTS.get(run.settings.get("session_open", "")),
     )

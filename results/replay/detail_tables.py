@@ -60,8 +60,8 @@ def identifiers_table(run: ReplayRun) -> Table:
             "date": format_instant(row.started_at),
             "scenario": row.scenario_title,
             "criteria set": chosen or "the scenario's own",
-            "platform": platform["name"],
-            "version": platform.get("version") or _UNKNOWN,
+            "platform": platform.name,
+            "version": platform.version or _UNKNOWN,
             "backend": row.backend,
             "tested from": host.get("host") or _UNKNOWN,
             "Archiver": host.get("archiver") or _UNKNOWN,
@@ -80,11 +80,11 @@ def configuration_table(run: ReplayRun) -> Table:
         "replay-configuration",
         "Configuration and connectivity",
         {
-            "endpoints": ", ".join(platform.get("endpoints", ())) or "none: in this process",
-            "TLS": TLS_WORDS[platform.get("tls")],
+            "endpoints": ", ".join(platform.endpoints) or "none: in this process",
+            "TLS": TLS_WORDS[platform.tls],
             "session": f"{settings.get('session_kind', _UNKNOWN)}, opening asks"
             f" {settings.get('session_open', _UNKNOWN)}",
-            "durability": platform.get("durability") or _UNKNOWN,
+            "durability": platform.durability or _UNKNOWN,
             "retention": _retention_told(settings),
             "checksum": settings.get("checksum", _UNKNOWN),
             "client": f"{host.get('processor', _UNKNOWN)}, {host.get('cores', '?')} cores, kernel"

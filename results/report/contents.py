@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -171,7 +171,7 @@ def build_report(
         _price(results, priced),
         _appendix(run, results, tables),
     ]
-    platform = run.platform["name"]
+    platform = run.platform.name
     return Report(
         run=run.id,
         started=format_instant(run.started_at),
@@ -230,7 +230,7 @@ def _with_few_bands(watched: Watched) -> Watched:
 def _drawings(
     run: StoredRun, results: Sequence[Result], watched: Watched, tables: Mapping[str, Table]
 ) -> list[Drawing]:
-    caption = Caption(run.id, run.platform["name"], run.shared_host)
+    caption = Caption(run.id, run.platform.name, run.shared_host)
     figures = draw_figures(_to_draw(results), watched, caption)
     return [Drawing(name, figure, _table_of(name, tables)) for name, figure in figures.items()]
 
@@ -275,7 +275,7 @@ def _mixed(run: StoredRun, mixed: MixedRun | None) -> Iterator[Section]:
     if mixed is None:
         return
     tables = mixed_tables(mixed)
-    drawn = mixed_figures(mixed, Caption(run.id, run.platform["name"], run.shared_host))
+    drawn = mixed_figures(mixed, Caption(run.id, run.platform.name, run.shared_host))
     drawings = [Drawing(name, figure, FIGURE_TABLES[name]) for name, figure in drawn.items()]
     for name, title, chosen in (
         *REPLAY_SECTIONS,
@@ -310,7 +310,7 @@ def _resources(seen: Sequence[Finding], tables: Mapping[str, Table], drawings: S
 def _configuration(run: StoredRun, facts: Mapping[str, str]) -> dict[str, Any]:
     settings = [
         settings_table("facts", "This run", facts),
-        settings_table("platform", "Platform profile", run.platform),
+        settings_table("platform", "Platform profile", asdict(run.platform)),
         settings_table("lock-settings", "Settings, locks and guards", run.settings),
         settings_table("host", "Client's host and versions", run.host),
     ]
@@ -324,7 +324,7 @@ def _configuration(run: StoredRun, facts: Mapping[str, str]) -> dict[str, Any]:
 def _errors(
     database: RunDatabase, doubts: Sequence[str], cells: Sequence[MatrixCell], tables: Mapping[str, Table]
 ) -> Section:
-    offset = database.run().platform.get("server_clock_offset_seconds")
+    offset = database.run().platform.server_clock_offset_seconds
     clock = "was at an unknown distance" if offset is None else f"differed by {offset:+.2f} s"
     found = [*([tables["errors"]] if "errors" in tables else []), doubted_cells_table(cells)]
     found.append(drift_table(drifts(database)))

@@ -66,7 +66,7 @@ def key_figures(database: RunDatabase) -> KeyFigures:
     return KeyFigures(
         run=run.id,
         started_at=run.started_at,
-        platform=run.platform["name"],
+        platform=run.platform.name,
         backend=run.backend,
         scenario=run.scenario,
         verdict=word,

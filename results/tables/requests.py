@@ -162,8 +162,8 @@ class _Ours:
         run = database.run()
         self._database = database
         self._settings = run.settings
-        self._may_retry = bool(run.platform.get("details", {}).get("retries"))
-        protocol = run.platform.get("protocol", "")
+        self._may_retry = bool(run.platform.details.get("retries"))
+        protocol = run.platform.protocol
         self._names = _OBJECT_REQUESTS.get(protocol, {})
         self._opening = _OPENING_REQUESTS.get(protocol, {}).get(self._settings.get("session_open", ""))
 

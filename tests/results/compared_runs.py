@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from results.comparison.compare import MeasuredRun
 from results.database import StoredRun
 from results.model import Result
-from tests.results.watched_run import RECORD
+from tests.results.watched_run import PLATFORM, RECORD
 
 MakeResult = Callable[..., Result]
 MakeRun = Callable[..., MeasuredRun]
@@ -47,7 +48,7 @@ def measured_run(
         "workers": 1,
         "shared_host": True,
         "comparison": comparison,
-        "platform": {"name": platform, "protocol": protocol, "version": "1", "durability": "fsync", "tls": False},
+        "platform": replace(PLATFORM, name=platform, protocol=protocol, version="1", durability="fsync", tls=False),
         "settings": settings or {},
         "host": {},
     }

@@ -464,7 +464,7 @@ def test_other_scales_and_criteria_are_marked(tiles: TileRun) -> None:
 def test_the_number_of_paths_tells_one_server_from_itself(tiles: TileRun) -> None:
     def by(*paths: str) -> MeasuredRun:
         made = mixed_run([tiles.web()], id="-".join(paths))
-        return replace(made, row=replace(made.row, platform={**made.row.platform, "endpoints": list(paths)}))
+        return replace(made, row=replace(made.row, platform=replace(made.row.platform, endpoints=paths)))
 
     comparison = compare_runs([by("http://a", "http://b"), by("http://a")])
     assert [side.label for side in comparison.sides] == ["minio by 2 paths", "minio by 1 path"]

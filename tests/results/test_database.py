@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +26,7 @@ from results.database import (
 )
 from results.model import CriterionResult, FirstError, Result, SearchOutcome, SearchStep
 from results.resources import SampleRow, SourceProblem
+from tests.results.watched_run import PLATFORM
 
 MakeResult = Callable[..., Result]
 RECORD = RunRecord(
@@ -40,7 +41,7 @@ RECORD = RunRecord(
     repetitions=1,
     phases_planned=3,
     backend="s3",
-    platform={"name": "embedded", "server_clock_offset_seconds": 0.25},
+    platform=replace(PLATFORM, name="embedded", endpoints=("http://a", "http://b"), server_clock_offset_seconds=0.25),
     settings={"retention_mode": "GOVERNANCE", "retain_until": None},
     host={"processor": "8 × µ"},
     workers=2,
@@ -99,7 +100,12 @@ def rows(path: Path) -> dict[str, int]:
 
 
 def test_a_runs_own_row_comes_back_as_it_was(database: RunDatabase) -> None:
-    assert database.run() == StoredRun(**asdict(RECORD), ended_at=None, verdict=None, lock_verified=None)
+    assert database.run() == StoredRun(
+        **{each.name: getattr(RECORD, each.name) for each in fields(RECORD)},
+        ended_at=None,
+        verdict=None,
+        lock_verified=None,
+    )
 
 
 def test_a_run_that_ended_says_how(database: RunDatabase) -> None:

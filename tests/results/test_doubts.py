@@ -13,7 +13,7 @@ from results.database import FILE_NAME, PhaseRecord, PhaseTimes, RunDatabase, Ru
 from results.doubts import doubts
 from results.model import Latency, Result, ServerUsage, Utilisation
 from results.resources import SourceProblem
-from tests.results.watched_run import phase_record, sample
+from tests.results.watched_run import PLATFORM, phase_record, sample
 
 MakeResult = Callable[..., Result]
 MakeRun = Callable[..., RunDatabase]
@@ -21,7 +21,7 @@ Doubts = Callable[..., list[str]]
 RECORD = RunRecord(
     id="run-1", started_at=1.0, command_line=[], scenario="s", scenario_title="S", scenario_json="{}",
     sweep_order="shuffled", order_seed=0, repetitions=1, phases_planned=2, backend="s3",
-    platform={"server_clock_offset_seconds": None}, settings={}, host={}, workers=1, worker_cores=[], shared_host=False,
+    platform=PLATFORM, settings={}, host={}, workers=1, worker_cores=[], shared_host=False,
     location={}, content_seed=1, content_kind="k", interval_ns=1,
 )  # fmt: skip
 
@@ -63,15 +63,18 @@ def test_a_good_run_leaves_no_doubt(doubts_of: Doubts, make_result: MakeResult) 
     [
         ({"lock": "no retain-until date"}, "the lock did not hold: no retain-until date"),
         ({"phases_planned": 3}, "the run ended early: 1 of 3 phases finished"),
-        ({"platform": {"server_clock_offset_seconds": 2.1}}, "the server's clock differs by +2.1 s; retention dates "),
-        ({"platform": {"server_clock_offset_seconds": -60.0}}, "the server's clock differs by -60.0 s"),
-        ({"platform": {"server_clock_offset_seconds": 2.0}}, None),
-        ({"platform": {"server_clock_offset_seconds": None}}, None),
         (
-            {"platform": {"server_clock_offset_seconds": None, "details": {"retention_protected": False}}},
+            {"platform": replace(PLATFORM, server_clock_offset_seconds=2.1)},
+            "the server's clock differs by +2.1 s; retention dates ",
+        ),
+        ({"platform": replace(PLATFORM, server_clock_offset_seconds=-60.0)}, "the server's clock differs by -60.0 s"),
+        ({"platform": replace(PLATFORM, server_clock_offset_seconds=2.0)}, None),
+        ({"platform": replace(PLATFORM, server_clock_offset_seconds=None)}, None),
+        (
+            {"platform": replace(PLATFORM, details={"retention_protected": False})},
             "the server is not retention-protected",
         ),
-        ({"platform": {"server_clock_offset_seconds": None, "details": {"retention_protected": True}}}, None),
+        ({"platform": replace(PLATFORM, details={"retention_protected": True})}, None),
     ],
 )
 def test_doubts_about_a_run(
@@ -225,7 +228,7 @@ def test_the_gravest_doubt_comes_first(doubts_of: Doubts, make_result: MakeResul
         ),
         lock="none",
         phases_planned=9,
-        platform={"server_clock_offset_seconds": 9.0},
+        platform=replace(PLATFORM, server_clock_offset_seconds=9.0),
         drift_checks=(make_result("retrieve", objects_per_second=9.0),),
     )
     words = ("lock", "ended early", "failed", "client", "precision", "unsteady", "cold", "clock", "measured again last")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
+from archiver.values.platform import PlatformProfile
 from results.comparison.likeness import RULES, Likeness, likeness
 from results.database import StoredRun
-from tests.results.watched_run import RECORD
+from tests.results.watched_run import PLATFORM, RECORD
 
 LABELS = ("minio", "versitygw")
 UNLIKE = {"settings__verify": "none", "settings__checksum": "none", "platform__durability": "none"}
@@ -33,8 +35,8 @@ def row(**given: Any) -> StoredRun:
         "workers": 1,
         "shared_host": True,
         "platform": {
-            "name": "minio", "protocol": "s3", "version": "1", "durability": "fsync", "tls": False,
-            "endpoints": ["http://one"], "details": {"retries": 0},
+            **asdict(PLATFORM), "version": "1", "durability": "fsync", "tls": False, "endpoints": ("http://one",),
+            "details": {"retries": 0},
         },
         "settings": {
             "retention_mode": "GOVERNANCE", "checksum": "crc32c", "payload_signing": False, "session_kind": "opened",
@@ -50,7 +52,7 @@ def row(**given: Any) -> StoredRun:
             made[part][key] = value
         else:
             made[part] = value
-    return StoredRun(**made)
+    return StoredRun(**{**made, "platform": PlatformProfile(**made["platform"])})
 
 
 OTHER = {"platform__name": "versitygw"}
@@ -83,7 +85,7 @@ def test_other_work_for_the_client_is_refused(change: dict[str, Any], words: str
     [
         ({"platform__durability": "none"}, "durability differs (minio: fsync; versitygw: none)"),
         ({"platform__tls": True}, "TLS differs (minio: no; versitygw: yes)"),
-        ({"platform__endpoints": ["http://one", "http://two"]}, "number of endpoints differs (minio: 1; versitygw: 2)"),
+        ({"platform__endpoints": ("http://one", "http://two")}, "number of endpoints differs (minio: 1; versitygw: 2)"),
         ({"platform__details": {"retries": 0, "on_close": "stop"}},
          "what follows a closed connection differs (minio: reconnect; versitygw: stop)"),
         ({"platform__details": {"retries": 3}}, "number of retries differs (minio: 0; versitygw: 3)"),

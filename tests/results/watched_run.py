@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from archiver.values.platform import PlatformProfile
 from results.database import IntervalRow, PhaseRecord, PhaseTimes
 from results.model import Result
 from results.resources import SampleRow
 
+PLATFORM = PlatformProfile(
+    name="minio", backend="s3", endpoints=(), version=None, tls=None, shares_host=False, durability="unknown",
+    server_clock_offset_seconds=None, protocol="s3",
+)  # fmt: skip
 RECORD: dict[str, Any] = {
     "id": "run-1", "started_at": 1.0, "command_line": [], "scenario": "dr550", "scenario_title": "DR550",
     "scenario_json": "{}", "sweep_order": "shuffled", "order_seed": 0, "repetitions": 1, "phases_planned": 2,
-    "backend": "s3", "platform": {"name": "minio", "protocol": "s3", "server_clock_offset_seconds": None},
+    "backend": "s3", "platform": PLATFORM,
     "settings": {"session_kind": "opened", "session_open": "head-bucket", "disk_roles": {"vda": "object"}},
     "host": {}, "workers": 1, "worker_cores": [], "shared_host": False, "location": {}, "content_seed": 1,
     "content_kind": "k", "interval_ns": 250_000_000,

@@ -194,6 +194,6 @@ def _print(databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome]) ->
                 f"{outcome.run_id}"
             )
     if len(databases) > 1:
-        named = {database.run().platform["name"]: database.checks() for database in databases}
+        named = {database.run().platform.name: database.checks() for database in databases}
         click.echo("\n" + render_text(matrix_table(named), 140), nl=False)
     click.echo(DISCLAIMER)

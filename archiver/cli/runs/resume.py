@@ -63,7 +63,7 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: 
         options = run_options(request, row.command_line)
         if row.objects_from is not None:
             options = replace(options, objects_from=earlier_objects(ledger, row.objects_from.run, scenario))
-        platform = row.platform["name"] if row.settings["platform_started"] else None
+        platform = row.platform.name if row.settings["platform_started"] else None
         opened = stack.enter_context(open_backend(row.backend, platform, _platform(request, row)))
         if not quiet:
             _tell(broken, scenario)
@@ -103,10 +103,9 @@ def _dask(name: str, recorded: str | None, now: str | None) -> str | None:
 def _platform(request: RunRequest, row: StoredRun) -> PlatformOptions:
     """The platform that the run began on, whatever the environment names now."""
     options = replace(platform_options(request), recorded_in=f"the record of run {row.id}")
-    if row.settings["platform_started"] or row.platform["protocol"] != "s3":
+    if row.settings["platform_started"] or row.platform.protocol != "s3":
         return options
-    endpoints = tuple(row.platform["endpoints"])
-    return replace(options, s3=replace(options.s3, endpoints=endpoints, region=row.location["region"]))
+    return replace(options, s3=replace(options.s3, endpoints=row.platform.endpoints, region=row.location["region"]))
 
 
 def _tell(broken: BrokenRun, scenario: Scenario) -> None:
