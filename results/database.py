@@ -265,7 +265,8 @@ class Resumption:
 
 _JSON_COLUMNS = ("command_line", "platform", "settings", "host", "worker_cores", "location", "objects_from")
 _OF_PHASES = (  # tables
-    "criterion", "worker", "part", "error", "object_change", "object_range", "histogram", "interval", "result",
+    "criterion", "probe", "worker", "part", "error", "object_change", "object_range", "histogram", "interval",
+    "result",
 )  # fmt: skip
 _INSTANTS = ("start_ns", "end_ns", "measured_from_ns", "measured_to_ns", "prepared_ns")
 

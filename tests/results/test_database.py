@@ -19,6 +19,7 @@ from results.database import (
     PartRow,
     PhaseRecord,
     PhaseTimes,
+    ProbeRow,
     Resumption,
     RunDatabase,
     RunRecord,
@@ -373,7 +374,9 @@ def test_phases_from_where_the_platform_went_away_are_forgotten(
     for position in (1, 2, 3):
         database.begin_phase(position, BEGAN + position)
     database.add_phase(phase(1, make_result(), intervals=[failing, replace(good, interval=6)]))  # it had recovered
-    database.add_phase(phase(2, make_result(position=2), intervals=[good, failing]))
+    database.add_phase(
+        phase(2, make_result(position=2), intervals=[good, failing], probes=[ProbeRow(None, 8192, 1, 1)])
+    )
     database.add_phase(phase(3, make_result(position=3), intervals=[failing], gave_up="no object", archived=[]))
     assert database.finished() == 1
     assert database.resume(BEGAN + 60, LAST_NS * 9).after_position == 1
