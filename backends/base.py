@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from archiver.values.content import Checksum, Content
+from archiver.values.platform import PlatformProfile
 from archiver.values.record import Operation, Recorder
 from archiver.values.retention import DateMaker, Lock, Retention, RetentionWish
 
@@ -34,27 +35,6 @@ class Capabilities:
     locks: tuple[Lock, ...] = ()  # ways in which an object may come by its lock, for scenarios that compare them
     stores_content: bool = True  # False: archived bytes go nowhere, so nothing can be retrieved or verified
     transactions: bool = False  # objects of a session are committed together
-
-
-@dataclass(frozen=True, slots=True)
-class PlatformProfile:
-    """What the platform said of itself, recorded with the results."""
-
-    name: str  # embedded, minio, null, or the Server header of an unknown platform
-    backend: str
-    endpoints: tuple[str, ...]
-    version: str | None
-    tls: bool | None  # None: nobody tells
-    shares_host: bool  # an endpoint is an address of this machine
-    durability: str  # what an acknowledgement means, or unknown
-    server_clock_offset_seconds: float | None  # server minus client
-    details: dict[str, Any] = field(default_factory=dict)
-    session_kind: str = "opened"  # opened: every session anew; kept: once per client
-    session_open: str = "none"  # what opening a session asks of the platform
-    checksum: str = "none"  # sent with an object, so that the platform can check it
-    payload_signing: bool = False
-    objects_per_transaction_max: int | None = None  # that are committed together; None: there are no transactions
-    protocol: str = "none"  # s3, tsm: runs of one protocol can be asked for the same things
 
 
 @dataclass(frozen=True, slots=True)

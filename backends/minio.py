@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import requests
 
 from archiver.values.errors import PlatformError, UsageError
-from backends.base import PlatformProfile
+from archiver.values.platform import PlatformProfile
 from backends.exposition import MetricsAddress, ScrapeError, Series, failure, session_to
 from backends.s3.backend import S3Backend, S3Options
 

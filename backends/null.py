@@ -10,6 +10,7 @@ import asyncio
 import time
 
 from archiver.values.clock import now_seconds
+from archiver.values.platform import PlatformProfile
 from archiver.values.record import Operation, Recorder
 from archiver.values.retention import Lock, Retention, RetentionMode, RetentionWish
 from backends.base import (
@@ -18,7 +19,6 @@ from backends.base import (
     Location,
     LockReading,
     PhaseSetting,
-    PlatformProfile,
     RemovalReport,
     RunPlan,
 )

@@ -12,22 +12,33 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 from archiver.values.errors import ResultsError
+from archiver.values.platform import PlatformProfile
 from results.contract import check_from_document, result_document, result_from_document
 from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome, SearchStep
-from results.resources import CLIENT, SampleRow, Timeline
+from results.resources import CLIENT, SampleRow, SourceProblem, Timeline
 
-VERSION = 7
+VERSION = 8
 FILE_NAME = "run.db"
 LOCK_NAME = "lock"  # beside it, held by whoever writes it
 CLOCK_ANEW_NS = (
     60 * 10**9
 )  # a difference to wall clocks beyond this means that the run's clock began anew, or stood still
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsFrom:
+    """The objects of an earlier run that a run reads. The last two fields are epoch seconds."""
+
+    run: str
+    objects: int
+    archived_from: float  # when the first phase began that archived some of them
+    archived_to: float  # and the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +51,12 @@ class RunRecord:
     scenario: str
     scenario_title: str
     scenario_json: str
-    sweep_order: str
+    sweep_order: Literal["shuffled", "paper"]
     order_seed: int
     repetitions: int
     phases_planned: int
     backend: str
-    platform: dict[str, Any]
+    platform: PlatformProfile
     settings: dict[str, Any]
     host: dict[str, Any]
     workers: int
@@ -56,7 +67,77 @@ class RunRecord:
     content_kind: str
     interval_ns: int
     comparison: str | None = None
-    objects_from: dict[str, Any] | None = None
+    objects_from: ObjectsFrom | None = None  # None: it archives what it reads
+    request: str | None = None  # JSON: what the user asked for; None: a conformance run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRun(RunRecord):
+    """A run's own row: its record, and what became known later."""
+
+    ended_at: float | None = None  # epoch seconds; None: it is under way, or was killed
+    verdict: str | None = None  # pass, fail, void, none, interrupted; None as above
+    lock_verified: str | None = None  # verified, or what was wrong with the first lock; None: no lock was read back
+
+
+class ArchivedRange(NamedTuple):
+    """Objects ``first`` to ``last`` that a phase archived."""
+
+    object_bytes: int
+    first: int
+    last: int
+    data: str  # the data set that a scenario counts them to; empty in sweeps
+    workload: int  # place of the workload in its phase, from 0
+
+    @property
+    def objects(self) -> int:
+        return self.last - self.first + 1
+
+
+class ObjectChange(NamedTuple):
+    """What became of the archived objects ``first`` to ``last``: extended, held, released, deleted, copied ..."""
+
+    operation: str
+    object_bytes: int
+    first: int
+    last: int
+
+
+class WorkloadInterval(NamedTuple):
+    """What one workload finished in one interval of a phase, counted from the phase's start, warm-up included."""
+
+    workload: str
+    interval: int  # from 0
+    objects: int
+    bytes: int
+    errors: int
+    response_total_ns: int  # of the objects, from due to done
+    response_max_ns: int
+
+
+class Attempts(NamedTuple):
+    """Requests for objects of one operation with one way of locking."""
+
+    operation: str
+    lock: str | None  # how objects came by their lock; None: as the run says
+    attempts: int
+    sessions: int  # that ended well
+
+
+class BrokenPhase(NamedTuple):
+    """A phase that was begun and did not finish as it should."""
+
+    position: int
+    server_now: float  # epoch seconds: the platform's clock when it began
+
+
+class WorkloadHistogram(NamedTuple):
+    """One histogram of a workload of a phase; ``indices`` and ``counts`` are little-endian int64."""
+
+    position: int
+    workload: str
+    indices: bytes
+    counts: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,46 +200,8 @@ class HistogramRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseRecord:
-    """All that is kept of a finished phase."""
-
-    position: int
-    name: str
-    label: str
-    repetition: int
-    drift_check: bool
-    started_at: float
-    seconds: float
-    start_ns: int
-    end_ns: int
-    measured_from_ns: int
-    measured_to_ns: int
-    results: Sequence[Result]
-    intervals: Sequence[IntervalRow]
-    histograms: Sequence[HistogramRow]
-    archived: Sequence[tuple[int, int, int, str, int]]  # object bytes, first, last, data set, place of its workload
-    errors: Sequence[FirstError]
-    changed: Sequence[tuple[str, int, int, int]] = ()  # operation, object bytes, first, last
-    gave_up: str | None = None  # why it ended early
-    criteria: Sequence[CriterionResult] = ()
-    parts: Sequence[PartRow] = ()
-    workers: Sequence[WorkerRow] = ()
-    prepared_ns: int = 0  # before its probe objects were archived
-    probes: Sequence[ProbeRow] = ()
-
-
-class ProbeRow(NamedTuple):
-    """Probe objects of one way of locking: archived before the clients of a phase began."""
-
-    lock: str | None
-    object_bytes: int
-    tries: int
-    archived: int
-
-
-@dataclass(frozen=True, slots=True)
 class PhaseTimes:
-    """When a phase ran: ``started_at`` is epoch seconds, the others are on the run's clock."""
+    """Which phase ran when: ``started_at`` is epoch seconds, instants in nanoseconds are on the run's clock."""
 
     position: int
     label: str
@@ -168,7 +211,7 @@ class PhaseTimes:
     end_ns: int
     measured_from_ns: int
     measured_to_ns: int
-    prepared_ns: int
+    prepared_ns: int  # before its probe objects were archived
 
     @property
     def prepared_at(self) -> float:
@@ -182,6 +225,36 @@ class PhaseTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseRecord:
+    """All that is kept of a finished phase."""
+
+    times: PhaseTimes
+    name: str
+    repetition: int
+    drift_check: bool
+    results: Sequence[Result]
+    intervals: Sequence[IntervalRow]
+    histograms: Sequence[HistogramRow]
+    archived: Sequence[ArchivedRange]
+    errors: Sequence[FirstError]
+    changed: Sequence[ObjectChange] = ()
+    gave_up: str | None = None  # why it ended early
+    criteria: Sequence[CriterionResult] = ()
+    parts: Sequence[PartRow] = ()
+    workers: Sequence[WorkerRow] = ()
+    probes: Sequence[ProbeRow] = ()
+
+
+class ProbeRow(NamedTuple):
+    """Probe objects of one way of locking: archived before the clients of a phase began."""
+
+    lock: str | None
+    object_bytes: int
+    tries: int
+    archived: int
+
+
+@dataclass(frozen=True, slots=True)
 class Resumption:
     """When a run went on after it had broken off."""
 
@@ -192,7 +265,8 @@ class Resumption:
 
 _JSON_COLUMNS = ("command_line", "platform", "settings", "host", "worker_cores", "location", "objects_from")
 _OF_PHASES = (  # tables
-    "criterion", "worker", "part", "error", "object_change", "object_range", "histogram", "interval", "result",
+    "criterion", "probe", "worker", "part", "error", "object_change", "object_range", "histogram", "interval",
+    "result",
 )  # fmt: skip
 _INSTANTS = ("start_ns", "end_ns", "measured_from_ns", "measured_to_ns", "prepared_ns")
 
@@ -288,24 +362,25 @@ class RunDatabase:
 
     def add_phase(self, phase: PhaseRecord) -> None:
         """Commit a finished phase, all of it or nothing."""
-        at = phase.position
+        times = phase.times
+        at = times.position
         with self._transaction():
             self._db.execute(
                 "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     at,
                     phase.name,
-                    phase.label,
+                    times.label,
                     phase.repetition,
                     phase.drift_check,
-                    phase.started_at,
-                    phase.seconds,
-                    phase.start_ns,
-                    phase.end_ns,
-                    phase.measured_from_ns,
-                    phase.measured_to_ns,
+                    times.started_at,
+                    times.seconds,
+                    times.start_ns,
+                    times.end_ns,
+                    times.measured_from_ns,
+                    times.measured_to_ns,
                     phase.gave_up,
-                    phase.prepared_ns or phase.start_ns,
+                    times.prepared_ns,
                 ),
             )
             self._db.executemany(
@@ -353,10 +428,12 @@ class RunDatabase:
         with self._transaction():
             self._insert("sample", 4, [(s.source, s.at, s.monotonic_ns, json.dumps(s.reading)) for s in samples])
 
-    def add_source_problem(self, source: str, at: float, problem: str) -> None:
-        """Why a source of resource samples could not be read; the first reason stays."""
+    def add_source_problem(self, found: SourceProblem) -> None:
+        """Commit why a source of resource samples could not be read; the first reason stays."""
         with self._transaction():
-            self._db.execute("INSERT OR IGNORE INTO source_problem VALUES (?, ?, ?)", (source, at, problem))
+            self._db.execute(
+                "INSERT OR IGNORE INTO source_problem VALUES (?, ?, ?)", (found.source, found.at, found.problem)
+            )
 
     def add_check(self, check: CheckRecord, exchanges: Sequence[dict[str, Any]]) -> None:
         """Commit what a conformance check came to, with its evidence."""
@@ -449,14 +526,14 @@ class RunDatabase:
         """When the run went on after it had broken off, in order."""
         return [Resumption(*row) for row in self._db.execute("SELECT at, after_position, shift_ns FROM resumption")]
 
-    def broken_off(self) -> list[tuple[int, float]]:
-        """(position, the platform's clock when it began) of every beginning of a phase that came to no good end; after
-        ``resume``, which forgets those that came to a bad one."""
+    def broken_off(self) -> list[BrokenPhase]:
+        """Return every beginning of a phase that did not finish as it should, in order. A phase that gave up is among
+        them only after ``resume``."""
         rows = self._db.execute(
             "SELECT position, server_now FROM begun WHERE rowid NOT IN (SELECT max(begun.rowid) FROM begun JOIN phase "
             "USING (position) GROUP BY position) ORDER BY rowid"
         )
-        return [tuple(row) for row in rows]
+        return [BrokenPhase(*row) for row in rows]
 
     def finished(self) -> int:
         """How many phases finished as they should."""
@@ -472,30 +549,38 @@ class RunDatabase:
         )
         return [row["position"] for row in rows]
 
-    def archived_by(self, position: int) -> list[tuple[int, int, int, str, int]]:
-        """(object bytes, first, last, data set, place of its workload) of what one phase archived."""
+    def archived_by(self, position: int) -> list[ArchivedRange]:
+        """What one phase archived."""
         rows = self._db.execute(
             "SELECT object_bytes, first, last, data, workload FROM object_range WHERE position = ? ORDER BY first",
             (position,),
         )
-        return [tuple(row) for row in rows]
+        return [ArchivedRange(*row) for row in rows]
 
-    def changes(self, position: int | None = None) -> list[tuple[str, int, int, int]]:
-        """(operation, object bytes, first, last) of what one phase, or the run, held, released and deleted."""
+    def changes(self, position: int | None = None) -> list[ObjectChange]:
+        """What one phase, or the run, did with archived objects, in order."""
         rows = self._db.execute(
             "SELECT operation, object_bytes, first, last FROM object_change WHERE position = ?1 OR ?1 IS NULL "
             "ORDER BY rowid",
             (position,),
         )
-        return [tuple(row) for row in rows]
+        return [ObjectChange(*row) for row in rows]
 
-    def run(self) -> dict[str, Any]:
-        """The run's own row, JSON columns decoded."""
-        row = dict(self._db.execute("SELECT * FROM run").fetchone())
-        return {
-            name: json.loads(value) if name in _JSON_COLUMNS and value is not None else value
-            for name, value in row.items()
+    def run(self) -> StoredRun:
+        """The run's own row."""
+        row = self._db.execute("SELECT * FROM run").fetchone()
+        values: dict[str, Any] = {
+            each.name: json.loads(row[each.name])
+            if each.name in _JSON_COLUMNS and row[each.name] is not None
+            else row[each.name]
+            for each in fields(StoredRun)
         }
+        earlier = values["objects_from"]
+        values["objects_from"] = ObjectsFrom(**earlier) if earlier is not None else None
+        platform = values["platform"]
+        values["platform"] = PlatformProfile(**{**platform, "endpoints": tuple(platform["endpoints"])})
+        values["shared_host"] = bool(values["shared_host"])
+        return StoredRun(**values)
 
     def results(self, *, drift_checks: bool = False) -> list[Result]:
         """Every result in the order of measuring, without (or only) the repeated first cells that show drift."""
@@ -520,15 +605,14 @@ class RunDatabase:
             found.setdefault(row["position"], []).append(WorkerRow(*tuple(row)[1:]))
         return found
 
-    def workload_intervals(self) -> dict[int, list[tuple[str, int, int, int, int, int, int]]]:
-        """By phase: (workload, interval, objects, bytes, errors, sum and maximum of the objects' response times in
-        ns) of all that was done, warm-up and drain included."""
-        found: dict[int, list[tuple[str, int, int, int, int, int, int]]] = {}
+    def workload_intervals(self) -> dict[int, list[WorkloadInterval]]:
+        """By phase, what each workload finished in each interval, warm-up and drain included."""
+        found: dict[int, list[WorkloadInterval]] = {}
         for row in self._db.execute(
             "SELECT position, workload, interval, objects, bytes, errors, response_total_ns, response_max_ns "
             "FROM interval ORDER BY position, interval, workload"
         ):
-            found.setdefault(row["position"], []).append(tuple(row)[1:])
+            found.setdefault(row["position"], []).append(WorkloadInterval(*tuple(row)[1:]))
         return found
 
     def timelines(self) -> dict[str, Timeline]:
@@ -549,20 +633,24 @@ class RunDatabase:
             found.setdefault(sample.source, Timeline()).add(sample)
         return found
 
-    def source_problems(self) -> list[tuple[str, float, str]]:
-        """(source, epoch seconds, problem) of every source that could not be read at some time."""
-        return [tuple(row) for row in self._db.execute("SELECT source, at, problem FROM source_problem ORDER BY at")]
+    def source_problems(self) -> list[SourceProblem]:
+        """The first problem of every source that could not be read at some time."""
+        rows = self._db.execute("SELECT source, at, problem FROM source_problem ORDER BY at")
+        return [SourceProblem(*row) for row in rows]
 
-    def attempts(self) -> list[tuple[str, str | None, int, int]]:
-        """(operation, lock, attempts at objects, sessions that ended well) of every part of every phase. Workloads that
-        do several things are there as mixed, with their sessions, and each thing for itself."""
+    def attempts(self) -> list[Attempts]:
+        """Attempts by operation and lock, over all phases.
+
+        A workload with several operations counts its sessions under ``mixed``, and its attempts there and under each
+        operation.
+        """
         rows = self._db.execute(
             "SELECT operation, json_extract(document, '$.lock') AS lock, sum(attempts), sum(interval.sessions) "
             "FROM interval JOIN result USING (position, workload) GROUP BY operation, lock "
             "UNION ALL SELECT operation, NULL, sum(attempts), 0 FROM part GROUP BY operation "
             "UNION ALL SELECT 'archive', lock, sum(tries), sum(archived) FROM probe GROUP BY lock ORDER BY operation"
         )
-        return [tuple(row) for row in rows]
+        return [Attempts(*row) for row in rows]
 
     def has_errors(self) -> bool:
         """Whether anything failed."""
@@ -579,13 +667,13 @@ class RunDatabase:
         )
         return [tuple(row) for row in rows]
 
-    def cell_histograms(self, quantity: str) -> list[tuple[int, str, bytes, bytes]]:
-        """(position, workload, indices, counts) of a quantity in every phase."""
+    def cell_histograms(self, quantity: str) -> list[WorkloadHistogram]:
+        """The histograms of a quantity in every phase."""
         rows = self._db.execute(
             "SELECT position, workload, indices, counts FROM histogram WHERE quantity = ? ORDER BY position, workload",
             (quantity,),
         )
-        return [tuple(row) for row in rows]
+        return [WorkloadHistogram(*row) for row in rows]
 
     def archived(self, object_bytes: int) -> list[tuple[int, int]]:
         """Ranges (first, last) of the objects of one size that this run archived."""

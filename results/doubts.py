@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archiver.values.sizes import format_bytes, format_duration, format_instant, format_size
-from results.database import RunDatabase
+from results.database import ObjectsFrom, RunDatabase
 from results.matrix import parallel_cells
 from results.model import Result, Utilisation
 from results.tables.requests import request_differences
@@ -29,24 +29,25 @@ def doubts(database: RunDatabase) -> list[str]:
     run = database.run()
     results = database.results()
     found = []
-    lock = run["lock_verified"]
+    lock = run.lock_verified
     if lock not in (None, "verified"):
         found.append(f"the lock did not hold: {lock}")
-    details = run["platform"].get("details", {})
+    details = run.platform.details
     if details.get("retention_protected") is False:
         found.append(
             "the server is not retention-protected: whoever may delete archives can delete them before their date; "
             "what is measured is no WORM store"
         )
     done = database.finished()
-    if done < run["phases_planned"]:
-        found.append(f"the run ended early: {done} of {run['phases_planned']} phases finished")
+    if done < run.phases_planned:
+        found.append(f"the run ended early: {done} of {run.phases_planned} phases finished")
     found += [
         f"{went_on}; what changed meanwhile is between the cells before and after" for went_on in resumed(database)
     ]
-    if run["objects_from"] is not None:
+    if run.objects_from is not None:
         found.append(
-            f"what was retrieved is not the run's own ({origin(run)}); compare it with what was retrieved at that age"
+            f"what was retrieved is not the run's own ({origin(run.started_at, run.objects_from)}); compare it with "
+            "what was retrieved at that age"
         )
     cells = "workloads" if any(r.application for r in results) else "cells"
     lost = [r for r in results if r.incomplete]
@@ -108,12 +109,13 @@ def doubts(database: RunDatabase) -> list[str]:
     found += request_differences(database)
     found += _unseen_disks(database)
     found += [
-        f"{problem} (first at {format_instant(at)}); what it would have shown is missing where it did not answer"
-        for _, at, problem in database.source_problems()
+        f"{each.problem} (first at {format_instant(each.at)}); what it would have shown is missing where it did not "
+        "answer"
+        for each in database.source_problems()
     ]
     found += _silent_addresses(details)
     found += _smaller_transactions(results)
-    offset = run["platform"]["server_clock_offset_seconds"]
+    offset = run.platform.server_clock_offset_seconds
     if offset is not None and abs(offset) > CLOCK_SECONDS:
         found.append(f"the server's clock differs by {offset:+.1f} s; retention dates follow the server's")
     return found + [
@@ -131,21 +133,19 @@ def resumed(database: RunDatabase) -> list[str]:
     ]
 
 
-def ages(run: dict[str, Any]) -> dict[str, float]:
+def ages(started_at: float, earlier: ObjectsFrom) -> dict[str, float]:
     """How old the objects of an earlier run were when this one began to read them."""
-    earlier = run["objects_from"]
     return {
-        "age_seconds_min": run["started_at"] - earlier["archived_to"],
-        "age_seconds_max": run["started_at"] - earlier["archived_from"],
+        "age_seconds_min": started_at - earlier.archived_to,
+        "age_seconds_max": started_at - earlier.archived_from,
     }
 
 
-def origin(run: dict[str, Any]) -> str:
-    """Which objects were read, where they are another run's."""
-    youngest, oldest = (format_duration(seconds) for seconds in ages(run).values())
+def origin(started_at: float, earlier: ObjectsFrom) -> str:
+    """Name the objects of an earlier run that a run read, and their age when it began."""
+    youngest, oldest = (format_duration(seconds) for seconds in ages(started_at, earlier).values())
     before = f"{youngest} before" if youngest == oldest else f"{youngest} to {oldest} before"
-    earlier = run["objects_from"]
-    return f"{earlier['objects']:,} of run {earlier['run']}, archived {before}"
+    return f"{earlier.objects:,} of run {earlier.run}, archived {before}"
 
 
 def _from_memory(results: Sequence[Result]) -> list[str]:
@@ -183,7 +183,7 @@ def _silent_addresses(details: Mapping[str, Any]) -> list[str]:
 
 def _unseen_disks(database: RunDatabase) -> list[str]:
     """Disks that were named, by role or speed, but that no source showed."""
-    settings = database.run()["settings"]
+    settings = database.run().settings
     named = {*settings.get("disk_roles", {}), *settings.get("disk_speeds", {})}
     if not named:
         return []

@@ -80,6 +80,14 @@ class SampleRow:
     reading: Reading
 
 
+class SourceProblem(NamedTuple):
+    """Why a source could not be read, the first time."""
+
+    source: str
+    at: float  # epoch seconds
+    problem: str
+
+
 class Spread(NamedTuple):
     """One quantity of one item over a time: of its rate per second for a counter, of itself otherwise."""
 

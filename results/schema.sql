@@ -2,7 +2,7 @@
 -- Versions (PRAGMA user_version): 1 first form; 2 samples by source, measured times of phases, comparisons;
 --   3 conformance checks by round; 4 runs that go on after they broke off, and that read objects of another;
 --   5 workloads that run together: response times by interval, data sets, criteria, searches;
---   6 what each worker did, on whichever host; 7 probe objects.
+--   6 what each worker did, on whichever host; 7 probe objects; 8 what the user asked for.
 -- Times are epoch seconds (REAL) where a column says so; intervals count interval_ns from a phase's start.
 -- Secrets never enter this file.
 
@@ -32,7 +32,8 @@ CREATE TABLE run (
     interval_ns     INTEGER NOT NULL,
     comparison      TEXT,                    -- common to the runs whose cells were measured in turn; NULL: alone
     lock_verified   TEXT,                    -- 'verified', or what was wrong with the first lock read back
-    objects_from    TEXT                     -- JSON: the run whose objects it read, and when they were archived; NULL: its own
+    objects_from    TEXT,                    -- JSON: the run whose objects it read, and when they were archived; NULL: its own
+    request         TEXT                     -- JSON: what the user asked for, without secrets; NULL: a conformance run
 );
 
 -- When the run went on after it had broken off. Instants on the run's clock that are older were moved by shift_ns.

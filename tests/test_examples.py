@@ -72,7 +72,7 @@ def met_in_runs(through_s3: str, through_tsm: str) -> Met:
     with closing(RunDatabase.open(find_run(through_tsm))) as database:
         met |= compare(database.audits()[0], "An audit")
     with closing(RunDatabase.open(find_run("latest"))) as database:
-        document = worm_document(database.run()["platform"], database.run()["id"], database.checks(), database.rounds())
+        document = worm_document(database.run().platform, database.run().id, database.checks(), database.rounds())
         return met | compare(document, "A conformance run")
 
 

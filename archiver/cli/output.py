@@ -11,7 +11,7 @@ from archiver.ledger.ledger import Ledger
 from archiver.machine.home import ledger_path
 from archiver.values.sizes import format_bytes, format_duration, format_instant
 from results.contract import Verdict, json_text, run_document
-from results.database import RunDatabase
+from results.database import RunDatabase, StoredRun
 from results.doubts import ages, doubts, drifts, origin, resumed
 from results.replay.contents import REPORT_TABLES, replay_document
 from results.replay.trials import replay_run
@@ -31,30 +31,32 @@ def document(database: RunDatabase) -> dict[str, Any]:
     """The published JSON document of a run."""
     run = database.run()
     facts = {
-        "run": run["id"],
-        "scenario": run["scenario"],
-        "backend": run["backend"],
-        "platform": run["platform"],
+        "run": run.id,
+        "scenario": run.scenario,
+        "backend": run.backend,
+        "platform": asdict(run.platform),
         "hosts": _hosts(run),
-        "settings": run["settings"],
-        "location": run["location"],
-        "command_line": run["command_line"],
-        "shared_host": bool(run["shared_host"]),
-        "lock_verified": run["lock_verified"],
-        "content": run["content_kind"],
-        "order": run["sweep_order"],
-        "order_seed": run["order_seed"],
+        "settings": run.settings,
+        "location": run.location,
+        "command_line": run.command_line,
+        "shared_host": run.shared_host,
+        "lock_verified": run.lock_verified,
+        "content": run.content_kind,
+        "order": run.sweep_order,
+        "order_seed": run.order_seed,
         "drifts": [asdict(drift) for drift in drifts(database)],
         "doubts": doubts(database),
         "resumptions": [asdict(each) for each in database.resumptions()],
         "workers": worker_documents(database),
-        "objects_from": run["objects_from"] and {**run["objects_from"], **ages(run)},
+        "objects_from": None
+        if run.objects_from is None
+        else {**asdict(run.objects_from), **ages(run.started_at, run.objects_from)},
         "requests": [each.document() for each in request_counts(database, database.timelines())],
     }
     results = database.results()
-    failed = run["verdict"] in ("fail", "interrupted", None) or any(result.errors for result in results)
-    verdict: Verdict = "fail" if failed else "pass" if run["verdict"] == "pass" else "none"
-    if run["verdict"] == "void":
+    failed = run.verdict in ("fail", "interrupted", None) or any(result.errors for result in results)
+    verdict: Verdict = "fail" if failed else "pass" if run.verdict == "pass" else "none"
+    if run.verdict == "void":
         verdict = "void"
     replay = replay_run(database, results)
     if replay is not None:
@@ -62,11 +64,11 @@ def document(database: RunDatabase) -> dict[str, Any]:
     return run_document(facts, results, database.criteria(), verdict, database.search())
 
 
-def _hosts(run: dict[str, Any]) -> list[dict[str, Any]]:
+def _hosts(run: StoredRun) -> list[dict[str, Any]]:
     """The coordinator's first, then those of the workers that are others."""
-    cluster = run["settings"].get("dask")
+    cluster = run.settings.get("dask")
     others = cluster["hosts"] if cluster is not None else []
-    return [run["host"], *(host for host in others if host["host"] != run["host"]["host"])]
+    return [run.host, *(host for host in others if host["host"] != run.host["host"])]
 
 
 def run_json(database: RunDatabase) -> str:
@@ -76,11 +78,11 @@ def run_json(database: RunDatabase) -> str:
 def facts(database: RunDatabase) -> dict[str, str]:
     """What opens a report: label and text, in order."""
     run = database.run()
-    settings, host, platform = run["settings"], run["host"], run["platform"]
+    settings, host, platform = run.settings, run.host, run.platform
     lock = "none"
-    earlier = run["objects_from"]
+    earlier = run.objects_from
     if earlier is not None:
-        lock = f"nothing was locked; the objects of run {earlier['run']} were, {settings['retention_mode']}"
+        lock = f"nothing was locked; the objects of run {earlier.run} were, {settings['retention_mode']}"
     elif settings["retention_mode"] == "CLASS":
         length = settings["retain_for_seconds"]
         lock = f"management class {settings['management_class']}, {format_duration(length)}"
@@ -92,34 +94,34 @@ def facts(database: RunDatabase) -> dict[str, str]:
         lock = f"{settings['retention_mode']} {how_long}"
     if settings["legal_hold"] and earlier is None:
         lock += ", legal hold"
-    if run["lock_verified"]:
-        lock += f" (first lock read back: {run['lock_verified']})"
+    if run.lock_verified:
+        lock += f" (first lock read back: {run.lock_verified})"
     results = database.results()
     warm_up = sum(result.warm_up_objects for result in results)
-    verdict = run_verdict(run["verdict"], results)
-    offset = platform["server_clock_offset_seconds"]
+    verdict = run_verdict(run.verdict, results)
+    offset = platform.server_clock_offset_seconds
     return {
         **({"verdict": verdict} if verdict else {}),
-        "run": run["id"],
-        "scenario": f"{run['scenario_title']}, order {run['sweep_order']} (seed {run['order_seed']})",
-        "started": "; ".join([format_instant(run["started_at"]), *resumed(database)]),
-        **({"objects": origin(run)} if earlier is not None else {}),
-        "platform": f"{platform['name']} through {run['backend']}"
-        + (f", {', '.join(platform['endpoints'])}" if platform["endpoints"] else "")
-        + (", buckets named in the host" if platform.get("details", {}).get("addressing") == "virtual" else ""),
-        "durability": platform["durability"],
-        "TLS": TLS_WORDS[platform["tls"]],
+        "run": run.id,
+        "scenario": f"{run.scenario_title}, order {run.sweep_order} (seed {run.order_seed})",
+        "started": "; ".join([format_instant(run.started_at), *resumed(database)]),
+        **({"objects": origin(run.started_at, earlier)} if earlier is not None else {}),
+        "platform": f"{platform.name} through {run.backend}"
+        + (f", {', '.join(platform.endpoints)}" if platform.endpoints else "")
+        + (", buckets named in the host" if platform.details.get("addressing") == "virtual" else ""),
+        "durability": platform.durability,
+        "TLS": TLS_WORDS[platform.tls],
         "watched": ", ".join(settings["watched"]) or "nothing: the platform is not on this machine",
         "server clock": "unknown" if offset is None else f"{offset:+.1f} s against this machine",
         "lock": lock,
         "session": f"{settings['session_kind']}, opening asks {settings['session_open']}{_transactions(settings)}",
         "checks": f"checksum {settings['checksum']}, retrieved objects verified: {settings['verify']}",
         "client": f"{host['processor']}, {host['cores']} cores, {format_bytes(host['memory_bytes'])} memory, "
-        f"kernel {host['kernel']}, Python {host['python']}, {run['workers']} worker(s)"
+        f"kernel {host['kernel']}, Python {host['python']}, {run.workers} worker(s)"
         + _on_cluster(settings)
-        + (f" on core {', '.join(map(str, run['worker_cores']))}" if run["worker_cores"] else ""),
+        + (f" on core {', '.join(map(str, run.worker_cores))}" if run.worker_cores else ""),
         "warm-up": f"{warm_up:,} objects before the measured times, in no rate",
-        "command": " ".join(run["command_line"]),
+        "command": " ".join(run.command_line),
     }
 
 
@@ -144,7 +146,7 @@ def print_run(database: RunDatabase) -> None:
     results = database.results()
     if not results:
         click.echo("\nno phase finished, so there is nothing to show")
-        print_left_behind(run["id"])
+        print_left_behind(run.id)
         return
     mixed = mixed_run(database)
     together = mixed_tables(mixed) if mixed is not None else ()
@@ -154,14 +156,14 @@ def print_run(database: RunDatabase) -> None:
         click.echo()
         click.echo(render_text(table), nl=False)
     click.echo()
-    if run["shared_host"]:
+    if run.shared_host:
         click.echo("client and server share this machine: comparison, not capacity")
     for drift in drifts(database):
         click.echo(f"drift: {drift}")
     for doubt in doubts(database):
         click.echo(f"doubt: {doubt}")
-    print_left_behind(run["id"])
-    click.echo(f"report: archiver report {run['id']}")
+    print_left_behind(run.id)
+    click.echo(f"report: archiver report {run.id}")
 
 
 def print_left_behind(run_id: str) -> None:

@@ -31,6 +31,7 @@ from archiver.values.errors import PlatformError, UsageError
 from archiver.values.record import TSM_ERROR, ErrorKind, Status
 from archiver.values.retention import Lock, Retention, RetentionMode
 from backends.base import Backend, CloserLook, ExpectedLock, HasCredentials, Location, VersionedBackend
+from results.database import ObjectChange
 from results.statistics import bad_objects_max
 from scenarios.model import Phase, Workload
 from scenarios.sessions import AllObjects, Sessions
@@ -149,7 +150,7 @@ class AuditOptions:
 
     clients: int
     sample: int | None = None  # objects; None: everything
-    changes: Sequence[tuple[str, int, int, int]] = ()  # by the run itself: operation, object bytes, first, last number
+    changes: Sequence[ObjectChange] = ()  # by the run itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,12 +338,12 @@ def _listed(placement: Placement, backend: Backend) -> list[ObjectRange] | Passe
 class _Locks:
     """What objects were locked with, as far as the ledger knows."""
 
-    def __init__(self, holding: Holding, changes: Sequence[tuple[str, int, int, int]]) -> None:
+    def __init__(self, holding: Holding, changes: Sequence[ObjectChange]) -> None:
         self._deleted = _Ranges(changes, "delete")
         self._marked = _Ranges(changes, "delete-marker")
         self._copied = _Ranges(changes, "copy")
         self._replaced = _Ranges(changes, "new-version")
-        holds_changed = any(operation in ("hold", "release") for operation, *_ in changes)
+        holds_changed = any(each.operation in ("hold", "release") for each in changes)
         # A run's first row says whether the run asked for holds; those of its phases may have got them later.
         asked = any(each.legal_hold for each in holding.placements if each.objects == 0)
         filled = [each for each in holding.placements if each.objects != 0]
@@ -391,8 +392,8 @@ class _Locks:
 class _Ranges:
     """The objects to which the run itself did something, as its record has them."""
 
-    def __init__(self, changes: Sequence[tuple[str, int, int, int]], operation: str) -> None:
-        self._ranges = sorted((first, last) for done, _, first, last in changes if done == operation)
+    def __init__(self, changes: Sequence[ObjectChange], operation: str) -> None:
+        self._ranges = sorted((each.first, each.last) for each in changes if each.operation == operation)
 
     def __contains__(self, number: int) -> bool:
         at = bisect_right(self._ranges, (number, math.inf)) - 1

@@ -25,14 +25,23 @@ from archiver.machine import caches
 from archiver.measure.bottleneck import judge
 from archiver.measure.client_usage import client_usage, incomplete, worker_rows
 from archiver.measure.histogram import Histogram
-from archiver.measure.merging import ArchivedRange, Merge, Window, merge_of
+from archiver.measure.merging import Merge, Window, merge_of
 from archiver.measure.reports import Change, InfrastructureReport, IntervalReport, PartTally, StageReport, Tally
 from archiver.measure.server_usage import ServerView, read_bytes, server_usage
 from archiver.values.clock import now_seconds
 from archiver.values.record import NO_LOCAL_PORT_REASON, Operation
 from archiver.values.retention import DATE_TOLERANCE_SECONDS, DateMaker, Retention
 from archiver.watch.sampler import ResourceSampler
-from results.database import HistogramRow, IntervalRow, PartRow, ProbeRow, WorkerRow
+from results.database import (
+    ArchivedRange,
+    HistogramRow,
+    IntervalRow,
+    ObjectChange,
+    PartRow,
+    PhaseTimes,
+    ProbeRow,
+    WorkerRow,
+)
 from results.model import Ceiling, ClientUsage, CriterionResult, FirstError, PartResult, Result, ServerUsage
 from scenarios.mix import RETRIEVES, WRITES_CONTENT
 from scenarios.model import Phase, Workload
@@ -84,8 +93,7 @@ class PhaseOutcome:
     """A finished phase, merged."""
 
     phase: Phase
-    started_at: float
-    seconds: float
+    times: PhaseTimes
     results: list[Result]
     intervals: list[IntervalRow]
     histograms: list[HistogramRow]
@@ -94,17 +102,12 @@ class PhaseOutcome:
     errors: list[FirstError]
     archives_unknown: int  # failures after which the platform may hold the object all the same
     gave_up: str | None
-    start_ns: int  # CLOCK_MONOTONIC
-    end_ns: int
-    measured_from_ns: int
-    measured_to_ns: int
     parts: list[PartRow] = field(default_factory=list)
     infrastructures: list[InfrastructureReport] = field(default_factory=list)
     whole: PartResult | None = None  # of all workloads but infrastructure operations, each in its measured time
     criteria: list[CriterionResult] = field(default_factory=list)
     workers: list[WorkerRow] = field(default_factory=list)
     incomplete: str | None = None  # why it was not carried out as it was meant to be
-    prepared_ns: int = 0  # CLOCK_MONOTONIC, before its probe objects were archived
     probes: list[ProbeRow] = field(default_factory=list)
 
     def take_probes(self, probes: Sequence[Tried]) -> None:
@@ -123,19 +126,9 @@ class PhaseOutcome:
             )
 
     @property
-    def prepared_at(self) -> float:
-        """Epoch seconds before which the phase archived nothing."""
-        return self.started_at - (self.start_ns - self.prepared_ns) / 1e9
-
-    @property
-    def archived_seconds(self) -> float:
-        """Between ``prepared_at`` and the phase's end."""
-        return self.seconds + (self.start_ns - self.prepared_ns) / 1e9
-
-    @property
-    def changed(self) -> list[tuple[str, int, int, int]]:
-        """(operation, object bytes, first, last) of what else became of objects."""
-        return [(each.operation, each.object_bytes, each.first, each.last) for each in self.changes]
+    def changed(self) -> list[ObjectChange]:
+        """What else became of objects, by whichever workload."""
+        return [ObjectChange(each.operation, each.object_bytes, each.first, each.last) for each in self.changes]
 
     def copied(self, workloads: Collection[int]) -> tuple[int, int]:
         """(objects, bytes) that these workloads archived beside what has numbers of its own: copies, new versions."""
@@ -211,10 +204,10 @@ class Coordinator:
         end_ns = time.monotonic_ns()
         self._sampler.take()
         windows = merge.windows(reports, start_ns)
+        measured_ns = min(window.from_ns for window in windows), max(window.to_ns for window in windows)
         outcome = PhaseOutcome(
             phase=phase,
-            started_at=started_at,
-            seconds=(end_ns - start_ns) / 1e9,
+            times=_times(phase, started_at, (start_ns, end_ns), measured_ns),
             results=[],
             intervals=merge.interval_rows(windows),
             histograms=[],
@@ -223,19 +216,15 @@ class Coordinator:
             errors=merge.first_errors(),
             archives_unknown=merge.archives_unknown(),
             gave_up=next((report.gave_up for report in reports if report.gave_up), nothing_to_do(assignments)),
-            start_ns=start_ns,
-            end_ns=end_ns,
-            measured_from_ns=min(window.from_ns for window in windows),
-            measured_to_ns=max(window.to_ns for window in windows),
             parts=merge.part_rows(),
             incomplete=incomplete(carried),
         )
-        outcome.workers = worker_rows(carried, merge, start_ns, (outcome.measured_from_ns, outcome.measured_to_ns))
+        outcome.workers = worker_rows(carried, merge, start_ns, measured_ns)
         totals = merge.totals(windows)
         nothing = not totals[0][0].attempts and not outcome.errors and outcome.gave_up is None
         if nothing and all(workload.work.measured_time == "sessions" for workload in phase.workloads):
             outcome.gave_up = "no session was left to measure after the warm-up: too few objects of this size"
-        outcome.whole = _together(phase, totals, (outcome.measured_to_ns - outcome.measured_from_ns) / 1e9)
+        outcome.whole = _together(phase, totals, (measured_ns[1] - measured_ns[0]) / 1e9)
         without_port = sum(each.count for each in outcome.errors if each.reason == NO_LOCAL_PORT_REASON)
         cache_state = self._cache_state(outcome, fill)
         seen: dict[tuple[int, int], tuple[ServerUsage | None, ClientUsage]] = {}
@@ -285,7 +274,7 @@ class Coordinator:
         """Whether retrieved objects came from a disk, by what its device read meanwhile: cold, warm, unknown."""
         if fill.store_bytes is None or any(workload.archives for workload in outcome.phase.workloads):
             return "unknown"  # no device is seen, or it cannot be told which of the work read it
-        read = read_bytes(self._sampler.timelines(), self._setting.server, outcome.start_ns, outcome.end_ns)
+        read = read_bytes(self._sampler.timelines(), self._setting.server, outcome.times.start_ns, outcome.times.end_ns)
         return caches.temperature(read, sum(row.bytes for row in outcome.intervals))
 
     def refused(self, phase: Phase, tried: Tried, started_at: float, start_ns: int) -> PhaseOutcome:
@@ -312,8 +301,7 @@ class Coordinator:
         )
         return PhaseOutcome(
             phase=phase,
-            started_at=started_at,
-            seconds=(end_ns - start_ns) / 1e9,
+            times=_times(phase, started_at, (start_ns, end_ns), (start_ns, end_ns)),
             results=[result],
             intervals=[],
             histograms=[],
@@ -322,11 +310,6 @@ class Coordinator:
             errors=errors,
             archives_unknown=tried.unlisted,
             gave_up=f"the platform archived no probe object in {tried.tries} tries",
-            start_ns=start_ns,
-            end_ns=end_ns,
-            measured_from_ns=start_ns,
-            measured_to_ns=end_ns,
-            prepared_ns=start_ns,
         )
 
     def _assign(
@@ -453,6 +436,21 @@ _LATENCIES = (
     "first_byte", "transaction_send", "transaction_commit", "attempt", "reconnect",
 )  # fmt: skip
 _ON_OBJECTS = {operation.label for operation in Operation if operation >= Operation.ARCHIVE}
+
+
+def _times(phase: Phase, started_at: float, ran_ns: tuple[int, int], measured_ns: tuple[int, int]) -> PhaseTimes:
+    """The times of a phase before which nothing was prepared."""
+    return PhaseTimes(
+        position=phase.position,
+        label=phase.label,
+        started_at=started_at,
+        seconds=(ran_ns[1] - ran_ns[0]) / 1e9,
+        start_ns=ran_ns[0],
+        end_ns=ran_ns[1],
+        measured_from_ns=measured_ns[0],
+        measured_to_ns=measured_ns[1],
+        prepared_ns=ran_ns[0],
+    )
 
 
 def _together(phase: Phase, totals: Sequence[tuple[Tally, dict[str, int]]], seconds: float) -> PartResult:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import Retention, RetentionMode
 from archiver.values.sizes import format_size
 from backends.base import Backend, Location
+from results.database import ObjectChange, ObjectsFrom
 from scenarios.model import Phase, Scenario, Workload
 from scenarios.sessions import AllObjects, Sessions
 
@@ -32,7 +32,7 @@ class EarlierObjects:
     place: Placement  # names backend, platform, bucket and prefix
     content_seed: int
     kept: Sequence[Kept]
-    changes: Sequence[tuple[str, int, int, int]]  # held, released or deleted by that run, as far as it is known
+    changes: Sequence[ObjectChange]  # held, released or deleted by that run, as far as it is known
     archived_from: float  # epoch seconds: when the first phase began that archived some of them
     archived_to: float  # and the last one
 
@@ -62,19 +62,12 @@ class EarlierObjects:
             numbers.change(*change)
         return numbers
 
-    def document(self) -> dict[str, Any]:
+    def record(self) -> ObjectsFrom:
         """For the record of the run that reads them."""
-        return {
-            "run": self.run,
-            "objects": self.objects,
-            "archived_from": self.archived_from,
-            "archived_to": self.archived_to,
-        }
+        return ObjectsFrom(self.run, self.objects, self.archived_from, self.archived_to)
 
 
-def find_earlier(
-    ledger: Ledger, run: str, scenario: Scenario, changes: Sequence[tuple[str, int, int, int]] = ()
-) -> EarlierObjects:
+def find_earlier(ledger: Ledger, run: str, scenario: Scenario, changes: Sequence[ObjectChange] = ()) -> EarlierObjects:
     """What ``run`` archived of the sizes that a scenario reads. Raises UsageError where it has nothing, or not all of
     these sizes.
     """

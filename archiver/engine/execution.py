@@ -136,7 +136,7 @@ def _too_much(run: Run, phases: Sequence[Phase], rates: OfferedRates) -> str | N
     size_bytes = archived_max(phases, run.numbers.counts())[1] + probed_max(phases, endpoints)[1]
     try:
         check_space([run.plan.hosted] if run.plan.hosted is not None else [], size_bytes)
-        guards, now = run.plan.options.guards, run.plan.backend.server_now
+        guards, now = run.plan.options.request.guards, run.plan.backend.server_now
         check_locks(run.plan.scenario, run.plan.retention, guards, run.archived_bytes + size_bytes, now)
         rates.check(phases, run.plan.workers_at_once)
     except ArchiverError as refused:
@@ -308,7 +308,7 @@ def open_run(
         backend=backend.name,
         backend_setting=backend.worker_setting(),
         retention=plan.retention,
-        verify=options.verify if stores_content else "none",
+        verify=options.request.verify if stores_content else "none",
         session_kind=profile.session_kind,
         session_open=profile.session_open,
         checksum=profile.checksum,
@@ -331,7 +331,7 @@ def open_run(
 
 
 def _workers(plan: Plan) -> Workers:
-    cluster, if_lost = plan.options.cluster, plan.options.if_worker_lost
+    cluster, if_lost = plan.options.cluster, plan.options.request.if_worker_lost
     if cluster is not None:
         return cluster.workers(if_lost)
     return WorkerProcesses(plan.workers, plan.pinned_cores, if_lost)
@@ -339,7 +339,7 @@ def _workers(plan: Plan) -> Workers:
 
 def _op_log_dir(plan: Plan) -> Path | None:
     """Logs are named after the run that made the objects, so another run's go into a folder of their own."""
-    folder, earlier = plan.options.op_log_dir, plan.options.objects_from
+    folder, earlier = plan.options.request.op_log_dir, plan.options.objects_from
     return folder if folder is None or earlier is None else folder / plan.run_id
 
 
@@ -349,6 +349,7 @@ def _record(plan: Plan, location: Location, content_seed: int, comparison: str |
         id=plan.run_id,
         started_at=time.time(),
         command_line=options.command_line,
+        request=options.request.to_json(),
         scenario=scenario.name,
         scenario_title=scenario.title,
         scenario_json=scenario.text,
@@ -357,7 +358,7 @@ def _record(plan: Plan, location: Location, content_seed: int, comparison: str |
         repetitions=scenario.repetitions,
         phases_planned=len(scenario.phases),
         backend=plan.backend.name,
-        platform=asdict(plan.profile),
+        platform=plan.profile,
         settings=settings(plan),
         host=machine.describe(),
         workers=plan.workers,
@@ -368,7 +369,7 @@ def _record(plan: Plan, location: Location, content_seed: int, comparison: str |
         content_kind=GENERATOR,
         interval_ns=INTERVAL_NS,
         comparison=comparison,
-        objects_from=earlier.document() if earlier is not None else None,
+        objects_from=earlier.record() if earlier is not None else None,
     )
 
 
@@ -399,7 +400,7 @@ def check_space(stores: Sequence[HostedStore], bytes_max: int) -> None:
 
 def settings(plan: Plan) -> dict[str, Any]:
     """What was chosen, and what the platform made of it, for the record."""
-    guards, retention, profile = plan.options.guards, plan.retention, plan.profile
+    guards, retention, profile = plan.options.request.guards, plan.retention, plan.profile
     return {
         "retention_mode": retention.mode.value,
         "retain_for_seconds": retention.retain_for_seconds,
@@ -409,7 +410,7 @@ def settings(plan: Plan) -> dict[str, Any]:
         "max_retain_seconds": guards.max_retain_seconds,
         "max_locked_bytes": guards.max_locked_bytes,
         "accept_locked_until": guards.accept_locked_until,
-        "verify": plan.options.verify,
+        "verify": plan.options.request.verify,
         "session_kind": profile.session_kind,
         "session_open": profile.session_open,
         "checksum": profile.checksum,

@@ -8,35 +8,36 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from archiver.engine.client_limits import make_room
 from archiver.engine.earlier import EarlierObjects
 from archiver.engine.numbers import LOCKED_RESERVE_SECONDS
 from archiver.engine.probing import probed_max
+from archiver.engine.request import RunRequest
 from archiver.engine.work.replay.infrastructure import refusal
-from archiver.engine.workers.contract import Cluster, IfLost
+from archiver.engine.workers.contract import Cluster
 from archiver.machine.cores import cores_here
 from archiver.measure.server_usage import ServerView
 from archiver.platforms.hosted import HostedStore
 from archiver.values.clock import now_seconds
 from archiver.values.errors import SafetyRefused, UsageError
+from archiver.values.platform import PlatformProfile
 from archiver.values.retention import (
     BUCKET_DEFAULT_SECONDS,
     Guards,
     Lock,
     Retention,
     RetentionMode,
-    RetentionWish,
     check,
     check_clock,
 )
 from archiver.values.sizes import format_duration, format_instant
 from archiver.watch.choosing import Watched, WatchOptions, watch_sources
 from archiver.watch.source import Source
-from backends.base import Backend, Capabilities, HasCredentials, PlatformProfile
+from backends.base import Backend, Capabilities, HasCredentials
 from scenarios.infrastructure import Infrastructure
 from scenarios.model import Scenario
 
@@ -44,31 +45,15 @@ LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves so
 
 
 @dataclass(frozen=True, slots=True)
-class Devices:
-    """What the user knows of the server's devices."""
-
-    disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
-    disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> bytes per second that it sustains
-    link_speed_bytes_per_second: float | None = None  # rated, each direction
-
-
-@dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the user chose, besides scenario and platform."""
+    """The request, and what was opened and read for it."""
 
-    retention: RetentionWish
-    guards: Guards
-    verify: str
-    workers: int | None  # None: one per usable core, or half of them where the platform shares this host
+    request: RunRequest
     command_line: list[str]
     out_dir: Path
-    op_log_dir: Path | None
     watch: WatchOptions
-    devices: Devices
     objects_from: EarlierObjects | None = None  # archive nothing, and read these
     cluster: Cluster | None = None  # who carries it out; None: processes of this machine
-    if_worker_lost: IfLost = "stop"
-    accepts_server_clock: bool = False  # dates may follow a platform's clock that is far from this machine's
 
 
 def new_run_id() -> str:
@@ -134,11 +119,11 @@ def make_plan(
     ``locked_before_bytes`` is what a run that goes on has archived already.
     """
     capabilities = backend.capabilities
-    if options.retention.legal_hold and not capabilities.legal_hold:
+    if options.request.retention.legal_hold and not capabilities.legal_hold:
         raise UsageError(f"--legal-hold: the {backend.name} backend does not offer it")
     profile = backend.profile()
     earlier = options.objects_from
-    retention = earlier.retention if earlier is not None else backend.retention_for(options.retention)
+    retention = earlier.retention if earlier is not None else backend.retention_for(options.request.retention)
     if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
         raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
     for workload in (workload for phase in scenario.phases for workload in phase.workloads):
@@ -150,10 +135,10 @@ def make_plan(
     check_credentials(scenario, backend, platforms)
     probes = probed_max(scenario.phases, len(profile.endpoints)) if capabilities.stores_content else (0, 0)
     if any(has_operation(scenario, each) for each in LOCKING):  # else nothing is locked
-        accepted = options.accepts_server_clock
+        accepted = options.request.accepts_server_clock
         check_clock(profile.server_clock_offset_seconds, now_seconds(), accepted=accepted)
         locked_bytes = (scenario.archived_max()[1] + probes[1]) * platforms + locked_before_bytes
-        check_locks(scenario, retention, options.guards, locked_bytes, backend.server_now)
+        check_locks(scenario, retention, options.request.guards, locked_bytes, backend.server_now)
     cores = cores_here(shares_host=profile.shares_host and options.cluster is None)
     if options.cluster is None:
         clients = max((phase.clients for phase in scenario.phases), default=0)
@@ -168,7 +153,7 @@ def make_plan(
         is_one_of_several=platforms > 1,
         client_is_here=options.cluster is None or options.cluster.is_local,
     )
-    devices = options.devices
+    devices = options.request.devices
     roles = hosted.disk_roles() if hosted is not None else {}
     return Plan(
         scenario=scenario,
@@ -217,7 +202,7 @@ def check_credentials(scenario: Scenario, backend: Backend, platforms: int = 1) 
 
 def _workers(options: RunOptions, scenario: Scenario, cores: Sequence[int]) -> int:
     """Worker processes to start: as many as were asked for, or one per core; never more than a phase can use."""
-    wanted = options.workers or len(cores)
+    wanted = options.request.workers or len(cores)
     if scenario.search is not None:
         return wanted  # its later steps may have more clients
     return min(wanted, max((phase.workers_max for phase in scenario.phases), default=wanted))

@@ -13,9 +13,9 @@ from typing import Any
 from archiver.engine.numbers import ObjectNumbers
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from archiver.engine.workers.in_process import carry_out
-from archiver.measure.merging import ArchivedRange
 from archiver.values.record import ErrorKind
 from archiver.values.retention import DateMaker, Lock
+from results.database import ArchivedRange
 from scenarios.model import Phase, Workload
 from scenarios.sessions import AllObjects, Sessions
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from archiver.engine.earlier import check_first
 from archiver.engine.execution import (
@@ -29,12 +28,11 @@ from archiver.engine.numbers import LockedTimes, ObjectNumbers
 from archiver.engine.plan import Plan, RunOptions, has_lock, make_plan
 from archiver.engine.run import Observer, Run, RunOutcome
 from archiver.ledger.ledger import Ledger, Placement
-from archiver.measure.merging import ArchivedRange
 from archiver.platforms.hosted import HostedStore
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import DateMaker, Lock, latest_date
 from backends.base import Backend, Location
-from results.database import RunDatabase
+from results.database import RunDatabase, StoredRun
 from scenarios.model import Phase, Scenario
 
 # What has to be as it was: a run is one measurement.
@@ -50,13 +48,13 @@ class BrokenRun:
     """A run that broke off, and what the ledger knows it may have left."""
 
     database: RunDatabase
-    row: dict[str, Any]  # the run's own
+    row: StoredRun
     finished: int  # phases
     placements: Sequence[Placement]
 
     @property
     def id(self) -> str:
-        return str(self.row["id"])
+        return self.row.id
 
     @property
     def left_open(self) -> list[Placement]:
@@ -67,28 +65,28 @@ class BrokenRun:
 def look_at(database: RunDatabase, ledger: Ledger) -> BrokenRun:
     """The run in a database that was reopened. Raises UsageError where nothing can or need be gone on with."""
     row = database.run()
-    run = row["id"]
-    if not row["phases_planned"]:
+    run = row.id
+    if not row.phases_planned:
         raise UsageError(f"{run}: a conformance run has no phases to go on with; start it again: archiver worm")
-    if row["comparison"] is not None:
+    if row.comparison is not None:
         raise UsageError(
             f"{run}: was measured in turn with other platforms, and what is measured later would pair with nothing; "
             f"start the comparison again; what finished is shown by: archiver report {run}"
         )
-    whole = carried_out_whole(row["scenario_json"])
+    whole = carried_out_whole(row.scenario_json)
     if whole is not None:
         raise UsageError(f"{run}: {whole}, so it is not gone on with; start it again")
-    if row["verdict"] in ("none", "pass"):
+    if row.verdict in ("none", "pass"):
         raise UsageError(f"{run}: all its phases finished, so nothing is left to do")
-    if row["lock_verified"] not in (None, "verified"):
+    if row.lock_verified not in (None, "verified"):
         raise UsageError(
-            f"{run}: the platform did not keep its lock ({row['lock_verified']}); a run over locks that are not there "
+            f"{run}: the platform did not keep its lock ({row.lock_verified}); a run over locks that are not there "
             "is worth nothing"
         )
     placements = ledger.placements(run)
     if not placements and ledger.knows(run):
         raise UsageError(f"{run}: its objects were removed (archiver cleanup); start it again")
-    if not placements and row["backend"] != "null" and row["objects_from"] is None:
+    if not placements and row.backend != "null" and row.objects_from is None:
         raise UsageError(
             f"{run}: the ledger does not know it, so nobody knows which objects it may have left; is ARCHIVER_HOME the "
             "one that it was started with?"
@@ -111,13 +109,13 @@ def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
     them cannot be carried out anew."""
     recorded = [(times.position, times.label) for times in broken.database.phases()]
     planned = [(phase.position, phase.label) for phase in scenario.phases]
-    if len(planned) != broken.row["phases_planned"] or recorded != planned[: len(recorded)]:
+    if len(planned) != broken.row.phases_planned or recorded != planned[: len(recorded)]:
         raise UsageError(
             f"{broken.id}: this version of Archiver orders its phases otherwise than the one that began it; go on with "
-            f"that one ({broken.row['host'].get('archiver')}), or start the run again"
+            f"that one ({broken.row.host.get('archiver')}), or start the run again"
         )
     left = scenario.phases[broken.finished :]
-    begun = {position for position, _ in recorded} | {position for position, _ in broken.database.broken_off()}
+    begun = {position for position, _ in recorded} | {each.position for each in broken.database.broken_off()}
     for phase in left:
         if phase.position in begun and not phase.is_repeatable:
             raise UsageError(
@@ -153,23 +151,23 @@ def resume(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
 
 def _refuse_another(broken: BrokenRun, plan: Plan) -> None:
     """Raise PlatformError or UsageError where platform or setting are not those of the run."""
-    began, found = broken.row["platform"], plan.profile
+    began, found = broken.row.platform, plan.profile
     for name in _SAME_PLATFORM:
-        if began[name] != getattr(found, name):
+        if getattr(began, name) != getattr(found, name):
             raise PlatformError(
-                f"{broken.id}: began on {began['name']} ({began['version']}), and {found.name} ({found.version}) "
+                f"{broken.id}: began on {began.name} ({began.version}), and {found.name} ({found.version}) "
                 "answers now; a run is of one platform, so start another"
             )
-    if plan.hosted is None and tuple(began["endpoints"]) != found.endpoints:
+    if plan.hosted is None and began.endpoints != found.endpoints:
         raise UsageError(
-            f"{broken.id}: began at {', '.join(began['endpoints'])}, and the environment names "
+            f"{broken.id}: began at {', '.join(began.endpoints)}, and the environment names "
             f"{', '.join(found.endpoints)} now"
         )
     now = settings(plan)
     for name in _SAME_SETTINGS:
-        if broken.row["settings"][name] != now[name]:
+        if broken.row.settings[name] != now[name]:
             raise UsageError(
-                f"{broken.id}: {name.replace('_', ' ')} was {broken.row['settings'][name]} when it began and is "
+                f"{broken.id}: {name.replace('_', ' ')} was {broken.row.settings[name]} when it began and is "
                 f"{now[name]} now, so what is measured would not be the same; start another run"
             )
 
@@ -179,7 +177,7 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
     backend, earlier, database = plan.backend, plan.options.objects_from, broken.database
     if plan.hosted is not None:
         pin(plan.hosted, plan.server_cores)
-    location = Location(**broken.row["location"])
+    location = Location(**broken.row.location)
     try:
         backend.attach(location, plan.retention)
         if earlier is not None:
@@ -189,9 +187,9 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
                 backend.set_default_lock(None)  # that of the phase that broke off
             backend.check_place(run_plan(plan))
     except PlatformError as error:
-        place = f"in {location.bucket} on {broken.row['platform']['name']}"
+        place = f"in {location.bucket} on {broken.row.platform.name}"
         raise PlatformError(f"{broken.id} cannot go on where it began, {place}: {error}") from error
-    seed = broken.row["content_seed"]
+    seed = broken.row.content_seed
     numbers = earlier.numbers() if earlier is not None else ObjectNumbers(seed, _first_free(broken))
     database.resume(time.time(), time.monotonic_ns())
     run = open_run(plan, placement(plan, location, seed), database, numbers, ledger, observer)
@@ -204,7 +202,7 @@ def _first_free(broken: BrokenRun) -> int:
     knows."""
     promised = [each.first_number + each.objects_max for each in broken.placements]
     archived = [
-        each[2] + 1 for times in broken.database.phases() for each in broken.database.archived_by(times.position)
+        each.last + 1 for times in broken.database.phases() for each in broken.database.archived_by(times.position)
     ]
     return max([0, *promised, *archived])
 
@@ -214,12 +212,12 @@ def _know_again(run: Run, scenario: Scenario) -> None:
     finished = {times.position: times for times in run.database.phases()}
     broken_off = run.database.broken_off()
     for phase in scenario.phases:
-        for position, server_now in broken_off:
-            if position == phase.position:
-                _leave_alone(run, phase, server_now)
+        for each in broken_off:
+            if each.position == phase.position:
+                _leave_alone(run, phase, each.server_now)
         times = finished.get(phase.position)
         if times is not None:
-            archived = [ArchivedRange(*each) for each in run.database.archived_by(phase.position)]
+            archived = run.database.archived_by(phase.position)
             changed = run.database.changes(phase.position)
             run.take_in(phase, times.prepared_at, times.archived_seconds, archived, changed)
 
@@ -231,7 +229,7 @@ def _leave_alone(run: Run, phase: Phase, server_now: float) -> None:
         if workload.data or workload.operation not in ("extend", "hold", "release", "delete"):
             continue
         retention = run.retention(workload)
-        latest = latest_date(retention, run.plan.options.guards, server_now)
+        latest = latest_date(retention, run.plan.options.request.guards, server_now)
         dates = DateMaker(retention, latest) if latest is not None else None
         times = LockedTimes.of_phase(server_now, phase.seconds_max, dates)
         wanted = workload.objects_max

@@ -23,7 +23,6 @@ from archiver.engine.probing import TRIES_MAX, Probe, Prober, Tried, probes_of
 from archiver.engine.workers.contract import Workers
 from archiver.ledger.ledger import Ledger, NumberRange, Placement
 from archiver.machine import caches
-from archiver.measure.merging import ArchivedRange
 from archiver.measure.reports import IntervalReport
 from archiver.measure.server_usage import usage_throughout
 from archiver.values.clock import now_seconds
@@ -38,7 +37,7 @@ from archiver.values.retention import (
 )
 from archiver.watch.sampler import ResourceSampler
 from backends.base import Backend, HasCredentials
-from results.database import PhaseRecord, RunDatabase
+from results.database import ArchivedRange, ObjectChange, PhaseRecord, RunDatabase
 from results.model import CriterionResult, Result, SearchOutcome, ServerUsage
 from results.verdict import verdict
 from scenarios.mix import RETRIEVES
@@ -161,7 +160,7 @@ class Run:
     def _tell_problems(self) -> None:
         """Report each source of resource samples that cannot be read, once."""
         for found in self.sampler.take_problems():
-            self.database.add_source_problem(found.source, found.at, found.problem)
+            self.database.add_source_problem(found)
             self.observer.warned(found.problem)
 
     def _phase(self, phase: Phase) -> PhaseOutcome:
@@ -194,9 +193,11 @@ class Run:
             outcome = self.coordinator.refused(phase, probes[-1], prepared_at, prepared_ns)
         else:
             outcome = self.coordinator.run_phase(phase, self.numbers, dates, report, self._fill(), server_now, ceilings)
-        outcome.prepared_ns = prepared_ns
+        outcome.times = replace(outcome.times, prepared_ns=prepared_ns)
         outcome.take_probes(probes)
-        self.take_in(phase, outcome.prepared_at, outcome.archived_seconds, outcome.archived, outcome.changed)
+        self.take_in(
+            phase, outcome.times.prepared_at, outcome.times.archived_seconds, outcome.archived, outcome.changed
+        )
         if outcome.incomplete is None:  # else nobody counted all of it: the rows stay open, which means list the prefix
             self._keep_promises(promises, outcome)
         if there is not None and outcome.incomplete is None:
@@ -225,14 +226,14 @@ class Run:
         makers = {}
         for workload in phase.workloads:
             retention = self.retention(workload)
-            latest = latest_date(retention, self.plan.options.guards, self.plan.backend.server_now)
+            latest = latest_date(retention, self.plan.options.request.guards, self.plan.backend.server_now)
             if latest is not None:
                 makers[workload.retain_for_seconds] = DateMaker(retention, latest)
         return makers
 
     def _promise(self, phase: Phase) -> list[_Promise]:
         """Before its first byte is sent the ledger knows what a phase may leave behind, by how it will be locked."""
-        guards, server_now = self.plan.options.guards, self.plan.backend.server_now
+        guards, server_now = self.plan.options.request.guards, self.plan.backend.server_now
         for workload in phase.workloads:
             if workload.does & {"extend", "hold"}:
                 latest = latest_date(self.retention(workload), guards, server_now)
@@ -279,7 +280,9 @@ class Run:
                 phase=phase.label,
                 legal_hold=True,
                 earliest_retain_until=self.dates_between(retention, now_seconds())[0],
-                latest_retain_until=latest_date(retention, self.plan.options.guards, self.plan.backend.server_now),
+                latest_retain_until=latest_date(
+                    retention, self.plan.options.request.guards, self.plan.backend.server_now
+                ),
                 objects_max=objects,
                 bytes_max=size_bytes,
             )
@@ -288,7 +291,7 @@ class Run:
     def _keep_promise_there(self, row: int, outcome: PhaseOutcome) -> None:
         """What a migration copied in truth; copies whose answer never came are counted with the run's own objects."""
         there = outcome.infrastructures
-        latest = self.dates_between(self.plan.retention, outcome.started_at, outcome.seconds)[1]
+        latest = self.dates_between(self.plan.retention, outcome.times.started_at, outcome.times.seconds)[1]
         self.ledger.close_placement(
             row, sum(each.copied_there for each in there), sum(each.copied_there_bytes for each in there), [], latest
         )
@@ -314,7 +317,7 @@ class Run:
         """The latest date that a lock of a phase that has ended can have; None: that which was promised."""
         retention = self.retention(workload)
         if retention.mode is not RetentionMode.CLASS and workload.lock is not Lock.BUCKET_DEFAULT:
-            return self.dates_between(retention, outcome.prepared_at, outcome.archived_seconds)[1]
+            return self.dates_between(retention, outcome.times.prepared_at, outcome.times.archived_seconds)[1]
         # The platform dates an object when it stores it. One whose answer never came may be stored later still.
         latest = None if outcome.unknown_objects() else self.dates_between(retention, now_seconds())[1]
         return None if latest is None else latest + retention.late_seconds
@@ -325,7 +328,7 @@ class Run:
         started_at: float,
         seconds: float,
         archived: Sequence[ArchivedRange],
-        changed: Sequence[tuple[str, int, int, int]],
+        changed: Sequence[ObjectChange],
     ) -> None:
         """Know what a phase has archived and changed."""
         for each in archived:
@@ -370,7 +373,7 @@ class Run:
             return retention.retain_until, retention.retain_until
         first = started_at + backend.server_now - now_seconds() + retention.retain_for_seconds
         earliest, latest = first - DATE_TOLERANCE_SECONDS, first + seconds + DATE_TOLERANCE_SECONDS
-        promised = latest_date(retention, self.plan.options.guards, backend.server_now)
+        promised = latest_date(retention, self.plan.options.request.guards, backend.server_now)
         if promised is not None:  # COMPLIANCE dates never pass what the user accepted
             earliest, latest = min(earliest, promised), min(latest, promised)
         return earliest, latest
@@ -441,17 +444,10 @@ class Run:
         phase = outcome.phase
         self.database.add_phase(
             PhaseRecord(
-                position=phase.position,
+                times=outcome.times,
                 name=phase.name,
-                label=phase.label,
                 repetition=phase.repetition,
                 drift_check=phase.drift_check,
-                started_at=outcome.started_at,
-                seconds=outcome.seconds,
-                start_ns=outcome.start_ns,
-                end_ns=outcome.end_ns,
-                measured_from_ns=outcome.measured_from_ns,
-                measured_to_ns=outcome.measured_to_ns,
                 results=outcome.results,
                 intervals=outcome.intervals,
                 histograms=outcome.histograms,
@@ -462,7 +458,6 @@ class Run:
                 criteria=outcome.criteria,
                 parts=outcome.parts,
                 workers=outcome.workers,
-                prepared_ns=outcome.prepared_ns,
                 probes=outcome.probes,
             )
         )

@@ -12,31 +12,16 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, PhaseReport, StageReport, Tally, TallyKey
 from archiver.measure.server_usage import Work
 from archiver.values.record import ErrorKind
-from results.database import IntervalRow, PartRow
+from results.database import ArchivedRange, IntervalRow, PartRow
 from results.model import FirstError
 from scenarios.mix import RETRIEVES, WRITES_CONTENT
 from scenarios.model import Phase, Workload
-
-
-class ArchivedRange(NamedTuple):
-    """Objects ``first`` to ``last`` that a phase archived."""
-
-    object_bytes: int
-    first: int
-    last: int
-    data: str
-    workload: int
-
-    @property
-    def objects(self) -> int:
-        return self.last - self.first + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,21 +15,12 @@ from dataclasses import dataclass, field
 
 from archiver.machine import interruption
 from archiver.watch.source import Source, WatchError
-from results.resources import CLIENT, LOCAL, SampleRow, Timeline
+from results.resources import CLIENT, LOCAL, SampleRow, SourceProblem, Timeline
 
 PERIOD_SECONDS = 1.0
 EDGE_SECONDS_MAX = 0.25  # that a phase waits for its edges to be sampled
 LAST_SECONDS_MAX = 5.0  # that a run waits for its last sample
 KEPT_SECONDS = 60.0  # that a sample stays known beyond being stored: what a phase began with, or used lately
-
-
-@dataclass(frozen=True, slots=True)
-class SourceProblem:
-    """Why a source could not be read, the first time."""
-
-    source: str
-    at: float  # epoch seconds
-    problem: str
 
 
 class ResourceSampler:

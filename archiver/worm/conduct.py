@@ -23,6 +23,7 @@ from archiver.machine import description as machine
 from archiver.platforms.hosted import HostedStore
 from archiver.values.clock import now_seconds
 from archiver.values.errors import PlatformError
+from archiver.values.platform import PlatformProfile
 from archiver.values.retention import Retention, RetentionMode, check_clock
 from archiver.worm import checks
 from archiver.worm.case import COMPLIANCE_SECONDS, FARTHEST_SECONDS, LOCKING_FAR, WAIT_SECONDS_MAX
@@ -35,7 +36,7 @@ from archiver.worm.suite import CheckResult, Round, Suite
 from archiver.worm.tsm.calls import Call
 from archiver.worm.tsm_conduct import conduct_tsm
 from archiver.worm.verdict import Inconclusive
-from backends.base import Location, PlatformProfile, RemovalReport, RunPlan
+from backends.base import Location, RemovalReport, RunPlan
 from backends.embedded.process import StoreProcess
 from backends.s3 import S3Backend
 from results.database import FILE_NAME, RunDatabase, RunRecord
@@ -295,7 +296,7 @@ def _record(run_id: str, backend: S3Backend, profile: PlatformProfile, options: 
         repetitions=1,
         phases_planned=0,
         backend=backend.name,
-        platform=asdict(profile),
+        platform=profile,
         settings={"compliance": options.compliance},
         host=machine.describe(),
         workers=0,

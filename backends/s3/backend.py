@@ -11,6 +11,7 @@ from math import ceil
 from archiver.values.clock import now_seconds
 from archiver.values.content import Content
 from archiver.values.errors import PlatformError, SafetyRefused, UsageError
+from archiver.values.platform import PlatformProfile
 from archiver.values.record import Operation
 from archiver.values.retention import Lock, Retention, RetentionMode, RetentionWish
 from backends.base import (
@@ -22,7 +23,6 @@ from backends.base import (
     ExpectedLock,
     Location,
     LockReading,
-    PlatformProfile,
     RemovalReport,
     RunPlan,
 )

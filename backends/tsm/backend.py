@@ -16,6 +16,7 @@ from typing import Any
 from archiver.values.clock import now_seconds
 from archiver.values.content import Content
 from archiver.values.errors import PlatformError, SafetyRefused, UsageError
+from archiver.values.platform import PlatformProfile
 from archiver.values.record import Operation
 from archiver.values.retention import WITHOUT_END, Retention, RetentionMode, RetentionWish
 from backends.addresses import is_own_address
@@ -25,7 +26,6 @@ from backends.base import (
     ExpectedLock,
     Location,
     LockReading,
-    PlatformProfile,
     RemovalReport,
     RunPlan,
 )

@@ -41,17 +41,18 @@ _OF_THE_RUN = (
 def environment_document(database: RunDatabase) -> dict[str, Any]:
     """environment.json: with what was measured, on what, how; and by which Archiver the bundle was made."""
     run = database.run()
+    stored = asdict(run)
     return {
         "bundle_made_by": {"archiver": version.VERSION, "database_version": VERSION},
-        "run": {name: run[name] for name in _OF_THE_RUN},
-        "scenario": json.loads(run["scenario_json"]),
+        "run": {name: stored[name] for name in _OF_THE_RUN} | {"shared_host": int(run.shared_host)},
+        "scenario": json.loads(run.scenario_json),
     }
 
 
 def traces_document(database: RunDatabase, given: Mapping[str, str]) -> dict[str, Any]:
     """traces.json: every trace that was replayed, once. ``given``: name in the bundle -> SHA-256 of those that are in
     it. What a model made has the model as the scenario writes it, with its seed: whoever has both can make it again."""
-    scenario = json.loads(database.run()["scenario_json"])
+    scenario = json.loads(database.run().scenario_json)
     files = {sha256: name for name, sha256 in given.items()}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for result in database.results():

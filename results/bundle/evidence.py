@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from archiver.values.errors import ResultsError
+from archiver.values.platform import PlatformProfile
 from results.database import RunDatabase
 from results.worm.findings import DISCLAIMER, worm_document
 
@@ -26,8 +27,10 @@ def make_evidence(database: RunDatabase) -> dict[str, Any]:
     if not checks:
         raise ResultsError(f"{database.path}: this run made no conformance checks; make one with: archiver worm")
     parts: dict[str, Any] = {
-        "run": {name: run[name] for name in ("id", "started_at", "ended_at", "command_line", "backend", "host")},
-        "summary": worm_document(run["platform"], run["id"], checks, database.rounds()),
+        "run": {
+            name: getattr(run, name) for name in ("id", "started_at", "ended_at", "command_line", "backend", "host")
+        },
+        "summary": worm_document(run.platform, run.id, checks, database.rounds()),
     }
     for check in checks:
         parts[f"checks/{check.name}"] = {"check": asdict(check), "exchanges": database.exchanges(check)}
@@ -87,13 +90,14 @@ def whole_evidence(content: bytes, where: str) -> dict[str, Any]:
     return evidence
 
 
-def check_same_platform(platform: Mapping[str, Any], evidence: Mapping[str, Any]) -> None:
+def check_same_platform(platform: PlatformProfile, evidence: Mapping[str, Any]) -> None:
     """Raises ResultsError where conformance evidence is of another platform than the run."""
     try:
         checked = evidence["parts"]["summary"]["platform"]
-        measured, seen = ((each["name"], each.get("version")) for each in (platform, checked))
+        seen = checked["name"], checked.get("version")
     except (KeyError, TypeError, AttributeError) as missing:
         raise ResultsError("the conformance evidence does not say of which platform it is") from missing
+    measured = platform.name, platform.version
     if measured != seen:
         raise ResultsError(
             f"the conformance evidence is of {_named(*seen)}, and the run measured {_named(*measured)}: nothing "

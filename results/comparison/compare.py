@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
 
 from archiver.values.errors import ResultsError, UsageError
 from results.comparison.likeness import Likeness, likeness
@@ -30,7 +29,7 @@ from results.comparison.ratios import (
     paired,
 )
 from results.comparison.units import MEASURES, Unit, UnitKey, units
-from results.database import RunDatabase
+from results.database import RunDatabase, StoredRun
 from results.doubts import doubts, drifts
 from results.matrix import (
     CellKey,
@@ -53,7 +52,7 @@ _BY_NAME = {measure.name: measure for measure in (*_CELL_MEASURES, *MEASURES)}
 class MeasuredRun:
     """What a comparison needs of a run's database."""
 
-    row: Mapping[str, Any]
+    row: StoredRun
     results: Sequence[Result]
     doubts: Sequence[str] = ()
     mixed: MixedRun | None = None  # its workloads that ran side by side
@@ -68,14 +67,14 @@ class MeasuredRun:
 
     @property
     def id(self) -> str:
-        return str(self.row["id"])
+        return self.row.id
 
     @property
     def platform(self) -> tuple[str, str, str]:
         """Name, protocol and, unless Archiver started it (on another port each time), address."""
-        platform = self.row["platform"]
-        started = self.row["settings"].get("platform_started")
-        return platform["name"], platform["protocol"], "" if started else ", ".join(platform.get("endpoints", ()))
+        platform = self.row.platform
+        started = self.row.settings.get("platform_started")
+        return platform.name, platform.protocol, "" if started else ", ".join(platform.endpoints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +294,7 @@ def _paths(platform: tuple[str, str, str]) -> int:
 
 
 def _side(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float] | None) -> Side:
-    in_order = sorted(runs, key=lambda run: (run.row["started_at"], run.id))
+    in_order = sorted(runs, key=lambda run: (run.row.started_at, run.id))
     repetitions: dict[CellKey, list[Result]] = {}
     before = 0
     for run in in_order:
@@ -304,7 +303,7 @@ def _side(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float] 
         for key, cell in {**parallel_cells(run.results), **matrix_cells(run.results)}.items():
             numbered = [replace(result, repetition=before + result.repetition) for result in cell.repetitions]
             repetitions.setdefault(key, []).extend(numbered)
-        before += run.row["repetitions"]  # as planned: what a run that broke off lacks, moves no other's pair
+        before += run.row.repetitions  # as planned: what a run that broke off lacks, moves no other's pair
     cells = {key: MatrixCell(key, tuple(repetitions[key])) for key in sorted(repetitions)}
     return Side(label, tuple(in_order), cells, units([(run.mixed, run.row) for run in in_order], weights))
 
@@ -353,7 +352,7 @@ def _nothing_in_common(first: Side, other: Side) -> str:
 
 def _interleaved(sides: Sequence[Side]) -> bool:
     """Whether every pair was measured side by side: run by run, the sides share their comparison's id."""
-    ids = {tuple(run.row.get("comparison") for run in side.runs) for side in sides}
+    ids = {tuple(run.row.comparison for run in side.runs) for side in sides}
     return len(ids) == 1 and None not in ids.pop()
 
 

@@ -108,18 +108,16 @@ def _overall_document(label: str, overall: Overall) -> dict[str, Any]:
 
 
 def _side_document(side: Side) -> dict[str, Any]:
-    platform = side.runs[0].row["platform"]
+    platform = side.runs[0].row.platform
     return {
         "label": side.label,
-        "platform": platform["name"],
-        "protocol": platform["protocol"],
-        "version": platform.get("version"),
-        "durability": platform.get("durability"),
-        "shared_host": bool(side.runs[0].row["shared_host"]),
+        "platform": platform.name,
+        "protocol": platform.protocol,
+        "version": platform.version,
+        "durability": platform.durability,
+        "shared_host": side.runs[0].row.shared_host,
         "repetitions": side.repetitions,
-        "runs": [
-            {"run": run.id, "comparison": run.row.get("comparison"), "doubts": list(run.doubts)} for run in side.runs
-        ],
+        "runs": [{"run": run.id, "comparison": run.row.comparison, "doubts": list(run.doubts)} for run in side.runs],
     }
 
 

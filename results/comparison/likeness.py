@@ -9,11 +9,12 @@ ran side by side must be the same everywhere: each of their rates is of the work
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Row = Mapping[str, Any]  # a run's own row, as RunDatabase.run() gives it
+from results.database import StoredRun
+
 Action = Literal["refuse everywhere", "refuse", "refuse within a protocol", "mark", "mark on one platform"]
 
 UNKNOWN = "unknown"
@@ -26,47 +27,42 @@ class Rule:
     """What is looked at, what follows where it differs, and why."""
 
     name: str
-    read: Callable[[Row], Any]
+    read: Callable[[StoredRun], Any]
     action: Action
     why: str
     option: str = ""  # of `archiver run`, with which two runs are made alike
 
 
-def _setting(name: str) -> Callable[[Row], Any]:
-    return lambda row: row["settings"].get(name)
+def _setting(name: str) -> Callable[[StoredRun], Any]:
+    return lambda row: row.settings.get(name)
 
 
-def _platform(name: str) -> Callable[[Row], Any]:
-    return lambda row: row["platform"].get(name)
+def _tls(row: StoredRun) -> bool | str:
+    return UNKNOWN if row.platform.tls is None else row.platform.tls
 
 
-def _tls(row: Row) -> bool | str:
-    is_encrypted: bool | None = row["platform"].get("tls")
-    return UNKNOWN if is_encrypted is None else is_encrypted
+def _host(name: str) -> Callable[[StoredRun], Any]:
+    return lambda row: row.host.get(name)
 
 
-def _host(name: str) -> Callable[[Row], Any]:
-    return lambda row: row["host"].get(name)
-
-
-def _client_machine(row: Row) -> str:
-    host = row["host"]
+def _client_machine(row: StoredRun) -> str:
+    host = row.host
     return f"{host.get('host')}, {host.get('processor')}, {host.get('cores_usable')} cores"
 
 
-def _stopping(row: Row) -> str:
+def _stopping(row: StoredRun) -> str:
     """How long and how much cells were measured, of every sweep: ``1s to 2s, at most 24MB``."""
-    stops = [sweep.get("stop", {}) for sweep in json.loads(row["scenario_json"]).get("sweep", [])]
+    stops = [sweep.get("stop", {}) for sweep in json.loads(row.scenario_json).get("sweep", [])]
     shown = {
         f"{stop.get('seconds_min')} to {stop.get('seconds_max')}, at most {stop.get('bytes_max')}" for stop in stops
     }
     return " and ".join(sorted(shown))
 
 
-def _workloads(row: Row) -> dict[str, Any]:
+def _workloads(row: StoredRun) -> dict[str, Any]:
     """What was asked of workloads that ran side by side, key by key: ``tiles.e-mail.clients``."""
     asked: dict[str, Any] = {}
-    for phase in json.loads(row["scenario_json"]).get("phase", []):
+    for phase in json.loads(row.scenario_json).get("phase", []):
         asked |= {
             f"{phase['name']}.{key}": value for key, value in phase.items() if key not in (*_LEFT_OUT, "workload")
         }
@@ -76,10 +72,10 @@ def _workloads(row: Row) -> dict[str, Any]:
     return asked
 
 
-def _criteria(row: Row) -> str:
+def _criteria(row: StoredRun) -> str:
     """``errors == 0, object_ms.mean <= 20 of e-mail (retrieve)``"""
     told = []
-    for criterion in json.loads(row["scenario_json"]).get("criterion", []):
+    for criterion in json.loads(row.scenario_json).get("criterion", []):
         workload = f" of {criterion['workload']}" if "workload" in criterion else ""
         operation = f" ({criterion['operation']})" if "operation" in criterion else ""
         told.append(f"{criterion['that']}{workload}{operation}")
@@ -103,28 +99,29 @@ RULES = (
          "a hold is work that only one of them was asked for", "--legal-hold"),
     Rule("verification of retrieved objects", _setting("verify"), "refuse",
          "the client spends more time on one of them", "--verify"),
-    Rule("platform version", _platform("version"), "mark on one platform", "it is another program"),
-    Rule("durability", _platform("durability"), "mark", "an acknowledgement from memory is cheaper than one from disk"),
+    Rule("platform version", lambda row: row.platform.version, "mark on one platform", "it is another program"),
+    Rule("durability", lambda row: row.platform.durability, "mark",
+         "an acknowledgement from memory is cheaper than one from disk"),
     Rule("limit of objects per transaction", _setting("objects_per_transaction_max"), "mark",
          "the cost of a commit is shared by more objects"),
     Rule("TLS", _tls, "mark", "encryption is work"),
-    Rule("number of endpoints", lambda row: len(row["platform"].get("endpoints", ())), "mark",
+    Rule("number of endpoints", lambda row: len(row.platform.endpoints), "mark",
          "the load is spread otherwise"),
-    Rule("number of retries", lambda row: row["platform"].get("details", {}).get("retries", 0), "mark",
+    Rule("number of retries", lambda row: row.platform.details.get("retries", 0), "mark",
          "a retried request is waiting, not an error"),
     Rule("what follows a closed connection",
-         lambda row: row["platform"].get("details", {}).get("on_close", "reconnect"), "mark",
+         lambda row: row.platform.details.get("on_close", "reconnect"), "mark",
          "a session goes on over another connection, or ends"),
-    Rule("scenario", lambda row: row["scenario"], "mark", "other cells ran before and between"),
+    Rule("scenario", lambda row: row.scenario, "mark", "other cells ran before and between"),
     Rule("pass criteria", _criteria, "mark", "a score stands only while they hold"),
     Rule("stopping rule", _stopping, "mark", "one of them was measured longer"),
-    Rule("content", lambda row: row["content_kind"], "mark", "platforms that deduplicate or compress see other bytes"),
+    Rule("content", lambda row: row.content_kind, "mark", "platforms that deduplicate or compress see other bytes"),
     Rule("client machine", _client_machine, "mark", "the client's share of the time is another"),
     Rule("kernel", _host("kernel"), "mark", "network and disks are driven by other code"),
     Rule("Python", _host("python"), "mark", "the client's share of the time is another"),
     Rule("Archiver version", _host("archiver"), "mark", "the client's share of the time is another"),
-    Rule("number of worker processes", lambda row: row["workers"], "mark", "the client's own limit is another"),
-    Rule("sharing of one machine by client and server", lambda row: bool(row["shared_host"]), "mark",
+    Rule("number of worker processes", lambda row: row.workers, "mark", "the client's own limit is another"),
+    Rule("sharing of one machine by client and server", lambda row: row.shared_host, "mark",
          "there they take processor time from each other, and no network lies between"),
 )  # fmt: skip
 
@@ -138,14 +135,14 @@ class Likeness:
     options: tuple[str, ...] = ()  # of `archiver run`, with which the refusals are mended
 
 
-def likeness(one: Row, other: Row, labels: tuple[str, str], *, pooled: bool = False) -> Likeness:
+def likeness(one: StoredRun, other: StoredRun, labels: tuple[str, str], *, pooled: bool = False) -> Likeness:
     """How alike two runs are. All refusals at once: who has to measure again wants to hear them together.
 
     ``pooled``: they are to stand for one platform together, so that no setting may differ.
     """
-    protocols = (one["platform"]["protocol"], other["platform"]["protocol"])
+    protocols = (one.platform.protocol, other.platform.protocol)
     one_protocol = protocols[0] == protocols[1]
-    one_platform = one_protocol and one["platform"]["name"] == other["platform"]["name"]
+    one_platform = one_protocol and one.platform.name == other.platform.name
     marks = [] if one_protocol else [_differs("protocol", labels, protocols)]
     refusals, options = [], []
     for rule in RULES:

@@ -283,12 +283,12 @@ def _marked(overall: Overall) -> str:
 
 
 def _platform_row(side: Side) -> tuple[Cell, ...]:
-    platform = side.runs[0].row["platform"]
+    platform = side.runs[0].row.platform
     return (
         Cell(side.label),
-        Cell(platform["protocol"]),
-        Cell(platform["version"] or "unknown"),
-        Cell(platform["durability"]),
+        Cell(platform.protocol),
+        Cell(platform.version or "unknown"),
+        Cell(platform.durability),
         Cell(f"{side.repetitions}", side.repetitions),
         Cell(", ".join(run.id for run in side.runs)),
     )

@@ -16,6 +16,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from results.comparison.ratios import LATENCIES, P99_OBJECTS_MIN, RATE, RESPONSE, Measure, Sample
+from results.database import StoredRun
 from results.matrix import connections_per_session
 from results.mixed.programme import MEGABYTES as MEGABYTES_OF_COURSE
 from results.mixed.programme import OBJECTS, Course, summary
@@ -115,7 +116,7 @@ class _Trial:
 
 
 def units(
-    runs: Sequence[tuple[MixedRun | None, Mapping[str, Any]]], weights: Mapping[str, float] | None
+    runs: Sequence[tuple[MixedRun | None, StoredRun]], weights: Mapping[str, float] | None
 ) -> dict[UnitKey, Unit]:
     """The units of one side, whose runs are given in the order in which they started, each with its own row; their
     repetitions are numbered on. ``weights`` are those of the score."""
@@ -128,7 +129,7 @@ def units(
             for each in _of_trial(trial, mixed, _successions(row, trial.phase), weights):
                 numbered = replace(each.sample, repetition=before + trial.number)
                 found.setdefault(each.key, []).append(replace(each, sample=numbered))
-        before += max([row["repetitions"], *(trial.number for trial in trials)])
+        before += max([row.repetitions, *(trial.number for trial in trials)])
     for key in found:
         if key.operation and key.workload != TOGETHER:
             found[key] += _missing(found[key], found[key._replace(operation="")])
@@ -295,9 +296,9 @@ def _while_all(course: Course, successions: Mapping[str, str]) -> Course | None:
     return replace(course, window=(places[0], places[-1] + 1)) if places else None
 
 
-def _successions(row: Mapping[str, Any], phase: str) -> dict[str, str]:
+def _successions(row: StoredRun, phase: str) -> dict[str, str]:
     """The workload with which a succession begins, of each that comes after another in this phase."""
-    phases = json.loads(row["scenario_json"]).get("phase", [])
+    phases = json.loads(row.scenario_json).get("phase", [])
     tables: list[dict[str, Any]] = next((each.get("workload", []) for each in phases if each.get("name") == phase), [])
     after = {table["name"]: table["after"] for table in tables if "after" in table}
     first = {}

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean, median
-from typing import NamedTuple
 
+from results.database import WorkloadInterval
 from results.model import Result
 
 BIN_SECONDS = 1.0
@@ -31,18 +31,6 @@ _LABELS_TOLD = 2  # of changes at one moment
 
 MEGABYTES = "MB/s"
 OBJECTS = "objects/s"
-
-
-class WorkloadInterval(NamedTuple):
-    """What one workload finished in one interval of a phase, counted from the phase's start, warm-up included."""
-
-    workload: str
-    interval: int  # from 0
-    objects: int
-    bytes: int
-    errors: int
-    response_total_ns: int  # of the objects, from due to done
-    response_max_ns: int
 
 
 @dataclass(slots=True)

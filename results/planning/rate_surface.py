@@ -208,22 +208,22 @@ def measured_surface(database: RunDatabase) -> RateSurface:
     measured = [cell for _, cell in sorted(cells.items())]
     if not measured:
         raise ResultsError(
-            f"run {run['id']}: all its workloads ran side by side, so no rate is one of its own, and nothing can be "
+            f"run {run.id}: all its workloads ran side by side, so no rate is one of its own, and nothing can be "
             f"planned from it; plan from a run of dr550, or of a scenario with a phase {RATES_PHASE!r} (mail, video)"
         )
     remarks = []
-    if run["shared_host"]:
+    if run.shared_host:
         remarks.append("client and server shared one machine: the plan compares, it tells no capacity")
-    if run["ended_at"] is None:
+    if run.ended_at is None:
         remarks.append("the run is under way, or was cut off: cells are missing")
     if any(cell.key.operation == "retrieve" and not _is_cold(cell) for cell in measured):
         remarks.append("retrieved data was not known to be cold: from the platform's disks it may come slower")
     return surface_of(
         measured,
-        source=f"run {run['id']}",
-        platform=run["platform"]["name"],
+        source=f"run {run.id}",
+        platform=run.platform.name,
         remarks=tuple(remarks),
-        opening_request=_OPENING_REQUESTS.get(run["settings"].get("session_open", "")),
+        opening_request=_OPENING_REQUESTS.get(run.settings.get("session_open", "")),
     )
 
 

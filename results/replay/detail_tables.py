@@ -49,47 +49,47 @@ _INFRASTRUCTURE = (
 
 def identifiers_table(run: ReplayRun) -> Table:
     """Which run, when, of what, on which platform, and who tested."""
-    row, platform, host = run.run, run.run["platform"], run.run["host"]
+    row, platform, host = run.run, run.run.platform, run.run.host
     criteria = run.scenario.get("criteria")
     chosen = criteria if isinstance(criteria, str) else ""
     return _settings_table(
         "replay-identifiers",
         "Identifiers",
         {
-            "run": row["id"],
-            "date": format_instant(row["started_at"]),
-            "scenario": row["scenario_title"],
+            "run": row.id,
+            "date": format_instant(row.started_at),
+            "scenario": row.scenario_title,
             "criteria set": chosen or "the scenario's own",
-            "platform": platform["name"],
-            "version": platform.get("version") or _UNKNOWN,
-            "backend": row["backend"],
+            "platform": platform.name,
+            "version": platform.version or _UNKNOWN,
+            "backend": row.backend,
             "tested from": host.get("host") or _UNKNOWN,
             "Archiver": host.get("archiver") or _UNKNOWN,
-            "command": " ".join(row["command_line"]) or _UNKNOWN,
+            "command": " ".join(row.command_line) or _UNKNOWN,
         },
     )
 
 
 def configuration_table(run: ReplayRun) -> Table:
     """How client and platform were connected, and what was asked of the platform."""
-    row, settings, platform, host = run.run, run.run["settings"], run.run["platform"], run.run["host"]
-    cores = f" on core {', '.join(map(str, row['worker_cores']))}" if row["worker_cores"] else ""
-    shared = "yes: numbers to compare, not capacity" if row["shared_host"] else "no"
+    row, settings, platform, host = run.run, run.run.settings, run.run.platform, run.run.host
+    cores = f" on core {', '.join(map(str, row.worker_cores))}" if row.worker_cores else ""
+    shared = "yes: numbers to compare, not capacity" if row.shared_host else "no"
     speeds = sorted({result.replayed.speed for trial in run.trials for result in trial.results if result.replayed})
     return _settings_table(
         "replay-configuration",
         "Configuration and connectivity",
         {
-            "endpoints": ", ".join(platform.get("endpoints", ())) or "none: in this process",
-            "TLS": TLS_WORDS[platform.get("tls")],
+            "endpoints": ", ".join(platform.endpoints) or "none: in this process",
+            "TLS": TLS_WORDS[platform.tls],
             "session": f"{settings.get('session_kind', _UNKNOWN)}, opening asks"
             f" {settings.get('session_open', _UNKNOWN)}",
-            "durability": platform.get("durability") or _UNKNOWN,
+            "durability": platform.durability or _UNKNOWN,
             "retention": _retention_told(settings),
             "checksum": settings.get("checksum", _UNKNOWN),
             "client": f"{host.get('processor', _UNKNOWN)}, {host.get('cores', '?')} cores, kernel"
             f" {host.get('kernel', _UNKNOWN)}",
-            "workers": f"{row['workers']}{cores}",
+            "workers": f"{row.workers}{cores}",
             "client and server on one machine": shared,
             "watched": ", ".join(settings.get("watched", ())) or "nothing",
             "disks": _disks_told(run, settings),

@@ -26,7 +26,7 @@ def priced(run: ReplayRun, prices: PriceList, years: int) -> ReplayRun:
     """
     if not run.has_sets:
         raise UsageError(
-            f"--prices: run {run.run['id']} replayed one trace and no application sets, so there is no price of an "
+            f"--prices: run {run.run.id} replayed one trace and no application sets, so there is no price of an "
             "application; archiver run application-sets has them"
         )
     if not prices.part:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from results.database import RunDatabase
+from results.database import RunDatabase, StoredRun
 from results.mixed.tiles import pooled_mean_ms
 from results.model import CriterionResult, Infrastructure, PartResult, Replayed, Result, SearchOutcome
 from results.planning.cost import PlanCost
@@ -120,7 +120,7 @@ class Trial:
 class ReplayRun:
     """Of a run what replays have beside others."""
 
-    run: Mapping[str, Any]  # its own row
+    run: StoredRun
     scenario: Mapping[str, Any]
     trials: tuple[Trial, ...]
     search: SearchOutcome | None
@@ -154,16 +154,20 @@ def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayRun | 
     if not phases:
         return None
     run, criteria = database.run(), database.criteria()
-    histograms = {(row[0], row[1]): (row[2], row[3]) for row in database.cell_histograms("object_response")}
+    histograms = {(each.position, each.workload): each for each in database.cell_histograms("object_response")}
 
     def responses(result: Result) -> Responses:
         found = histograms.get((result.position, result.workload))
         times = result.object_response_ms
-        return responses_of(*found, times.max) if found is not None and times is not None else NO_RESPONSES
+        return (
+            responses_of(found.indices, found.counts, times.max)
+            if found is not None and times is not None
+            else NO_RESPONSES
+        )
 
     return ReplayRun(
         run,
-        json.loads(run["scenario_json"] or "{}"),
+        json.loads(run.scenario_json or "{}"),
         tuple(
             Trial(
                 position,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from archiver.values.sizes import format_instant
-from results.database import RunDatabase
+from results.database import RunDatabase, StoredRun
 from results.doubts import drifts
 from results.figures.lock_cost import build_lock_figures
 from results.figures.phases import Caption, build_figures
@@ -171,11 +171,11 @@ def build_report(
         _price(results, priced),
         _appendix(run, results, tables),
     ]
-    platform = run["platform"]["name"]
+    platform = run.platform.name
     return Report(
-        run=run["id"],
-        started=format_instant(run["started_at"]),
-        title=f"{run['scenario_title']} on {platform}",
+        run=run.id,
+        started=format_instant(run.started_at),
+        title=f"{run.scenario_title} on {platform}",
         findings=tuple(seen),
         sections=tuple(section for section in named if not section.is_empty),
         cells=tuple(cells),
@@ -228,9 +228,9 @@ def _with_few_bands(watched: Watched) -> Watched:
 
 
 def _drawings(
-    run: Mapping[str, Any], results: Sequence[Result], watched: Watched, tables: Mapping[str, Table]
+    run: StoredRun, results: Sequence[Result], watched: Watched, tables: Mapping[str, Table]
 ) -> list[Drawing]:
-    caption = Caption(run["id"], run["platform"]["name"], bool(run["shared_host"]))
+    caption = Caption(run.id, run.platform.name, run.shared_host)
     figures = draw_figures(_to_draw(results), watched, caption)
     return [Drawing(name, figure, _table_of(name, tables)) for name, figure in figures.items()]
 
@@ -269,13 +269,13 @@ def _to_draw(results: Sequence[Result]) -> list[Result]:
     return [result for result in results if result.clients == 1 or result.objects_per_session in chosen]
 
 
-def _mixed(run: Mapping[str, Any], mixed: MixedRun | None) -> Iterator[Section]:
+def _mixed(run: StoredRun, mixed: MixedRun | None) -> Iterator[Section]:
     """Workloads side by side: what they did, what was asked of them, and the course of it; first of all what was
     replayed, in the order of a test report."""
     if mixed is None:
         return
     tables = mixed_tables(mixed)
-    drawn = mixed_figures(mixed, Caption(run["id"], run["platform"]["name"], bool(run["shared_host"])))
+    drawn = mixed_figures(mixed, Caption(run.id, run.platform.name, run.shared_host))
     drawings = [Drawing(name, figure, FIGURE_TABLES[name]) for name, figure in drawn.items()]
     for name, title, chosen in (
         *REPLAY_SECTIONS,
@@ -307,15 +307,15 @@ def _resources(seen: Sequence[Finding], tables: Mapping[str, Table], drawings: S
     return section if section.is_empty else replace(section, words=limits, tables=tuple(tables_first))
 
 
-def _configuration(run: Mapping[str, Any], facts: Mapping[str, str]) -> dict[str, Any]:
+def _configuration(run: StoredRun, facts: Mapping[str, str]) -> dict[str, Any]:
     settings = [
         settings_table("facts", "This run", facts),
-        settings_table("platform", "Platform profile", run["platform"]),
-        settings_table("lock-settings", "Settings, locks and guards", run["settings"]),
-        settings_table("host", "Client's host and versions", run["host"]),
+        settings_table("platform", "Platform profile", asdict(run.platform)),
+        settings_table("lock-settings", "Settings, locks and guards", run.settings),
+        settings_table("host", "Client's host and versions", run.host),
     ]
     return {
-        "words": (_OBJECTIVES.get(run["scenario"], f"{run['scenario_title']}."),),
+        "words": (_OBJECTIVES.get(run.scenario, f"{run.scenario_title}."),),
         "settings": tuple(_filled(settings)),
         "tables": tuple(_filled([asked_table(_scenario(run))])),
     }
@@ -324,7 +324,7 @@ def _configuration(run: Mapping[str, Any], facts: Mapping[str, str]) -> dict[str
 def _errors(
     database: RunDatabase, doubts: Sequence[str], cells: Sequence[MatrixCell], tables: Mapping[str, Table]
 ) -> Section:
-    offset = database.run()["platform"].get("server_clock_offset_seconds")
+    offset = database.run().platform.server_clock_offset_seconds
     clock = "was at an unknown distance" if offset is None else f"differed by {offset:+.2f} s"
     found = [*([tables["errors"]] if "errors" in tables else []), doubted_cells_table(cells)]
     found.append(drift_table(drifts(database)))
@@ -360,15 +360,15 @@ def _price(results: Sequence[Result], priced: Priced | None) -> Section:
     return Section("price", "Price", tables=(bill_table(cost), *_filled([unit_price_table(cost, caption)])))
 
 
-def _appendix(run: Mapping[str, Any], results: Sequence[Result], tables: Mapping[str, Table]) -> Section:
+def _appendix(run: StoredRun, results: Sequence[Result], tables: Mapping[str, Table]) -> Section:
     found = [published_table(results), published_parallel_table(results)]
     found += [tables[name] for name in ("latency", SERVER_RESOURCES) if name in tables]
     again = [
-        ("The run, on a platform prepared alike", " ".join(run["command_line"])),
-        ("This page, byte by byte, from the run's database", f"archiver report {run['id']} --format html"),
+        ("The run, on a platform prepared alike", " ".join(run.command_line)),
+        ("This page, byte by byte, from the run's database", f"archiver report {run.id} --format html"),
         (
             "All tables for programs, and what every source said of every phase",
-            f"archiver report {run['id']} --format csv",
+            f"archiver report {run.id} --format csv",
         ),
     ]
     if _scenario(run):
@@ -377,16 +377,16 @@ def _appendix(run: Mapping[str, Any], results: Sequence[Result], tables: Mapping
         "appendix",
         "Appendix: all tables, and how to reproduce",
         words=(
-            f"Order of cells: {run['sweep_order']}, seed {run['order_seed']}; content: {run['content_kind']}, seed"
-            f" {run['content_seed']}; repetitions: {run['repetitions']}.",
+            f"Order of cells: {run.sweep_order}, seed {run.order_seed}; content: {run.content_kind}, seed"
+            f" {run.content_seed}; repetitions: {run.repetitions}.",
         ),
         tables=tuple(_filled(found)),
         code=tuple((label, text) for label, text in again if text),
     )
 
 
-def _scenario(run: Mapping[str, Any]) -> dict[str, Any]:
-    found = json.loads(run["scenario_json"] or "{}")
+def _scenario(run: StoredRun) -> dict[str, Any]:
+    found = json.loads(run.scenario_json or "{}")
     return found if isinstance(found, dict) else {}
 
 

@@ -47,8 +47,8 @@ NO_DISTRIBUTIONS = Distributions(0, 1, {})
 def cell_distributions(database: RunDatabase, cells: Sequence[MatrixCell]) -> Distributions:
     """The distribution of each cell's object service times, its repetitions merged; none of cells without any."""
     found: dict[tuple[int, str], tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
-    for position, workload, indices, tallies in database.cell_histograms("object_service"):
-        found[position, workload] = (_logarithms(indices), np.frombuffer(tallies, "<i8"))
+    for each in database.cell_histograms("object_service"):
+        found[each.position, each.workload] = (_logarithms(each.indices), np.frombuffer(each.counts, "<i8"))
     merged = {}
     for cell in cells:
         parts = [found[place] for each in cell.repetitions if (place := (each.position, each.workload)) in found]

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any, Literal
 
 from archiver.values.sizes import format_size
-from results.database import RunDatabase
+from results.database import RunDatabase, StoredRun
 from results.doubts import doubts
 from results.matrix import MatrixCell, matrix_cells, parallel_cells
 from results.mixed.scale_up import search_told
@@ -64,11 +64,11 @@ def key_figures(database: RunDatabase) -> KeyFigures:
     run, results, checks = database.run(), database.results(), database.checks()
     state, word = verdict(run, results, checks)
     return KeyFigures(
-        run=run["id"],
-        started_at=run["started_at"],
-        platform=run["platform"]["name"],
-        backend=run["backend"],
-        scenario=run["scenario"],
+        run=run.id,
+        started_at=run.started_at,
+        platform=run.platform.name,
+        backend=run.backend,
+        scenario=run.scenario,
         verdict=word,
         state=state,
         peaks=peaks(results),
@@ -76,26 +76,26 @@ def key_figures(database: RunDatabase) -> KeyFigures:
     )
 
 
-def verdict(run: Mapping[str, Any], results: Sequence[Result], checks: Sequence[CheckRecord]) -> tuple[State, str]:
+def verdict(run: StoredRun, results: Sequence[Result], checks: Sequence[CheckRecord]) -> tuple[State, str]:
     """The verdict on a run in a word or two, and how it is to be taken; with it what it may not go without."""
     state, word = _verdict(run, results, checks)
     return ("care" if state == "good" and capacity_mark(results) else state), marked(word, results)
 
 
-def _verdict(run: Mapping[str, Any], results: Sequence[Result], checks: Sequence[CheckRecord]) -> tuple[State, str]:
+def _verdict(run: StoredRun, results: Sequence[Result], checks: Sequence[CheckRecord]) -> tuple[State, str]:
     violations = sum(check.is_violation for check in checks)
     if violations:
         return "bad", f"{violations:,} violation{'s' if violations > 1 else ''}"
-    if run["verdict"] is None:
+    if run.verdict is None:
         return "care", "not finished"
-    if run["verdict"] == "void":
+    if run.verdict == "void":
         return "bad", _WORDS["void"]
     if any(result.errors for result in results):
-        return "bad", "finished with errors" if run["verdict"] != "interrupted" else "interrupted, with errors"
-    if run["verdict"] == "none" and run["lock_verified"] not in (None, "verified"):
+        return "bad", "finished with errors" if run.verdict != "interrupted" else "interrupted, with errors"
+    if run.verdict == "none" and run.lock_verified not in (None, "verified"):
         return "bad", "lock did not hold"
-    state: State = "good" if run["verdict"] in ("pass", "none") else "bad"
-    return ("care" if run["verdict"] == "interrupted" else state), _WORDS.get(run["verdict"], run["verdict"])
+    state: State = "good" if run.verdict in ("pass", "none") else "bad"
+    return ("care" if run.verdict == "interrupted" else state), _WORDS.get(run.verdict, run.verdict)
 
 
 def peaks(results: Sequence[Result]) -> dict[str, Peak]:
@@ -129,7 +129,7 @@ def where(cell: MatrixCell) -> str:
 
 
 def findings(
-    run: Mapping[str, Any],
+    run: StoredRun,
     results: Sequence[Result],
     checks: Sequence[CheckRecord],
     audits: Sequence[Mapping[str, Any]],
@@ -140,12 +140,12 @@ def findings(
 ) -> list[Finding]:
     """What opens a report, the verdict first. ``finished`` is how many phases did."""
     state, word = verdict(run, results, checks)
-    found = [Finding(state, "Verdict", _of_phases(word, finished, run["phases_planned"]))]
+    found = [Finding(state, "Verdict", _of_phases(word, finished, run.phases_planned))]
     void = void_words(results)
     if void:
         is_replay = any(result.replayed is not None for result in results)
         label = "Replay" if is_replay else "Void"
-        found.insert(0, Finding("bad" if run["verdict"] == "void" else "care", label, void))
+        found.insert(0, Finding("bad" if run.verdict == "void" else "care", label, void))
     if checks:
         found.append(_of_checks(checks))
     if search is not None:
@@ -161,9 +161,9 @@ def findings(
             if failed
             else Finding("good", "Errors", f"no operation failed; {objects:,} objects were measured")
         )
-    if run["lock_verified"] is not None:
-        held = run["lock_verified"] == "verified"
-        text = "the first lock was read back as it was asked for" if held else f"did not hold: {run['lock_verified']}"
+    if run.lock_verified is not None:
+        held = run.lock_verified == "verified"
+        text = "the first lock was read back as it was asked for" if held else f"did not hold: {run.lock_verified}"
         found.append(Finding("good" if held else "bad", "Lock", text))
     for audit in audits:
         bad = sum(audit["counts"].values())
@@ -175,7 +175,7 @@ def findings(
         found.append(Finding("plain", f"{operation.capitalize()}, at best", _of_peak(peak)))
     found += _beside_published(results)
     found += _of_limits([result for result in results if not result.is_load])
-    if run["shared_host"] and results:
+    if run.shared_host and results:
         found.append(
             Finding("care", "Meaning", "client and server share this machine: numbers to compare, not capacity")
         )

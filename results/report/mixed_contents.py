@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from results.database import RunDatabase
 from results.mixed.drives import Drives, drives_table
-from results.mixed.programme import Course, WorkloadInterval, course
+from results.mixed.programme import Course, course
 from results.mixed.programme_tables import programme_tables
 from results.mixed.published import ds5020, storwize_v7000
 from results.mixed.reference_tile import ReferenceTile, stored_reference
@@ -75,19 +75,19 @@ def mixed_run(
     if not results and not criteria:
         return None
     run = database.run()
-    scenario = json.loads(run["scenario_json"])
+    scenario = json.loads(run.scenario_json)
     intervals = database.workload_intervals()
     positions = sorted({result.position for result in results})
     return MixedRun(
-        scenario=run["scenario"],
+        scenario=run.scenario,
         results=results,
         criteria=criteria,
         search=database.search(),
         courses=[
             course(
                 [result for result in results if result.position == position],
-                [WorkloadInterval(*row) for row in intervals.get(position, ())],
-                run["interval_ns"],
+                intervals.get(position, []),
+                run.interval_ns,
             )
             for position in positions
         ],

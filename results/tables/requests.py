@@ -79,7 +79,7 @@ def request_counts(database: RunDatabase, timelines: Mapping[str, Timeline]) -> 
         return ()
     # To the source's last word, as some count a request only after it was answered; but what a phase asked that was
     # cut short is in nobody's numbers.
-    whole = len(phases) >= database.run()["phases_planned"]
+    whole = len(phases) >= database.run().phases_planned
     counted = timeline.counted("requests", phases[0].prepared_ns, timeline.end_ns if whole else phases[-1].end_ns)
     ours = _Ours(database)
     sent = ours.sent()
@@ -161,9 +161,9 @@ class _Ours:
     def __init__(self, database: RunDatabase) -> None:
         run = database.run()
         self._database = database
-        self._settings = run["settings"]
-        self._may_retry = bool(run["platform"].get("details", {}).get("retries"))
-        protocol = run["platform"].get("protocol", "")
+        self._settings = run.settings
+        self._may_retry = bool(run.platform.details.get("retries"))
+        protocol = run.platform.protocol
         self._names = _OBJECT_REQUESTS.get(protocol, {})
         self._opening = _OPENING_REQUESTS.get(protocol, {}).get(self._settings.get("session_open", ""))
 
@@ -171,12 +171,12 @@ class _Ours:
         """Requests by the server's names, warm-up and drain included."""
         sent = Counter[str]()
         opened, locked_apart = 0, False
-        for operation, lock, attempts, sessions in self._database.attempts():
-            opened += sessions
-            if operation in self._names:
-                sent[self._names[operation]] += attempts
-            if lock == "separate":  # each object archived is locked by a request of its own
-                sent[self._names["extend"]] += attempts
+        for row in self._database.attempts():
+            opened += row.sessions
+            if row.operation in self._names:
+                sent[self._names[row.operation]] += row.attempts
+            if row.lock == "separate":  # each object archived is locked by a request of its own
+                sent[self._names["extend"]] += row.attempts
                 locked_apart = True
         # A session counts when it ended well: where one did not, it is not known whether its opening had been sent.
         # Likewise a lock of its own is sent as often as its object only where nothing failed or was sent again.

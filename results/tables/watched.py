@@ -87,9 +87,9 @@ def watched(database: RunDatabase) -> Watched:
         timelines=timelines,
         client=database.client_timeline(),
         requests=request_counts(database, timelines),
-        shares_host=bool(run["shared_host"]),
-        disk_roles=run["settings"].get("disk_roles", {}),
-        link_speed_bytes_per_second=run["settings"].get("link_speed_bytes_per_second"),
+        shares_host=run.shared_host,
+        disk_roles=run.settings.get("disk_roles", {}),
+        link_speed_bytes_per_second=run.settings.get("link_speed_bytes_per_second"),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from archiver.values.platform import PlatformProfile
 from results.model import FIRST_ROUND, CheckRecord, RoundRecord
 from results.table import Cell, Column, Table
 
@@ -34,12 +35,12 @@ REQUIREMENTS: Mapping[str, tuple[str, str]] = {
 
 
 def worm_document(
-    platform: Mapping[str, Any], run: str, checks: Sequence[CheckRecord], rounds: Sequence[RoundRecord]
+    platform: PlatformProfile, run: str, checks: Sequence[CheckRecord], rounds: Sequence[RoundRecord]
 ) -> dict[str, Any]:
     """``archiver worm --json``."""
     return {
         "run": run,
-        "platform": dict(platform),
+        "platform": asdict(platform),
         "checks": [asdict(check) for check in checks],
         "rounds": [asdict(each) for each in rounds],
         "verdicts": dict(Counter(check.verdict for check in checks)),

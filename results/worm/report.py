@@ -32,9 +32,9 @@ def write_worm_report(database: RunDatabase, folder: Path) -> list[Path]:
         requirement_table(checks),
         evidence_table(checks, exchanges),
     ]
-    platform = run["platform"]
-    title = f"WORM conformance: {platform['name']} {platform['version'] or ''}".strip()
-    facts = f"Run {run['id']}, {', '.join(platform['endpoints'])}. {DISCLAIMER}"
+    platform = run.platform
+    title = f"WORM conformance: {platform.name} {platform.version or ''}".strip()
+    facts = f"Run {run.id}, {', '.join(platform.endpoints)}. {DISCLAIMER}"
     tables = [table for table in tables if table.rows]
     files = {
         "worm.html": _html(title, facts, tables),

@@ -27,6 +27,7 @@ from archiver.values.errors import PlatformError, UsageError
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
+from results.database import ObjectChange
 from results.statistics import bad_objects_max
 from tests.support.servers import real
 
@@ -324,11 +325,11 @@ def test_what_the_run_deleted_itself_is_no_broken_promise(archive: Archive) -> N
     archive.archive(0, 4)
     archive.delete(1)
     archive.delete(2)
-    record = archive.audit(replace(EVERYTHING, changes=[("delete", 1024, 1, 1)]))
+    record = archive.audit(replace(EVERYTHING, changes=[ObjectChange("delete", 1024, 1, 1)]))
     assert found(record) == {archive.name(1): Kind.EXPIRED, archive.name(2): Kind.MISSING}
 
 
-def changed_by_the_run(archive: Archive) -> list[tuple[str, int, int, int]]:
+def changed_by_the_run(archive: Archive) -> list[ObjectChange]:
     """What a mixed workload does, and somebody else beside it; what the run's record has of it."""
     archive.archive(0, 14)
     client, content = archive.s3, Content(RUN, SEED, 4096)
@@ -363,9 +364,12 @@ def changed_by_the_run(archive: Archive) -> list[tuple[str, int, int, int]]:
     archive.delete(13)
     put(13, content.whole(0, 1024))  # the run's, without its lock
     return [
-        ("new-version", 1024, 1, 6), ("delete-marker", 1024, 7, 7), ("delete-marker", 1024, 9, 11),
-        ("copy", 1024, 11, 11), ("copy", 1024, 13, 13),
-    ]  # fmt: skip
+        ObjectChange("new-version", 1024, 1, 6),
+        ObjectChange("delete-marker", 1024, 7, 7),
+        ObjectChange("delete-marker", 1024, 9, 11),
+        ObjectChange("copy", 1024, 11, 11),
+        ObjectChange("copy", 1024, 13, 13),
+    ]
 
 
 def check_changed(archive: Archive) -> None:
@@ -427,7 +431,7 @@ def test_what_the_run_changed_is_looked_at_however_many_there_are(
     for number in range(5):
         body = content.whole(number, 1024, 2) if number > 1 else b"other bytes"
         archive.s3.put_object(Bucket=archive.bucket, Key=archive.key(number), Body=body)
-    record = archive.audit(replace(EVERYTHING, changes=[("new-version", 1024, 2, 4)]))
+    record = archive.audit(replace(EVERYTHING, changes=[ObjectChange("new-version", 1024, 2, 4)]))
     assert found(record) == {archive.name(0): Kind.HIDDEN, archive.name(1): Kind.DAMAGED}  # of these one is looked at
     assert [remark[:10] for remark in record.remarks] == ["3 replaced"]
 

@@ -467,7 +467,7 @@ def test_each_workload_is_measured_in_its_own_time() -> None:
     assert [(r.interval, r.part) for r in outcome.intervals if r.workload == "w2" and 2 < r.interval < 7] == [
         (3, "warm-up"), (4, "measured"), (5, "measured"), (6, "drain"),
     ]  # fmt: skip
-    assert outcome.measured_from_ns == outcome.start_ns + INTERVAL_NS // 2
+    assert outcome.times.measured_from_ns == outcome.times.start_ns + INTERVAL_NS // 2
 
 
 @pytest.mark.usefixtures("packed")

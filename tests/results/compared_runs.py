@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from results.comparison.compare import MeasuredRun
+from results.database import StoredRun
 from results.model import Result
+from tests.results.watched_run import PLATFORM, RECORD
 
 MakeResult = Callable[..., Result]
 MakeRun = Callable[..., MeasuredRun]
@@ -33,7 +36,8 @@ def measured_run(
         for key, each in cells.items()
         for number, rate in enumerate(each, start=1)
     ]
-    row = {
+    values = {
+        **RECORD,
         "id": id or f"run-{platform}-{protocol}",
         "started_at": started_at,
         "repetitions": max(map(len, cells.values()), default=1),
@@ -42,10 +46,10 @@ def measured_run(
         "backend": protocol,
         "content_kind": "shake-256",
         "workers": 1,
-        "shared_host": 1,
+        "shared_host": True,
         "comparison": comparison,
-        "platform": {"name": platform, "protocol": protocol, "version": "1", "durability": "fsync", "tls": False},
+        "platform": replace(PLATFORM, name=platform, protocol=protocol, version="1", durability="fsync", tls=False),
         "settings": settings or {},
         "host": {},
     }
-    return MeasuredRun(row, results, doubts)
+    return MeasuredRun(StoredRun(**values), results, doubts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from results.database import HistogramRow, RunDatabase, RunRecord
 from results.model import CheckRecord, FirstError, Result
 from results.report.contents import Report, build_report
 from results.tables.watched import watched
-from tests.results.watched_run import RECORD, phase_record, ten_seconds
+from tests.results.watched_run import PLATFORM, RECORD, phase_record, ten_seconds
 
 HOSTILE = """</script><script>alert(1)</script> & <b a='1'>"x"</b> $a_{b$ {{ 7*7 }}"""
 FACTS = {"platform": HOSTILE, "command": "archiver run dr550"}
@@ -63,7 +64,7 @@ def whole_run(path: Path, make_result: Callable[..., Result]) -> RunDatabase:
         )
         for each in results
     ]
-    platform = {"name": HOSTILE, "protocol": "s3", "server_clock_offset_seconds": 0.5, "version": HOSTILE}
+    platform = replace(PLATFORM, name=HOSTILE, version=HOSTILE, server_clock_offset_seconds=0.5)
     more: dict[str, Any] = {
         "platform": platform,
         "phases_planned": 11,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from results.bundle.evidence import check_same_platform
 from results.database import VERSION, RunDatabase
 from results.model import Replayed
 from tests.results.conftest import MakeResult
-from tests.results.watched_run import phase_record
+from tests.results.watched_run import PLATFORM, phase_record
 
 MakeRun = Callable[..., RunDatabase]
 MODEL = {"streams": 4, "per_second": 30.0, "operations": {"archive": 1.0}, "sizes": "8KiB"}
@@ -86,7 +87,7 @@ def evidence(name: str, version: str | None) -> dict[str, Any]:
 
 
 def test_evidence_of_another_platform_or_version_is_refused_and_both_are_said() -> None:
-    measured = {"name": "minio", "version": "2025-01"}
+    measured = replace(PLATFORM, version="2025-01")
     check_same_platform(measured, evidence("minio", "2025-01"))
     for other, words in (
         (evidence("minio", "2025-02"), "minio 2025-02, and the run measured minio 2025-01"),

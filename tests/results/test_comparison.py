@@ -217,7 +217,7 @@ def test_what_a_run_that_broke_off_lacks_moves_no_others_pair(make_run: MakeRun)
     first = make_run("minio", (100.0,), id="a1")
     comparison = compare_runs(
         [
-            replace(first, row={**first.row, "repetitions": 2}),
+            replace(first, row=replace(first.row, repetitions=2)),
             make_run("minio", (50.0, 60.0), id="a2", started_at=2.0),
             make_run("versitygw", (200.0, 1.0), id="b1"),
             make_run("versitygw", (100.0, 120.0), id="b2", started_at=2.0),
@@ -287,8 +287,8 @@ def test_cells_are_marked_where_a_platform_ends_connections_more_often(make_run:
 
 def test_a_difference_in_durability_is_in_the_sentence_of_the_whole(make_run: MakeRun) -> None:
     syncing, other = make_run("minio", (100, 101, 102)), make_run("versitygw", (143, 144, 146))
-    platform = {**other.row["platform"], "durability": "none"}
-    comparison = compare_runs([syncing, replace(other, row={**other.row, "platform": platform})])
+    platform = replace(other.row.platform, durability="none")
+    comparison = compare_runs([syncing, replace(other, row=replace(other.row, platform=platform))])
     assert overall_sentences(comparison) == [
         "versitygw / minio: 1.43 times (95% 1.42-1.44) over 1 cell, 3 pairs; 1 better; "
         "would show differences from 0.7% (power 80%); "
@@ -471,8 +471,8 @@ def test_cells_that_one_of_them_alone_measured_are_told(make_run: MakeRun) -> No
 def test_two_servers_of_one_kind_are_two_platforms_unless_archiver_started_them(make_run: MakeRun) -> None:
     def at(address: str, identifier: str, *, started: bool = False) -> MeasuredRun:
         run = make_run("minio", (100.0, 101.0, 102.0), id=identifier, settings={"platform_started": started})
-        platform = {**run.row["platform"], "endpoints": [address]}
-        return replace(run, row={**run.row, "platform": platform})
+        platform = replace(run.row.platform, endpoints=(address,))
+        return replace(run, row=replace(run.row, platform=platform))
 
     other = make_run("versitygw", (100.0, 101.0, 102.0))
     apart = compare_runs([at("http://a:9000", "1"), at("http://b:9000", "2"), other])

@@ -453,7 +453,7 @@ def test_other_scales_and_criteria_are_marked(tiles: TileRun) -> None:
     def run(platform: str, criteria: list[dict[str, str]], *scales: float) -> MeasuredRun:
         made = mixed_run([tiles.web(scale=scale, position=int(scale)) for scale in scales], platform)
         text = json.dumps({"phase": [TILES], "criterion": criteria})
-        return replace(made, row={**made.row, "scenario_json": text})
+        return replace(made, row=replace(made.row, scenario_json=text))
 
     limit = {"that": "object_ms.mean <= 20", "workload": "e-mail", "operation": "retrieve"}
     marks = compare_runs([run("a", [limit], 1, 2), run("b", [], 1)]).overall[0].marks
@@ -464,7 +464,7 @@ def test_other_scales_and_criteria_are_marked(tiles: TileRun) -> None:
 def test_the_number_of_paths_tells_one_server_from_itself(tiles: TileRun) -> None:
     def by(*paths: str) -> MeasuredRun:
         made = mixed_run([tiles.web()], id="-".join(paths))
-        return replace(made, row={**made.row, "platform": {**made.row["platform"], "endpoints": list(paths)}})
+        return replace(made, row=replace(made.row, platform=replace(made.row.platform, endpoints=paths)))
 
     comparison = compare_runs([by("http://a", "http://b"), by("http://a")])
     assert [side.label for side in comparison.sides] == ["minio by 2 paths", "minio by 1 path"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,12 +19,15 @@ from results.database import (
     PartRow,
     PhaseRecord,
     PhaseTimes,
+    ProbeRow,
     Resumption,
     RunDatabase,
     RunRecord,
+    StoredRun,
 )
 from results.model import CriterionResult, FirstError, Result, SearchOutcome, SearchStep
-from results.resources import SampleRow
+from results.resources import SampleRow, SourceProblem
+from tests.results.watched_run import PLATFORM
 
 MakeResult = Callable[..., Result]
 RECORD = RunRecord(
@@ -39,7 +42,7 @@ RECORD = RunRecord(
     repetitions=1,
     phases_planned=3,
     backend="s3",
-    platform={"name": "embedded", "server_clock_offset_seconds": 0.25},
+    platform=replace(PLATFORM, name="embedded", endpoints=("http://a", "http://b"), server_clock_offset_seconds=0.25),
     settings={"retention_mode": "GOVERNANCE", "retain_until": None},
     host={"processor": "8 × µ"},
     workers=2,
@@ -68,17 +71,20 @@ def phase(position: int, *results: Result, drift_check: bool = False, **more: An
         **more,
     }
     return PhaseRecord(
-        position=position,
+        times=PhaseTimes(
+            position=position,
+            label="archive 8KiB x 25, 1 client",
+            started_at=1_800_000_001.0,
+            seconds=3.5,
+            start_ns=position * 10**10,
+            end_ns=position * 10**10 + 3_500_000_000,
+            measured_from_ns=position * 10**10 + 500_000_000,
+            measured_to_ns=position * 10**10 + 3_000_000_000,
+            prepared_ns=position * 10**10,
+        ),
         name="archive",
-        label="archive 8KiB x 25, 1 client",
         repetition=1,
         drift_check=drift_check,
-        started_at=1_800_000_001.0,
-        seconds=3.5,
-        start_ns=position * 10**10,
-        end_ns=position * 10**10 + 3_500_000_000,
-        measured_from_ns=position * 10**10 + 500_000_000,
-        measured_to_ns=position * 10**10 + 3_000_000_000,
         results=list(results),
         **values,
     )
@@ -95,14 +101,19 @@ def rows(path: Path) -> dict[str, int]:
 
 
 def test_a_runs_own_row_comes_back_as_it_was(database: RunDatabase) -> None:
-    assert database.run() == {**asdict(RECORD), "ended_at": None, "verdict": None, "lock_verified": None}
+    assert database.run() == StoredRun(
+        **{each.name: getattr(RECORD, each.name) for each in fields(RECORD)},
+        ended_at=None,
+        verdict=None,
+        lock_verified=None,
+    )
 
 
 def test_a_run_that_ended_says_how(database: RunDatabase) -> None:
     database.set_lock_verified("verified")
     database.finish(1_800_000_100.0, "none")
     run = database.run()
-    assert (run["lock_verified"], run["ended_at"], run["verdict"]) == ("verified", 1_800_000_100.0, "none")
+    assert (run.lock_verified, run.ended_at, run.verdict) == ("verified", 1_800_000_100.0, "none")
 
 
 def test_results_come_back_equal_in_the_order_of_measuring(database: RunDatabase, make_result: MakeResult) -> None:
@@ -188,9 +199,9 @@ def test_resource_samples_come_back_by_source_in_order(database: RunDatabase) ->
 
 
 def test_the_first_problem_of_a_source_stays(database: RunDatabase) -> None:
-    database.add_source_problem("minio", 2.5, "minio: it did not answer")
-    database.add_source_problem("local", 1.5, "local: /proc is not there")
-    database.add_source_problem("minio", 3.5, "minio: refused")
+    database.add_source_problem(SourceProblem("minio", 2.5, "minio: it did not answer"))
+    database.add_source_problem(SourceProblem("local", 1.5, "local: /proc is not there"))
+    database.add_source_problem(SourceProblem("minio", 3.5, "minio: refused"))
     assert database.source_problems() == [
         ("local", 1.5, "local: /proc is not there"),
         ("minio", 2.5, "minio: it did not answer"),
@@ -203,7 +214,7 @@ def test_a_run_is_opened_by_its_folder_or_its_file(tmp_path: Path, folder: str) 
     RunDatabase.create(path, RECORD).close()
     for name in (path, path.parent):
         opened = RunDatabase.open(name)
-        assert opened.run()["id"] == "run-1"
+        assert opened.run().id == "run-1"
         opened.close()
 
 
@@ -221,7 +232,7 @@ def test_a_run_is_never_written_over(database: RunDatabase) -> None:
     with pytest.raises(ResultsError, match="the results cannot be written"):
         RunDatabase.create(database.path, RECORD)
     again = RunDatabase.open(database.path)
-    assert again.run()["id"] == "run-1"
+    assert again.run().id == "run-1"
     again.close()
 
 
@@ -323,7 +334,7 @@ def test_a_run_that_goes_on_keeps_what_finished_and_says_when(database: RunDatab
     assert found == Resumption(BEGAN + 60, 1, 0)  # wall clocks differ by half a second, which is nothing
     assert again.resumptions() == [found]
     assert (instants(again), again.results(), rows(again.path)) == (*before[:2], {**before[2], "resumption": 1})
-    assert (again.run()["ended_at"], again.run()["verdict"]) == (None, None)
+    assert (again.run().ended_at, again.run().verdict) == (None, None)
     assert again.broken_off() == [(2, BEGAN + 4)]
     again.add_phase(phase(2, make_result(position=2)))
     assert again.finished() == 2
@@ -363,7 +374,9 @@ def test_phases_from_where_the_platform_went_away_are_forgotten(
     for position in (1, 2, 3):
         database.begin_phase(position, BEGAN + position)
     database.add_phase(phase(1, make_result(), intervals=[failing, replace(good, interval=6)]))  # it had recovered
-    database.add_phase(phase(2, make_result(position=2), intervals=[good, failing]))
+    database.add_phase(
+        phase(2, make_result(position=2), intervals=[good, failing], probes=[ProbeRow(None, 8192, 1, 1)])
+    )
     database.add_phase(phase(3, make_result(position=3), intervals=[failing], gave_up="no object", archived=[]))
     assert database.finished() == 1
     assert database.resume(BEGAN + 60, LAST_NS * 9).after_position == 1

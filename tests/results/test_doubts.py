@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
+from results.database import FILE_NAME, PhaseRecord, PhaseTimes, RunDatabase, RunRecord
 from results.doubts import doubts
 from results.model import Latency, Result, ServerUsage, Utilisation
-from tests.results.watched_run import phase_record, sample
+from results.resources import SourceProblem
+from tests.results.watched_run import PLATFORM, phase_record, sample
 
 MakeResult = Callable[..., Result]
 MakeRun = Callable[..., RunDatabase]
@@ -20,7 +21,7 @@ Doubts = Callable[..., list[str]]
 RECORD = RunRecord(
     id="run-1", started_at=1.0, command_line=[], scenario="s", scenario_title="S", scenario_json="{}",
     sweep_order="shuffled", order_seed=0, repetitions=1, phases_planned=2, backend="s3",
-    platform={"server_clock_offset_seconds": None}, settings={}, host={}, workers=1, worker_cores=[], shared_host=False,
+    platform=PLATFORM, settings={}, host={}, workers=1, worker_cores=[], shared_host=False,
     location={}, content_seed=1, content_kind="k", interval_ns=1,
 )  # fmt: skip
 
@@ -39,8 +40,8 @@ def doubts_of(tmp_path: Path) -> Iterator[Doubts]:
         for position, result in enumerate([*results, *drift_checks], 1):
             database.add_phase(
                 PhaseRecord(
-                    position, result.phase, "label", 1, position > len(results), 1.0, 1.0, 0, 1, 0, 1, [result], [], [],
-                    [], [],
+                    PhaseTimes(position, "label", 1.0, 1.0, 0, 1, 0, 1, 0),
+                    result.phase, 1, position > len(results), [result], [], [], [], [],
                 )
             )  # fmt: skip
         if lock is not None:
@@ -62,15 +63,18 @@ def test_a_good_run_leaves_no_doubt(doubts_of: Doubts, make_result: MakeResult) 
     [
         ({"lock": "no retain-until date"}, "the lock did not hold: no retain-until date"),
         ({"phases_planned": 3}, "the run ended early: 1 of 3 phases finished"),
-        ({"platform": {"server_clock_offset_seconds": 2.1}}, "the server's clock differs by +2.1 s; retention dates "),
-        ({"platform": {"server_clock_offset_seconds": -60.0}}, "the server's clock differs by -60.0 s"),
-        ({"platform": {"server_clock_offset_seconds": 2.0}}, None),
-        ({"platform": {"server_clock_offset_seconds": None}}, None),
         (
-            {"platform": {"server_clock_offset_seconds": None, "details": {"retention_protected": False}}},
+            {"platform": replace(PLATFORM, server_clock_offset_seconds=2.1)},
+            "the server's clock differs by +2.1 s; retention dates ",
+        ),
+        ({"platform": replace(PLATFORM, server_clock_offset_seconds=-60.0)}, "the server's clock differs by -60.0 s"),
+        ({"platform": replace(PLATFORM, server_clock_offset_seconds=2.0)}, None),
+        ({"platform": replace(PLATFORM, server_clock_offset_seconds=None)}, None),
+        (
+            {"platform": replace(PLATFORM, details={"retention_protected": False})},
             "the server is not retention-protected",
         ),
-        ({"platform": {"server_clock_offset_seconds": None, "details": {"retention_protected": True}}}, None),
+        ({"platform": replace(PLATFORM, details={"retention_protected": True})}, None),
     ],
 )
 def test_doubts_about_a_run(
@@ -224,7 +228,7 @@ def test_the_gravest_doubt_comes_first(doubts_of: Doubts, make_result: MakeResul
         ),
         lock="none",
         phases_planned=9,
-        platform={"server_clock_offset_seconds": 9.0},
+        platform=replace(PLATFORM, server_clock_offset_seconds=9.0),
         drift_checks=(make_result("retrieve", objects_per_second=9.0),),
     )
     words = ("lock", "ended early", "failed", "client", "precision", "unsteady", "cold", "clock", "measured again last")
@@ -270,7 +274,7 @@ def test_more_clients_that_bring_nothing_are_told(
 
 def test_a_source_that_could_not_be_read_is_told(make_run: MakeRun, make_result: MakeResult) -> None:
     database = make_run([phase_record(1, make_result(), 0, 2)], phases_planned=1, settings={})
-    database.add_source_problem("minio", 1_800_000_000.0, "minio: 403; give a token")
+    database.add_source_problem(SourceProblem("minio", 1_800_000_000.0, "minio: 403; give a token"))
     (doubt,) = doubts(database)
     assert doubt.startswith("minio: 403; give a token (first at 2027-01-15T08:00:00Z)")
 

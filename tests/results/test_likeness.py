@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
+from archiver.values.platform import PlatformProfile
 from results.comparison.likeness import RULES, Likeness, likeness
+from results.database import StoredRun
+from tests.results.watched_run import PLATFORM, RECORD
 
 LABELS = ("minio", "versitygw")
 UNLIKE = {"settings__verify": "none", "settings__checksum": "none", "platform__durability": "none"}
@@ -20,18 +24,19 @@ def scenario(seconds_min: str, seconds_max: str) -> str:
     return json.dumps({"sweep": [{"stop": stop}]})
 
 
-def row(**given: Any) -> dict[str, Any]:
+def row(**given: Any) -> StoredRun:
     """A run's own row; ``part__key=value`` changes one key of a part."""
     made: dict[str, Any] = {
+        **RECORD,
         "backend": "s3",
         "scenario": "dr550",
         "scenario_json": scenario("3s", "10s"),
         "content_kind": "shake-256",
         "workers": 1,
-        "shared_host": 1,
+        "shared_host": True,
         "platform": {
-            "name": "minio", "protocol": "s3", "version": "1", "durability": "fsync", "tls": False,
-            "endpoints": ["http://one"], "details": {"retries": 0},
+            **asdict(PLATFORM), "version": "1", "durability": "fsync", "tls": False, "endpoints": ("http://one",),
+            "details": {"retries": 0},
         },
         "settings": {
             "retention_mode": "GOVERNANCE", "checksum": "crc32c", "payload_signing": False, "session_kind": "opened",
@@ -47,7 +52,7 @@ def row(**given: Any) -> dict[str, Any]:
             made[part][key] = value
         else:
             made[part] = value
-    return made
+    return StoredRun(**{**made, "platform": PlatformProfile(**made["platform"])})
 
 
 OTHER = {"platform__name": "versitygw"}
@@ -80,7 +85,7 @@ def test_other_work_for_the_client_is_refused(change: dict[str, Any], words: str
     [
         ({"platform__durability": "none"}, "durability differs (minio: fsync; versitygw: none)"),
         ({"platform__tls": True}, "TLS differs (minio: no; versitygw: yes)"),
-        ({"platform__endpoints": ["http://one", "http://two"]}, "number of endpoints differs (minio: 1; versitygw: 2)"),
+        ({"platform__endpoints": ("http://one", "http://two")}, "number of endpoints differs (minio: 1; versitygw: 2)"),
         ({"platform__details": {"retries": 0, "on_close": "stop"}},
          "what follows a closed connection differs (minio: reconnect; versitygw: stop)"),
         ({"platform__details": {"retries": 3}}, "number of retries differs (minio: 0; versitygw: 3)"),
@@ -96,7 +101,7 @@ def test_other_work_for_the_client_is_refused(change: dict[str, Any], words: str
         ({"host__python": "3.13"}, "Python differs (minio: 3.12; versitygw: 3.13)"),
         ({"host__archiver": "0.2"}, "Archiver version differs (minio: 0.1; versitygw: 0.2)"),
         ({"workers": 4}, "number of worker processes differs (minio: 1; versitygw: 4)"),
-        ({"shared_host": 0}, "sharing of one machine by client and server differs (minio: yes; versitygw: no)"),
+        ({"shared_host": False}, "sharing of one machine by client and server differs (minio: yes; versitygw: no)"),
     ],
 )  # fmt: skip
 def test_other_surroundings_are_marked(change: dict[str, Any], mark: str) -> None:

@@ -15,7 +15,7 @@ from results.database import HistogramRow, IntervalRow, RunDatabase
 from results.model import FirstError, Result
 from results.resources import SampleRow
 from results.tables.requests import RequestCount, request_counts, request_differences
-from tests.results.watched_run import BOOT, RECORD, SECOND, phase_record, sample, ten_seconds, two_phases
+from tests.results.watched_run import BOOT, PLATFORM, SECOND, phase_record, sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]
 MakeRun = Callable[..., RunDatabase]
@@ -120,7 +120,7 @@ def test_a_lock_by_a_request_of_its_own_is_counted_where_that_is_exact(
     make_run: MakeRun, make_result: MakeResult, failed: bool, retries: int, sent: int | None
 ) -> None:
     lost = [FirstError("archive", "503 SlowDown", 1, "", "", "")] if failed else []
-    platform = {**RECORD["platform"], "details": {"retries": retries}}
+    platform = replace(PLATFORM, details={"retries": retries})
     archive = make_result(lock="separate", variant="lock separate")
     samples = with_heads(ten_seconds(), 40, PutObjectRetention=1000)
     database = make_run([phase_record(1, archive, 1, 9, errors=lost)], samples, platform=platform)
@@ -137,9 +137,7 @@ def test_a_lock_configuration_is_an_opening_too(watched_run: Callable[..., RunDa
 
 def test_a_tsm_door_counts_objects_too(watched_run: Callable[..., RunDatabase]) -> None:
     samples = with_heads(ten_seconds(0, 0), 0, **{"TSM OBJECT": 1000, "TSM GET": 999, "TSM HELLO": 81})
-    database = watched_run(
-        samples, platform={**RECORD["platform"], "protocol": "tsm"}, settings={"session_open": "sign-on"}
-    )
+    database = watched_run(samples, platform=replace(PLATFORM, protocol="tsm"), settings={"session_open": "sign-on"})
     assert [(name, each.sent, each.difference) for name, each in counts(database).items()] == [
         ("TSM OBJECT", 1000, 0),
         ("TSM GET", 1000, -1),
@@ -148,7 +146,7 @@ def test_a_tsm_door_counts_objects_too(watched_run: Callable[..., RunDatabase]) 
 
 
 def test_a_platform_of_another_protocol_has_other_names(watched_run: Callable[..., RunDatabase]) -> None:
-    database = watched_run(ten_seconds(), platform={**RECORD["platform"], "protocol": "none"})
+    database = watched_run(ten_seconds(), platform=replace(PLATFORM, protocol="none"))
     assert [each.sent for each in counts(database).values()] == [None, None]
 
 

@@ -14,6 +14,7 @@ from results.model import CheckRecord, RoundRecord
 from results.tables.rates import Table
 from results.worm.findings import findings_table, matrix_table, rounds_table, worm_document
 from results.worm.report import write_worm_report
+from tests.results.watched_run import PLATFORM
 
 LOAD = RoundRecord("under load", 5.0, 9.0, "4 clients", 8.0, 1000, 125.0, 4000, 500.0, 3)
 
@@ -37,7 +38,7 @@ CHECKS = [
 
 @pytest.fixture
 def kept(make_run: Callable[..., RunDatabase]) -> RunDatabase:
-    database = make_run(platform={"name": "minio", "version": None, "endpoints": []})
+    database = make_run()
     for each in CHECKS:
         database.add_check(each, [{"method": "DELETE", "round": each.round}])
     for record in (RoundRecord("alone", 1.0, 4.0, "side by side"), LOAD):
@@ -75,7 +76,7 @@ def test_platforms_stand_side_by_side_in_the_rounds_in_which_they_differ() -> No
 
 
 def test_a_violation_under_load_counts() -> None:
-    document = worm_document({}, "run", CHECKS, [LOAD])
+    document = worm_document(PLATFORM, "run", CHECKS, [LOAD])
     assert document["violations"] == 1
     assert document["rounds"][0]["objects_archived"] == 1000
     assert {each["round"] for each in document["checks"]} == {"alone", "under load", "after restart"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from results.mixed.programme import WorkloadInterval
+from results.database import WorkloadInterval
 from results.model import ClientUsage, CriterionResult, Latency, PartResult, Result
 
 INTERVAL_NS = 250_000_000

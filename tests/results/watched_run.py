@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from results.database import IntervalRow, PhaseRecord
+from archiver.values.platform import PlatformProfile
+from results.database import IntervalRow, PhaseRecord, PhaseTimes
 from results.model import Result
 from results.resources import SampleRow
 
+PLATFORM = PlatformProfile(
+    name="minio", backend="s3", endpoints=(), version=None, tls=None, shares_host=False, durability="unknown",
+    server_clock_offset_seconds=None, protocol="s3",
+)  # fmt: skip
 RECORD: dict[str, Any] = {
     "id": "run-1", "started_at": 1.0, "command_line": [], "scenario": "dr550", "scenario_title": "DR550",
     "scenario_json": "{}", "sweep_order": "shuffled", "order_seed": 0, "repetitions": 1, "phases_planned": 2,
-    "backend": "s3", "platform": {"name": "minio", "protocol": "s3", "server_clock_offset_seconds": None},
+    "backend": "s3", "platform": PLATFORM,
     "settings": {"session_kind": "opened", "session_open": "head-bucket", "disk_roles": {"vda": "object"}},
     "host": {}, "workers": 1, "worker_cores": [], "shared_host": False, "location": {}, "content_seed": 1,
     "content_kind": "k", "interval_ns": 250_000_000,
@@ -22,17 +27,15 @@ BOOT = 500 * SECOND  # the clock of a run begins anywhere
 
 def phase_record(position: int, result: Result, start: float, end: float, **more: Any) -> PhaseRecord:
     """A phase of one result between two seconds, all of it measured: its objects in one interval, one attempt each."""
+    label = f"{result.operation} {result.object_bytes} x {result.objects_per_session}"
+    start_ns, end_ns = BOOT + round(start * SECOND), BOOT + round(end * SECOND)
     values: dict[str, Any] = {
+        "times": PhaseTimes(
+            position, label, 1000 + start, end - start, start_ns, end_ns, start_ns, end_ns, prepared_ns=start_ns
+        ),
         "name": result.phase,
-        "label": f"{result.operation} {result.object_bytes} x {result.objects_per_session}",
         "repetition": result.repetition,
         "drift_check": False,
-        "started_at": 1000 + start,
-        "seconds": end - start,
-        "start_ns": BOOT + round(start * SECOND),
-        "end_ns": BOOT + round(end * SECOND),
-        "measured_from_ns": BOOT + round(start * SECOND),
-        "measured_to_ns": BOOT + round(end * SECOND),
         "results": [result],
         "intervals": [
             IntervalRow(
@@ -43,7 +46,7 @@ def phase_record(position: int, result: Result, start: float, end: float, **more
         "archived": [],
         "errors": [],
     }
-    return PhaseRecord(position=position, **{**values, **more})
+    return PhaseRecord(**{**values, **more})
 
 
 def sample(source: str, second: float, **quantities: Any) -> SampleRow:

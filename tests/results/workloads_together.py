@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from results.comparison.compare import MeasuredRun
-from results.mixed.programme import WorkloadInterval, course
+from results.database import WorkloadInterval
+from results.mixed.programme import course
 from results.mixed.reference_tile import ReferenceTile
 from results.model import CriterionResult, Result
 from results.report.mixed_contents import MixedRun
@@ -50,7 +51,8 @@ def mixed_run(
         if intervals and position in intervals
     ]
     repetitions = max(result.repetition for result in results)
-    row = {**run.row, "repetitions": repetitions, "scenario": "tiles", "scenario_json": json.dumps({"phase": phases})}
+    text = json.dumps({"phase": phases})
+    row = replace(run.row, repetitions=repetitions, scenario="tiles", scenario_json=text)
     mixed = MixedRun("tiles", results, criteria, None, courses, "tiles", weights, REFERENCE, None)
     return replace(run, row=row, results=results, mixed=mixed)
 

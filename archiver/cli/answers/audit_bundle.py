@@ -76,12 +76,12 @@ def make_audit_bundle(
     confirm, or where what its database says of itself does not agree.
     """
     run = database.run()
-    if run["verdict"] is None:
+    if run.verdict is None:
         raise ResultsError(
-            f"{run['id']}: has not ended: it is under way, or was killed; wait, or go on: archiver resume {run['id']}"
+            f"{run.id}: has not ended: it is under way, or was killed; wait, or go on: archiver resume {run.id}"
         )
     if not database.results():
-        raise ResultsError(f"{run['id']}: measured nothing, so there is nothing to confirm")
+        raise ResultsError(f"{run.id}: measured nothing, so there is nothing to confirm")
     given: dict[str, bytes | Path] = {}
     if evidence is not None:
         given[EVIDENCE] = evidence
@@ -98,13 +98,11 @@ def make_audit_bundle(
             texts = {name: content for name, content in given.items() if isinstance(content, bytes)}
             hashes = {name: sha256_of(content) for name, content in given.items() if isinstance(content, Path)}
             made = _follows(copied, texts, hashes)
-        write_audit_bundle(out, run["id"], {DATABASE: copy, **given, **made})
+        write_audit_bundle(out, run.id, {DATABASE: copy, **given, **made})
     verification = verify_audit_bundle(out)
     if verification.wrong:
         out.unlink()
-        raise ResultsError(
-            f"{run['id']}: would not be confirmed, so no bundle was made: {'; '.join(verification.wrong)}"
-        )
+        raise ResultsError(f"{run.id}: would not be confirmed, so no bundle was made: {'; '.join(verification.wrong)}")
     return verification
 
 
@@ -171,13 +169,13 @@ def _made_again(read: ReadBundle, path: Path) -> tuple[list[str], list[str]]:
 
 
 def _documents_that_differ(read: ReadBundle, database: RunDatabase) -> Iterator[str]:
-    run = database.run()["id"]
+    run = database.run().id
     if run != read.run:
         yield f"the manifest is of run {read.run}, and {DATABASE} of run {run}"
     given = {name: read.documents[name] for name in (EVIDENCE, PRICES) if name in read.documents}
     if EVIDENCE in given:
         try:
-            check_same_platform(database.run()["platform"], whole_evidence(given[EVIDENCE], EVIDENCE))
+            check_same_platform(database.run().platform, whole_evidence(given[EVIDENCE], EVIDENCE))
         except ResultsError as error:
             yield str(error)
     for name, sha256 in read.traces.items():
@@ -197,16 +195,16 @@ def _documents_that_differ(read: ReadBundle, database: RunDatabase) -> Iterator[
 def _database_contradictions(read: ReadBundle, database: RunDatabase) -> Iterator[str]:
     run = database.run()
     scenario = recorded_scenario(
-        run["scenario_json"],
-        order=run["sweep_order"],
-        order_seed=run["order_seed"],
-        repetitions=run["repetitions"],
-        retrieving_only=run["objects_from"] is not None,
+        run.scenario_json,
+        order=run.sweep_order,
+        order_seed=run.order_seed,
+        repetitions=run.repetitions,
+        retrieving_only=run.objects_from is not None,
     )
     times = {each.position: each.measured_to_ns - each.measured_from_ns for each in database.phases()}
     recorded = Recorded(
         scenario=scenario,
-        verdict=run["verdict"],
+        verdict=run.verdict,
         results=[*database.results(), *database.results(drift_checks=True)],
         criteria=database.criteria(),
         search=database.search(),

@@ -107,7 +107,7 @@ def _make_audit_bundle(
 
     content = _evidence_of(worm) if worm is not None else None
     if content is not None:
-        evidence.check_same_platform(database.run()["platform"], evidence.whole_evidence(content, str(worm)))
+        evidence.check_same_platform(database.run().platform, evidence.whole_evidence(content, str(worm)))
     made = make_audit_bundle(database, out, evidence=content, prices=prices, traces=traces)
     click.echo(
         f"{out}: {made.files} files, {format_bytes(out.stat().st_size)}; confirmed as archiver bundle verify does"

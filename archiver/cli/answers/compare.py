@@ -122,7 +122,7 @@ def show(
 def _print(comparison: Comparison, form: Form) -> None:
     for table in comparison_tables(comparison, (form,)):
         click.echo(render_text(table, _WIDTH))
-    if any(side.runs[0].row["shared_host"] for side in comparison.sides):
+    if any(side.runs[0].row.shared_host for side in comparison.sides):
         click.echo("client and server share this machine: comparison, not capacity")
     doubts = [f"doubt: {sentence}" for sentence in doubt_sentences(comparison)]
     for sentence in [*doubts, *overall_sentences(comparison)]:

@@ -131,10 +131,10 @@ def _save_reference(database: RunDatabase, mixed: MixedRun | None, path: Path) -
         tile_scales(mixed.results),
         mixed.criteria,
         name=path.stem,
-        platform=f"{run['platform']['name']} {run['platform']['version'] or ''}".strip(),
-        machine=f"{run['host']['processor']}, {run['host']['cores']} cores",
-        date=format_instant(run["started_at"])[:10],
-        archiver_version=run["host"]["archiver"],
+        platform=f"{run.platform.name} {run.platform.version or ''}".strip(),
+        machine=f"{run.host['processor']}, {run.host['cores']} cores",
+        date=format_instant(run.started_at)[:10],
+        archiver_version=run.host["archiver"],
     )
     if path.exists():
         raise UsageError(f"{path} exists already; name another file, nothing is overwritten")
@@ -196,19 +196,19 @@ def _write(
 
 def _document(database: RunDatabase) -> dict[str, Any]:
     """The run's document, with its conformance checks where it made any."""
-    data, checks = document(database), database.checks()
-    return data | worm_document(data["platform"], data["run"], checks, database.rounds()) if checks else data
+    data, run, checks = document(database), database.run(), database.checks()
+    return data | worm_document(run.platform, run.id, checks, database.rounds()) if checks else data
 
 
 def _facts(database: RunDatabase) -> dict[str, str]:
     """What opens a report; of a run that only tried checks there is less to say."""
     run = database.run()
-    if run["scenario"] != "worm":
+    if run.scenario != "worm":
         return facts(database)
     return {
-        "run": run["id"],
-        "scenario": run["scenario_title"],
-        "started": format_instant(run["started_at"]),
-        "platform": f"{run['platform']['name']}, {', '.join(run['platform']['endpoints'])}",
-        "command": " ".join(run["command_line"]),
+        "run": run.id,
+        "scenario": run.scenario_title,
+        "started": format_instant(run.started_at),
+        "platform": f"{run.platform.name}, {', '.join(run.platform.endpoints)}",
+        "command": " ".join(run.command_line),
     }

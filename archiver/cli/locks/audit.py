@@ -37,7 +37,7 @@ from archiver.values.sizes import format_bytes
 from backends.s3 import S3Options
 from backends.tsm import TsmOptions
 from results.contract import json_text
-from results.database import RunDatabase
+from results.database import ObjectChange, RunDatabase
 
 NAMED_MAX = 20  # of each kind of finding; the others are in the JSON document and in the run's database
 
@@ -102,7 +102,7 @@ def _read(holding: Holding, ledger: Ledger, options: PlatformOptions, chosen: Au
             workers.close()
 
 
-def _changes(run: str) -> list[tuple[str, int, int, int]]:
+def _changes(run: str) -> list[ObjectChange]:
     """What the run itself held, released and deleted; nothing is known where its folder is gone."""
     try:
         database = RunDatabase.open(find_run(run))

@@ -92,7 +92,7 @@ def worm(**given: Any) -> None:
     outcomes = [_one(given, name, ids) for name in given["platforms"] or (None,)]
     with ExitStack() as stack:
         databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
-        documents = [worm_document(db.run()["platform"], db.run()["id"], db.checks(), db.rounds()) for db in databases]
+        documents = [worm_document(db.run().platform, db.run().id, db.checks(), db.rounds()) for db in databases]
         if given["as_json"]:
             click.echo(json_text(documents[0] if len(documents) == 1 else {"platforms": documents}), nl=False)
         else:
@@ -194,6 +194,6 @@ def _print(databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome]) ->
                 f"{outcome.run_id}"
             )
     if len(databases) > 1:
-        named = {database.run()["platform"]["name"]: database.checks() for database in databases}
+        named = {database.run().platform.name: database.checks() for database in databases}
         click.echo("\n" + render_text(matrix_table(named), 140), nl=False)
     click.echo(DISCLAIMER)

@@ -59,7 +59,12 @@ def announcement(plan: Plan, traces: TraceLibrary | None = None, platforms: int 
 
 def _lock_lines(plan: Plan) -> Iterator[str]:
     """How the objects of a run are locked, and until when at most by the platform's clock."""
-    scenario, retention, guards, now = plan.scenario, plan.retention, plan.options.guards, plan.backend.server_now
+    scenario, retention, guards, now = (
+        plan.scenario,
+        plan.retention,
+        plan.options.request.guards,
+        plan.backend.server_now,
+    )
     kinds = retentions(scenario, retention)
     dates = [date for kind in kinds if (date := latest_date(kind, guards, now)) is not None]
     if dates:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from archiver.cli.parameters import DURATION
+from archiver.cli.runs.request import replay_request, run_request
 from archiver.cli.runs.run import carry_out
 from archiver.cli.runs.run import run as run_command
 from archiver.values.errors import UsageError
@@ -31,7 +32,7 @@ _OF_SCENARIOS = frozenset(
     show_default=True,
     help="How late the client itself may begin 99% of the operations; beyond it the replay is void.",
 )
-def replay(traces: tuple[Path, ...], speed: float, sets: int, shift: float, tolerance: float, **given: Any) -> None:
+def replay(**given: Any) -> None:
     """Carry out TRACES on a platform: every operation when it was due, in the order of its stream.
 
     What a trace reads but does not write is archived first. Each set has objects of its own. An operation that is due
@@ -45,24 +46,25 @@ def replay(traces: tuple[Path, ...], speed: float, sets: int, shift: float, tole
 
     Exit status: as `archiver run`; 1 also where the replay took too long, or is void because the client was too late.
     """
-    names = [path.stem for path in traces]
+    asked = replay_request(given)
+    request = run_request(given, replay=asked)
+    names = [path.stem for path in asked.traces]
     if len(set(names)) < len(names):
         raise UsageError("two of the traces have the same name; rename one, since results are told apart by it")
     document = {
         "name": "replay",
-        "title": f"Replay of {', '.join(path.name for path in traces)}",
-        "scale": {"name": "sets", "each": "set", "values": [sets]},
+        "title": f"Replay of {', '.join(path.name for path in asked.traces)}",
+        "scale": {"name": "sets", "each": "set", "values": [asked.sets]},
         "criterion": [{"that": "replay_margin_seconds >= 0"}],
         "phase": [
             {
                 "name": "replay",
                 "copies": "sets",
-                "speed": speed,
-                "shift": f"{shift:.9f}s",
-                "tolerance": f"{tolerance:.9f}s",
-                "replay": [{"name": path.stem, "trace": str(path.absolute())} for path in traces],
+                "speed": asked.speed,
+                "shift": f"{asked.shift_seconds:.9f}s",
+                "tolerance": f"{asked.tolerance_seconds:.9f}s",
+                "replay": [{"name": path.stem, "trace": str(path.absolute())} for path in asked.traces],
             }
         ],
     }
-    given |= {"objects_from": None}
-    carry_out(given, scenario_of(document, "archiver replay", repetitions=given["repeat"]))
+    carry_out(request, scenario_of(document, "archiver replay", repetitions=request.repetitions))

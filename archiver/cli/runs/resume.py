@@ -5,21 +5,21 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from archiver.cli.completion import run_names
 from archiver.cli.live.progress import Progress
 from archiver.cli.runs.dry_run import announcement
-from archiver.cli.runs.run import conclude, dask_cluster, earlier_objects, platform_options, run, run_options
+from archiver.cli.runs.run import conclude, dask_cluster, earlier_objects, platform_options, run_options
+from archiver.engine.request import RunRequest
 from archiver.engine.resumption import BrokenRun, look_at, plan_rest, remaining
 from archiver.engine.resumption import resume as go_on
 from archiver.ledger.ledger import Ledger
 from archiver.machine.home import find_run, ledger_path
 from archiver.platforms.opening import PlatformOptions, open_backend
 from archiver.values.errors import UsageError
-from results.database import RunDatabase
+from results.database import RunDatabase, StoredRun
 from scenarios.model import Scenario
 from scenarios.reading.reader import recorded_scenario
 
@@ -47,27 +47,28 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: 
         ledger = stack.enter_context(closing(Ledger(ledger_path())))
         database = stack.enter_context(closing(RunDatabase.reopen(find_run(name) if out is None else out / name)))
         broken = look_at(database, ledger)
-        row = database.run()
-        given = _as_given(broken.id, row["command_line"])
-        given["dask"] = _dask(broken.id, given["dask"], dask)
+        row = broken.row
+        request = _request(row)
+        request = replace(
+            request, dask=_dask(row.id, request.dask, dask), workers=row.workers, as_json=as_json, quiet=quiet
+        )
         scenario = recorded_scenario(
-            row["scenario_json"],
-            order=row["sweep_order"],
-            order_seed=row["order_seed"],
-            repetitions=row["repetitions"],
-            retrieving_only=row["objects_from"] is not None,
+            row.scenario_json,
+            order=row.sweep_order,
+            order_seed=row.order_seed,
+            repetitions=row.repetitions,
+            retrieving_only=row.objects_from is not None,
         )
         rest = replace(scenario, phases=remaining(broken, scenario))
-        options = replace(run_options(given, row["command_line"]), workers=row["workers"])
-        if row["objects_from"] is not None:
-            options = replace(options, objects_from=earlier_objects(ledger, row["objects_from"]["run"], scenario))
-        platform = row["platform"]["name"] if row["settings"]["platform_started"] else None
-        given["quiet"] = quiet
-        opened = stack.enter_context(open_backend(row["backend"], platform, _platform(given, row)))
+        options = run_options(request, row.command_line)
+        if row.objects_from is not None:
+            options = replace(options, objects_from=earlier_objects(ledger, row.objects_from.run, scenario))
+        platform = row.platform.name if row.settings["platform_started"] else None
+        opened = stack.enter_context(open_backend(row.backend, platform, _platform(request, row)))
         if not quiet:
             _tell(broken, scenario)
-        if given["dask"] is not None:
-            options = replace(options, cluster=stack.enter_context(dask_cluster(given, options, rest)))
+        if request.dask is not None:
+            options = replace(options, cluster=stack.enter_context(dask_cluster(request.dask, request, rest)))
         plan, warnings = plan_rest(broken, scenario, opened, options)
         if not quiet and rest.archived_max()[0]:
             for line in announcement(plan):
@@ -79,15 +80,16 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: 
     conclude([outcome], as_json=as_json, say=not quiet)
 
 
-def _as_given(name: str, command_line: list[str]) -> dict[str, Any]:
-    """The options of the recorded command, read as the run's own command reads them. Raises UsageError."""
-    if command_line[1:2] != ["run"]:
-        raise UsageError(f"{name}: was not started by archiver run, but by {' '.join(command_line)}")
+def _request(row: StoredRun) -> RunRequest:
+    """What the user asked for when the run was started. Raises UsageError."""
+    command = " ".join(row.command_line)
+    if row.request is None:
+        raise UsageError(f"{row.id}: was not started by archiver run, but by {command}")
     try:
-        return run.make_context("archiver run", command_line[2:]).params
-    except click.ClickException as wrong:
+        return RunRequest.from_json(row.request)
+    except ValueError as wrong:
         raise UsageError(
-            f"{name}: its command line, {' '.join(command_line)}, cannot be followed here: {wrong.format_message()}"
+            f"{row.id}: what its command line, {command}, asked for cannot be followed here: {wrong}"
         ) from wrong
 
 
@@ -98,13 +100,12 @@ def _dask(name: str, recorded: str | None, now: str | None) -> str | None:
     return now if now is not None else recorded
 
 
-def _platform(given: dict[str, Any], row: dict[str, Any]) -> PlatformOptions:
+def _platform(request: RunRequest, row: StoredRun) -> PlatformOptions:
     """The platform that the run began on, whatever the environment names now."""
-    options = replace(platform_options(given), recorded_in=f"the record of run {row['id']}")
-    if row["settings"]["platform_started"] or row["platform"]["protocol"] != "s3":
+    options = replace(platform_options(request), recorded_in=f"the record of run {row.id}")
+    if row.settings["platform_started"] or row.platform.protocol != "s3":
         return options
-    endpoints = tuple(row["platform"]["endpoints"])
-    return replace(options, s3=replace(options.s3, endpoints=endpoints, region=row["location"]["region"]))
+    return replace(options, s3=replace(options.s3, endpoints=row.platform.endpoints, region=row.location["region"]))
 
 
 def _tell(broken: BrokenRun, scenario: Scenario) -> None:

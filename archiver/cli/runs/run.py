@@ -6,11 +6,11 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -29,17 +29,17 @@ from archiver.cli.parameters import (
     SIZE,
     credential_options,
     route_options,
-    s3_reach,
     say_first,
     server_clock_option,
     timeout_options,
     tsm_options,
-    tsm_reach,
 )
 from archiver.cli.runs.dry_run import announcement, plan_lines
+from archiver.cli.runs.request import run_request, scenario_request
 from archiver.engine.earlier import EarlierObjects, find_earlier
 from archiver.engine.execution import execute, make_plans
-from archiver.engine.plan import Devices, RunOptions
+from archiver.engine.plan import RunOptions
+from archiver.engine.request import RunRequest
 from archiver.engine.resumption import carried_out_whole
 from archiver.engine.run import RunOutcome
 from archiver.engine.work.replay.library import TraceLibrary
@@ -51,8 +51,7 @@ from archiver.machine import interruption
 from archiver.machine.home import archiver_home, find_run, ledger_path, runs_dir
 from archiver.platforms.opening import PLATFORMS, PlatformOptions, open_backend
 from archiver.values.errors import ResultsError, UsageError
-from archiver.values.retention import Guards, RetentionMode, RetentionWish
-from archiver.values.sizes import parse_size
+from archiver.values.retention import RetentionMode
 from archiver.watch.choosing import KINDS, WatchOptions
 from backends.base import CHECKSUMS, SESSION_OPEN_KINDS
 from backends.minio import read_token
@@ -63,9 +62,7 @@ from results.database import RunDatabase
 from scenarios.model import Scenario
 from scenarios.reading.reader import read_scenario
 
-_Value = TypeVar("_Value")
 _NO_CATALOGUE = "--catalogue-dir: only the embedded store has one, and it is not measured here"
-_EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 
 
 @click.command()
@@ -245,67 +242,69 @@ def run(**given: Any) -> None:  # fmt: skip
     scenario; 3 the platform could not be reached or refused the set-up; 130, 143 or 129 interrupted by Ctrl-C, SIGTERM
     or SIGHUP. Whatever finished is saved.
     """
-    seed = given["seed"] if given["seed"] is not None else time.time_ns() % 2**31
+    asked = scenario_request(given)
+    request = run_request(given, scenario=asked)
     scenario = read_scenario(
-        given["scenario"],
-        overrides=given["overrides"],
-        quick=given["quick"],
-        order=given["order"],
-        order_seed=seed,
-        repetitions=given["repeat"],
-        allow_large_sessions=given["allow_large_sessions"],
-        objects_from=given["objects_from"],
-        searches=given["searches"],
+        asked.source,
+        overrides=asked.overrides,
+        quick=asked.quick,
+        order=asked.order,
+        order_seed=asked.order_seed if asked.order_seed is not None else time.time_ns() % 2**31,
+        repetitions=request.repetitions,
+        allow_large_sessions=asked.allow_large_sessions,
+        objects_from=request.objects_from,
+        searches=asked.searches,
     )
-    carry_out(given, scenario)
+    carry_out(request, scenario)
 
 
-def carry_out(given: dict[str, Any], scenario: Scenario) -> NoReturn:
+def carry_out(request: RunRequest, scenario: Scenario) -> NoReturn:
     """What every command does that measures a platform, once its scenario was read; it exits as ``run`` says."""
-    commits = backends.load(given["backend"]).capabilities.transactions
+    commits = backends.load(request.backend).capabilities.transactions
     with TraceLibrary(archiver_home(), commits=commits) as traces:
-        outcomes = _measure(given, traces.complete(scenario), traces)
-    conclude(outcomes, as_json=given["as_json"], say=not given["quiet"])
+        outcomes = _measure(request, traces.complete(scenario), traces)
+    conclude(outcomes, as_json=request.as_json, say=not request.quiet)
 
 
-def _measure(given: dict[str, Any], scenario: Scenario, traces: TraceLibrary) -> list[RunOutcome]:
+def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> list[RunOutcome]:
     earlier = None
-    chosen: Sequence[str | None] = given["platforms"] or (None,)
-    if given["objects_from"] is not None:
+    chosen: Sequence[str | None] = request.platforms or (None,)
+    if request.objects_from is not None:
         with closing(Ledger(ledger_path())) as ledger:
-            earlier = earlier_objects(ledger, given["objects_from"], scenario)
-        _refuse_what_would_be_ignored(given)
+            earlier = earlier_objects(ledger, request.objects_from, scenario)
+        _refuse_what_would_be_ignored(request)
         if not _given(("backend",)):
-            given["backend"] = earlier.place.backend
+            request = replace(request, backend=earlier.place.backend)
         if not _given(("platforms", "endpoints", "tsm_server")):
             chosen = (earlier.place.platform,)
-    _refuse_options_of_other_backends(given["backend"])
+    _refuse_options_of_other_backends(request.backend)
     platforms = len(chosen)
     if len(set(chosen)) < platforms:
         raise UsageError("--platform: the same one twice; repetitions are --repeat")
-    if given["catalogue_dir"] and (given["endpoints"] or given["tsm_server"] or not {None, "embedded"} & set(chosen)):
+    if request.catalogue_dir and (request.s3.endpoints or request.tsm.server or not {None, "embedded"} & set(chosen)):
         raise UsageError(_NO_CATALOGUE)
     if scenario.has("replay") and not _given(("session_open",)):
-        given["session_open"] = "connect"  # the trace says what is asked, and nothing else is
-    options = replace(run_options(given, ["archiver", *sys.argv[1:]]), objects_from=earlier)
-    if given["op_log"] is not None:
-        _check_folder(given["op_log"])
-    dry, say = given["dry_run"], not given["quiet"]
-    given_platform = platform_options(given)
+        # The trace says which requests are sent, and nothing else is.
+        request = replace(request, s3=replace(request.s3, session_open="connect"))
+    options = replace(run_options(request, ["archiver", *sys.argv[1:]]), objects_from=earlier)
+    if request.op_log_dir is not None:
+        _check_folder(request.op_log_dir)
+    dry, say = request.dry_run, not request.quiet
+    given_platform = platform_options(request)
     if earlier is not None and not _given(("platforms", "endpoints")):
         given_platform = reaching(Holding((earlier.place,)), given_platform)
     progress = Progress(scenario, platforms, enabled=say and not dry)
     with ExitStack() as stack:
-        if given["metrics_port"] is not None:  # before anything is touched: the port may be taken
-            stack.enter_context(metrics_page(progress.meter, given["metrics_port"]))
+        if request.metrics_port is not None:  # before anything is touched: the port may be taken
+            stack.enter_context(metrics_page(progress.meter, request.metrics_port))
         opened = [
-            stack.enter_context(open_backend(given["backend"], each, given_platform, keeps_nothing=dry))
+            stack.enter_context(open_backend(request.backend, each, given_platform, keeps_nothing=dry))
             for each in chosen
         ]
-        if given["catalogue_dir"] and not any(hosted and hosted.platform == "embedded" for _, hosted in opened):
+        if request.catalogue_dir and not any(hosted and hosted.platform == "embedded" for _, hosted in opened):
             raise UsageError(_NO_CATALOGUE)
-        if given["dask"] is not None:
-            options = replace(options, cluster=stack.enter_context(dask_cluster(given, options, scenario)))
+        if request.dask is not None:
+            options = replace(options, cluster=stack.enter_context(dask_cluster(request.dask, request, scenario)))
         plans, warnings = make_plans(scenario, opened, options)
         announced = announcement(plans[0], traces, platforms)
         if dry:
@@ -315,8 +314,8 @@ def _measure(given: dict[str, Any], scenario: Scenario, traces: TraceLibrary) ->
         if say:
             for line in announced:
                 click.echo(line, err=True)
-        if given["op_log"] is not None:
-            given["op_log"].mkdir(parents=True, exist_ok=True)
+        if request.op_log_dir is not None:
+            request.op_log_dir.mkdir(parents=True, exist_ok=True)
         stack.enter_context(progress)
         for warning in warnings:
             progress.warned(warning)
@@ -325,15 +324,15 @@ def _measure(given: dict[str, Any], scenario: Scenario, traces: TraceLibrary) ->
 
 
 @contextmanager
-def dask_cluster(given: dict[str, Any], options: RunOptions, scenario: Scenario) -> Iterator[Cluster]:
+def dask_cluster(address: str, request: RunRequest, scenario: Scenario) -> Iterator[Cluster]:
     """The cluster that --dask names. Raises UsageError where it, or one of its workers, is not fit for the run."""
     try:
         from archiver.engine.workers.dask.cluster import open_cluster
     except ModuleNotFoundError as missing:
         raise UsageError(f"--dask needs Dask ({missing}): pip install 'archiver-worm[dask]'") from missing
-    with open_cluster(given["dask"], options.workers) as cluster:
-        if options.op_log_dir is not None:
-            cluster.check_sees(options.op_log_dir, "--op-log")
+    with open_cluster(address, request.workers) as cluster:
+        if request.op_log_dir is not None:
+            cluster.check_sees(request.op_log_dir, "--op-log")
         if scenario.has("replay"):
             cluster.check_sees(archiver_home(), "a replay's traces (ARCHIVER_HOME)")
         yield cluster
@@ -357,13 +356,13 @@ def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool) -> NoR
                 told = interruption.words(outcome.interrupted)
                 click.echo(f"archiver: {told}; what finished is in {outcome.database}", err=True)
             broke_off = len(outcomes) == 1 and (outcome.failure or outcome.interrupted)
-            if broke_off and carried_out_whole(database.run()["scenario_json"]) is None:
+            if broke_off and carried_out_whole(database.run().scenario_json) is None:
                 click.echo(f"go on after the last finished phase: archiver resume {_name(outcome)}", err=True)
         for outcome in outcomes:
             if outcome.interrupted:
                 sys.exit(interruption.exit_status(outcome.interrupted))
         failed = any(result.errors for database in databases for result in database.results())
-        failed = failed or any(database.run()["verdict"] in ("fail", "void") for database in databases)
+        failed = failed or any(database.run().verdict in ("fail", "void") for database in databases)
         sys.exit(1 if failed or any(outcome.failure for outcome in outcomes) else 0)
 
 
@@ -385,7 +384,7 @@ def earlier_objects(ledger: Ledger, run: str, scenario: Scenario) -> EarlierObje
     except ResultsError:  # its folder is lost, but the ledger knows what it archived
         return find_earlier(ledger, run, scenario)
     try:
-        return find_earlier(ledger, str(database.run()["id"]), scenario, database.changes())
+        return find_earlier(ledger, str(database.run().id), scenario, database.changes())
     finally:
         database.close()
 
@@ -401,93 +400,46 @@ def _show_comparison(databases: Sequence[RunDatabase], outcomes: Sequence[RunOut
             print_left_behind(outcome.run_id)
 
 
-def run_options(given: dict[str, Any], command_line: list[str]) -> RunOptions:
-    """What was chosen of a run, but for scenario and platform. Raises UsageError."""
-    if given["retain_for"] is not None and given["retain_until"] is not None:
+def run_options(request: RunRequest, command_line: list[str]) -> RunOptions:
+    """How a run is carried out, with what the request only names: the token for metrics. Raises UsageError."""
+    if request.retention.retain_for_seconds is not None and request.retention.retain_until is not None:
         raise UsageError("--retain-for and --retain-until both say how long; choose one of them")
-    mode = given["retention_mode"]
     return RunOptions(
-        retention=RetentionWish(
-            mode=RetentionMode(mode) if mode is not None else None,
-            retain_for_seconds=given["retain_for"],
-            retain_until=given["retain_until"],
-            legal_hold=given["legal_hold"],
-        ),
-        guards=Guards(given["max_retain"], given["max_locked_bytes"], given["accept_locked_until"]),
-        verify=given["verify"],
-        workers=given["workers"],
-        if_worker_lost=given["if_worker_lost"],
-        accepts_server_clock=given["accept_server_clock"],
+        request=request,
         command_line=command_line,
-        op_log_dir=given["op_log"],
-        out_dir=given["out"] if given["out"] is not None else runs_dir(),
+        out_dir=request.out_dir if request.out_dir is not None else runs_dir(),
         watch=WatchOptions(
-            sources=given["sources"],
-            metric_names=given["metric_names"],
-            metrics_token=_metrics_token(given),
-            ca_bundle=_metrics_ca_bundle(given),
-            insecure=given["insecure"],
-            direct=given["direct"],
-        ),
-        devices=Devices(
-            disk_roles=_by_device("--disk-role", given["disk_roles"], str),
-            disk_speeds=_by_device("--disk-speed", given["disk_speeds"], parse_size),
-            link_speed_bytes_per_second=given["link_speed"],
+            sources=request.watch.sources,
+            metric_names=request.watch.metric_names,
+            metrics_token=_metrics_token(request),
+            ca_bundle=_metrics_ca_bundle(request),
+            insecure=request.s3.insecure,
+            direct=request.s3.direct,
         ),
     )
 
 
-def _metrics_ca_bundle(given: dict[str, Any]) -> str | None:
-    """The authorities of the platform, which those who watch it trust, too."""
-    bundle: str | None = given["ca_bundle"] or os.environ.get("AWS_CA_BUNDLE")
-    if bundle is None and given["backend"] in ("s3", "minio") and not given["platforms"]:
-        bundle = aws_settings(given["profile"]).ca_bundle
+def _metrics_ca_bundle(request: RunRequest) -> str | None:
+    """The certificate authorities of the platform, which its sources of metrics trust, too."""
+    bundle = request.s3.ca_bundle or os.environ.get("AWS_CA_BUNDLE")
+    if bundle is None and request.backend in ("s3", "minio") and not request.platforms:
+        bundle = aws_settings(request.s3.profile).ca_bundle
     return bundle
 
 
-def _metrics_token(given: dict[str, Any]) -> str | None:
-    path = given["metrics_token_file"]
+def _metrics_token(request: RunRequest) -> str | None:
+    path = request.watch.metrics_token_file
     return None if path is None else read_token(path)
 
 
-def _by_device(option: str, pairs: Sequence[str], read: Callable[[str], _Value]) -> dict[str, _Value]:
-    """DEVICE=VALUE pairs. Raises UsageError naming the pair that is none."""
-    found = {}
-    for pair in pairs:
-        device, equals, value = pair.partition("=")
-        if not (device and equals and value):
-            raise UsageError(f"{option} {pair}: write DEVICE=VALUE, for example vda={_EXAMPLES[option]}")
-        try:
-            found[device.removeprefix("/dev/")] = read(value)
-        except ValueError as wrong:
-            raise UsageError(f"{option} {pair}: {wrong}") from wrong
-    return found
-
-
-def platform_options(given: dict[str, Any]) -> PlatformOptions:
+def platform_options(request: RunRequest) -> PlatformOptions:
     """What was chosen of the platform."""
     return PlatformOptions(
-        S3Options(
-            endpoints=given["endpoints"],
-            bucket=given["bucket"],
-            region=given["region"],
-            **s3_reach(given),
-            checksum=given["checksum"],
-            payload_signing=given["payload_signing"],
-            session_open=given["session_open"],
-            keep_sessions_open=given["keep_sessions_open"],
-            retries=given["retries"],
-            on_close=given["on_close"],
-        ),
-        TsmOptions(
-            **tsm_reach(given),
-            management_class=given["management_class"],
-            space=given["filespace"],
-            objects_per_transaction=given["objects_per_transaction"],
-        ),
-        metrics_token=_metrics_token(given),
-        catalogue_dir=given["catalogue_dir"],
-        say=_say_nothing if given["quiet"] else say_first,
+        S3Options(**asdict(request.s3)),
+        TsmOptions(**asdict(request.tsm)),
+        metrics_token=_metrics_token(request),
+        catalogue_dir=request.catalogue_dir,
+        say=_say_nothing if request.quiet else say_first,
     )
 
 
@@ -512,12 +464,12 @@ _OF_ARCHIVING = (
 )  # fmt: skip
 
 
-def _refuse_what_would_be_ignored(given: dict[str, Any]) -> None:
+def _refuse_what_would_be_ignored(request: RunRequest) -> None:
     """Raise UsageError naming options that mean nothing to a run that archives nothing, in one place."""
     archiving = _given(_OF_ARCHIVING)
     if archiving:
         raise UsageError(f"{', '.join(archiving)}: with --objects-from nothing is archived")
-    if len(given["platforms"]) > 1:
+    if len(request.platforms) > 1:
         raise UsageError("--objects-from: the objects of a run are on one platform, so name one --platform at most")
 
 

@@ -35,7 +35,7 @@ class Recorded:
     """What a run's database has of all its phases."""
 
     scenario: Scenario
-    verdict: str
+    verdict: str | None
     results: Sequence[Result]
     criteria: Sequence[CriterionResult]
     search: SearchOutcome | None

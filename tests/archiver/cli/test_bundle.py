@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from archiver.measure.histogram import Histogram, part_of
 from results.database import VERSION, RunDatabase, RunRecord
 from results.model import CheckRecord
 from tests.results.audit_bundles import flipped, packed, unpacked, with_manifest
-from tests.results.watched_run import RECORD
+from tests.results.watched_run import PLATFORM, RECORD
 from tests.support.commands import archiver
 from tests.support.runs import TINY
 
@@ -444,8 +444,8 @@ def test_a_replay_that_was_too_late_is_void_and_says_so(judged: Made, tmp_path: 
 
 def conformance_run(path: Path, platform: str, version: str | None) -> Path:
     """A run of one check."""
-    platform_said = {"name": platform, "version": version, "endpoints": []}
-    with closing(RunDatabase.create(path / "run.db", RunRecord(**{**RECORD, "platform": platform_said}))) as database:
+    profile = replace(PLATFORM, name=platform, version=version)
+    with closing(RunDatabase.create(path / "run.db", RunRecord(**{**RECORD, "platform": profile}))) as database:
         check = CheckRecord(
             "DEL-02", "Delete", "delete it", "refuse", "403", ("R1",), "S1", "PASS", "refused", 1.0, 0.1, "alone"
         )

@@ -113,7 +113,7 @@ def test_results_that_cannot_be_written_end_the_run_and_the_ledger_knows_what_is
     assert any(f"archiver: {run / 'run.db'}: the results cannot be written: " in line for line in words)
     assert words[-1] == f"go on after the last finished phase: archiver resume {run.name}"
     database = RunDatabase.open(run)
-    assert database.run()["verdict"] != "pass"
+    assert database.run().verdict != "pass"
     database.close()
 
 

@@ -195,8 +195,8 @@ REFUSED = {
     "UPDATE run SET phases_planned = 0": "archiver worm",
     "UPDATE run SET lock_verified = 'reports no lock'": "did not keep its lock (reports no lock)",
     "UPDATE phase SET label = 'another' WHERE position = 2": "orders its phases otherwise",
-    'UPDATE run SET command_line = \'["archiver", "compare"]\'': "was not started by archiver run",
-    'UPDATE run SET command_line = \'["archiver", "run", "--no"]\'': "cannot be followed here",
+    "UPDATE run SET request = NULL": "was not started by archiver run",
+    "UPDATE run SET request = json_set(request, '$.workers', 'no')": "cannot be followed here",
     "UPDATE run SET platform = json_set(platform, '$.version', '9')": "is of one platform",
     "UPDATE run SET settings = json_set(settings, '$.checksum', 'md5')": "checksum was md5",
     "UPDATE run SET backend = 's3'": "the ledger does not know it",
@@ -221,6 +221,20 @@ def test_what_cannot_go_on_is_refused_in_one_message_and_stays_as_it_is(home: Pa
         assert message in refused.stderr
         assert refused.stderr.count("archiver: ") == 1
         assert path.read_bytes() == before, broken
+
+
+def test_what_was_asked_for_is_read_from_the_record_and_not_from_the_command_line(home: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    done = archiver("run", "dr550", "--backend", "null", *SIX_PHASES[2:], "--op-log", str(log), "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert keys(log, 6)
+    shutil.rmtree(log)
+    log.mkdir()
+    other = """UPDATE run SET command_line = '["archiver", "run", "--no-such-option"]'"""
+    change(database_in(home), other, "UPDATE run SET verdict = NULL, ended_at = NULL", *forget(6))
+    done = archiver("resume", "latest", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert keys(log, 6)
 
 
 def forget(position: int) -> list[str]:

@@ -216,9 +216,9 @@ def test_a_worker_is_killed_then_the_scheduler_and_the_run_is_resumed_on_another
     assert status == 1
     assert "is incomplete: 1 of 2 workers lost: Dask worker tcp://127.0.0.1:" in err
     with closing(database_of(tmp_path)) as database:
-        document = database.run()
-        assert document["verdict"] == "fail"
-        assert database.finished() == document["phases_planned"]  # it went on
+        stored = database.run()
+        assert stored.verdict == "fail"
+        assert database.finished() == stored.phases_planned  # it went on
         lost = [position for position, rows in database.workers().items() if any(row.lost for row in rows)]
         assert len(lost) == 1
         assert {r.position for r in database.results() if r.incomplete} == set(lost)
@@ -229,7 +229,7 @@ def test_a_worker_is_killed_then_the_scheduler_and_the_run_is_resumed_on_another
             r.operation == "archive" for r in database.results() + database.results(drift_checks=True)
             if r.position == lost[0]
         )  # fmt: skip
-        assert len([p for p in ledger.placements(document["id"]) if p.objects is None]) == archives
+        assert len([p for p in ledger.placements(stored.id) if p.objects is None]) == archives
         ledger.close()
 
     home = tmp_path / "second"
@@ -244,7 +244,7 @@ def test_a_worker_is_killed_then_the_scheduler_and_the_run_is_resumed_on_another
     assert "Traceback" not in err
     with closing(database_of(home)) as database:
         before = database.finished()
-        assert 0 < before < database.run()["phases_planned"]
+        assert 0 < before < database.run().phases_planned
 
     again = Cluster(folder, processes, "second")
     again.add_worker()
@@ -257,4 +257,4 @@ def test_a_worker_is_killed_then_the_scheduler_and_the_run_is_resumed_on_another
     status, _, err = finished(archiver(home, "resume", "latest", "--quiet", "--dask", again.address))
     assert status == 0, err
     with closing(database_of(home)) as database:
-        assert database.finished() == database.run()["phases_planned"] > before
+        assert database.finished() == database.run().phases_planned > before

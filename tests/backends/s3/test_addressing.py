@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -167,7 +166,7 @@ def test_raw_requests_of_checks_name_the_bucket_in_the_host(server: ScriptedServ
 
 
 def test_report_says_that_buckets_are_named_in_the_host(server: ScriptedServer, tmp_path: Path) -> None:
-    profile = asdict(backend_to(server, addressing="virtual").profile())
+    profile = backend_to(server, addressing="virtual").profile()
     settings = {
         "retention_mode": "none", "legal_hold": False, "session_kind": "opened", "session_open": "connect",
         "checksum": "crc32c", "verify": "all", "watched": [],

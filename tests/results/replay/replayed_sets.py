@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from archiver.measure.histogram import Histogram, part_of
+from archiver.values.platform import PlatformProfile
 from results.database import FILE_NAME, HistogramRow, RunDatabase, RunRecord
 from results.model import CriterionResult, Infrastructure, Latency, PartResult, Replayed, Result
 from results.replay.trials import ReplayRun
@@ -23,10 +24,10 @@ EIGHT = (
 )  # fmt: skip
 SECONDS = 100.0
 SHA256 = "a0" * 32
-PLATFORM: dict[str, Any] = {
-    "name": "minio", "protocol": "s3", "version": "2026", "endpoints": ["http://127.0.0.1:9000"], "tls": False,
-    "durability": "unknown", "server_clock_offset_seconds": None,
-}  # fmt: skip
+PLATFORM = PlatformProfile(
+    name="minio", backend="s3", endpoints=("http://127.0.0.1:9000",), version="2026", tls=False, shares_host=False,
+    durability="unknown", server_clock_offset_seconds=None, protocol="s3",
+)  # fmt: skip
 SETTINGS: dict[str, Any] = {
     "session_kind": "opened", "session_open": "head-bucket", "checksum": "crc32c", "retention_mode": "GOVERNANCE",
     "retain_for_seconds": 300.0, "retain_until": None, "legal_hold": False, "watched": ["local"],

@@ -11,9 +11,11 @@ from click.testing import CliRunner, Result
 
 from archiver.cli.answers.report import report
 from archiver.cli.output import document, print_run
+from results.database import StoredRun
 from results.report.index import write_index
 from results.report.key_figures import findings, verdict
 from tests.results.replay.replayed_sets import ReplayedSets, beside, criterion
+from tests.results.watched_run import RECORD
 
 TIMES = {"retrieve": [2.0, 4.0], "archive": [10.0, 30.0]}
 MARK = "capacity ratio not held (2% of the full capacity)"
@@ -155,11 +157,11 @@ def test_a_list_of_runs_shows_the_mark_with_the_verdict(sets: ReplayedSets, tmp_
 
 
 def test_a_pass_with_less_capacity_is_to_be_read_with_care(sets: ReplayedSets) -> None:
-    run = {"verdict": "pass", "lock_verified": None}
+    run = StoredRun(**RECORD, verdict="pass")
     assert verdict(run, sets.sets(1, TIMES), []) == ("good", "passed")
     assert verdict(run, sets.sets(1, TIMES, what={"capacity_scale": 0.02}), []) == ("care", f"passed; {MARK}")
 
 
 def test_void_comes_before_errors(sets: ReplayedSets) -> None:
     failed = [sets.application("mail", 1, TIMES, what={"void": "late"}, errors=3)]
-    assert verdict({"verdict": "void", "lock_verified": None}, failed, []) == ("bad", "VOID")
+    assert verdict(StoredRun(**RECORD, verdict="void"), failed, []) == ("bad", "VOID")

@@ -1,0 +1,130 @@
+"""What a command line asks for, as a RunRequest: the only place that looks at the parameters of run and replay by name.
+
+One idea: Click parses each option, and this module only sorts the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from archiver.cli.parameters import s3_reach, tsm_reach
+from archiver.engine.request import (
+    Devices,
+    ReplayRequest,
+    RunRequest,
+    S3Request,
+    ScenarioRequest,
+    TsmRequest,
+    WatchRequest,
+)
+from archiver.values.errors import UsageError
+from archiver.values.retention import Guards, RetentionMode, RetentionWish
+from archiver.values.sizes import parse_size
+
+_Value = TypeVar("_Value")
+_EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
+
+
+def scenario_request(given: Mapping[str, Any]) -> ScenarioRequest:
+    """Which scenario ``archiver run`` is to carry out, and how."""
+    return ScenarioRequest(
+        source=given["scenario"],
+        overrides=given["overrides"],
+        quick=given["quick"],
+        order=given["order"],
+        order_seed=given["seed"],
+        allow_large_sessions=given["allow_large_sessions"],
+        searches=given["searches"],
+    )
+
+
+def replay_request(given: Mapping[str, Any]) -> ReplayRequest:
+    """Which traces ``archiver replay`` is to carry out, and how."""
+    return ReplayRequest(
+        traces=given["traces"],
+        speed=given["speed"],
+        sets=given["sets"],
+        shift_seconds=given["shift"],
+        tolerance_seconds=given["tolerance"],
+    )
+
+
+def run_request(
+    given: Mapping[str, Any], *, scenario: ScenarioRequest | None = None, replay: ReplayRequest | None = None
+) -> RunRequest:
+    """The request to carry out a scenario or traces. Raises UsageError for a DEVICE=VALUE that is none."""
+    mode = given["retention_mode"]
+    return RunRequest(
+        scenario=scenario,
+        replay=replay,
+        repetitions=given["repeat"],
+        objects_from=given.get("objects_from"),  # replay does not have it
+        backend=given["backend"],
+        platforms=given["platforms"],
+        s3=S3Request(
+            endpoints=given["endpoints"],
+            bucket=given["bucket"],
+            region=given["region"],
+            **s3_reach(given),
+            checksum=given["checksum"],
+            payload_signing=given["payload_signing"],
+            session_open=given["session_open"],
+            keep_sessions_open=given["keep_sessions_open"],
+            retries=given["retries"],
+            on_close=given["on_close"],
+        ),
+        tsm=TsmRequest(
+            **tsm_reach(given),
+            management_class=given["management_class"],
+            space=given["filespace"],
+            objects_per_transaction=given["objects_per_transaction"],
+        ),
+        catalogue_dir=given["catalogue_dir"],
+        retention=RetentionWish(
+            mode=RetentionMode(mode) if mode is not None else None,
+            retain_for_seconds=given["retain_for"],
+            retain_until=given["retain_until"],
+            legal_hold=given["legal_hold"],
+        ),
+        guards=Guards(
+            max_retain_seconds=given["max_retain"],
+            max_locked_bytes=given["max_locked_bytes"],
+            accept_locked_until=given["accept_locked_until"],
+        ),
+        accepts_server_clock=given["accept_server_clock"],
+        verify=given["verify"],
+        watch=WatchRequest(
+            sources=given["sources"],
+            metric_names=given["metric_names"],
+            metrics_token_file=given["metrics_token_file"],
+        ),
+        devices=Devices(
+            disk_roles=_by_device("--disk-role", given["disk_roles"], str),
+            disk_speeds=_by_device("--disk-speed", given["disk_speeds"], parse_size),
+            link_speed_bytes_per_second=given["link_speed"],
+        ),
+        workers=given["workers"],
+        dask=given["dask"],
+        if_worker_lost=given["if_worker_lost"],
+        out_dir=given["out"],
+        op_log_dir=given["op_log"],
+        metrics_port=given["metrics_port"],
+        dry_run=given["dry_run"],
+        as_json=given["as_json"],
+        quiet=given["quiet"],
+    )
+
+
+def _by_device(option: str, pairs: Sequence[str], read: Callable[[str], _Value]) -> dict[str, _Value]:
+    """DEVICE=VALUE pairs. Raises UsageError naming the pair that is none."""
+    found = {}
+    for pair in pairs:
+        device, equals, value = pair.partition("=")
+        if not (device and equals and value):
+            raise UsageError(f"{option} {pair}: write DEVICE=VALUE, for example vda={_EXAMPLES[option]}")
+        try:
+            found[device.removeprefix("/dev/")] = read(value)
+        except ValueError as wrong:
+            raise UsageError(f"{option} {pair}: {wrong}") from wrong
+    return found

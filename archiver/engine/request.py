@@ -1,0 +1,143 @@
+"""Everything that the user asked for in one run, as one value that the run's database keeps.
+
+One idea: the command line is parsed once. Whatever happens later, ``archiver resume`` included, reads this value. It
+names the files that hold secrets, and never has what is in them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from archiver.engine.workers.contract import IfLost
+from archiver.values.retention import Guards, RetentionWish
+from scenarios.model import Order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioRequest:
+    """A scenario, and how its phases are made from it."""
+
+    source: str  # name of a scenario, or its file
+    overrides: tuple[str, ...]  # KEY=VALUE
+    quick: bool
+    order: Order
+    order_seed: int | None  # None: a random one
+    allow_large_sessions: bool
+    searches: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRequest:
+    """Traces to replay."""
+
+    traces: tuple[Path, ...]
+    speed: float
+    sets: int
+    shift_seconds: float
+    tolerance_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Request:
+    """How an S3 platform is reached and used. Field names are those of S3Options."""
+
+    endpoints: tuple[str, ...]
+    bucket: str | None
+    region: str | None
+    profile: str | None
+    ca_bundle: str | None
+    insecure: bool
+    addressing: str
+    direct: bool
+    connect_timeout_seconds: float
+    read_timeout_seconds: float
+    checksum: str
+    payload_signing: bool
+    session_open: str
+    keep_sessions_open: bool
+    retries: int
+    on_close: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TsmRequest:
+    """How a TSM server is reached and used. Field names are those of TsmOptions."""
+
+    library: str | None
+    server: str | None
+    node: str | None
+    password_file: Path | None
+    management_class: str | None
+    space: str | None
+    objects_per_transaction: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchRequest:
+    """Which resources of the server are sampled."""
+
+    sources: tuple[str, ...]
+    metric_names: Path | None
+    metrics_token_file: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What the user knows of the server's devices."""
+
+    disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
+    disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> bytes per second that it sustains
+    link_speed_bytes_per_second: float | None = None  # rated, each direction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What the user asked for. Paths are as written, so relative ones count from the folder of the command."""
+
+    scenario: ScenarioRequest | None  # None: a replay
+    replay: ReplayRequest | None  # None: a scenario
+    repetitions: int
+    objects_from: str | None  # the run whose objects are read; None: this run archives its own
+    backend: str
+    platforms: tuple[str, ...]  # to start
+    s3: S3Request
+    tsm: TsmRequest
+    catalogue_dir: Path | None  # of the embedded store
+    retention: RetentionWish
+    guards: Guards
+    accepts_server_clock: bool  # dates may follow a platform's clock that is far from this machine's
+    verify: str
+    watch: WatchRequest
+    devices: Devices
+    workers: int | None  # None: one per usable core, or half of them where the platform shares this host
+    dask: str | None  # the cluster that carries the run out; None: processes of this machine
+    if_worker_lost: IfLost
+    out_dir: Path | None  # None: in the home
+    op_log_dir: Path | None
+    metrics_port: int | None
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+
+    def to_json(self) -> str:
+        """The document from which ``from_json`` makes an equal request."""
+        return json.dumps(msgspec.to_builtins(self, enc_hook=str))  # only paths have no JSON of their own
+
+    @classmethod
+    def from_json(cls, text: str) -> RunRequest:
+        """The request of such a document. Raises ValueError for any other text."""
+        try:
+            return msgspec.convert(json.loads(text), cls, dec_hook=_path)
+        except msgspec.ValidationError as wrong:
+            raise ValueError(str(wrong)) from wrong
+
+
+def _path(kind: type[Path], value: object) -> Path:
+    if not isinstance(value, str):
+        raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
+    return kind(value)
