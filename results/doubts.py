@@ -12,9 +12,9 @@ from typing import Any
 
 from archiver.values.sizes import format_bytes, format_duration, format_instant, format_size
 from results.database import RunDatabase
-from results.matrix import parallel_cells
 from results.model import Result, Utilisation
 from results.tables.requests import request_differences
+from results.units import parallel_cells
 
 DRIFT_PERCENT = 10.0
 CLOCK_SECONDS = 2.0
@@ -220,22 +220,22 @@ def _ended_connections(results: Sequence[Result], cells: str) -> list[str]:
 def _more_clients_less(results: Sequence[Result]) -> list[str]:
     """Where more clients brought less, or nothing though no resource was near saturation."""
     found = []
-    cells = parallel_cells(results) if results else {}
+    cells = parallel_cells(results)
     for key, cell in cells.items():
         fewer = [other for other in cells if other[:3] == key[:3] and other.clients < key.clients]
         if not fewer:
             continue
         best = max(fewer, key=lambda other: cells[other].objects_per_second)
-        if any(result.errors for result in (*cell.repetitions, *cells[best].repetitions)):
+        if any(result.errors for result in (*cell.results, *cells[best].results)):
             continue
         gain = cell.objects_per_second / (cells[best].objects_per_second or math.inf)
         rates = (
-            f"{_cell(cell.repetitions[0])}: {cells[best].objects_per_second:,.0f} objects/s with {best.clients} "
+            f"{_cell(cell.first)}: {cells[best].objects_per_second:,.0f} objects/s with {best.clients} "
             f"client{'s' if best.clients > 1 else ''}, {cell.objects_per_second:,.0f} with {key.clients}"
         )
         if gain < FALLS_BELOW:
             found.append(f"throughput falls as clients are added ({rates}): past its best point the platform contends")
-        elif gain < NO_GAIN_BELOW and all(r.server and not r.limited_by for r in cell.repetitions):
+        elif gain < NO_GAIN_BELOW and all(r.server and not r.limited_by for r in cell.results):
             found.append(
                 f"more clients bring nothing, and no resource that was watched is near saturation ({rates}): the "
                 "platform waits on something else, such as a lock, one writer, or a resource that is not watched"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
+from results.measures import pooled_mean_ms
 from results.mixed.mailboxes import Mailboxes, all_mailboxes, tile_mailboxes
 from results.mixed.published import MIB, PublishedTiles, small_latency_limit_ms
 from results.mixed.tiles import (
@@ -24,7 +25,6 @@ from results.mixed.tiles import (
     Tile,
     mean_ms,
     part_of,
-    pooled_mean_ms,
     total,
 )
 from results.model import CriterionResult, Result

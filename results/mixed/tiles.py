@@ -142,13 +142,6 @@ def mean_ms(measured: Result | PartResult | None) -> float | None:
     return measured.object_response_ms.mean if measured and measured.object_response_ms else None
 
 
-def pooled_mean_ms(measured: Iterable[Result | PartResult | None]) -> float | None:
-    """The mean response time of all their objects together."""
-    found = [each.object_response_ms for each in measured if each and each.object_response_ms]
-    count = sum(latency.count for latency in found)
-    return sum(latency.mean * latency.count for latency in found) / count if count else None
-
-
 def total(values: Iterable[float | None]) -> float | None:
     """Their sum; None where one is missing, or there are none."""
     known = list(values)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from results.mixed.tiles import pooled_mean_ms
+from results.measures import pooled_mean_ms
 from results.model import Latency, Offered, PartResult, Result
 from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from results.database import RunDatabase
-from results.mixed.tiles import pooled_mean_ms
+from results.measures import pooled_mean_ms
 from results.model import CriterionResult, Infrastructure, PartResult, Replayed, Result, SearchOutcome
 from results.planning.cost import PlanCost
 from results.replay.responses import NO_RESPONSES, Responses, merged, responses_of

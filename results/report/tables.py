@@ -10,10 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from results.doubts import Drift
-from results.matrix import CellKey, MatrixCell, matrix_cells, parallel_cells
 from results.model import Result
 from results.published import NAME, dr550, megabytes_in_the_papers_unit
-from results.table import NOT_MEASURED, Cell, Column, Table, key_labels, label_columns, number
+from results.table import (
+    KEY_COLUMNS,
+    NOT_MEASURED,
+    UNIT_COLUMNS,
+    Cell,
+    Column,
+    Table,
+    filled,
+    label_columns,
+    number,
+)
+from results.units import Unit, UnitKey, parallel_cells, single_cells
 
 _ASKED = ("operation", "object_sizes", "objects_per_session", "clients")
 
@@ -46,7 +56,7 @@ def settings_table(name: str, title: str, values: Mapping[str, Any]) -> Table:
     )
 
 
-def doubted_cells_table(cells: Sequence[MatrixCell]) -> Table:
+def doubted_cells_table(cells: Sequence[Unit]) -> Table:
     """The cells whose numbers are to be read with care, and why."""
     found = dict.fromkeys(doubt for cell in cells for doubt in cell.doubts)
     return Table(
@@ -59,7 +69,7 @@ def doubted_cells_table(cells: Sequence[MatrixCell]) -> Table:
         ),
         rows=tuple(
             (
-                *key_labels(cell.key),
+                *filled(UNIT_COLUMNS, cell),
                 Cell(f"{cell.objects_per_second:,.2f}", cell.objects_per_second, (), cell.key),
                 Cell("; ".join(map(_briefly, cell.doubts))),
             )
@@ -82,16 +92,16 @@ def drift_table(drifts: Sequence[Drift]) -> Table:
 
 def published_table(results: Sequence[Result]) -> Table:
     """All that the paper printed of one client, beside ours where it was measured; no rows where nothing was."""
-    ours = matrix_cells(results) if results else {}
+    ours = single_cells(results)
     rows = []
     for key, theirs in dr550().cells.items():
-        cell = ours.get(CellKey(*key, 1))
+        cell = ours.get(UnitKey(*key, 1))
         rate = cell.objects_per_second if cell else None
         mega = megabytes_in_the_papers_unit(rate, key[1]) if rate is not None else None
         notes = ("printed otherwise: the MB/s and the time grid contradict it",)
         rows.append(
             (
-                *key_labels(CellKey(*key, 1))[:3],
+                *filled(KEY_COLUMNS[:3], UnitKey(*key, 1)),
                 number(theirs.objects_per_second, 2, notes if theirs.contradicted_objects_per_second else ()),
                 Cell(NOT_MEASURED) if rate is None else Cell(f"{rate:,.2f}", rate, (), cell.key if cell else None),
                 number(_ratio(rate, theirs.objects_per_second), 2),
@@ -100,7 +110,7 @@ def published_table(results: Sequence[Result]) -> Table:
                 number(_ratio(mega, theirs.megabytes_per_second), 2),
             )
         )
-    if not any(CellKey(*key, 1) in ours for key in dr550().cells):
+    if not any(UnitKey(*key, 1) in ours for key in dr550().cells):
         rows = []
     return Table(
         name="published",
@@ -122,16 +132,16 @@ def published_table(results: Sequence[Result]) -> Table:
 
 def published_parallel_table(results: Sequence[Result]) -> Table:
     """The gains of parallel clients that the paper quotes, beside ours; no rows where none was measured."""
-    cells = parallel_cells(results) if results else {}
+    cells = parallel_cells(results)
     study = dr550()
     operation, count = study.parallel_operation, study.parallel_objects_per_session
     rows = []
     for (size, clients), gain in study.improvements.items():
-        many, one = (cells.get(CellKey(operation, size, count, each)) for each in (clients, 1))
+        many, one = (cells.get(UnitKey(operation, size, count, each)) for each in (clients, 1))
         ours = many.objects_per_second / one.objects_per_second if many and one and one.objects_per_second else None
         rows.append(
             (
-                *key_labels(CellKey(operation, size, count, clients)),
+                *filled(KEY_COLUMNS, UnitKey(operation, size, count, clients)),
                 number(gain, 2),
                 Cell(NOT_MEASURED) if ours is None else Cell(f"{ours:,.2f}", ours, (), many.key if many else None),
             )

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from results.matrix import MatrixCell, matrix_cells
 from results.model import Result
 from results.statistics import PAIRS_MIN, PairedRatio, paired_ratio
-from results.table import NOT_MEASURED, Cell, Column, Table, interval, key_labels, label_columns, number
+from results.table import KEY_COLUMNS, NOT_MEASURED, Cell, Column, Table, filled, interval, label_columns, number
+from results.units import Unit, single_cells
 
 LIFE_CYCLE = ("query", "extend", "hold", "release", "refused-delete", "delete")
 BASELINES = ("none", "header")  # the first of these locks that was measured is what the others are compared with
@@ -23,23 +23,23 @@ BASELINES = ("none", "header")  # the first of these locks that was measured is 
 class VariantCost:
     """One variant beside its baseline. Ratios are variant over baseline; None for the baseline itself."""
 
-    cell: MatrixCell
-    baseline: MatrixCell
+    cell: Unit
+    baseline: Unit
     rate: PairedRatio | None  # of objects/s
     mean_time: PairedRatio | None  # of the mean service time of an object
 
     @property
     def name(self) -> str:
-        return self.cell.repetitions[0].variant
+        return self.cell.first.variant
 
 
 def variant_costs(results: Sequence[Result]) -> list[VariantCost]:
     """Every variant that stands beside a baseline of the same sweep, sizes and clients, the baseline first."""
     found: list[VariantCost] = []
-    families: dict[tuple[object, ...], list[MatrixCell]] = {}
-    for key, cell in matrix_cells(results).items() if results else ():
-        if cell.repetitions[0].variant:
-            family = (cell.repetitions[0].phase, key.object_bytes, key.objects_per_session, key.clients)
+    families: dict[tuple[object, ...], list[Unit]] = {}
+    for key, cell in single_cells(results).items():
+        if cell.first.variant:
+            family = (cell.first.phase, key.object_bytes, key.objects_per_session, key.clients)
             families.setdefault(family, []).append(cell)
     for cells in families.values():
         if len(cells) < 2:
@@ -64,10 +64,10 @@ def lock_cost_table(results: Sequence[Result]) -> Table:
     """Objects/s and mean time per object of each variant, and what it costs beside its baseline."""
     rows = []
     for cost in variant_costs(results):
-        first = cost.cell.repetitions[0]
+        first = cost.cell.first
         rows.append(
             (
-                *key_labels(cost.cell.key)[1:],
+                *filled(KEY_COLUMNS[1:], cost.cell.key),
                 Cell(cost.name),
                 number(cost.cell.objects_per_second, 1),
                 interval(cost.cell),
@@ -108,16 +108,16 @@ def life_cycle_table(results: Sequence[Result]) -> Table:
     """Rates and latencies of the operations of a lock's life."""
     rows = [
         (
-            *key_labels(key),
+            *filled(KEY_COLUMNS, key),
             number(cell.objects_per_second, 1),
             interval(cell),
             number(_mean(cell, _mean_ms), 3),
             number(_mean(cell, lambda r: r.object_service_ms.p50 if r.object_service_ms else None), 3),
             number(_mean(cell, _p99_ms), 3),
-            number(sum(result.objects for result in cell.repetitions), 0),
-            number(sum(result.errors for result in cell.repetitions), 0),
+            number(sum(result.objects for result in cell.results), 0),
+            number(sum(result.errors for result in cell.results), 0),
         )
-        for key, cell in (matrix_cells(results).items() if results else ())
+        for key, cell in single_cells(results).items()
         if key.operation in LIFE_CYCLE
     ]
     return Table(
@@ -139,17 +139,17 @@ def life_cycle_table(results: Sequence[Result]) -> Table:
     )
 
 
-def _rank(cell: MatrixCell) -> tuple[int, str]:
+def _rank(cell: Unit) -> tuple[int, str]:
     """Baselines first: without a lock, or the default checksum."""
-    result = cell.repetitions[0]
+    result = cell.first
     is_plain = result.checksum in ("crc32c", "none")
     place = BASELINES.index(result.lock) if result.lock in BASELINES else len(BASELINES)
     return (place if is_plain else place + len(BASELINES), result.variant)
 
 
-def _pairs(cell: MatrixCell, baseline: MatrixCell) -> list[tuple[Result, Result]]:
-    theirs = {result.repetition: result for result in baseline.repetitions}
-    return [(result, theirs[result.repetition]) for result in cell.repetitions if result.repetition in theirs]
+def _pairs(cell: Unit, baseline: Unit) -> list[tuple[Result, Result]]:
+    theirs = {result.repetition: result for result in baseline.results}
+    return [(result, theirs[result.repetition]) for result in cell.results if result.repetition in theirs]
 
 
 def _ratio(pairs: Sequence[tuple[Result, Result]], of: Callable[[Result], float | None]) -> PairedRatio | None:
@@ -166,9 +166,9 @@ def _p99_ms(result: Result) -> float | None:
     return result.object_service_ms.p99 if result.object_service_ms else None
 
 
-def _mean(cell: MatrixCell, of: Callable[[Result], float | None]) -> float | None:
+def _mean(cell: Unit, of: Callable[[Result], float | None]) -> float | None:
     """Over repetitions, of those that have it."""
-    values = [value for result in cell.repetitions if (value := of(result)) is not None]
+    values = [value for result in cell.results if (value := of(result)) is not None]
     return sum(values) / len(values) if values else None
 
 

@@ -13,24 +13,26 @@ from statistics import median
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
-from results.matrix import (
-    CellKey,
-    MatrixCell,
-    Quantity,
-    columns,
-    matrix_cells,
-    parallel_cells,
-    sizes,
-    temperature,
-)
 from results.model import FirstError, Latency, Result, ServerUsage, Utilisation
 from results.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
 from results.resources import CLIENT, QUANTITIES, Spread, Timeline
-from results.table import NOT_MEASURED, Cell, Column, Table, interval, key_labels, label_columns, number
+from results.table import KEY_COLUMNS, NOT_MEASURED, Cell, Column, Table, filled, interval, label_columns, number
 from results.tables.lock_cost import life_cycle_table, lock_cost_table
 from results.tables.requests import SHARE_IN_TIME
 from results.tables.session_time import fit_session_time
 from results.tables.watched import NOTHING_WATCHED, Watched
+from results.units import (
+    NO_RESULTS,
+    Quantity,
+    Unit,
+    UnitKey,
+    all_cells,
+    object_sizes,
+    parallel_cells,
+    session_lengths,
+    single_cells,
+    temperatures,
+)
 
 OPERATIONS = ("archive", "retrieve")
 SERVER_RESOURCES = "server-resources"  # the name of the long one
@@ -47,7 +49,9 @@ def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) 
 
     Raises ResultsError if there are no results, or results of one cell under different settings.
     """
-    measured = matrix_cells(results)
+    if not results:
+        raise ResultsError(NO_RESULTS)
+    measured = single_cells(results)
     tables = []
     for operation in OPERATIONS:
         if any(key.operation == operation for key in measured):
@@ -75,15 +79,15 @@ def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) ->
     Both sides of an MB/s ratio are in the paper's unit, objects/s x KiB / 1000.
     """
     of_paper = quantity == "megabytes_per_second"
-    cells = {key: cell for key, cell in matrix_cells(results).items() if key.operation == operation}
+    cells = {key: cell for key, cell in single_cells(results).items() if key.operation == operation}
     if not cells:
         raise ResultsError(f"this run measured no {operation} with one client")
-    warmth = temperature(cells.values())
+    warmth = temperatures(cells.values())
     rows = []
-    for size in sizes(cells):
+    for size in object_sizes(cells):
         measured, published, ratio = [], [], []
-        for count in columns(cells):
-            cell = cells.get(CellKey(operation, size, count, 1))
+        for count in session_lengths(cells):
+            cell = cells.get(UnitKey(operation, size, count, 1))
             theirs = dr550().cells.get((operation, size, count))
             ours = None
             if cell:
@@ -97,7 +101,7 @@ def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) ->
         label = Cell(format_size(size))
         rows.append((label, Cell("measured"), *measured))
         if any(cell.estimate.low is not None for cell in cells.values()):
-            spreads = [cells.get(CellKey(operation, size, count, 1)) for count in columns(cells)]
+            spreads = [cells.get(UnitKey(operation, size, count, 1)) for count in session_lengths(cells)]
             rows.append((label, Cell("95% within"), *(interval(cell) for cell in spreads)))
         rows += [
             (label, Cell("published"), *published),
@@ -105,11 +109,11 @@ def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) ->
         ]
     heading = f"{operation.capitalize()}: {'MB/s in the unit of the paper' if of_paper else 'objects/s'}"
     unit_note = " MB/s on both sides is objects/s x KiB / 1000." if of_paper else ""
-    repeated = max(len(cell.repetitions) for cell in cells.values())
+    repeated = max(len(cell.samples) for cell in cells.values())
     return Table(
         name=f"{operation}-{quantity.replace('_', '-')}",
         title=f"{heading}, {warmth} data" if operation == "retrieve" else heading,
-        columns=(*label_columns("object size", ""), *(Column(str(count)) for count in columns(cells))),
+        columns=(*label_columns("object size", ""), *(Column(str(count)) for count in session_lengths(cells))),
         rows=tuple(rows),
         caption=f"One client{_repetitions(repeated)}. Published: {NAME}, Figure {10 if of_paper else 9};"
         f" ratio: measured / published.{unit_note}",
@@ -126,7 +130,7 @@ def parallel_tables(results: Sequence[Result]) -> list[Table]:
 
 def session_time_table(results: Sequence[Result]) -> Table:
     """T = a + b n per operation and size, ours beside the fit of the paper's own row."""
-    cells = matrix_cells(results)
+    cells = single_cells(results)
     rows = []
     plain = [cell for cell in cells.values() if cell.key.operation in OPERATIONS]
     for (operation, size), group in groupby(plain, key=lambda cell: cell.key[:2]):
@@ -157,11 +161,11 @@ def session_time_table(results: Sequence[Result]) -> Table:
 def latency_table(results: Sequence[Result]) -> Table:
     """Service times of objects, session openings and closings, and transactions for every cell, in milliseconds."""
     rows = []
-    for cell in _all_cells(results):
+    for cell in all_cells(results).values():
         for name, population in _POPULATIONS:
-            latencies = [latency for result in cell.repetitions if (latency := population(result))]
+            latencies = [latency for result in cell.results if (latency := population(result))]
             if latencies:
-                rows.append((*key_labels(cell.key), Cell(name), *_latency_cells(latencies)))
+                rows.append((*filled(KEY_COLUMNS, cell.key), Cell(name), *_latency_cells(latencies)))
     return Table(
         name="latency",
         title="Service times",
@@ -340,17 +344,17 @@ _POPULATIONS: tuple[tuple[str, Callable[[Result], Latency | None]], ...] = (
 )
 
 
-def _parallel_table(cells: dict[CellKey, MatrixCell], operation: str, count: int, series: int) -> Table:
+def _parallel_table(cells: dict[UnitKey, Unit], operation: str, count: int, series: int) -> Table:
     chosen = {
         key: cell for key, cell in cells.items() if (key.operation, key.objects_per_session) == (operation, count)
     }
-    warmth = temperature(chosen.values())
+    warmth = temperatures(chosen.values())
     clients = sorted({key.clients for key in chosen})
     rows: list[tuple[Cell, ...]] = []
     quoted = False
-    for size in sizes(chosen):
-        row = [chosen.get(CellKey(operation, size, count, many)) for many in clients]
-        alone = chosen.get(CellKey(operation, size, count, 1))
+    for size in object_sizes(chosen):
+        row = [chosen.get(UnitKey(operation, size, count, many)) for many in clients]
+        alone = chosen.get(UnitKey(operation, size, count, 1))
         base = alone.objects_per_second if alone else None
         notes = [_rate_notes(cell, warmth) if cell else () for cell in row]
         rates = [cell.objects_per_second if cell else None for cell in row]
@@ -366,7 +370,7 @@ def _parallel_table(cells: dict[CellKey, MatrixCell], operation: str, count: int
             quoted = True
             rows.append((label, Cell("× published"), *(number(value, 2) for value in published)))
     heading = f"Parallel clients, {operation}, {count} objects per session"
-    repeated = max(len(cell.repetitions) for cell in chosen.values())
+    repeated = max(len(cell.samples) for cell in chosen.values())
     return Table(
         name=f"parallel-{operation}" if series <= len(OPERATIONS) else f"parallel-{operation}-{count}",
         title=f"{heading}, {warmth} data" if operation == "retrieve" else heading,
@@ -409,10 +413,10 @@ _GROUP_LABELS = (Column("operation", label=True), Column("object size", label=Tr
 
 def _groups(results: Sequence[Result]) -> Iterator[tuple[tuple[Cell, ...], list[Result]]]:
     """Labels and results per operation, size and clients, all objects per session and repetitions together."""
-    cells = sorted(_all_cells(results), key=_without_columns)
+    cells = sorted(all_cells(results).values(), key=_without_columns)
     for (operation, size, clients), group in groupby(cells, key=_without_columns):
         labels = (Cell(operation), Cell(format_size(size)), number(clients, 0))
-        yield labels, [result for cell in group for result in cell.repetitions]
+        yield labels, [result for cell in group for result in cell.results]
 
 
 def _resource_cells(results: Sequence[Result]) -> tuple[Cell, ...]:
@@ -619,11 +623,11 @@ def _without_empty_columns(table: Table) -> Table:
     )
 
 
-def _rate_notes(cell: MatrixCell, warmth: str) -> tuple[str, ...]:
+def _rate_notes(cell: Unit, warmth: str) -> tuple[str, ...]:
     """The doubts of a cell, and which of several temperatures was its own."""
     if cell.key.operation != "retrieve" or " or " not in warmth:
         return cell.doubts
-    return (*cell.doubts, f"{temperature([cell])} data")
+    return (*cell.doubts, f"{temperatures([cell])} data")
 
 
 def _published_notes(cell: PublishedCell, of_paper: bool) -> tuple[str, ...]:
@@ -637,11 +641,7 @@ def _published_notes(cell: PublishedCell, of_paper: bool) -> tuple[str, ...]:
     return ()
 
 
-def _all_cells(results: Sequence[Result]) -> list[MatrixCell]:
-    return [cell for _, cell in sorted({**parallel_cells(results), **matrix_cells(results)}.items())]
-
-
-def _without_columns(cell: MatrixCell) -> tuple[str, int, int]:
+def _without_columns(cell: Unit) -> tuple[str, int, int]:
     return cell.key.operation, cell.key.object_bytes, cell.key.clients
 
 

@@ -18,19 +18,14 @@ from archiver.values.errors import ResultsError, UsageError
 from results.comparison.compare import ComparedUnit, Comparison, MeasuredRun, compare_runs
 from results.comparison.contract import comparison_document
 from results.comparison.documents import comparison_figure, workloads_csv, write_comparison
+from results.comparison.forms import matrix_table, percent_table, rates_table, times_table
 from results.comparison.gate import gate_sentences, judge, parse_condition
 from results.comparison.ratios import Ratio
 from results.comparison.tables import FORMS, comparison_tables, overall_sentences
-from results.comparison.units import TOGETHER
-from results.comparison.workload_tables import (
-    workload_matrix_table,
-    workload_percent_tables,
-    workload_rates_table,
-    workload_times_tables,
-)
 from results.model import Offered, Result
 from results.table import Table
 from results.text import render_csv, render_text
+from results.units import TOGETHER
 from tests.results.tile_run import TileRun, criterion, email_parts, held, latency, part, steps
 from tests.results.workloads_together import TILES, mixed_run, together
 
@@ -51,10 +46,10 @@ def repeated(make: Callable[..., Sequence[Result]], factor: float = 1.0) -> list
     ]
 
 
-def found(comparison: Comparison, workload: str, operation: str = "", clients: int | None = None) -> ComparedUnit:
+def found(comparison: Comparison, workload: str, operation: str = "", clients: int = 0) -> ComparedUnit:
     (unit,) = [
         unit
-        for unit in comparison.units
+        for unit in comparison.workloads
         if (unit.key.workload, unit.key.operation, unit.key.clients) == (workload, operation, clients)
     ]
     return unit
@@ -114,8 +109,8 @@ def test_tiles_add_up_and_are_no_pairs(tiles: TileRun) -> None:
     assert [unit.median(web.telling) for unit in web.measured if unit] == [3200, 1620]
     ratio = ratio_of(web)
     assert (ratio.pairs, ratio.verdict, ratio.because) == (1, "no verdict", "1 pair")
-    assert "tiles of one run ran beside each other, and are no pairs" in workload_rates_table(
-        comparison
+    assert "tiles of one run ran beside each other, and are no pairs" in rates_table(
+        comparison, "workload"
     ).caption.replace("\n", " ")
 
 
@@ -140,7 +135,7 @@ def test_of_several_numbers_of_clients_the_best_is_told_and_each_is_in_the_json(
     assert large.telling.name == "megabytes_per_second"
     assert ratio_of(large, "megabytes_per_second").ratio == pytest.approx(1.5)  # not with as many outstanding
     assert ratio_of(found(comparison, "database small", clients=1)).ratio == pytest.approx(200 / 180)
-    rows = rows_of(workload_rates_table(comparison))
+    rows = rows_of(rates_table(comparison, "workload"))
     assert list(rows) == ["tiles/1/database small/all/1 to 25/objects/s", "tiles/1/database large/all/1 to 9/MB/s"]
     told = [(each["workload"], each["clients"]) for each in comparison_document(comparison)["workloads"]]
     assert ("database small", 25) in told
@@ -172,7 +167,7 @@ def test_achieved_sessions_of_an_open_loop_are_compared(tiles: TileRun) -> None:
 
     comparison = compare_runs([run("a", 100.0), run("b", 90.0)])
     assert ratio_of(found(comparison, "web"), "sessions_per_second").ratio == pytest.approx(0.9)
-    assert rows_of(workload_rates_table(comparison))["tiles/1/web/all/16/sessions/s"][:2] == ["100.00", "90.00"]
+    assert rows_of(rates_table(comparison, "workload"))["tiles/1/web/all/16/sessions/s"][:2] == ["100.00", "90.00"]
     closed = compare_runs([mixed_run([tiles.web()]), mixed_run([tiles.web()], "b")])
     assert "sessions_per_second" not in found(closed, "web").ratios
 
@@ -232,7 +227,7 @@ def test_cells_and_workloads_of_one_run_are_both_compared(tiles: TileRun, make_r
         return replace(made, results=[*made.results, make_result()])
 
     comparison = compare_runs([run("a"), run("b")])
-    assert (len(comparison.cells), len(comparison.units), comparison.overall[0].of) == (1, 1, "cell")
+    assert (len(comparison.cells), len(comparison.workloads), comparison.overall[0].of) == (1, 1, "cell")
     names = [table.name for table in comparison_tables(comparison, ("percent",))]
     assert names == [
         "platforms", "percent-1", "workloads-percent-1", "differences-1", "latencies-1", "workloads-differences-1",
@@ -333,7 +328,7 @@ def test_the_percent_form_prints_the_published_path_comparison_beside_the_publis
                          intervals={2: rows})  # fmt: skip
 
     eight, four = run("8 paths", 100, 1000, 800, 30_000), run("4 paths", 78.82, 921.6, 802.08, 29_817)
-    (table,) = workload_percent_tables(compare_runs([eight, four]))
+    table = percent_table(compare_runs([eight, four]), "workload", 0)
     rows = rows_of(table)
     percents = {label: row[2] for label, row in rows.items()}
     assert table.title == "Workloads: 4 paths as percent of 8 paths"
@@ -369,7 +364,7 @@ def test_the_times_form_prints_the_published_gain_of_a_faster_tier_beside_the_pu
         return mixed_run(results, platform, intervals={1: rows})
 
     disks, flash = run("disks", 1.0, 12.0, 10.0), run("with flash", 3.21, 12.0 * 0.67, 10.0 * 0.57)
-    (table,) = workload_times_tables(compare_runs([disks, flash]))
+    table = times_table(compare_runs([disks, flash]), "workload", 0)
     rows = rows_of(table)
     assert rows["tiles/1/all workloads/steady/objects/s"][0] == "3.21 times"
     assert rows["tiles/1/e-mail/all/32/objects/s"][3] == "33% faster"
@@ -382,7 +377,7 @@ def test_the_matrix_form_has_workloads_down_and_scales_across(tiles: TileRun) ->
     def run(platform: str, one: float, two: float) -> MeasuredRun:
         return mixed_run([tiles.web(1, one, position=1, scale=1.0), tiles.web(1, two, position=2, scale=2.0)], platform)
 
-    table = workload_matrix_table(compare_runs([run("a", 100, 100), run("b", 150, 80), run("c", 200, 100)]))
+    table = matrix_table(compare_runs([run("a", 100, 100), run("b", 150, 80), run("c", 200, 100)]), "workload")
     assert (table.across, [column.name for column in table.columns[-2:]]) == ("tiles", ["1", "2"])
     assert [[cell.text for cell in row[-3:]] for row in table.rows] == [["b", "1.50", "0.80"], ["c", "2.00", "1.00"]]
 

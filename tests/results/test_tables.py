@@ -9,7 +9,6 @@ import pytest
 
 from archiver.values.errors import ResultsError
 from results.database import RunDatabase
-from results.matrix import CLIENT_LIMITED, ERRORS, UNSETTLED
 from results.model import ClientUsage, DiskUsage, FirstError, Latency, Result, ServerUsage, Utilisation
 from results.published import dr550
 from results.tables.rates import (
@@ -29,6 +28,7 @@ from results.tables.rates import (
 )
 from results.tables.requests import RequestCount
 from results.tables.watched import Watched, watched
+from results.units import CLIENT_LIMITED, ERRORS, UNSETTLED
 from tests.results.watched_run import sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]
