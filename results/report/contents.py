@@ -41,7 +41,8 @@ from results.report.tables import (
 )
 from results.table import Table
 from results.tables.audits import audits_table
-from results.tables.rates import SERVER_RESOURCES, build_tables
+from results.tables.rates import build_tables
+from results.tables.usage import SERVER_RESOURCES
 from results.tables.watched import Watched
 from results.tables.workers import worker_tables
 from results.units import Unit, all_cells, parallel_cells, session_lengths
