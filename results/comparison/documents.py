@@ -155,7 +155,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _ForestRow:
     """One line of a forest plot."""
 
     label: str
@@ -164,26 +164,26 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True)
-class _Panel:
+class _ForestPanel:
     title: str
     quantity: str
-    rows: list[_Row]
+    rows: list[_ForestRow]
 
 
-def _panels(comparison: Comparison) -> list[_Panel]:
+def _panels(comparison: Comparison) -> list[_ForestPanel]:
     """The cells by operation, then the workloads by scale."""
-    panels: dict[str, _Panel] = {}
+    panels: dict[str, _ForestPanel] = {}
     for cell in comparison.cells:
         key = cell.key
         clients = f", {key.clients} clients" if key.clients > 1 else ""
         label = f"{format_size(key.object_bytes)} × {key.objects_per_session}{clients}"
-        row = _Row(label, key.object_bytes, cell.ratios[RATE.name])
-        panels.setdefault(key.operation, _Panel(key.operation, RATE.words, [])).rows.append(row)
+        row = _ForestRow(label, key.object_bytes, cell.ratios[RATE.name])
+        panels.setdefault(key.operation, _ForestPanel(key.operation, RATE.words, [])).rows.append(row)
     for unit in study_units(comparison):
         title = _scale_words(unit.key, comparison.scale_name)
         operation = f": {unit.key.operation}" if unit.key.operation else ""
-        row = _Row(f"{unit.key.workload}{operation}", unit.key.workload, unit.ratios[unit.telling.name])
-        panels.setdefault(title, _Panel(title, "rate", [])).rows.append(row)
+        row = _ForestRow(f"{unit.key.workload}{operation}", unit.key.workload, unit.ratios[unit.telling.name])
+        panels.setdefault(title, _ForestPanel(title, "rate", [])).rows.append(row)
     return list(panels.values())
 
 
@@ -262,7 +262,7 @@ def _csv_latencies(cell: dict[str, Any], index: int, ours: dict[str, Any], their
     return line
 
 
-def _places(rows: Sequence[_Row]) -> list[float]:
+def _places(rows: Sequence[_ForestRow]) -> list[float]:
     """Where each row lies: below one another, half a row apart between groups."""
     places, place = [], 0.0
     for index, row in enumerate(rows):
@@ -273,7 +273,7 @@ def _places(rows: Sequence[_Row]) -> list[float]:
     return places
 
 
-def _draw_forest(axes: Axes, rows: Sequence[_Row], others: int) -> None:
+def _draw_forest(axes: Axes, rows: Sequence[_ForestRow], others: int) -> None:
     places = _places(rows)
     axes.axvline(1, color=GREY, linewidth=0.8)
     for index in range(others):

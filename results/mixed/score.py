@@ -14,7 +14,7 @@ from statistics import median_low
 
 from archiver.values.errors import ScenarioError
 from results.mixed.reference_tile import ReferenceTile
-from results.mixed.tiles import APPLICATIONS, Scale, Tile, Trial
+from results.mixed.tiles import APPLICATIONS, Scale, Tile, TileTrial
 from results.model import CriterionResult
 from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
 
@@ -134,7 +134,7 @@ def _ratio(throughput: float | None, reference: ReferenceTile, application: str)
     return None if throughput is None else throughput / reference.throughputs[application]
 
 
-def _why_none(trial: Trial, criteria: Sequence[CriterionResult], weights: Mapping[str, float]) -> str:
+def _why_none(trial: TileTrial, criteria: Sequence[CriterionResult], weights: Mapping[str, float]) -> str:
     """Why a trial has no score; empty: it has one."""
     judged = [criterion for criterion in criteria if criterion.position == trial.position]
     failed = [f"{each.workload}: {each.name}" if each.workload else each.name for each in judged if not each.passed]

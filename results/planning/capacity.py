@@ -14,7 +14,7 @@ from archiver.values.errors import ArchiverError
 from results.model import CriterionResult, Latency, Result
 from results.planning.plan import (
     Archiving,
-    Course,
+    LoadCourse,
     Plan,
     Retrieval,
     plan_archiving,
@@ -28,7 +28,7 @@ from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, numb
 NIGHT, DISCOVERY, SINGLE = "nightly archive", "discovery", "single retrieval"
 CAMERAS, PLAYBACK, EDITORS = "camera streams", "playback", "editors"
 
-_COURSE = Course(years=1)
+_COURSE = LoadCourse(years=1)
 _ALIKE = 1.01  # sizes nearer than this are one size
 
 
@@ -116,7 +116,7 @@ class _Trials:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _CapacityLine:
     what: str
     decimals: int
     measured: float | None
@@ -124,7 +124,7 @@ class _Line:
     bound: str = ""  # why the measured number is none, or only a lower bound, from which nothing differs
 
 
-def _mail_lines(trials: _Trials) -> Iterator[_Line]:
+def _mail_lines(trials: _Trials) -> Iterator[_CapacityLine]:
     nights = trials.of(NIGHT)
     if not nights:
         return
@@ -145,16 +145,18 @@ def _mail_lines(trials: _Trials) -> Iterator[_Line]:
 
     if window is not None:
         for answer in _archiving_answers(trials, plan, lambda found: found.units_max):
-            yield _Line(f"users in {window:g} s", 0, trials.edge.largest, answer, trials.edge.bound)
+            yield _CapacityLine(f"users in {window:g} s", 0, trials.edge.largest, answer, trials.edge.bound)
     seconds = [result.seconds for result in trials.whole(NIGHT)]
     for answer in _archiving_answers(trials, plan, lambda found: found.seconds):
-        yield _Line(f"a night of {users:,} users (s)", 2, median(seconds) if seconds else None, answer)
-    yield _Line("one message back (ms)", 1, _mean_ms(trials.of(SINGLE)), _retrieval_answer(plan, lambda p: p.single))
+        yield _CapacityLine(f"a night of {users:,} users (s)", 2, median(seconds) if seconds else None, answer)
+    yield _CapacityLine(
+        "one message back (ms)", 1, _mean_ms(trials.of(SINGLE)), _retrieval_answer(plan, lambda p: p.single)
+    )
     answer = _retrieval_answer(plan, lambda p: p.retrieval)
-    yield _Line(f"{wanted} messages of a user back (ms)", 1, _mean_ms(trials.of(DISCOVERY)), answer)
+    yield _CapacityLine(f"{wanted} messages of a user back (ms)", 1, _mean_ms(trials.of(DISCOVERY)), answer)
 
 
-def _video_lines(trials: _Trials) -> Iterator[_Line]:
+def _video_lines(trials: _Trials) -> Iterator[_CapacityLine]:
     shifts = trials.of(CAMERAS)
     if not shifts:
         return
@@ -171,13 +173,15 @@ def _video_lines(trials: _Trials) -> Iterator[_Line]:
         )
 
     for answer in _archiving_answers(trials, plan, lambda found: found.units_max):
-        yield _Line("cameras", 0, trials.edge.largest, answer, trials.edge.bound)
-    yield _Line("one chunk back (ms)", 1, _mean_ms(trials.of(PLAYBACK)), _retrieval_answer(plan, lambda p: p.single))
+        yield _CapacityLine("cameras", 0, trials.edge.largest, answer, trials.edge.bound)
+    yield _CapacityLine(
+        "one chunk back (ms)", 1, _mean_ms(trials.of(PLAYBACK)), _retrieval_answer(plan, lambda p: p.single)
+    )
     films = trials.of(EDITORS)
     if films:
         what = f"{films[0].clients} films of {films[0].objects_per_session} chunks at once (ms)"
         for answer in _film_answers(trials.surface, films[0]):
-            yield _Line(what, 1, _mean_ms(films), answer)
+            yield _CapacityLine(what, 1, _mean_ms(films), answer)
 
 
 def _archiving_answers(
@@ -234,7 +238,7 @@ def _edge(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> _Ed
     return _Edge(held[-1], True, f"at least: {held[-1]:,.0f}, the most tried, held")
 
 
-def _table(kind: str, lines: Sequence[_Line], trials: _Trials) -> Table:
+def _table(kind: str, lines: Sequence[_CapacityLine], trials: _Trials) -> Table:
     return Table(
         name=f"{kind}-measured-against-planned",
         title=f"Measured against planned: {kind}",
@@ -250,7 +254,7 @@ def _table(kind: str, lines: Sequence[_Line], trials: _Trials) -> Table:
     )
 
 
-def _row(line: _Line) -> tuple[Cell, ...]:
+def _row(line: _CapacityLine) -> tuple[Cell, ...]:
     planned, measured = line.answer.planned, line.measured
     difference = None
     if planned is not None and planned.value and measured is not None and not line.bound:

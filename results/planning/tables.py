@@ -15,7 +15,7 @@ from results.planning.plan import (
     DAYS_PER_YEAR,
     HOUR_SECONDS,
     Archiving,
-    Course,
+    LoadCourse,
     Plan,
     Retrieval,
     plan_mail,
@@ -217,7 +217,7 @@ def basis_table(plan: Plan) -> Table:
 def examples_table(surface: RateSurface) -> Table:
     """The four planning examples of the DR550's paper, answered from these rates; what they cannot tell is left out."""
     rows: list[_Row] = []
-    course = Course(years=1)
+    course = LoadCourse(years=1)
     examples: tuple[Callable[[], _Row], ...] = (
         lambda: _mail_example(surface, course),
         lambda: _camera_example(surface, course),
@@ -257,7 +257,7 @@ def basis_sentence(rate: PlannedRate) -> str:
     return f"{of}, {'beyond' if rate.beyond > 1 else 'measured'}: {cells[0]}"
 
 
-def _mail_example(surface: RateSurface, course: Course) -> _Row:
+def _mail_example(surface: RateSurface, course: LoadCourse) -> _Row:
     plan = plan_mail(
         surface, users=30_000, messages=30, mean_bytes=20 << 10, course=course, window_seconds=8 * HOUR_SECONDS
     )
@@ -266,7 +266,7 @@ def _mail_example(surface: RateSurface, course: Course) -> _Row:
     return load, *_times(plan.archiving.seconds), Cell(basis_sentence(plan.archiving.rates[0]))
 
 
-def _camera_example(surface: RateSurface, course: Course) -> _Row:
+def _camera_example(surface: RateSurface, course: LoadCourse) -> _Row:
     archiving = plan_video(surface, cameras=100, bytes_per_second=1e9 / HOUR_SECONDS, course=course).archiving
     assert archiving is not None
     most = archiving.units_max

@@ -13,7 +13,7 @@ from results.mixed.scale_up import ALL_APPLICATIONS
 from results.model import Replayed, Result
 from results.replay.published import published_reports
 from results.replay.responses import Responses
-from results.replay.trials import READS, WRITES, ReplayRun, Trial, mean_ms
+from results.replay.trials import READS, WRITES, ReplayRun, ReplayTrial, mean_ms
 from results.replay.verdicts import capacity_sentence
 from results.table import NOT_MEASURED, TLS_WORDS, Cell, Column, Table, label_columns, number
 
@@ -252,7 +252,7 @@ def method_table(run: ReplayRun) -> Table:
     )
 
 
-def _application_row(trial: Trial, name: str, results: Sequence[Result]) -> tuple[Cell, ...]:
+def _application_row(trial: ReplayTrial, name: str, results: Sequence[Result]) -> tuple[Cell, ...]:
     replays = [replayed for _, replayed in _pairs(results)]
     late = [replayed.lateness_ms.p99 for replayed in replays if replayed.lateness_ms is not None]
     left_out: dict[str, int] = {}
@@ -271,7 +271,7 @@ def _application_row(trial: Trial, name: str, results: Sequence[Result]) -> tupl
     )
 
 
-def _response_cells(trial: Trial, results: Sequence[Result]) -> Iterator[Cell]:
+def _response_cells(trial: ReplayTrial, results: Sequence[Result]) -> Iterator[Cell]:
     """Mean, reads, writes, p70, p99, percent within the limit."""
     responses: Responses = trial.responses_of(results)
     share = responses.share_within(trial.limit_ms)

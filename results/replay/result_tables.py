@@ -18,7 +18,7 @@ from results.replay.published import (
     minimum_per_hour,
     published_reports,
 )
-from results.replay.trials import LIMIT_MS, READS, WRITES, Beside, ReplayRun, Trial, mean_ms
+from results.replay.trials import LIMIT_MS, READS, WRITES, InfrastructureTotal, ReplayRun, ReplayTrial, mean_ms
 from results.replay.verdicts import void_reasons
 from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
 
@@ -143,7 +143,7 @@ def infrastructure_table(run: ReplayRun) -> Table:
             Cell("; ".join(each.findings) or "none"),
         )
         for trial in run.trials
-        for each in trial.beside()
+        for each in trial.infrastructure_totals()
     ]
     return Table(
         name="replay-infrastructure",
@@ -167,7 +167,7 @@ def infrastructure_table(run: ReplayRun) -> Table:
     )
 
 
-def score_cell(trial: Trial) -> Cell:
+def score_cell(trial: ReplayTrial) -> Cell:
     """The inferred score of a phase; none where a kind is missing, or there were fewer than must be."""
     clones, migrations = (_per_hour(trial, kind) for kind in (CLONE, MIGRATION))
     if clones is None or migrations is None:
@@ -178,7 +178,7 @@ def score_cell(trial: Trial) -> Cell:
     return number(infrastructure_score(clones, migrations), 2, (INFERRED,))
 
 
-def _what_rows(run: ReplayRun, trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+def _what_rows(run: ReplayRun, trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_Row]:
     rows: list[_Row] = [
         _row("verdict", "", Cell(trial.verdict), [Cell(NOT_MEASURED) for _ in reports]),
         _row("applications", "", number(trial.application_count, 0), [number(r.applications, 0) for r in reports]),
@@ -189,7 +189,7 @@ def _what_rows(run: ReplayRun, trial: Trial, reports: Sequence[PublishedReport])
     return rows
 
 
-def _response_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+def _response_rows(trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_Row]:
     results, limit = trial.results, trial.limit_ms
     within = [report.percent_within_20_ms if limit == LIMIT_MS else None for report in reports]
     return [
@@ -200,7 +200,7 @@ def _response_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Ro
     ]
 
 
-def _time_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+def _time_rows(trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_Row]:
     nothing = [Cell(NOT_MEASURED) for _ in reports]
     nearest = trial.nearest
     return [
@@ -210,9 +210,9 @@ def _time_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
     ]
 
 
-def _infrastructure_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+def _infrastructure_rows(trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_Row]:
     rows = []
-    for each in trial.beside():
+    for each in trial.infrastructure_totals():
         theirs = {CLONE: [r.clones for r in reports], MIGRATION: [r.migrations for r in reports]}.get(each.kind)
         cells = [number(count, 0) for count in theirs] if theirs else [Cell(NOT_MEASURED) for _ in reports]
         rows.append(_row(each.kind, "per hour", number(each.per_hour, 2, _extrapolated(each)), cells))
@@ -248,30 +248,30 @@ def _row(name: str, unit: str, ours: Cell, theirs: Sequence[Cell]) -> _Row:
     return (Cell(name), Cell(unit), ours, *theirs)
 
 
-def _sets(trial: Trial) -> Cell:
+def _sets(trial: ReplayTrial) -> Cell:
     return number(trial.sets, 0)
 
 
-def _within(trial: Trial) -> Cell:
+def _within(trial: ReplayTrial) -> Cell:
     share = trial.responses.share_within(trial.limit_ms)
     return number(100 * share if share is not None else None, 1)
 
 
-def _limits_told(trials: Sequence[Trial]) -> str:
+def _limits_told(trials: Sequence[ReplayTrial]) -> str:
     return " or ".join(f"{limit:g} ms" for limit in sorted({trial.limit_ms for trial in trials}))
 
 
-def _per_hour(trial: Trial, kind: str) -> float | None:
-    return next((each.per_hour for each in trial.beside() if each.kind == kind), None)
+def _per_hour(trial: ReplayTrial, kind: str) -> float | None:
+    return next((each.per_hour for each in trial.infrastructure_totals() if each.kind == kind), None)
 
 
-def _extrapolated(each: Beside) -> tuple[str, ...]:
+def _extrapolated(each: InfrastructureTotal) -> tuple[str, ...]:
     if each.seconds >= _HOUR_SECONDS:
         return ()
     return (f"{each.completed:,} in {each.seconds:,.0f} s, made an hour's by proportion",)
 
 
-def _with_set(measured: Cell, trial: Trial) -> Cell:
+def _with_set(measured: Cell, trial: ReplayTrial) -> Cell:
     """Its set instead of its whole name, which the row has already: fewer notes."""
     sets = {f"worst: {result.workload}": f"worst in set {result.copy}" for result in trial.results if result.copy}
     return replace(measured, notes=tuple(sets.get(note, note) for note in measured.notes))

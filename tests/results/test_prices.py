@@ -11,7 +11,7 @@ import pytest
 
 from archiver.values.errors import UsageError
 from results.planning.cost import plan_cost
-from results.planning.plan import Course, plan_mail, plan_retrieve, plan_video
+from results.planning.plan import LoadCourse, plan_mail, plan_retrieve, plan_video
 from results.planning.prices import Demand, PriceList, bill, read_prices
 from results.planning.rate_surface import measured_surface, published_surface
 from tests.results.conftest import MakeResult, MakeRun
@@ -80,7 +80,7 @@ def test_a_cloud_bills_months_requests_and_what_leaves_it(tmp_path: Path) -> Non
 
 def test_everything_has_its_price_over_the_years(tmp_path: Path) -> None:
     plan = plan_mail(
-        DR550, users=30_000, messages=30, mean_bytes=20 << 10, course=Course(7, 0.1), window_seconds=8 * 3600
+        DR550, users=30_000, messages=30, mean_bytes=20 << 10, course=LoadCourse(7, 0.1), window_seconds=8 * 3600
     )
     cost = plan_cost(plan, prices_of(tmp_path, ARRAY))
     total = 27_000 + 3 * 4 * 900
@@ -98,7 +98,7 @@ def test_everything_has_its_price_over_the_years(tmp_path: Path) -> None:
 
 
 def test_platforms_are_bought_for_the_last_years_load(tmp_path: Path) -> None:
-    plan = plan_video(DR550, cameras=100, bytes_per_second=1e9 / 3600, course=Course(5, growth_share=0.2))
+    plan = plan_video(DR550, cameras=100, bytes_per_second=1e9 / 3600, course=LoadCourse(5, growth_share=0.2))
     cost = plan_cost(plan, prices_of(tmp_path, ARRAY))
     assert cost.platforms == 3  # 100 cameras need one; 100 x 1.2^4 of them three, a fifth kept free
     assert cost.price_per("camera").value == pytest.approx(cost.bill.total / 100)
@@ -109,7 +109,12 @@ def test_a_session_that_opens_with_a_request_pays_for_it(
 ) -> None:
     database = make_run([phase_record(1, make_result("archive", 16 << 10, 25, 300.0), 1, 2)])  # opening asks HEAD
     plan = plan_mail(
-        measured_surface(database), users=10, messages=25, mean_bytes=16 << 10, course=Course(1), window_seconds=3600
+        measured_surface(database),
+        users=10,
+        messages=25,
+        mean_bytes=16 << 10,
+        course=LoadCourse(1),
+        window_seconds=3600,
     )
     lines = {line.item: line for line in plan_cost(plan, prices_of(tmp_path, CLOUD), 0.5).bill.lines}
     yearly = 250 * 365
