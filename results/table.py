@@ -7,7 +7,7 @@ fills them from rows of any kind, such as Units. Letters for footnotes, alignmen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -109,6 +109,12 @@ def interval(unit: Unit | None) -> Cell:
         return Cell(NOT_MEASURED)
     reach = max(found.high / found.median - 1, 1 - found.low / found.median) * 100
     return Cell(f"±{reach:,.0f}%", reach)
+
+
+def settings_table(name: str, title: str, settings: Mapping[str, str]) -> Table:
+    """Names and values as they were recorded, one in a row."""
+    columns = (Column("setting", of=lambda row: row[0], label=True), Column("value", of=lambda row: row[1], words=True))
+    return TableSpec(name, title, columns).table(settings.items())
 
 
 KEY_COLUMNS = (  # of a cell's key

@@ -35,11 +35,11 @@ from results.report.tables import (
     asked_table,
     doubted_cells_table,
     drift_table,
+    flat,
     published_parallel_table,
     published_table,
-    settings_table,
 )
-from results.table import Table
+from results.table import Table, settings_table
 from results.tables.audits import audits_table
 from results.tables.rates import build_tables
 from results.tables.usage import SERVER_RESOURCES
@@ -310,10 +310,10 @@ def _resources(seen: Sequence[Finding], tables: Mapping[str, Table], drawings: S
 
 def _configuration(run: Mapping[str, Any], facts: Mapping[str, str]) -> dict[str, Any]:
     settings = [
-        settings_table("facts", "This run", facts),
-        settings_table("platform", "Platform profile", run["platform"]),
-        settings_table("lock-settings", "Settings, locks and guards", run["settings"]),
-        settings_table("host", "Client's host and versions", run["host"]),
+        settings_table("facts", "This run", dict(flat(facts))),
+        settings_table("platform", "Platform profile", dict(flat(run["platform"]))),
+        settings_table("lock-settings", "Settings, locks and guards", dict(flat(run["settings"]))),
+        settings_table("host", "Client's host and versions", dict(flat(run["host"]))),
     ]
     return {
         "words": (_OBJECTIVES.get(run["scenario"], f"{run['scenario_title']}."),),

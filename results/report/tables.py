@@ -25,15 +25,6 @@ def _asked(name: str) -> Column:
     return Column(name.replace("_", " "), of=lambda sweep: _words(sweep.get(name)), words=True)
 
 
-def settings_table(name: str, title: str, values: Mapping[str, Any]) -> Table:
-    """Whatever was recorded under a heading, one value in a row, as it was recorded."""
-    columns = (
-        Column("setting", of=lambda pair: pair[0], label=True),
-        Column("value", of=lambda pair: pair[1], words=True),
-    )
-    return TableSpec(name, title, columns).table(_flat(values))
-
-
 def doubted_cells_table(cells: Sequence[Unit]) -> Table:
     """The cells whose numbers are to be read with care, and why."""
     found = dict.fromkeys(doubt for cell in cells for doubt in cell.doubts)
@@ -108,11 +99,11 @@ def _words(value: Any) -> str:
     return str(value)
 
 
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """``retries`` within ``details`` is ``details.retries``; nothing and empty lists are said as such."""
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
-            yield from _flat(inner, f"{path}.{name}" if path else str(name))
+            yield from flat(inner, f"{path}.{name}" if path else str(name))
     elif isinstance(value, list | tuple):
         yield path, ", ".join(each if isinstance(each, str) else json.dumps(each) for each in value) or NOT_MEASURED
     elif value is None or value == {}:
