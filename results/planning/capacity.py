@@ -23,7 +23,7 @@ from results.planning.plan import (
     plan_video,
 )
 from results.planning.rate_surface import RATES_PHASE, PlannedRate, Range, RateSurface, rate_cells, surface_of
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
 
 NIGHT, DISCOVERY, SINGLE = "nightly archive", "discovery", "single retrieval"
 CAMERAS, PLAYBACK, EDITORS = "camera streams", "playback", "editors"
@@ -239,35 +239,36 @@ def _edge(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> _Ed
 
 
 def _table(kind: str, lines: Sequence[_CapacityLine], trials: _Trials) -> Table:
-    return Table(
+    return TableSpec(
         name=f"{kind}-measured-against-planned",
         title=f"Measured against planned: {kind}",
         columns=(
-            *label_columns("what", "planned with"),
-            Column("measured"),
-            Column("planned"),
-            Column("range"),
-            Column("difference", "%"),
+            Column("what", of=lambda line: line.what, label=True),
+            Column("planned with", of=_clients, label=True),
+            Column("measured", of=lambda line: number(line.measured, line.decimals, tuple(filter(None, [line.bound])))),
+            Column("planned", of=_planned),
+            Column("range", of=lambda line: _range(line.answer.planned, line.decimals)),
+            Column("difference", "%", _difference),
         ),
-        rows=tuple(_row(line) for line in lines),
         caption=_caption(kind, trials),
-    )
+    ).table(lines)
 
 
-def _row(line: _CapacityLine) -> tuple[Cell, ...]:
+def _clients(line: _CapacityLine) -> str:
+    return f"{line.answer.clients} client{'s' if line.answer.clients > 1 else ''}"
+
+
+def _planned(line: _CapacityLine) -> Cell:
+    planned = line.answer.planned
+    return number(planned.value if planned is not None else None, line.decimals, line.answer.notes)
+
+
+def _difference(line: _CapacityLine) -> Cell:
     planned, measured = line.answer.planned, line.measured
-    difference = None
-    if planned is not None and planned.value and measured is not None and not line.bound:
-        difference = (measured / planned.value - 1) * 100
-    clients = line.answer.clients
-    return (
-        Cell(line.what),
-        Cell(f"{clients} client{'s' if clients > 1 else ''}"),
-        number(measured, line.decimals, (line.bound,) if line.bound else ()),
-        number(planned.value if planned is not None else None, line.decimals, line.answer.notes),
-        _range(planned, line.decimals),
-        Cell(NOT_MEASURED) if difference is None else Cell(f"{difference:+,.0f}", difference),
-    )
+    if planned is None or not planned.value or measured is None or line.bound:
+        return Cell(NOT_MEASURED)
+    difference = (measured / planned.value - 1) * 100
+    return Cell(f"{difference:+,.0f}", difference)
 
 
 def _range(planned: Range | None, decimals: int) -> Cell:
