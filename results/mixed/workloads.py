@@ -44,7 +44,7 @@ def workloads_table(results: Sequence[Result], scale_name: str) -> Table:
     ).table(row for copies in groups.values() for row in _rows(copies))
 
 
-class _Row(NamedTuple):
+class _WorkloadRow(NamedTuple):
     """What copies of a workload did in one phase, or one part of it."""
 
     copies: Sequence[Result]
@@ -57,14 +57,14 @@ class _Row(NamedTuple):
         return [result.offered for result in self.copies if result.offered is not None]
 
 
-def _rows(copies: Sequence[Result]) -> Iterator[_Row]:
-    yield _Row(copies, "", copies)
+def _rows(copies: Sequence[Result]) -> Iterator[_WorkloadRow]:
+    yield _WorkloadRow(copies, "", copies)
     parts = [part for result in copies for part in result.parts]
     for name in sorted({part.name for part in parts}):
-        yield _Row(copies, name, [part for part in parts if part.name == name])
+        yield _WorkloadRow(copies, name, [part for part in parts if part.name == name])
 
 
-def _of_whole(name: str, unit: str, of: Callable[[_Row], float | None], digits: int = 0) -> Column:
+def _of_whole(name: str, unit: str, of: Callable[[_WorkloadRow], float | None], digits: int = 0) -> Column:
     """A column that is empty in the rows of parts."""
     return Column(name, unit, lambda row: "" if row.part else of(row), digits)
 
@@ -80,12 +80,12 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _worst(row: _Row, name: str) -> float | None:
+def _worst(row: _WorkloadRow, name: str) -> float | None:
     times = (each.object_response_ms for each in row.measured)
     return max((getattr(time, name) for time in times if time is not None), default=None)
 
 
-def _problems(row: _Row) -> tuple[str, ...]:
+def _problems(row: _WorkloadRow) -> tuple[str, ...]:
     if row.part:
         return ()
     early = "used up what it may archive before its time was over"
