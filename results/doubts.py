@@ -211,10 +211,6 @@ def _from_memory(recorded: _Recorded) -> Iterator[str]:
         )
 
 
-def _unlike_requests(recorded: _Recorded) -> Iterable[str]:
-    return request_differences(recorded.database)
-
-
 def _silent_sources(recorded: _Recorded) -> Iterator[str]:
     for _, at, problem in recorded.database.source_problems():
         yield f"{problem} (first at {format_instant(at)}); what it would have shown is missing where it did not answer"
@@ -338,7 +334,7 @@ _WARNINGS: tuple[Callable[[_Recorded], Iterable[str]], ...] = (
     _not_cold,
     _from_memory,
     _more_clients_less,
-    _unlike_requests,
+    lambda recorded: request_differences(recorded.database),
     _unseen_disks,
     _silent_sources,
     _silent_addresses,

@@ -28,7 +28,7 @@ from results.statistics import Estimate, estimate
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
 
 NO_RESULTS = "this run holds no results: no phase finished"
-TOGETHER = "all workloads"  # the name of all workloads of a phase together
+ALL_WORKLOADS = "all workloads"  # the name of all workloads of a phase together
 ALL_BUT = "all but "  # the part of a workload without the objects next to its own, such as a log
 LARGE_BYTES = 256 * 1024  # objects of this mean size are compared by MB/s, smaller ones by objects/s
 
@@ -329,7 +329,7 @@ def workload_units(found: Iterable[Unit]) -> dict[UnitKey, Unit]:
     """
     units = joined(found)
     for key, part in units.items():
-        if key.operation and key.workload != TOGETHER:
+        if key.operation and key.workload != ALL_WORKLOADS:
             seen = {sample.repetition for sample in part.samples}
             whole = units[key._replace(operation="")].samples
             absent = [one_sample(key, s.repetition, {RATE.name: 0.0}, (0, 0), (RATE,)) for s in whole]
@@ -337,7 +337,7 @@ def workload_units(found: Iterable[Unit]) -> dict[UnitKey, Unit]:
     order = {name: place for place, name in enumerate(dict.fromkeys(n for k in units for n in (k.phase, k.workload)))}
 
     def rank(key: UnitKey) -> tuple[object, ...]:
-        last = key.workload == TOGETHER
+        last = key.workload == ALL_WORKLOADS
         operation = "" if last else key.operation
         return order[key.phase], key.scale or 0.0, last, order[key.workload], key.clients, operation
 
@@ -377,7 +377,7 @@ def _measured(key: UnitKey, repetition: int, copies: Sequence[Measured], results
     """What copies did together."""
     values = {each.name: value for each in WORKLOAD_MEASURES if (value := each.over(copies)) is not None}
     counts = (min(each.objects for each in copies), sum(each.errors for each in copies))
-    return one_sample(key, repetition, values, counts, _telling(values, copies), results)
+    return one_sample(key, repetition, values, counts, _main_measure_first(values, copies), results)
 
 
 def _best(key: UnitKey, repetition: int, points: Sequence[Result]) -> Unit:
@@ -394,10 +394,10 @@ def _best(key: UnitKey, repetition: int, points: Sequence[Result]) -> Unit:
     if times := of_copies(RESPONSE, min):
         values[RESPONSE.name] = fmean(times)
     counts = (sum(point.objects for point in points), sum(point.errors for point in points))
-    return one_sample(key, repetition, values, counts, _telling(values, points), points)
+    return one_sample(key, repetition, values, counts, _main_measure_first(values, points), points)
 
 
-def _telling(values: Mapping[str, float], copies: Sequence[Measured]) -> tuple[Measure, ...]:
+def _main_measure_first(values: Mapping[str, float], copies: Sequence[Measured]) -> tuple[Measure, ...]:
     """The measures that have a value, and the rate always; MB/s first for large objects."""
     found = [measure for measure in WORKLOAD_MEASURES if measure is RATE or measure.name in values]
     moved, objects = sum(each.bytes for each in copies), sum(each.objects for each in copies)

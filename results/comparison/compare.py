@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from archiver.values.errors import ResultsError, UsageError
 from results.comparison.likeness import Likeness, likeness
 from results.comparison.ratios import Evidence, Ratio, Verdict, judged_as_a_whole, judged_together, paired
-from results.comparison.together import together
+from results.comparison.whole_phase import whole_phase_units
 from results.database import RunDatabase
 from results.doubts import doubts, drifts
 from results.measures import CELL_MEASURES, MEASURES, RATE, Measure
@@ -88,7 +88,7 @@ class ComparedUnit:
         return unit
 
     @property
-    def telling(self) -> Measure:
+    def main_measure(self) -> Measure:
         """The rate by which it is known: MB/s of large objects, objects/s of small ones and of cells."""
         return self.first.measures[0]
 
@@ -252,7 +252,9 @@ def _side(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float] 
         for phase in phases:
             side_by_side += [_numbered_on(unit, before) for unit in phase_units(phase)]
             if run.mixed:
-                side_by_side += [_numbered_on(unit, before) for unit in together(phase, run.mixed, run.row, weights)]
+                side_by_side += [
+                    _numbered_on(unit, before) for unit in whole_phase_units(phase, run.mixed, run.row, weights)
+                ]
         # As planned: what a run that broke off lacks, moves no other's pair.
         before += max([run.row["repetitions"], *(phase.number for phase in phases)])
     return Side(label, tuple(in_order), dict(sorted(joined(swept).items())) | workload_units(side_by_side))

@@ -68,7 +68,7 @@ def _cell_document(cell: ComparedUnit, labels: Sequence[str]) -> dict[str, Any]:
 def _unit_document(unit: ComparedUnit, labels: Sequence[str]) -> dict[str, Any]:
     return {
         **unit.key.document,
-        "told_by": unit.telling.name,
+        "told_by": unit.main_measure.name,
         "measured": [
             _measured_document(label, measured)
             for label, measured in zip(labels, unit.measured, strict=True)

@@ -182,7 +182,7 @@ def _panels(comparison: Comparison) -> list[_ForestPanel]:
     for unit in study_units(comparison):
         title = _scale_words(unit.key, comparison.scale_name)
         operation = f": {unit.key.operation}" if unit.key.operation else ""
-        row = _ForestRow(f"{unit.key.workload}{operation}", unit.key.workload, unit.ratios[unit.telling.name])
+        row = _ForestRow(f"{unit.key.workload}{operation}", unit.key.workload, unit.ratios[unit.main_measure.name])
         panels.setdefault(title, _ForestPanel(title, "rate", [])).rows.append(row)
     return list(panels.values())
 

@@ -41,7 +41,7 @@ from results.table import (
     label_columns,
     number,
 )
-from results.units import LARGE_BYTES, TOGETHER, Unit, UnitKey
+from results.units import ALL_WORKLOADS, LARGE_BYTES, Unit, UnitKey
 
 _TOLD_BY = (
     f"Workloads with objects of {format_size(LARGE_BYTES)} or more on average are told by MB/s (10^6 bytes), others by"
@@ -52,11 +52,11 @@ _COPIES = (
     "Copies of a workload (tiles) count together: rates add up. Pairs are repetitions (--repeat) alone: tiles of one"
     " run ran beside each other, and are no pairs."
 )
-_TOGETHER = (
+_WHOLE_PHASE = (
     f"All workloads together: from the first to the last second in which all of them were under way; steady: the median"
     f" of the seconds outside spikes; peak: the best {PEAK_SECONDS:g} s."
 )
-_OF_RATES = f"{_TOLD_BY} {_COPIES} {_TOGETHER}"
+_OF_RATES = f"{_TOLD_BY} {_COPIES} {_WHOLE_PHASE}"
 _NOTED = "A ratio is a difference, better or worse, unless its note says otherwise."
 
 
@@ -178,7 +178,7 @@ def matrix_table(comparison: Comparison, kind: Kind) -> Table:
     """The ratios of every further platform: of cells by object size (down) and objects per session (across), of
     workloads at every scale (across)."""
     rows: dict[tuple[Cell, ...], dict[float, Line]] = {}
-    for line in sorted(lines(comparison, kind), key=_by_series) if kind == "cell" else lines(comparison, kind):
+    for line in _in_matrix_order(comparison, kind):
         rows.setdefault(_series(line), {})[_across(line)] = line
     counts = sorted({count for row in rows.values() for count in row})
     names = ("operation", "clients", "object size") if kind == "cell" else ("phase", "workload", "operation", "told by")
@@ -250,16 +250,16 @@ def lines(comparison: Comparison, kind: Kind) -> Iterator[Line]:
         yield from (Line(cell, RATE) for cell in comparison.cells)
         return
     for unit in study_units(comparison):
-        yield Line(unit, unit.telling)
+        yield Line(unit, unit.main_measure)
         if SESSION_RATE.name in unit.ratios:
             yield Line(unit, SESSION_RATE)
-        if unit.key.workload == TOGETHER:
+        if unit.key.workload == ALL_WORKLOADS:
             yield from (Line(unit, measure) for measure in unit.first.measures[1:])
 
 
-def together_lines(comparison: Comparison) -> list[Line]:
+def whole_phase_lines(comparison: Comparison) -> list[Line]:
     """All workloads of the largest scale together, and the score: what a sentence tells."""
-    return [line for line in _largest_lines(list(lines(comparison, "workload"))) if line.key.workload == TOGETHER]
+    return [line for line in _largest_lines(list(lines(comparison, "workload"))) if line.key.workload == ALL_WORKLOADS]
 
 
 def study_units(comparison: Comparison) -> list[ComparedUnit]:
@@ -286,7 +286,7 @@ def _largest_lines(there: Sequence[Line]) -> list[Line]:
 
 
 def _rank(line: Line) -> int:
-    if line.key.workload == TOGETHER:
+    if line.key.workload == ALL_WORKLOADS:
         return 2
     return 0 if line.measure is MEGABYTE_RATE else 1
 
@@ -357,7 +357,7 @@ def _scale(line: Line) -> Cell:
 def _clients(line: Line) -> Cell:
     """Of each copy."""
     counts = line.unit.first.clients
-    if line.key.workload == TOGETHER:
+    if line.key.workload == ALL_WORKLOADS:
         return Cell("")
     return number(counts[0], 0) if len(counts) == 1 else Cell(f"{counts[0]} to {counts[-1]}")
 
@@ -411,8 +411,13 @@ def _series(line: Line) -> tuple[Cell, ...]:
     return Cell(key.phase), Cell(key.workload), Cell(key.operation or "all"), Cell(line.measure.words)
 
 
-def _by_series(line: Line) -> tuple[str, int, int]:
-    return line.key.operation, line.key.clients, line.key.object_bytes
+def _in_matrix_order(comparison: Comparison, kind: Kind) -> Iterable[Line]:
+    """Cells by operation, clients and object size."""
+    if kind == "workload":
+        return lines(comparison, kind)
+    return sorted(
+        lines(comparison, kind), key=lambda line: (line.key.operation, line.key.clients, line.key.object_bytes)
+    )
 
 
 def _across(line: Line) -> float:

@@ -20,7 +20,7 @@ from results.comparison.forms import (
     percent_table,
     rates_table,
     times_table,
-    together_lines,
+    whole_phase_lines,
 )
 from results.comparison.power import POWER
 from results.comparison.ratio_cells import percent, rounded
@@ -71,7 +71,7 @@ def overall_sentences(comparison: Comparison) -> list[str]:
     shown, the latencies, and what is marked."""
     return [
         f"{comparison.pair(index)}: {_whole(overall)}; {_counts(overall)}{_shown(comparison, index)}"
-        f"{_latency_words(comparison, index)}{_together(comparison, index)}{_forced(overall)}{_marked(overall)}"
+        f"{_latency_words(comparison, index)}{_whole_phase(comparison, index)}{_forced(overall)}{_marked(overall)}"
         for index, overall in enumerate(comparison.overall)
     ]
 
@@ -145,11 +145,11 @@ def _judged(comparison: Comparison, index: int, measure: Measure) -> list[Ratio 
     ]
 
 
-def _together(comparison: Comparison, index: int) -> str:
+def _whole_phase(comparison: Comparison, index: int) -> str:
     """``; all workloads together at 4 tiles: steady MB/s 0.99 times (95% 0.98-1.01, no difference shown), ...``"""
     there = [
         (f"{line.key.operation} {line.measure.words}", line.key.scale, ratio)
-        for line in together_lines(comparison)
+        for line in whole_phase_lines(comparison)
         if (ratio := line.ratio(index)) is not None and ratio.ratio is not None
     ]
     if not there:

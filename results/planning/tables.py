@@ -98,7 +98,7 @@ def what_if_table(archiving: Archiving) -> Table:
         title=f"What if: {load.unit}s{' a day' if load.unit == 'object' else ''}",
         columns=(
             Column(f"{load.unit}s", of=lambda trial: trial.units, label=True),
-            *_range_columns(period, unit, lambda trial: trial.archive_seconds.times(1 / unit_seconds), _hundredths),
+            *_range_columns(period, unit, lambda trial: trial.archive_seconds.times(1 / unit_seconds)),
             Column("of the window", "%", lambda trial: trial.archive_seconds.value / load.window_seconds * 100, 1),
             Column("fits", of=lambda trial: "yes" if trial.fits else "no", words=True),
             Column("platforms", of=lambda trial: trial.platforms.value),
@@ -145,7 +145,10 @@ def unit_price_table(cost: PlanCost, caption: str = "") -> Table:
 
 
 def _range_columns(
-    name: str, unit: str, of: Callable[[Any], Range], written: Callable[[float | None], Cell]
+    name: str,
+    unit: str,
+    of: Callable[[Any], Range],
+    written: Callable[[float | None], Cell] = lambda value: number(value, 2),
 ) -> tuple[Column, ...]:
     """A value and the ends of what is likely."""
     return (
@@ -153,10 +156,6 @@ def _range_columns(
         Column("from", unit, lambda row: written(of(row).low)),
         Column("to", unit, lambda row: written(of(row).high)),
     )
-
-
-def _hundredths(value: float | None) -> Cell:
-    return number(value, 2)
 
 
 def basis_table(plan: Plan) -> Table:

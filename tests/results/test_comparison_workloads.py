@@ -25,7 +25,7 @@ from results.comparison.tables import FORMS, comparison_tables, overall_sentence
 from results.model import Offered, Result
 from results.table import Table
 from results.text import render_csv, render_text
-from results.units import TOGETHER
+from results.units import ALL_WORKLOADS
 from tests.results.tile_run import TileRun, criterion, email_parts, held, latency, part, steps
 from tests.results.workloads_together import TILES, mixed_run, together
 
@@ -106,7 +106,7 @@ def test_tiles_add_up_and_are_no_pairs(tiles: TileRun) -> None:
 
     comparison = compare_runs([run("a", (800, 810, 790, 800)), run("b", (400, 410, 390, 420))])
     web = found(comparison, "web")
-    assert [unit.median(web.telling) for unit in web.measured if unit] == [3200, 1620]
+    assert [unit.median(web.main_measure) for unit in web.measured if unit] == [3200, 1620]
     ratio = ratio_of(web)
     assert (ratio.pairs, ratio.verdict, ratio.because) == (1, "no verdict", "1 pair")
     assert "tiles of one run ran beside each other, and are no pairs" in rates_table(
@@ -132,7 +132,7 @@ def test_of_several_numbers_of_clients_the_best_is_told_and_each_is_in_the_json(
     small, large = found(comparison, "database small"), found(comparison, "database large")
     assert ratio_of(small).ratio == pytest.approx(440 / 880)
     assert ratio_of(small, "object_response_ms_mean").ratio == pytest.approx(0.5)
-    assert large.telling.name == "megabytes_per_second"
+    assert large.main_measure.name == "megabytes_per_second"
     assert ratio_of(large, "megabytes_per_second").ratio == pytest.approx(1.5)  # not with as many outstanding
     assert ratio_of(found(comparison, "database small", clients=1)).ratio == pytest.approx(200 / 180)
     rows = rows_of(rates_table(comparison, "workload"))
@@ -185,7 +185,7 @@ def test_what_was_not_done_in_a_repetition_has_a_rate_of_zero_there(tiles: TileR
     head = found(compare_runs([run("a", 5, 5, 5), run("b", 0, 0, 9)]), "e-mail", "head")
     assert (ratio_of(head).pairs, ratio_of(head).because) == (3, "a rate of zero")
     assert head.measured[1] is not None
-    assert head.measured[1].median(head.telling) == 0
+    assert head.measured[1].median(head.main_measure) == 0
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_nothing_in_common_is_said(tiles: TileRun) -> None:
 def test_all_together_is_the_course_while_all_were_under_way(tiles: TileRun) -> None:
     """Web alone before and after counts in neither; the check comes after e-mail, and is under way in its stead."""
     comparison = compare_runs([together(tiles, "a", 1000, 500, 550), together(tiles, "b", 800, 500, 550)])
-    steady, peak = found(comparison, TOGETHER, "steady"), found(comparison, TOGETHER, "peak")
+    steady, peak = found(comparison, ALL_WORKLOADS, "steady"), found(comparison, ALL_WORKLOADS, "peak")
     rates = [unit.samples[0].values["objects_per_second"] for unit in steady.measured if unit]
     assert rates == [1500, 1300]  # the median of 10 s of e-mail and 6 s of its check
     assert [unit.samples[0].values["megabytes_per_second"] for unit in steady.measured if unit] == [15, 13]
@@ -266,7 +266,7 @@ def test_workloads_that_never_all_ran_at_once_have_no_rate_together(tiles: TileR
         for workload in phase["workload"]:
             del workload["after"]
     runs = [together(tiles, platform, 1000, 500, 550, phases=apart) for platform in ("a", "b")]
-    ratio = ratio_of(found(compare_runs(runs), TOGETHER, "steady"))
+    ratio = ratio_of(found(compare_runs(runs), ALL_WORKLOADS, "steady"))
     assert (ratio.verdict, ratio.because) == ("no verdict", "its workloads were never all under way at once")
 
 
@@ -288,11 +288,11 @@ def scored(tiles: TileRun, platform: str, factor: float, *, passed: bool = True,
 
 def test_scores_are_compared_only_where_every_criterion_held(tiles: TileRun) -> None:
     comparison = compare_runs([scored(tiles, "a", 1.0), scored(tiles, "b", 1.2)])
-    score = ratio_of(found(comparison, TOGETHER, "score"), "score")
+    score = ratio_of(found(comparison, ALL_WORKLOADS, "score"), "score")
     assert score.ratio == pytest.approx(1.2, rel=0.001)
     assert (score.verdict, score.pairs) == ("better", 3)
     failed = ratio_of(
-        found(compare_runs([scored(tiles, "a", 1.0), scored(tiles, "b", 1.2, passed=False)]), TOGETHER, "score"),
+        found(compare_runs([scored(tiles, "a", 1.0), scored(tiles, "b", 1.2, passed=False)]), ALL_WORKLOADS, "score"),
         "score",
     )
     assert failed.ratio is None
@@ -302,7 +302,7 @@ def test_scores_are_compared_only_where_every_criterion_held(tiles: TileRun) -> 
 def test_both_scores_have_the_weights_of_the_first(tiles: TileRun) -> None:
     """By its own weights the other's would be of its e-mail alone."""
     other = scored(tiles, "b", 1.0, weights={"e-mail": 1.0})
-    score = found(compare_runs([scored(tiles, "a", 1.0, weights={"web": 1.0}), other]), TOGETHER, "score")
+    score = found(compare_runs([scored(tiles, "a", 1.0, weights={"web": 1.0}), other]), ALL_WORKLOADS, "score")
     assert [unit.samples[0].values["score"] for unit in score.measured if unit] == [846 / 800, 846 / 800]
 
 

@@ -13,12 +13,12 @@ from results.mixed.programme import MEGABYTES, OBJECTS, Course, summary
 from results.mixed.score import scale_score, score_weights
 from results.mixed.tiles import APPLICATIONS, tile_scales
 from results.report.mixed_contents import MixedRun
-from results.units import TOGETHER, PhaseRepetition, Unit, one_sample
+from results.units import ALL_WORKLOADS, PhaseRepetition, Unit, one_sample
 
 STEADY, PEAK, SCORED = "steady", "peak", "score"
 
 
-def together(
+def whole_phase_units(
     phase: PhaseRepetition, mixed: MixedRun, row: Mapping[str, Any], weights: Mapping[str, float] | None
 ) -> Iterator[Unit]:
     """One repetition of these units; ``weights`` are those of the score, ``row`` is the run's."""
@@ -37,7 +37,7 @@ def _rates(phase: PhaseRepetition, course: Course, successions: Mapping[str, str
     for name in (STEADY, PEAK):
         values = {measure.name: float(getattr(rate, name)) for measure, rate in rates.items() if rate is not None}
         yield one_sample(
-            phase.key(TOGETHER, name),
+            phase.key(ALL_WORKLOADS, name),
             phase.number,
             values,
             _counts(phase),
@@ -52,7 +52,7 @@ def _score(phase: PhaseRepetition, mixed: MixedRun, weights: Mapping[str, float]
     score = scale_score(scale, mixed.criteria, mixed.reference, score_weights(weights))
     values = {} if score.value is None else {SCORE.name: score.value}
     reason = "" if values else f"no score: {score.reason or 'a tile did nothing'}"
-    key = phase.key(TOGETHER, SCORED)
+    key = phase.key(ALL_WORKLOADS, SCORED)
     return one_sample(key, phase.number, values, _counts(phase), (SCORE,), phase.results, reason)
 
 
