@@ -16,9 +16,9 @@ P99_OBJECTS_MIN = 100  # the 99th percentile of fewer objects is their maximum
 Measured = Result | PartResult
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Measure:
-    """One quantity; ``of`` returns None for what was not measured."""
+    """One quantity, of which there is one object; ``of`` returns None for what was not measured."""
 
     name: str  # in JSON and conditions, with its unit
     words: str

@@ -30,6 +30,7 @@ Quantity = Literal["objects_per_second", "megabytes_per_second"]
 NO_RESULTS = "this run holds no results: no phase finished"
 ALL_WORKLOADS = "all workloads"  # the name of all workloads of a phase together
 ALL_BUT = "all but "  # the part of a workload without the objects next to its own, such as a log
+_OF_CELLS = (*CELL_MEASURES, MEGABYTE_RATE)
 LARGE_BYTES = 256 * 1024  # objects of this mean size are compared by MB/s, smaller ones by objects/s
 
 ERRORS = "some operations failed (see the table of errors); failed attempts are in no rate"
@@ -219,7 +220,7 @@ def parallel_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
 
 def cell_of(key: UnitKey, result: Result) -> Unit:
     """One repetition of a cell."""
-    values = {each.name: value for each in WORKLOAD_MEASURES if (value := each.of(result)) is not None}
+    values = {each.name: value for each in _OF_CELLS if (value := each.of(result)) is not None}
     return one_sample(key, result.repetition, values, (result.objects, result.errors), CELL_MEASURES, [result])
 
 
