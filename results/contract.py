@@ -13,7 +13,6 @@ from dataclasses import MISSING, asdict, fields
 from typing import Any, Literal, TypeVar
 
 from archiver.values.errors import ResultsError
-from results.matrix import matrix_cells, parallel_cells
 from results.model import (
     Ceiling,
     CheckRecord,
@@ -32,6 +31,7 @@ from results.model import (
     ServerUsage,
     Utilisation,
 )
+from results.units import all_cells
 
 Verdict = Literal["pass", "fail", "void", "none"]
 RUN_FACTS = ("run", "scenario", "backend", "platform", "hosts")
@@ -151,10 +151,9 @@ def json_text(document: Mapping[str, Any]) -> str:
 
 def _cell_documents(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Every cell over its repetitions: the median of objects/s and its 95% interval (null for one repetition)."""
-    cells = {**parallel_cells(results), **matrix_cells(results)} if results else {}
     return [
         {
-            **key._asdict(),
+            **key.document,
             "repetitions": cell.estimate.repetitions,
             "objects_per_second": {
                 "median": cell.estimate.median,
@@ -163,7 +162,7 @@ def _cell_documents(results: Sequence[Result]) -> list[dict[str, Any]]:
             },
             "doubts": list(cell.doubts),
         }
-        for key, cell in sorted(cells.items())
+        for key, cell in all_cells(results).items()
     ]
 
 

@@ -1,20 +1,20 @@
 """Doubts: what a reader should know before believing a run's numbers.
 
-One idea: each doubt is one sentence that says what looks wrong, by how much, and what to try.
+One idea: each warning is one function that yields sentences: what looks wrong, by how much, and what to try.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from archiver.values.sizes import format_bytes, format_duration, format_instant, format_size
-from results.database import ObjectsFrom, RunDatabase
-from results.matrix import parallel_cells
+from results.database import ObjectsFrom, RunDatabase, StoredRun
 from results.model import Result, Utilisation
 from results.tables.requests import request_differences
+from results.units import parallel_cells
 
 DRIFT_PERCENT = 10.0
 CLOCK_SECONDS = 2.0
@@ -24,106 +24,33 @@ OVERLAP_MIN = 0.5  # of a cell's time in the time between the samples around it
 WRITTEN_SHARE_MIN = 0.9  # of the bytes acknowledged, on the device by the end of their phases
 
 
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What the warnings read."""
+
+    database: RunDatabase
+    run: StoredRun
+    all_results: Sequence[Result]
+    results: Sequence[Result]  # without phases that only make data, since these prove nothing
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        return self.run.platform.details
+
+    @property
+    def cells(self) -> str:
+        """What a result is called."""
+        return "workloads" if any(result.application for result in self.all_results) else "cells"
+
+    def share(self, some: Sequence[Result]) -> str:
+        return f"{len(some)} of {len(self.results)} {self.cells}"
+
+
 def doubts(database: RunDatabase) -> list[str]:
     """Every doubt about a run, the gravest first."""
-    run = database.run()
     results = database.results()
-    found = []
-    lock = run.lock_verified
-    if lock not in (None, "verified"):
-        found.append(f"the lock did not hold: {lock}")
-    details = run.platform.details
-    if details.get("retention_protected") is False:
-        found.append(
-            "the server is not retention-protected: whoever may delete archives can delete them before their date; "
-            "what is measured is no WORM store"
-        )
-    done = database.finished()
-    if done < run.phases_planned:
-        found.append(f"the run ended early: {done} of {run.phases_planned} phases finished")
-    found += [
-        f"{went_on}; what changed meanwhile is between the cells before and after" for went_on in resumed(database)
-    ]
-    if run.objects_from is not None:
-        found.append(
-            f"what was retrieved is not the run's own ({origin(run.started_at, run.objects_from)}); compare it with "
-            "what was retrieved at that age"
-        )
-    cells = "workloads" if any(r.application for r in results) else "cells"
-    lost = [r for r in results if r.incomplete]
-    if lost:
-        found.append(
-            f"{len(lost)} of {len(results)} {cells} are incomplete ({_cell(lost[0])} first: {lost[0].incomplete}): "
-            "their load was not what was asked for, and their rates mean nothing; run them again"
-        )
-    failed = [r for r in results if r.errors]
-    if failed:
-        found.append(
-            f"{sum(r.errors for r in failed)} operations failed in {len(failed)} {cells}; they count in no rate "
-            "(see the errors table)"
-        )
-    results = [r for r in results if not r.is_load]  # what only makes data proves nothing
-    client = [r for r in results if r.limited_by == "client"]
-    if client:
-        found.append(
-            f"{len(client)} of {len(results)} {cells} were limited by the client ({_cell(client[0])} first"
-            f"{_why(client[0])}): they say nothing of the platform; {_remedy(client)}"
-        )
-    host = [r for r in results if r.limited_by == "host cpu"]
-    if host:
-        found.append(
-            f"{len(host)} of {len(results)} {cells} had every core of this machine busy ({_cell(host[0])} first), with "
-            "client, server and whatever else ran: they compare with nothing; find the load, or run the client "
-            "elsewhere"
-        )
-    found += _ended_connections(results, cells)
-    early = [r for r in results if r.ended_early]
-    if early:
-        found.append(
-            f"{len(early)} of {len(results)} {cells} used up what they may archive before their time was over "
-            f"({_cell(early[0])} first): the load was not what was asked for; raise their bytes_max"
-        )
-    unsettled = [r for r in results if not r.settled and not r.application]
-    if unsettled:
-        found.append(
-            f"{len(unsettled)} of {len(results)} cells ended before their session time was known within the "
-            f"scenario's precision ({_cell(unsettled[0])} first); raise stop.seconds_max and stop.bytes_max"
-        )
-    unsteady = [r for r in results if r.unsteady]
-    if unsteady:
-        found.append(
-            f"{len(unsteady)} of {len(results)} cells were unsteady ({_cell(unsteady[0])} first: "
-            f"{unsteady[0].unsteady}); look for other load on client or server, measure longer "
-            "(--set stop.seconds_min=10s), or --repeat"
-        )
-    warm = [r for r in results if r.operation == "retrieve" and r.temperature != "cold"]
-    if warm:
-        words = sorted({str(r.temperature) for r in warm})
-        retrieves = sum(r.operation == "retrieve" for r in results)
-        found.append(
-            f"not known to be cold ({' and '.join(words)}): {len(warm)} of {retrieves} retrieve {cells}; what they "
-            "retrieved may have come from the server's memory"
-        )
-    found += _from_memory(results)
-    found += _more_clients_less(results)
-    found += request_differences(database)
-    found += _unseen_disks(database)
-    found += [
-        f"{each.problem} (first at {format_instant(each.at)}); what it would have shown is missing where it did not "
-        "answer"
-        for each in database.source_problems()
-    ]
-    found += _silent_addresses(details)
-    found += _smaller_transactions(results)
-    offset = run.platform.server_clock_offset_seconds
-    if offset is not None and abs(offset) > CLOCK_SECONDS:
-        found.append(f"the server's clock differs by {offset:+.1f} s; retention dates follow the server's")
-    return found + [
-        f"{drift}: the platform, its fill or the machine changed meanwhile; differences of that size between cells "
-        "mean nothing"
-        for drift in drifts(database)
-        if abs(drift.percent) > DRIFT_PERCENT
-    ]
+    recorded = _Recorded(database, database.run(), results, [result for result in results if not result.is_load])
+    return [sentence for warning in _WARNINGS for sentence in warning(recorded)]
 
 
 def resumed(database: RunDatabase) -> list[str]:
@@ -148,11 +75,122 @@ def origin(started_at: float, earlier: ObjectsFrom) -> str:
     return f"{earlier.objects:,} of run {earlier.run}, archived {before}"
 
 
-def _from_memory(results: Sequence[Result]) -> list[str]:
+def _lock(recorded: _Recorded) -> Iterator[str]:
+    lock = recorded.run.lock_verified
+    if lock not in (None, "verified"):
+        yield f"the lock did not hold: {lock}"
+
+
+def _unprotected(recorded: _Recorded) -> Iterator[str]:
+    if recorded.details.get("retention_protected") is False:
+        yield (
+            "the server is not retention-protected: whoever may delete archives can delete them before their date; "
+            "what is measured is no WORM store"
+        )
+
+
+def _ended_early(recorded: _Recorded) -> Iterator[str]:
+    done, planned = recorded.database.finished(), recorded.run.phases_planned
+    if done < planned:
+        yield f"the run ended early: {done} of {planned} phases finished"
+
+
+def _resumed(recorded: _Recorded) -> Iterator[str]:
+    for went_on in resumed(recorded.database):
+        yield f"{went_on}; what changed meanwhile is between the cells before and after"
+
+
+def _objects_of_another_run(recorded: _Recorded) -> Iterator[str]:
+    run = recorded.run
+    if run.objects_from is not None:
+        yield (
+            f"what was retrieved is not the run's own ({origin(run.started_at, run.objects_from)}); compare it with "
+            "what was retrieved at that age"
+        )
+
+
+def _incomplete(recorded: _Recorded) -> Iterator[str]:
+    lost = [result for result in recorded.all_results if result.incomplete]
+    if lost:
+        yield (
+            f"{len(lost)} of {len(recorded.all_results)} {recorded.cells} are incomplete ({_cell(lost[0])} first: "
+            f"{lost[0].incomplete}): their load was not what was asked for, and their rates mean nothing; run them "
+            "again"
+        )
+
+
+def _failed(recorded: _Recorded) -> Iterator[str]:
+    failed = [result for result in recorded.all_results if result.errors]
+    if failed:
+        yield (
+            f"{sum(result.errors for result in failed)} operations failed in {len(failed)} {recorded.cells}; they "
+            "count in no rate (see the errors table)"
+        )
+
+
+def _limited_by_client(recorded: _Recorded) -> Iterator[str]:
+    client = [result for result in recorded.results if result.limited_by == "client"]
+    if client:
+        yield (
+            f"{recorded.share(client)} were limited by the client ({_cell(client[0])} first{_why(client[0])}): they "
+            f"say nothing of the platform; {_remedy(client)}"
+        )
+
+
+def _limited_by_host(recorded: _Recorded) -> Iterator[str]:
+    host = [result for result in recorded.results if result.limited_by == "host cpu"]
+    if host:
+        yield (
+            f"{recorded.share(host)} had every core of this machine busy ({_cell(host[0])} first), with "
+            "client, server and whatever else ran: they compare with nothing; find the load, or run the client "
+            "elsewhere"
+        )
+
+
+def _used_up(recorded: _Recorded) -> Iterator[str]:
+    early = [result for result in recorded.results if result.ended_early]
+    if early:
+        yield (
+            f"{recorded.share(early)} used up what they may archive before their time was over "
+            f"({_cell(early[0])} first): the load was not what was asked for; raise their bytes_max"
+        )
+
+
+def _unsettled(recorded: _Recorded) -> Iterator[str]:
+    unsettled = [result for result in recorded.results if not result.settled and not result.application]
+    if unsettled:
+        yield (
+            f"{len(unsettled)} of {len(recorded.results)} cells ended before their session time was known within the "
+            f"scenario's precision ({_cell(unsettled[0])} first); raise stop.seconds_max and stop.bytes_max"
+        )
+
+
+def _unsteady(recorded: _Recorded) -> Iterator[str]:
+    unsteady = [result for result in recorded.results if result.unsteady]
+    if unsteady:
+        yield (
+            f"{len(unsteady)} of {len(recorded.results)} cells were unsteady ({_cell(unsteady[0])} first: "
+            f"{unsteady[0].unsteady}); look for other load on client or server, measure longer "
+            "(--set stop.seconds_min=10s), or --repeat"
+        )
+
+
+def _not_cold(recorded: _Recorded) -> Iterator[str]:
+    retrieves = [result for result in recorded.results if result.operation == "retrieve"]
+    warm = [result for result in retrieves if result.temperature != "cold"]
+    if warm:
+        words = sorted({str(result.temperature) for result in warm})
+        yield (
+            f"not known to be cold ({' and '.join(words)}): {len(warm)} of {len(retrieves)} retrieve {recorded.cells}; "
+            "what they retrieved may have come from the server's memory"
+        )
+
+
+def _from_memory(recorded: _Recorded) -> Iterator[str]:
     """Whether what was acknowledged had reached the device by then, as far as that can be seen; by size, since small
     objects write many times their bytes."""
     sums: dict[int, tuple[int, int]] = {}
-    for r in results:
+    for r in recorded.results:
         if r.operation != "archive" or r.server is None or r.server.overlap < OVERLAP_MIN:
             continue  # of a cell of a moment nobody knows which of the bytes between two samples were its own
         if r.server.disk_write_bytes is not None:
@@ -161,92 +199,94 @@ def _from_memory(results: Sequence[Result]) -> list[str]:
             written_max = round(r.server.disk_write_bytes / r.server.overlap)
             sums[r.object_bytes] = (archived + r.bytes, written + written_max)
     short = {size: pair for size, pair in sums.items() if pair[1] < WRITTEN_SHARE_MIN * pair[0]}
-    if not short:
-        return []
-    acknowledged, written = (sum(pair[place] for pair in short.values()) for place in (0, 1))
-    return [
-        f"acknowledged from memory: of {format_bytes(acknowledged)} archived in objects of "
-        f"{', '.join(map(format_size, sorted(short)))}, the device had written {format_bytes(written)} at most when "
-        "their phases ended; a power failure would take the rest, and the rates do not compare with those of a "
-        "platform that syncs"
-    ]
+    if short:
+        acknowledged, written = (sum(pair[place] for pair in short.values()) for place in (0, 1))
+        yield (
+            f"acknowledged from memory: of {format_bytes(acknowledged)} archived in objects of "
+            f"{', '.join(map(format_size, sorted(short)))}, the device had written {format_bytes(written)} at most "
+            "when their phases ended; a power failure would take the rest, and the rates do not compare with those of "
+            "a platform that syncs"
+        )
 
 
-def _silent_addresses(details: Mapping[str, Any]) -> list[str]:
+def _silent_sources(recorded: _Recorded) -> Iterator[str]:
+    for each in recorded.database.source_problems():
+        yield (
+            f"{each.problem} (first at {format_instant(each.at)}); what it would have shown is missing where it did not "
+            "answer"
+        )
+
+
+def _silent_addresses(recorded: _Recorded) -> Iterator[str]:
     """Addresses of an endpoint's name that took no connection when the run began."""
-    return [
-        f"{', '.join(silent)} of {url} took no connection when the run began, so all clients went to "
-        f"{', '.join(details['addresses'][url])}: part of the platform was not measured; find out why, and run again"
-        for url, silent in details.get("silent_addresses", {}).items()
-    ]
+    for url, silent in recorded.details.get("silent_addresses", {}).items():
+        yield (
+            f"{', '.join(silent)} of {url} took no connection when the run began, so all clients went to "
+            f"{', '.join(recorded.details['addresses'][url])}: part of the platform was not measured; find out why, "
+            "and run again"
+        )
 
 
-def _unseen_disks(database: RunDatabase) -> list[str]:
+def _unseen_disks(recorded: _Recorded) -> Iterator[str]:
     """Disks that were named, by role or speed, but that no source showed."""
-    settings = database.run().settings
+    settings = recorded.run.settings
     named = {*settings.get("disk_roles", {}), *settings.get("disk_speeds", {})}
-    if not named:
-        return []
-    timelines = database.timelines().values()
+    timelines = recorded.database.timelines().values() if named else ()
     seen = {disk for each in timelines if len(each) for disk in each.last("disk_busy_seconds", each.end_ns)}
-    return [
-        f"no source showed disk {disk}, at least at the end ({', '.join(sorted(seen)) or 'none'} "
-        f"{'were' if len(seen) > 1 else 'was'} seen); its figures are missing: check --disk-role and --disk-speed"
-        for disk in sorted(named - seen)
-    ]
+    for disk in sorted(named - seen):
+        yield (
+            f"no source showed disk {disk}, at least at the end ({', '.join(sorted(seen)) or 'none'} "
+            f"{'were' if len(seen) > 1 else 'was'} seen); its figures are missing: check --disk-role and --disk-speed"
+        )
 
 
-def _ended_connections(results: Sequence[Result], cells: str) -> list[str]:
+def _ended_connections(recorded: _Recorded) -> Iterator[str]:
     """Whether the platform, or what is before it, ended connections within sessions, and after how many requests."""
-    ended = [(r, r.requests_per_connection) for r in results if r.requests_per_connection is not None]
+    ended = [result for result in recorded.results if result.requests_per_connection is not None]
     if not ended:
-        return []
-    fewest, most = (choose(requests for _, requests in ended) for choose in (min, max))
-    counts = " to ".join(dict.fromkeys(f"{count:,.4g}" for count in (fewest, most)))
+        return
+    requests = [result.requests_per_connection or 0.0 for result in ended]
+    counts = " to ".join(dict.fromkeys(f"{count:,.4g}" for count in (min(requests), max(requests))))
     every = "request" if counts == "1" else f"{counts} requests"
-    first = ended[0][0]
+    first = ended[0]
     told = [f"{_cell(first)} first"]
     if first.connections_per_session is not None:
         told.append(f"{first.connections_per_session:,.4g} connections per session")
     if first.reconnect_ms is not None:
         told.append(f"{first.reconnect_ms.mean:,.3g} ms for another one")
-    return [
-        f"the platform ended the connection after every {every}: each object pays for it, in {len(ended)} of "
-        f"{len(results)} {cells} ({', '.join(told)}); let the server, and a load balancer before it, keep "
-        "connections open, or compare only with platforms that end them as often"
-    ]
+    yield (
+        f"the platform ended the connection after every {every}: each object pays for it, in {recorded.share(ended)} "
+        f"({', '.join(told)}); let the server, and a load balancer before it, keep connections open, or compare only "
+        "with platforms that end them as often"
+    )
 
 
-def _more_clients_less(results: Sequence[Result]) -> list[str]:
+def _more_clients_less(recorded: _Recorded) -> Iterator[str]:
     """Where more clients brought less, or nothing though no resource was near saturation."""
-    found = []
-    cells = parallel_cells(results) if results else {}
+    cells = parallel_cells(recorded.results)
     for key, cell in cells.items():
-        fewer = [other for other in cells if other[:3] == key[:3] and other.clients < key.clients]
-        if not fewer:
+        fewer = [cells[other] for other in cells if other[:3] == key[:3] and other.clients < key.clients]
+        best = max(fewer, key=lambda other: other.objects_per_second, default=None)
+        if best is None or cell.errors or best.errors:
             continue
-        best = max(fewer, key=lambda other: cells[other].objects_per_second)
-        if any(result.errors for result in (*cell.repetitions, *cells[best].repetitions)):
-            continue
-        gain = cell.objects_per_second / (cells[best].objects_per_second or math.inf)
+        gain = cell.objects_per_second / (best.objects_per_second or math.inf)
         rates = (
-            f"{_cell(cell.repetitions[0])}: {cells[best].objects_per_second:,.0f} objects/s with {best.clients} "
-            f"client{'s' if best.clients > 1 else ''}, {cell.objects_per_second:,.0f} with {key.clients}"
+            f"{_cell(cell.first)}: {best.objects_per_second:,.0f} objects/s with {best.key.clients} "
+            f"client{'s' if best.key.clients > 1 else ''}, {cell.objects_per_second:,.0f} with {key.clients}"
         )
         if gain < FALLS_BELOW:
-            found.append(f"throughput falls as clients are added ({rates}): past its best point the platform contends")
-        elif gain < NO_GAIN_BELOW and all(r.server and not r.limited_by for r in cell.repetitions):
-            found.append(
+            yield f"throughput falls as clients are added ({rates}): past its best point the platform contends"
+        elif gain < NO_GAIN_BELOW and all(result.server and not result.limited_by for result in cell.results):
+            yield (
                 f"more clients bring nothing, and no resource that was watched is near saturation ({rates}): the "
                 "platform waits on something else, such as a lock, one writer, or a resource that is not watched"
             )
-    return found
 
 
-def _smaller_transactions(results: Sequence[Result]) -> list[str]:
+def _smaller_transactions(recorded: _Recorded) -> Iterator[str]:
     """Whether the server let fewer objects into a transaction than its cell is labelled with."""
     smaller = []
-    for r in results:
+    for r in recorded.results:
         committed = r.transaction_commit_ms
         if r.objects_per_transaction is None or committed is None or r.errors:
             continue
@@ -254,14 +294,55 @@ def _smaller_transactions(results: Sequence[Result]) -> list[str]:
         # What was committed around the window's edges belongs to sessions that are not counted.
         if committed.count > per_session * (r.sessions + 2 * r.clients):
             smaller.append((r, r.objects / committed.count))
-    if not smaller:
-        return []
-    first, mean = smaller[0]
-    return [
-        f"{len(smaller)} of {len(results)} cells were committed in smaller transactions than asked for ({_cell(first)} "
-        f"first: {mean:.0f} objects each, not {first.objects_per_transaction}), as the server would not take more; "
-        "compare them with cells of that many"
-    ]
+    if smaller:
+        first, mean = smaller[0]
+        yield (
+            f"{len(smaller)} of {len(recorded.results)} cells were committed in smaller transactions than asked for "
+            f"({_cell(first)} first: {mean:.0f} objects each, not {first.objects_per_transaction}), as the server "
+            "would not take more; compare them with cells of that many"
+        )
+
+
+def _clock(recorded: _Recorded) -> Iterator[str]:
+    offset = recorded.run.platform.server_clock_offset_seconds
+    if offset is not None and abs(offset) > CLOCK_SECONDS:
+        yield f"the server's clock differs by {offset:+.1f} s; retention dates follow the server's"
+
+
+def _drifted(recorded: _Recorded) -> Iterator[str]:
+    for drift in drifts(recorded.database):
+        if abs(drift.percent) > DRIFT_PERCENT:
+            yield (
+                f"{drift}: the platform, its fill or the machine changed meanwhile; differences of that size between "
+                "cells mean nothing"
+            )
+
+
+_WARNINGS: tuple[Callable[[_Recorded], Iterable[str]], ...] = (
+    _lock,
+    _unprotected,
+    _ended_early,
+    _resumed,
+    _objects_of_another_run,
+    _incomplete,
+    _failed,
+    _limited_by_client,
+    _limited_by_host,
+    _ended_connections,
+    _used_up,
+    _unsettled,
+    _unsteady,
+    _not_cold,
+    _from_memory,
+    _more_clients_less,
+    lambda recorded: request_differences(recorded.database),
+    _unseen_disks,
+    _silent_sources,
+    _silent_addresses,
+    _smaller_transactions,
+    _clock,
+    _drifted,
+)
 
 
 @dataclass(frozen=True, slots=True)

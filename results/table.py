@@ -1,14 +1,18 @@
 """A table as a plain value: cells with a text for people, the number behind it for programs, and notes.
 
-One idea: letters for footnotes, alignment and file formats are the business of ``results.text``.
+One idea: a table is declared. Each column says what it shows of a row, a TableSpec lists the columns, and ``table``
+fills them from rows of any kind, such as Units. Letters for footnotes, alignment and file formats are the business of
+``results.text``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from archiver.values.sizes import format_size
-from results.matrix import CellKey, MatrixCell
+from results.units import Unit, UnitKey
 
 NOT_MEASURED = "–"
 TLS_WORDS = {True: "yes", False: "no", None: "unknown"}  # what a platform's profile says of it
@@ -21,17 +25,29 @@ class Cell:
     text: str
     number: float | None = None
     notes: tuple[str, ...] = ()
-    of: CellKey | None = field(default=None, compare=False)  # the cell of the matrix that it was measured in
+    of: UnitKey | None = field(default=None, compare=False)  # the unit that it was measured in
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading: what, and in which unit. The leading ``label`` columns name the rows."""
+    """A heading: what, and in which unit; and what of a row it shows. The leading ``label`` columns name the rows."""
 
     name: str
     unit: str = ""
+    of: Callable[[Any], Cell | str | float | None] | None = field(default=None, compare=False)
+    digits: int = field(default=0, compare=False)  # after the point, of a number
+    notes: Callable[[Any], tuple[str, ...]] | None = field(default=None, compare=False)
     label: bool = False
     words: bool = False  # set flush left and wrapped where it is long
+
+    def cell(self, row: Any) -> Cell:
+        """What this column shows of a row; None is what was not measured."""
+        assert self.of is not None, f"column {self.name!r} does not say what it shows"
+        value = self.of(row)
+        if isinstance(value, Cell):
+            return value
+        notes = self.notes(row) if self.notes is not None else ()
+        return Cell(value, None, notes) if isinstance(value, str) else number(value, self.digits, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +65,62 @@ class Table:
         return tuple(dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes))
 
 
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A table declared: every column says what it shows of a row."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    caption: str = ""
+    across: str = ""
+
+    def table(self, rows: Iterable[Any], more: Sequence[tuple[Cell, ...]] = ()) -> Table:
+        """The table of these rows, and below them ``more`` rows that are made already."""
+        cells = (*(filled(self.columns, row) for row in rows), *more)
+        return Table(self.name, self.title, self.columns, cells, self.caption, self.across)
+
+
 def label_columns(*names: str) -> tuple[Column, ...]:
     return tuple(Column(name, label=True) for name in names)
 
 
-def key_labels(key: CellKey) -> tuple[Cell, ...]:
-    return (
-        Cell(key.operation),
-        Cell(format_size(key.object_bytes)),
-        number(key.objects_per_session, 0),
-        number(key.clients, 0),
-    )
+def filled(columns: Iterable[Column], row: Any) -> tuple[Cell, ...]:
+    return tuple(column.cell(row) for column in columns)
+
+
+def columns_of(part: Callable[[Any], Any], columns: Iterable[Column]) -> tuple[Column, ...]:
+    """These columns, where they show a part of a row and not the row itself."""
+
+    def of_part(read: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+        return None if read is None else lambda row: read(part(row))
+
+    return tuple(replace(column, of=of_part(column.of), notes=of_part(column.notes)) for column in columns)
 
 
 def number(value: float | None, decimals: int, notes: tuple[str, ...] = ()) -> Cell:
     return Cell(NOT_MEASURED, None, notes) if value is None else Cell(f"{value:,.{decimals}f}", value, notes)
 
 
-def interval(cell: MatrixCell | None) -> Cell:
+def interval(unit: Unit | None) -> Cell:
     """How far the 95% interval reaches from the median, the farther side, in percent."""
-    found = cell.estimate if cell else None
+    found = unit.estimate if unit else None
     if found is None or found.low is None or found.high is None or not found.median:
         return Cell(NOT_MEASURED)
     reach = max(found.high / found.median - 1, 1 - found.low / found.median) * 100
     return Cell(f"±{reach:,.0f}%", reach)
+
+
+def settings_table(name: str, title: str, settings: Mapping[str, str]) -> Table:
+    """Names and values as they were recorded, one in a row."""
+    columns = (Column("setting", of=lambda row: row[0], label=True), Column("value", of=lambda row: row[1], words=True))
+    return TableSpec(name, title, columns).table(settings.items())
+
+
+KEY_COLUMNS = (  # of a cell's key
+    Column("operation", of=lambda key: key.operation, label=True),
+    Column("object size", of=lambda key: format_size(key.object_bytes), label=True),
+    Column("objects/session", of=lambda key: key.objects_per_session, label=True),
+    Column("clients", of=lambda key: key.clients, label=True),
+)
+UNIT_COLUMNS = columns_of(lambda unit: unit.key, KEY_COLUMNS)  # of a cell

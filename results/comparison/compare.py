@@ -11,41 +11,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from typing import Literal, get_args
 
 from archiver.values.errors import ResultsError, UsageError
 from results.comparison.likeness import Likeness, likeness
-from results.comparison.ratios import (
-    LATENCIES,
-    RATE,
-    Evidence,
-    Key,
-    Measure,
-    Ratio,
-    Sample,
-    Verdict,
-    judged_as_a_whole,
-    judged_together,
-    paired,
-)
-from results.comparison.units import MEASURES, Unit, UnitKey, units
+from results.comparison.ratios import Evidence, Ratio, Verdict, judged_as_a_whole, judged_together, paired
+from results.comparison.whole_phase import whole_phase_units
 from results.database import RunDatabase, StoredRun
 from results.doubts import doubts, drifts
-from results.matrix import (
-    CellKey,
-    MatrixCell,
-    connections_per_session,
-    matrix_cells,
-    parallel_cells,
-    temperature,
-)
+from results.measures import CELL_MEASURES, MEASURES, RATE, Measure
 from results.model import Result
 from results.report.mixed_contents import MixedRun, mixed_run
+from results.units import Unit, UnitKey, all_cells, joined, phase_repetitions, phase_units, workload_units
 
 NOT_INTERLEAVED = "not interleaved: drift between the runs is part of every difference"
 CONNECTIONS_ALIKE = 1.05  # times as many connections per session; counts of some seconds differ by chance
-_CELL_MEASURES = (RATE, *LATENCIES)
-_BY_NAME = {measure.name: measure for measure in (*_CELL_MEASURES, *MEASURES)}
+Kind = Literal["cell", "workload"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_BY_NAME = {measure.name: measure for measure in MEASURES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +66,16 @@ class Side:
 
     label: str
     runs: tuple[MeasuredRun, ...]
-    cells: Mapping[CellKey, MatrixCell]
     units: Mapping[UnitKey, Unit]
 
     @property
     def repetitions(self) -> int:
-        counts = [len(cell.repetitions) for cell in self.cells.values()]
-        return max([*counts, *(len(unit.samples) for unit in self.units.values())], default=0)
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedCell:
-    """One cell on every side that measured it, and the ratios of each further side to the first."""
-
-    key: CellKey
-    measured: tuple[MatrixCell | None, ...]
-    ratios: tuple[Ratio | None, ...]  # of the rates
-    latencies: Mapping[str, tuple[Ratio | None, ...]]  # by the measure's name
+        return max((len(unit.samples) for unit in self.units.values()), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedUnit:
-    """One workload among others, likewise."""
+    """One unit on every side that measured it, and the ratios of each further side to the first."""
 
     key: UnitKey
     measured: tuple[Unit | None, ...]
@@ -117,9 +88,13 @@ class ComparedUnit:
         return unit
 
     @property
-    def telling(self) -> Measure:
-        """The rate by which it is known: MB/s of large objects, objects/s of small ones."""
+    def main_measure(self) -> Measure:
+        """The rate by which it is known: MB/s of large objects, objects/s of small ones and of cells."""
         return self.first.measures[0]
+
+    def ratio(self, measure: Measure, index: int) -> Ratio | None:
+        """Of the further side at this index; None where one of the two did not measure it."""
+        return self.ratios[measure.name][index] if measure.name in self.ratios else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +108,7 @@ class Overall:
     marks: tuple[str, ...]  # in what the two are not alike
     latencies: Mapping[str, Ratio]  # by the measure's name, over the cells that have it
     forced: tuple[str, ...]  # why the two would have been refused; nothing of them has a verdict
-    of: str  # what its cells are: cell, workload
+    of: Kind  # what its cells are
 
     def ratio_of(self, measure: Measure) -> Ratio:
         return self.ratio if measure is RATE else self.latencies[measure.name]
@@ -145,9 +120,16 @@ class Comparison:
 
     sides: tuple[Side, ...]
     interleaved: bool
-    cells: tuple[ComparedCell, ...]
     units: tuple[ComparedUnit, ...]
     overall: tuple[Overall, ...]  # of the second side and each further one
+
+    @property
+    def cells(self) -> tuple[ComparedUnit, ...]:
+        return tuple(unit for unit in self.units if unit.key.is_cell)
+
+    @property
+    def workloads(self) -> tuple[ComparedUnit, ...]:
+        return tuple(unit for unit in self.units if not unit.key.is_cell)
 
     def pair(self, index: int) -> str:
         """``other / first`` for the entry of ``overall`` at this index."""
@@ -163,12 +145,6 @@ class Comparison:
         """What workloads were scaled by: tiles; empty where by nothing."""
         names = [run.mixed.scale_name for side in self.sides for run in side.runs if run.mixed]
         return next(filter(None, names), "")
-
-
-def median_of(measure: Measure, cell: MatrixCell) -> float | None:
-    """Of a cell's repetitions that have it."""
-    values = [value for result in cell.repetitions if (value := measure.of(result)) is not None]
-    return median(values) if values else None
 
 
 def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Comparison:
@@ -190,71 +166,41 @@ def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Compari
     unlike = [_unlike(first, other) for other in sides[1:]]
     if not force:
         _refuse([alike for each in unlike for alike in each])
-    columns, unit_columns, overall = [], [], []
+    columns, overall = [], []
     for other, found in zip(sides[1:], unlike, strict=True):
         marks = [] if interleaved else [NOT_INTERLEAVED]
         marks += [*(mark for alike in found for mark in alike.marks), *_unmatched(first, other)]
         forced = tuple(reason for alike in found for reason in alike.refusals)
-        cells, of_units = _cell_evidence(first, other), _unit_evidence(first, other)
-        if not any(cells.values()) and not any(of_units.values()):
+        evidence = _evidence(first, other)
+        if not any(evidence.values()):
             raise ResultsError(_nothing_in_common(first, other))
-        columns.append(_judged_cells(cells, forced))
-        unit_columns.append(_judged_units(of_units, forced))
+        columns.append(_judged(evidence, forced))
         marks += [*_temperature_marks(first, other), *_connection_marks(first, other)]
-        if any(cells.values()):
-            overall.append(_overall(cells, columns[-1][RATE.name], marks, forced, "cell"))
-        else:
-            whole = {name: {key: each for key, each in of_units[name].items() if key.is_workload} for name in cells}
-            overall.append(_overall(whole, unit_columns[-1][RATE.name], marks, forced, "workload"))
-    return Comparison(
-        sides, interleaved, _compared_cells(sides, columns), _compared_units(sides, unit_columns), tuple(overall)
-    )
+        overall.append(_overall(evidence, columns[-1][RATE.name], marks, forced))
+    return Comparison(sides, interleaved, _compared(sides, columns), tuple(overall))
 
 
-def _judged_cells(
-    evidence: Mapping[str, Mapping[CellKey, Evidence]], forced: tuple[str, ...]
-) -> dict[str, dict[CellKey, Ratio]]:
-    return {name: judged_together(each, _BY_NAME[name], forced=bool(forced)) for name, each in evidence.items()}
-
-
-def _judged_units(
+def _judged(
     evidence: Mapping[str, Mapping[UnitKey, Evidence]], forced: tuple[str, ...]
 ) -> dict[str, dict[UnitKey, Ratio]]:
-    """Each number of clients apart: there may be many of them, and it is the best that is told."""
+    """Cells apart from workloads, and each number of clients of these apart: there may be many of them, and it is the
+    best that is reported."""
     found: dict[str, dict[UnitKey, Ratio]] = {}
     for name, each in evidence.items():
-        points = {key: pairs for key, pairs in each.items() if key.clients is not None}
-        others = {key: pairs for key, pairs in each.items() if key.clients is None}
-        found[name] = {
-            **judged_together(others, _BY_NAME[name], forced=bool(forced)),
-            **judged_together(points, _BY_NAME[name], forced=bool(forced)),
-        }
+        families: dict[tuple[bool, bool], dict[UnitKey, Evidence]] = {}
+        for key, pairs in each.items():
+            families.setdefault((key.is_cell, key.clients > 0), {})[key] = pairs
+        judged = [judged_together(family, _BY_NAME[name], forced=bool(forced)) for family in families.values()]
+        found[name] = {key: ratio for family in judged for key, ratio in family.items()}
     return found
 
 
-def _compared_cells(
-    sides: Sequence[Side], columns: Sequence[Mapping[str, Mapping[CellKey, Ratio]]]
-) -> tuple[ComparedCell, ...]:
-    keys = [key for key in sides[0].cells if any(key in column[RATE.name] for column in columns)]
-    return tuple(
-        ComparedCell(
-            key,
-            tuple(side.cells.get(key) for side in sides),
-            tuple(column[RATE.name].get(key) for column in columns),
-            {measure.name: tuple(column[measure.name].get(key) for column in columns) for measure in LATENCIES},
-        )
-        for key in keys
-    )
-
-
-def _compared_units(
+def _compared(
     sides: Sequence[Side], columns: Sequence[Mapping[str, Mapping[UnitKey, Ratio]]]
 ) -> tuple[ComparedUnit, ...]:
     found = []
     for key, unit in sides[0].units.items():
-        names = [
-            measure.name for measure in (*unit.measures, *(each for each in MEASURES if each not in unit.measures))
-        ]
+        names = dict.fromkeys(measure.name for measure in (*unit.measures, *MEASURES))
         ratios = {name: tuple(column[name].get(key) for column in columns) for name in names}
         measured = {name: each for name, each in ratios.items() if any(each)}
         if measured:
@@ -295,17 +241,27 @@ def _paths(platform: tuple[str, str, str]) -> int:
 
 def _side(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float] | None) -> Side:
     in_order = sorted(runs, key=lambda run: (run.row.started_at, run.id))
-    repetitions: dict[CellKey, list[Result]] = {}
+    swept: list[Unit] = []
+    side_by_side: list[Unit] = []
     before = 0
     for run in in_order:
         if not run.results:
             raise ResultsError(f"run {run.id} holds no results: no phase finished; leave it out")
-        for key, cell in {**parallel_cells(run.results), **matrix_cells(run.results)}.items():
-            numbered = [replace(result, repetition=before + result.repetition) for result in cell.repetitions]
-            repetitions.setdefault(key, []).extend(numbered)
-        before += run.row.repetitions  # as planned: what a run that broke off lacks, moves no other's pair
-    cells = {key: MatrixCell(key, tuple(repetitions[key])) for key in sorted(repetitions)}
-    return Side(label, tuple(in_order), cells, units([(run.mixed, run.row) for run in in_order], weights))
+        swept += [_numbered_on(cell, before) for cell in all_cells(run.results).values()]
+        phases = phase_repetitions(run.results)
+        for phase in phases:
+            side_by_side += [_numbered_on(unit, before) for unit in phase_units(phase)]
+            if run.mixed:
+                side_by_side += [
+                    _numbered_on(unit, before) for unit in whole_phase_units(phase, run.mixed, run.row, weights)
+                ]
+        # As planned: what a run that broke off lacks, moves no other's pair.
+        before += max([run.row.repetitions, *(phase.number for phase in phases)])
+    return Side(label, tuple(in_order), dict(sorted(joined(swept).items())) | workload_units(side_by_side))
+
+
+def _numbered_on(unit: Unit, before: int) -> Unit:
+    return replace(unit, samples=tuple(replace(each, repetition=before + each.repetition) for each in unit.samples))
 
 
 def _unlike(first: Side, other: Side) -> list[Likeness]:
@@ -330,20 +286,16 @@ def _refuse(found: Sequence[Likeness]) -> None:
 
 def _unmatched(first: Side, other: Side) -> list[str]:
     """Cells and workloads that only one of them measured."""
-    found = []
-    for side, another in ((first, other), (other, first)):
-        lone = {"cell": len(side.cells.keys() - another.cells.keys())}
-        lone["workload"] = sum(key.is_workload for key in side.units.keys() - another.units.keys())
-        found += [
-            f"{count} {what}{'s' if count > 1 else ''} measured on {side.label} only"
-            for what, count in lone.items()
-            if count
-        ]
-    return found
+    return [
+        f"{count} {what}{'s' if count > 1 else ''} measured on {side.label} only"
+        for side, another in ((first, other), (other, first))
+        for what in KINDS
+        if (count := sum(_is(what, key) for key in side.units.keys() - another.units.keys()))
+    ]
 
 
 def _nothing_in_common(first: Side, other: Side) -> str:
-    if first.units or other.units:
+    if not all(key.is_cell for side in (first, other) for key in side.units):
         what = "no workload in common (phase, scale and name)"
     else:
         what = "no cell in common (operation, object size, objects per session and clients)"
@@ -356,132 +308,93 @@ def _interleaved(sides: Sequence[Side]) -> bool:
     return len(ids) == 1 and None not in ids.pop()
 
 
-def _cell_evidence(first: Side, other: Side) -> dict[str, dict[CellKey, Evidence]]:
-    """The pairs of every cell that both measured, by the measure's name."""
-    common = [key for key in first.cells if key in other.cells]
+def _evidence(first: Side, other: Side) -> dict[str, dict[UnitKey, Evidence]]:
+    """The pairs of every unit that both measured, by the measure's name, in what was measured of it on either."""
+    common = [(unit, other.units[key]) for key, unit in first.units.items() if key in other.units]
+    notes = {ours.key: _notes((first.label, ours), (other.label, theirs)) for ours, theirs in common}
     return {
         measure.name: {
-            key: paired(
-                _samples(first.cells[key]),
-                _samples(other.cells[key]),
-                measure,
-                (*_temperature_notes(first, other, key), *_cell_connection_notes(first, other, key)),
-            )
-            for key in common
-        }
-        for measure in _CELL_MEASURES
-    }
-
-
-def _unit_evidence(first: Side, other: Side) -> dict[str, dict[UnitKey, Evidence]]:
-    """The same of every unit, in what was measured of it on either."""
-    common = [(key, unit, other.units[key]) for key, unit in first.units.items() if key in other.units]
-    return {
-        measure.name: {
-            key: paired(
-                ours.samples,
-                theirs.samples,
-                measure,
-                (
-                    *_early_notes((first.label, ours), (other.label, theirs)),
-                    *_connection_notes((first.label, ours.connections), (other.label, theirs.connections)),
-                ),
-            )
-            for key, ours, theirs in common
+            ours.key: paired(ours.samples, theirs.samples, measure, notes[ours.key])
+            for ours, theirs in common
             if measure in (*ours.measures, *theirs.measures)
         }
         for measure in MEASURES
     }
 
 
-def _early_notes(*units_of: tuple[str, Unit]) -> tuple[str, ...]:
-    return tuple(
-        f"on {label} it used up what it may archive before its time was over, or a workload beside it did"
-        for label, unit in units_of
+def _notes(ours: tuple[str, Unit], theirs: tuple[str, Unit]) -> tuple[str, ...]:
+    """What to know of both before their ratio is believed. Each is a label and what that side measured."""
+    (label, one), (other_label, other) = ours, theirs
+    found = []
+    if one.key.is_cell and not _is_same_temperature(one, other):
+        found.append(f"retrieved data: {one.temperature} on {label}, {other.temperature} on {other_label}")
+    found += [
+        f"on {name} it used up what it may archive before its time was over, or a workload beside it did"
+        for name, unit in (ours, theirs)
         if unit.ended_early
-    )
+    ]
+    if not _is_same_connections(one, other):
+        found.append(
+            f"connections per session: {one.connections:.4g} on {label}, {other.connections:.4g} on {other_label}"
+        )
+    return tuple(found)
 
 
-def _samples(cell: MatrixCell) -> list[Sample]:
-    return [Sample.of(result, _CELL_MEASURES) for result in cell.repetitions]
+def _is_same_temperature(one: Unit, other: Unit) -> bool:
+    """Nothing was retrieved, or the cache state is known and the same."""
+    return one.temperature is None or (one.temperature == other.temperature and one.temperature in ("cold", "warm"))
 
 
-def _temperature_notes(first: Side, other: Side, key: CellKey) -> tuple[str, ...]:
-    """Where the retrieved data came from, unless it is known and the same."""
-    if not _retrieves(first.cells[key]):
-        return ()
-    ours, theirs = temperature([first.cells[key]]), temperature([other.cells[key]])
-    if _is_alike(ours, theirs):
-        return ()
-    return (f"retrieved data: {ours} on {first.label}, {theirs} on {other.label}",)
+def _is_same_connections(one: Unit, other: Unit) -> bool:
+    """Neither ended connections more often than the other, so that its objects paid for others."""
+    fewer, more = sorted((one.connections, other.connections))
+    return more <= CONNECTIONS_ALIKE * fewer
 
 
 def _temperature_marks(first: Side, other: Side) -> list[str]:
     """For all cells at once, and for all workloads."""
-    cells = [key for key, cell in first.cells.items() if key in other.cells and _retrieves(cell)]
-    unlike = sum(bool(_temperature_notes(first, other, key)) for key in cells)
-    marks = [f"cache temperature differs or is unknown in {unlike} of {len(cells)} retrieve cells"] if unlike else []
-    workloads = [
-        (unit.temperature, other.units[key].temperature)
-        for key, unit in first.units.items()
-        if key.is_workload and key in other.units and unit.temperature
+    retrieved = {what: [pair for pair in _pairs(first, other, what) if pair[0].temperature] for what in KINDS}
+    words = {"cell": "retrieve cells", "workload": "workloads that retrieve"}
+    return [
+        f"cache temperature differs or is unknown in {unlike} of {len(pairs)} {words[what]}"
+        for what, pairs in retrieved.items()
+        if (unlike := sum(not _is_same_temperature(*pair) for pair in pairs))
     ]
-    unlike = sum(not _is_alike(*pair) for pair in workloads)
-    if unlike:
-        marks.append(f"cache temperature differs or is unknown in {unlike} of {len(workloads)} workloads that retrieve")
-    return marks
-
-
-def _connection_notes(ours: tuple[str, float], theirs: tuple[str, float]) -> tuple[str, ...]:
-    """Where one of them ended connections more often than the other, so that its objects paid for others. Each is a
-    label and its connections per session."""
-    (label, count), (other_label, other_count) = ours, theirs
-    if max(count, other_count) <= CONNECTIONS_ALIKE * min(count, other_count):
-        return ()
-    return (f"connections per session: {count:.4g} on {label}, {other_count:.4g} on {other_label}",)
-
-
-def _cell_connection_notes(first: Side, other: Side, key: CellKey) -> tuple[str, ...]:
-    ours, theirs = ((side.label, connections_per_session(side.cells[key].repetitions)) for side in (first, other))
-    return _connection_notes(ours, theirs)
 
 
 def _connection_marks(first: Side, other: Side) -> list[str]:
     """For all cells at once, and for all workloads."""
-    cells = [
-        (connections_per_session(cell.repetitions), connections_per_session(other.cells[key].repetitions))
-        for key, cell in first.cells.items()
-        if key in other.cells
-    ]
-    workloads = [
-        (unit.connections, other.units[key].connections)
-        for key, unit in first.units.items()
-        if key.is_workload and key in other.units
-    ]
+    measured = {what: _pairs(first, other, what) for what in KINDS}
     return [
-        f"connections per session differ in {unlike} of {len(pairs)} {what}"
-        for what, pairs in (("cells", cells), ("workloads", workloads))
-        if (unlike := sum(bool(_connection_notes(("", ours), ("", theirs))) for ours, theirs in pairs))
+        f"connections per session differ in {unlike} of {len(pairs)} {what}s"
+        for what, pairs in measured.items()
+        if (unlike := sum(not _is_same_connections(*pair) for pair in pairs))
     ]
 
 
-def _is_alike(ours: str | None, theirs: str | None) -> bool:
-    return ours == theirs and ours in ("cold", "warm")
+def _pairs(first: Side, other: Side, kind: Kind) -> list[tuple[Unit, Unit]]:
+    """What both measured of cells, or of workloads as a whole."""
+    return [(unit, other.units[key]) for key, unit in first.units.items() if _is(kind, key) and key in other.units]
 
 
-def _retrieves(cell: MatrixCell) -> bool:
-    return cell.repetitions[0].operation == "retrieve"
+def _is(kind: Kind, key: UnitKey) -> bool:
+    return key.is_cell if kind == "cell" else key.is_workload
 
 
 def _overall(
-    evidence: Mapping[str, Mapping[Key, Evidence]],
-    ratios: Mapping[Key, Ratio],
+    evidence: Mapping[str, Mapping[UnitKey, Evidence]],
+    ratios: Mapping[UnitKey, Ratio],
     marks: Sequence[str],
     forced: tuple[str, ...],
-    of: str,
 ) -> Overall:
-    rates = evidence[RATE.name]
-    wholes = {name: judged_as_a_whole(each, _BY_NAME[name], forced=bool(forced)) for name, each in evidence.items()}
+    """Over the cells, or over the workloads where there are no cells."""
+    kind: Kind = "cell" if any(key.is_cell for key in evidence[RATE.name]) else "workload"
+    chosen = {
+        measure.name: {key: each for key, each in evidence[measure.name].items() if _is(kind, key)}
+        for measure in CELL_MEASURES
+    }
+    rates = chosen[RATE.name]
+    wholes = {name: judged_as_a_whole(each, _BY_NAME[name], forced=bool(forced)) for name, each in chosen.items()}
     return Overall(
         ratio=wholes.pop(RATE.name),
         cells=sum(not each.unfit for each in rates.values()),
@@ -490,5 +403,5 @@ def _overall(
         marks=tuple(dict.fromkeys(marks)),
         latencies=wholes,
         forced=tuple(dict.fromkeys(forced)),
-        of=of,
+        of=kind,
     )

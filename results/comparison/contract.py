@@ -22,13 +22,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from results.comparison.compare import ComparedCell, ComparedUnit, Comparison, Overall, Side, median_of
+from results.comparison.compare import ComparedUnit, Comparison, Overall, Side
 from results.comparison.gate import Judgement
 from results.comparison.power import POWER
-from results.comparison.ratios import FALSE_DISCOVERY_RATE, LATENCIES, VERDICTS, Ratio
-from results.comparison.units import MEASURES, Unit, UnitKey
-from results.matrix import CellKey, MatrixCell
+from results.comparison.ratios import FALSE_DISCOVERY_RATE, VERDICTS, Ratio
+from results.measures import CELL_MEASURES, LATENCIES, MEASURES, RATE
 from results.statistics import REPETITIONS_MAX
+from results.units import Unit
 
 
 def comparison_document(comparison: Comparison, judgements: Sequence[Judgement] = ()) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def comparison_document(comparison: Comparison, judgements: Sequence[Judgement] 
         "power_percent": round(POWER * 100),
         "platforms": [_side_document(side) for side in comparison.sides],
         "cells": [_cell_document(cell, labels) for cell in comparison.cells],
-        "workloads": [_unit_document(unit, labels) for unit in comparison.units],
+        "workloads": [_unit_document(unit, labels) for unit in comparison.workloads],
         "overall": [
             _overall_document(label, overall) for label, overall in zip(labels[1:], comparison.overall, strict=True)
         ],
@@ -51,27 +51,24 @@ def comparison_document(comparison: Comparison, judgements: Sequence[Judgement] 
     }
 
 
-def _cell_document(cell: ComparedCell, labels: Sequence[str]) -> dict[str, Any]:
+def _cell_document(cell: ComparedUnit, labels: Sequence[str]) -> dict[str, Any]:
+    ratios = {measure.name: _ratio_documents(cell.ratios[measure.name], labels) for measure in CELL_MEASURES}
     return {
-        **_key_document(cell.key),
+        **cell.key.document,
         "rates": [
             _rate_document(label, measured)
             for label, measured in zip(labels, cell.measured, strict=True)
             if measured is not None
         ],
-        "ratios": _ratio_documents(cell.ratios, labels),
-        "latencies": {name: _ratio_documents(ratios, labels) for name, ratios in cell.latencies.items()},
+        "ratios": ratios.pop(RATE.name),
+        "latencies": ratios,
     }
-
-
-def _key_document(key: CellKey | UnitKey) -> dict[str, Any]:
-    return {**key._asdict(), "operation": key.operation or None}
 
 
 def _unit_document(unit: ComparedUnit, labels: Sequence[str]) -> dict[str, Any]:
     return {
-        **_key_document(unit.key),
-        "told_by": unit.telling.name,
+        **unit.key.document,
+        "told_by": unit.main_measure.name,
         "measured": [
             _measured_document(label, measured)
             for label, measured in zip(labels, unit.measured, strict=True)
@@ -85,7 +82,7 @@ def _measured_document(label: str, unit: Unit) -> dict[str, Any]:
     return {
         "platform": label,
         **{measure.name: value for measure in MEASURES if (value := unit.median(measure)) is not None},
-        "errors": sum(sample.errors for sample in unit.samples),
+        "errors": unit.errors,
         "repetitions": len(unit.samples),
     }
 
@@ -121,14 +118,14 @@ def _side_document(side: Side) -> dict[str, Any]:
     }
 
 
-def _rate_document(label: str, cell: MatrixCell) -> dict[str, Any]:
+def _rate_document(label: str, cell: Unit) -> dict[str, Any]:
     return {
         "platform": label,
         "objects_per_second": cell.objects_per_second,
         "megabytes_per_second": cell.megabytes_per_second,
-        **{measure.name: median_of(measure, cell) for measure in LATENCIES},
-        "errors": sum(result.errors for result in cell.repetitions),
-        "repetitions": len(cell.repetitions),
+        **{measure.name: cell.median(measure) for measure in LATENCIES},
+        "errors": cell.errors,
+        "repetitions": len(cell.samples),
         "notes": list(cell.doubts),
     }
 
@@ -157,7 +154,7 @@ def _judgement_document(judgement: Judgement) -> dict[str, Any]:
     return {
         "condition": judgement.condition.text,
         "platform": judgement.platform,
-        **_key_document(judgement.key),
+        **judgement.key.document,
         "quantity": judgement.condition.quantity,
         "value": judgement.value,
         "low": judgement.low,

@@ -24,21 +24,21 @@ from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
 from results.comparison.compare import Comparison
 from results.comparison.contract import comparison_document
+from results.comparison.forms import listed, study_units
 from results.comparison.gate import Judgement, gate_sentences
-from results.comparison.ratios import LATENCIES, RATE, Ratio
+from results.comparison.ratios import Ratio
 from results.comparison.tables import (
     FORMS,
     comparison_tables,
     doubt_sentences,
     forced_sentence,
-    listed,
     overall_sentences,
 )
-from results.comparison.units import UnitKey
-from results.comparison.workload_tables import study_units
 from results.contract import json_text
 from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, plain_number, png_bytes, svg_bytes
+from results.measures import LATENCIES, RATE
 from results.text import escape_markdown, render_markdown
+from results.units import UnitKey
 
 _WIDTH_INCHES = 10.0
 _ROW_INCHES = 0.2
@@ -155,7 +155,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _ForestRow:
     """One line of a forest plot."""
 
     label: str
@@ -164,27 +164,26 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True)
-class _Panel:
+class _ForestPanel:
     title: str
     quantity: str
-    rows: list[_Row]
+    rows: list[_ForestRow]
 
 
-def _panels(comparison: Comparison) -> list[_Panel]:
+def _panels(comparison: Comparison) -> list[_ForestPanel]:
     """The cells by operation, then the workloads by scale."""
-    panels: dict[str, _Panel] = {}
+    panels: dict[str, _ForestPanel] = {}
     for cell in comparison.cells:
         key = cell.key
         clients = f", {key.clients} clients" if key.clients > 1 else ""
-        row = _Row(
-            f"{format_size(key.object_bytes)} × {key.objects_per_session}{clients}", key.object_bytes, cell.ratios
-        )
-        panels.setdefault(key.operation, _Panel(key.operation, RATE.words, [])).rows.append(row)
-    for unit in study_units(comparison.units):
+        label = f"{format_size(key.object_bytes)} × {key.objects_per_session}{clients}"
+        row = _ForestRow(label, key.object_bytes, cell.ratios[RATE.name])
+        panels.setdefault(key.operation, _ForestPanel(key.operation, RATE.words, [])).rows.append(row)
+    for unit in study_units(comparison):
         title = _scale_words(unit.key, comparison.scale_name)
         operation = f": {unit.key.operation}" if unit.key.operation else ""
-        row = _Row(f"{unit.key.workload}{operation}", unit.key.workload, unit.ratios[unit.telling.name])
-        panels.setdefault(title, _Panel(title, "rate", [])).rows.append(row)
+        row = _ForestRow(f"{unit.key.workload}{operation}", unit.key.workload, unit.ratios[unit.main_measure.name])
+        panels.setdefault(title, _ForestPanel(title, "rate", [])).rows.append(row)
     return list(panels.values())
 
 
@@ -194,13 +193,14 @@ def _scale_words(key: UnitKey, scale_name: str) -> str:
 
 def _what(comparison: Comparison) -> list[str]:
     """What is compared one by one."""
-    return [*(["cell by cell"] if comparison.cells else []), *(["workload by workload"] if comparison.units else [])]
+    found = (("cell by cell", comparison.cells), ("workload by workload", comparison.workloads))
+    return [words for words, units in found if units]
 
 
 def _csv_files(comparison: Comparison) -> dict[str, str]:
     return {
         **({"comparison.csv": comparison_csv(comparison)} if comparison.cells else {}),
-        **({"workloads.csv": workloads_csv(comparison)} if comparison.units else {}),
+        **({"workloads.csv": workloads_csv(comparison)} if comparison.workloads else {}),
     }
 
 
@@ -262,7 +262,7 @@ def _csv_latencies(cell: dict[str, Any], index: int, ours: dict[str, Any], their
     return line
 
 
-def _places(rows: Sequence[_Row]) -> list[float]:
+def _places(rows: Sequence[_ForestRow]) -> list[float]:
     """Where each row lies: below one another, half a row apart between groups."""
     places, place = [], 0.0
     for index, row in enumerate(rows):
@@ -273,7 +273,7 @@ def _places(rows: Sequence[_Row]) -> list[float]:
     return places
 
 
-def _draw_forest(axes: Axes, rows: Sequence[_Row], others: int) -> None:
+def _draw_forest(axes: Axes, rows: Sequence[_ForestRow], others: int) -> None:
     places = _places(rows)
     axes.axvline(1, color=GREY, linewidth=0.8)
     for index in range(others):
@@ -367,7 +367,7 @@ def _caption(comparison: Comparison) -> list[str]:
     rows = ["object size × objects per session"] if comparison.cells else []
     rows += (
         ["workloads and what they do, large objects and all together by MB/s, small ones by objects/s"]
-        if comparison.units
+        if comparison.workloads
         else []
     )
     sentences = [

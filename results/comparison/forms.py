@@ -1,134 +1,424 @@
-"""The ratios of a comparison in the forms that people know: percent of the first, times more, and the matrix.
+"""The ratios of a comparison as tables, of cells or of workloads: rates side by side, and the forms that people know.
 
 One idea: the numbers are those of the comparison, and a form only writes them otherwise, so that no form says more
 than the others. The percent form is that of storage validation reports ("99% of the eight-path system"), the times form
-that of reports on tiering ("3.2 times more, 33% faster response"), the matrix form that of the DR550 paper.
+that of reports on tiering ("3.2 times more, 33% faster response"), the matrix form that of the DR550 paper. What such a
+report published stands below what was measured, in rows that say whose it is. A workload is known by one rate, MB/s of
+large objects and objects/s of small ones; where it is a workload of tiles, the copies count together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from archiver.values.sizes import format_size
-from results.comparison.compare import ComparedCell, Comparison, Overall
-from results.comparison.ratio_cells import faster_cells, noted_ratio, percent_cells, times_cells
-from results.comparison.ratios import RATE, RESPONSE, Ratio
-from results.matrix import CellKey, columns
-from results.table import Cell, Column, Table, key_labels, label_columns, number
+from results.comparison.compare import ComparedUnit, Comparison, Kind
+from results.comparison.published import faster_tier, fewer_paths
+from results.comparison.ratio_cells import (
+    DIFFERENCE_COLUMNS,
+    FASTER_COLUMNS,
+    difference_caption,
+    faster_words,
+    interval,
+    noted_ratio,
+    percent_columns,
+    times,
+    times_columns,
+)
+from results.comparison.ratios import Ratio
+from results.measures import MEGABYTE_RATE, P50, P99, RATE, RESPONSE, RESPONSE_P99, SESSION_RATE, Measure
+from results.mixed.programme import PEAK_SECONDS
+from results.table import (
+    KEY_COLUMNS,
+    NOT_MEASURED,
+    Cell,
+    Column,
+    Table,
+    TableSpec,
+    columns_of,
+    filled,
+    label_columns,
+    number,
+)
+from results.units import ALL_WORKLOADS, LARGE_BYTES, Unit, UnitKey
 
-_OPERATION = Column("operation", label=True, words=True)  # with its variant it may be long: archive, lock header, md5
-KEY_COLUMNS = (_OPERATION, *label_columns("object size", "objects/session", "clients"))
-_ALL_CELLS = (Cell("all cells"), Cell(""), Cell(""), Cell(""))
+_TOLD_BY = (
+    f"Workloads with objects of {format_size(LARGE_BYTES)} or more on average are told by MB/s (10^6 bytes), others by"
+    " objects/s, open loops by sessions/s, too. Where several numbers of clients took turns, the best of each copy is"
+    " told; each number is in the JSON and the CSV."
+)
+_COPIES = (
+    "Copies of a workload (tiles) count together: rates add up. Pairs are repetitions (--repeat) alone: tiles of one"
+    " run ran beside each other, and are no pairs."
+)
+_WHOLE_PHASE = (
+    f"All workloads together: from the first to the last second in which all of them were under way; steady: the median"
+    f" of the seconds outside spikes; peak: the best {PEAK_SECONDS:g} s."
+)
+_OF_RATES = f"{_TOLD_BY} {_COPIES} {_WHOLE_PHASE}"
+_NOTED = "A ratio is a difference, better or worse, unless its note says otherwise."
 
 
-def percent_tables(comparison: Comparison) -> list[Table]:
-    """A table per further platform: its rate as percent of the first's, by cell and over all cells."""
-    first = comparison.sides[0].label
-    return [
-        Table(
-            name=f"percent-{index + 1}",
-            title=f"{side.label} as percent of {first}",
-            columns=(
-                *KEY_COLUMNS,
-                Column(first, "objects/s"),
-                Column(side.label, "objects/s"),
-                Column(side.label, f"% of {first}"),
-                Column("95%"),
-                Column("verdict", words=True),
-            ),
-            rows=(
-                *(_percent_row(cell, index, ratio) for cell in comparison.cells if (ratio := cell.ratios[index])),
-                (*_ALL_CELLS, Cell(""), Cell(""), *percent_cells(comparison.overall[index].ratio)),
-            ),
-            caption="Rates: medians over repetitions. Percent: geometric means over pairs of repetitions, and over"
-            " cells in the last row.",
-        )
-        for index, side in enumerate(comparison.sides[1:])
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of a table: a unit, in one measure."""
+
+    unit: ComparedUnit
+    measure: Measure
+
+    @property
+    def key(self) -> UnitKey:
+        return self.unit.key
+
+    def ratio(self, index: int) -> Ratio | None:
+        return self.unit.ratio(self.measure, index)
+
+    def median(self, side: int) -> float | None:
+        measured = self.unit.measured[side]
+        return measured.median(self.measure) if measured else None
+
+
+def rates_table(comparison: Comparison, kind: Kind) -> Table:
+    """Every cell in common, or every workload, its parts and all together, at every scale: the rates of each side, then
+    the ratios to the first."""
+    not_interleaved = "" if comparison.interleaved else ", which were not interleaved"
+    rates = [
+        column for side in range(len(comparison.sides)) for column in _rates(comparison.sides[side].label, side, kind)
     ]
+    return TableSpec(
+        "comparison" if kind == "cell" else "workloads",
+        f"{listed(comparison)} compared" if kind == "cell" else "Workloads side by side",
+        (
+            *_labels(comparison, kind),
+            *rates,
+            *(_ratio(comparison, index) for index in range(len(comparison.overall))),
+        ),
+        "Rates: medians over repetitions; MB are 10^6 bytes. Ratios: geometric means over pairs of repetitions"
+        f"{not_interleaved}. {_NOTED}"
+        if kind == "cell"
+        else f"Rates: medians over repetitions; ratios: geometric means over pairs of them. {_NOTED} {_OF_RATES}",
+    ).table(lines(comparison, kind))
 
 
-def times_tables(comparison: Comparison) -> list[Table]:
-    """A table per further platform: how many times the first's rate, and by how much its response is faster."""
-    first = comparison.sides[0].label
-    return [
-        Table(
-            name=f"times-{index + 1}",
-            title=f"{side.label} beside {first}: times more, and faster response",
-            columns=(
-                *KEY_COLUMNS,
-                Column("objects/s"),
-                Column("95%"),
-                Column("verdict", words=True),
-                Column("response"),
-                Column("95%", "% faster"),
-                Column("verdict", words=True),
-            ),
-            rows=(
-                *(
-                    (*key_labels(cell.key), *times_cells(ratio), *faster_cells(cell.latencies[RESPONSE.name][index]))
-                    for cell in comparison.cells
-                    if (ratio := cell.ratios[index])
-                ),
-                (*_ALL_CELLS, *_times_overall(comparison.overall[index])),
-            ),
-            caption=f"Times: the rate over that of {first}. Response: the mean time of an object, from when it was due"
-            " to its end; 33% faster takes a third less time, 50% slower half as much again. The last row is the"
-            " geometric mean over cells.",
+def percent_table(comparison: Comparison, kind: Kind, index: int) -> Table:
+    """As in ESG's Table 5: a further platform's rates as percent of the first's, and over all; of workloads at the
+    largest scale."""
+    first, label, blank = comparison.sides[0].label, comparison.sides[index + 1].label, Cell("")
+    shown = percent_columns(label, first)
+    more = [(*labels, blank, blank, *filled(shown, ratio)) for labels, ratio in _whole(comparison, kind, index)]
+    if kind == "workload":
+        published = fewer_paths()
+        note = (
+            f"ESG Lab's, of block storage, and not measured here: {published.candidate} as percent of"
+            f" {published.baseline} ({published.source}, Table 5)"
         )
-        for index, side in enumerate(comparison.sides[1:])
+        more += [
+            (*_named(comparison, kind, "ESG", what, note), blank, blank, number(percent, 2), blank, blank)
+            for what, percent in published.percents.items()
+        ]
+    return TableSpec(
+        f"{_prefix(kind)}percent-{index + 1}",
+        f"{_titled(kind)}{label} as percent of {first}",
+        (
+            *_labels(comparison, kind),
+            _rate(first, 0, kind),
+            _rate(label, index + 1, kind),
+            *columns_of(lambda line: line.ratio(index), shown),
+        ),
+        "Rates: medians over repetitions. Percent: geometric means over pairs of repetitions, and over cells in the"
+        " last row."
+        if kind == "cell"
+        else f"{_largest(comparison, index)}Rates: medians over repetitions; percent: geometric means over pairs of"
+        f" them. {_OF_RATES}",
+    ).table(_study_lines(comparison, kind, index), more)
+
+
+def times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
+    """As reports on tiering have it: times the first's rate, and by how much the response is faster; of workloads at
+    the largest scale."""
+    first, label, blank, none = (
+        comparison.sides[0].label,
+        comparison.sides[index + 1].label,
+        Cell(""),
+        Cell(NOT_MEASURED),
+    )
+    shown = times_columns("objects/s" if kind == "cell" else "rate")
+    response = comparison.overall[index].ratio_of(RESPONSE)
+    more = [
+        (*labels, *filled(shown, ratio), *filled(FASTER_COLUMNS, response))
+        for labels, ratio in _whole(comparison, kind, index)
     ]
+    if kind == "workload":
+        published = faster_tier()
+        note = (
+            f"ESG Lab's, of block storage, and not measured here: {published.candidate} beside {published.baseline}"
+            f" ({published.source})"
+        )
+        mixed = Cell(times(published.mixed_io_ratio), published.mixed_io_ratio)
+        more.append((*_named(comparison, kind, "ESG", "mixed I/O", note), mixed, blank, blank, none, blank, blank))
+        for application, faster in published.percent_faster.items():
+            labels = _named(comparison, kind, "ESG", application, note)
+            more.append((*labels, none, blank, blank, Cell(faster_words(faster), faster), blank, blank))
+    return TableSpec(
+        f"{_prefix(kind)}times-{index + 1}",
+        f"{_titled(kind)}{label} beside {first}: times more, and faster response",
+        (
+            *_labels(comparison, kind),
+            *columns_of(lambda line: line.ratio(index), shown),
+            *columns_of(lambda line: line.unit.ratio(RESPONSE, index), FASTER_COLUMNS),
+        ),
+        f"{_largest(comparison, index) if kind == 'workload' else ''}Times: the rate over that of {first}. Response:"
+        " the mean time of an object, from when it was due to its end; 33% faster takes a third less time, 50% slower"
+        f" half as much again. {'The last row is the geometric mean over cells.' if kind == 'cell' else _OF_RATES}",
+    ).table((line for line in _study_lines(comparison, kind, index) if line.measure is not SESSION_RATE), more)
 
 
-def matrix_table(comparison: Comparison) -> Table:
-    """The ratio of every further platform by object size (down) and objects per session (across)."""
-    cells = {cell.key: cell for cell in comparison.cells}
-    counts = columns(cells)
+def matrix_table(comparison: Comparison, kind: Kind) -> Table:
+    """The ratios of every further platform: of cells by object size (down) and objects per session (across), of
+    workloads at every scale (across)."""
+    rows: dict[tuple[Cell, ...], dict[float, Line]] = {}
+    for line in _in_matrix_order(comparison, kind):
+        rows.setdefault(_series(line), {})[_across(line)] = line
+    counts = sorted({count for row in rows.values() for count in row})
+    names = ("operation", "clients", "object size") if kind == "cell" else ("phase", "workload", "operation", "told by")
     return Table(
-        name="matrix",
-        title=f"Objects/s, ratio to {comparison.sides[0].label}",
+        name=f"{_prefix(kind)}matrix",
+        title=f"{'Objects/s' if kind == 'cell' else 'Workloads'}, ratio to {comparison.sides[0].label}",
         columns=(
-            _OPERATION,
-            *label_columns("clients", "object size", "platform"),
-            *(Column(f"{count}") for count in counts),
+            *(Column(name, label=True, words=kind == "cell" and name == "operation") for name in names),
+            *label_columns("platform"),
+            *(Column(f"{count:g}" if count else "ratio") for count in counts),
         ),
         rows=tuple(
-            _matrix_row(comparison, cells, series, index, counts)
-            for series in _series(cells)
-            for index in range(len(comparison.overall))
+            (
+                *labels,
+                Cell(side.label),
+                *(noted_ratio(row[count].ratio(index) if count in row else None) for count in counts),
+            )
+            for labels, row in rows.items()
+            for index, side in enumerate(comparison.sides[1:])
         ),
-        caption="Geometric means over pairs of repetitions. A ratio is a difference, better or worse, unless its note"
-        " says otherwise.",
-        across="objects per session",
+        caption=f"Geometric means over pairs of repetitions. {_NOTED}{'' if kind == 'cell' else f' {_COPIES}'}",
+        across="objects per session" if kind == "cell" else comparison.scale_name,
     )
 
 
-def _percent_row(cell: ComparedCell, index: int, ratio: Ratio) -> tuple[Cell, ...]:
-    rates = (each.objects_per_second if each else None for each in (cell.measured[0], cell.measured[index + 1]))
-    return (*key_labels(cell.key), *(number(rate, 2) for rate in rates), *percent_cells(ratio))
+def differences_table(comparison: Comparison, kind: Kind, index: int) -> Table:
+    """What the verdicts on one further side rest on."""
+    return TableSpec(
+        f"{_prefix(kind)}differences-{index + 1}",
+        f"Differences{'' if kind == 'cell' else ' of workloads'}: {comparison.pair(index)}",
+        (*_labels(comparison, kind), *columns_of(lambda line: line.ratio(index), DIFFERENCE_COLUMNS)),
+        difference_caption("cells")
+        if kind == "cell"
+        else f"{difference_caption('workloads, parts and scales')} {_COPIES}",
+    ).table(line for line in lines(comparison, kind) if line.ratio(index) is not None)
 
 
-def _times_overall(overall: Overall) -> tuple[Cell, ...]:
-    return *times_cells(overall.ratio_of(RATE)), *faster_cells(overall.ratio_of(RESPONSE))
+def latencies_table(comparison: Comparison, kind: Kind, index: int) -> Table:
+    """Times of objects on the first and on one further side: of cells the median and the 99th percentile of the service
+    time, of workloads the mean and the 99th percentile of the response time."""
+    measures = {"p50": P50, "p99": P99} if kind == "cell" else {"mean": RESPONSE, "p99": RESPONSE_P99}
+    first, *_ = measures.values()
+    labels = _labels(comparison, kind)
+    return TableSpec(
+        f"{_prefix(kind)}{'latencies' if kind == 'cell' else 'responses'}-{index + 1}",
+        f"{'Latencies' if kind == 'cell' else 'Response times of workloads'}: {comparison.pair(index)}",
+        (
+            *(labels if kind == "cell" else labels[:-1]),
+            *(column for name, each in measures.items() for column in _latency_columns(comparison, index, name, each)),
+        ),
+        "Service time of an object: medians over repetitions, ratios over pairs of them. A ratio is a"
+        " difference, better below 1 and worse above, unless its note says otherwise; each percentile is corrected over"
+        " all cells by itself."
+        if kind == "cell"
+        else "Response time of an object, from when it was due to its end: medians over repetitions, ratios over"
+        " pairs of them; of several copies the mean over all objects, and the worst p99. A ratio is a difference,"
+        " better below 1 and worse above, unless its note says otherwise.",
+    ).table(
+        Line(unit, first)
+        for unit in (comparison.cells if kind == "cell" else study_units(comparison))
+        if unit.ratio(first, index) is not None
+    )
 
 
-def _series(cells: Iterable[CellKey]) -> list[tuple[str, int, int]]:
-    """Operation, clients and object size: the rows of the matrix."""
-    return sorted({(key.operation, key.clients, key.object_bytes) for key in cells})
+def lines(comparison: Comparison, kind: Kind) -> Iterator[Line]:
+    """Each unit by the rate by which it is known; open loops by their sessions, too, all together by MB/s and
+    objects/s."""
+    if kind == "cell":
+        yield from (Line(cell, RATE) for cell in comparison.cells)
+        return
+    for unit in study_units(comparison):
+        yield Line(unit, unit.main_measure)
+        if SESSION_RATE.name in unit.ratios:
+            yield Line(unit, SESSION_RATE)
+        if unit.key.workload == ALL_WORKLOADS:
+            yield from (Line(unit, measure) for measure in unit.first.measures[1:])
 
 
-def _matrix_row(
-    comparison: Comparison,
-    cells: Mapping[CellKey, ComparedCell],
-    series: tuple[str, int, int],
-    index: int,
-    counts: Sequence[int],
-) -> tuple[Cell, ...]:
-    operation, clients, object_bytes = series
-    keys = [CellKey(operation, object_bytes, count, clients) for count in counts]
+def whole_phase_lines(comparison: Comparison) -> list[Line]:
+    """All workloads of the largest scale together, and the score: what a sentence tells."""
+    return [line for line in _largest_lines(list(lines(comparison, "workload"))) if line.key.workload == ALL_WORKLOADS]
+
+
+def study_units(comparison: Comparison) -> list[ComparedUnit]:
+    """Workloads with their parts, and all together; without each number of clients."""
+    return [unit for unit in comparison.workloads if not unit.key.clients]
+
+
+def listed(comparison: Comparison) -> str:
+    """The labels of all sides, in a sentence."""
+    *others, last = (side.label for side in comparison.sides)
+    return f"{', '.join(others)} and {last}"
+
+
+def _study_lines(comparison: Comparison, kind: Kind, index: int) -> list[Line]:
+    """The lines that a further side measured; of workloads those of the largest scale, throughput first, then
+    operations, then all together."""
+    there = [line for line in lines(comparison, kind) if line.ratio(index) is not None]
+    return there if kind == "cell" else _largest_lines(there)
+
+
+def _largest_lines(there: Sequence[Line]) -> list[Line]:
+    largest = max((line.key.scale or 0.0 for line in there), default=0.0)
+    return sorted((line for line in there if (line.key.scale or 0.0) == largest), key=_rank)
+
+
+def _rank(line: Line) -> int:
+    if line.key.workload == ALL_WORKLOADS:
+        return 2
+    return 0 if line.measure is MEGABYTE_RATE else 1
+
+
+def _largest(comparison: Comparison, index: int) -> str:
+    """``At 4 tiles, the most that both measured.``"""
+    chosen = _study_lines(comparison, "workload", index)
+    scale = chosen[0].key.scale if chosen else None
+    if scale is None:
+        return ""
+    return f"At {scale:g} {comparison.scale_name}, the most that both measured; --form rates has the others. "
+
+
+def _whole(comparison: Comparison, kind: Kind, index: int) -> list[tuple[tuple[Cell, ...], Ratio]]:
+    """The row over all cells; or over all workloads, where the whole is over these, and there are several."""
+    overall = comparison.overall[index]
+    if kind == "cell":
+        return [(_named(comparison, kind, "", "all cells"), overall.ratio)]
+    several = overall.of == "workload" and overall.cells_in_common > 1
+    return [(_named(comparison, kind, "", "geometric mean"), overall.ratio)] if several else []
+
+
+def _prefix(kind: Kind) -> str:
+    return "" if kind == "cell" else "workloads-"
+
+
+def _titled(kind: Kind) -> str:
+    return "" if kind == "cell" else "Workloads: "
+
+
+_OPERATION = Column("operation", of=lambda key: key.operation, label=True, words=True)  # its variant may be long
+_CELL_LABELS = columns_of(lambda line: line.key, (_OPERATION, *KEY_COLUMNS[1:]))
+
+
+def _labels(comparison: Comparison, kind: Kind) -> tuple[Column, ...]:
+    """The columns that name a row."""
+    if kind == "cell":
+        return _CELL_LABELS
+    scale = Column(comparison.scale_name or "scale", of=_scale, label=True)
     return (
-        Cell(operation),
-        number(clients, 0),
-        Cell(format_size(object_bytes)),
-        Cell(comparison.sides[index + 1].label),
-        *(noted_ratio(cells[key].ratios[index] if key in cells else None) for key in keys),
+        Column("phase", of=lambda line: line.key.phase, label=True),
+        *((scale,) if _has_scale(comparison) else ()),
+        Column("workload", of=lambda line: line.key.workload, label=True),
+        Column("operation", of=lambda line: line.key.operation or "all", label=True),
+        Column("clients", of=_clients, label=True),
+        Column("told by", of=lambda line: line.measure.words, label=True),
     )
+
+
+def _named(comparison: Comparison, kind: Kind, phase: str, what: str, note: str = "") -> tuple[Cell, ...]:
+    """The labels of a row that is of no unit."""
+    blanks = (Cell(""), Cell(""), Cell(""))
+    if kind == "cell":
+        return Cell(what), *blanks
+    scale = (Cell(""),) if _has_scale(comparison) else ()
+    return Cell(phase), *scale, Cell(what, None, (note,) if note else ()), *blanks
+
+
+def _has_scale(comparison: Comparison) -> bool:
+    return any(unit.key.scale is not None for unit in comparison.workloads)
+
+
+def _scale(line: Line) -> Cell:
+    scale = line.key.scale
+    return Cell(NOT_MEASURED) if scale is None else Cell(f"{scale:g}", scale)
+
+
+def _clients(line: Line) -> Cell:
+    """Of each copy."""
+    counts = line.unit.first.clients
+    if line.key.workload == ALL_WORKLOADS:
+        return Cell("")
+    return number(counts[0], 0) if len(counts) == 1 else Cell(f"{counts[0]} to {counts[-1]}")
+
+
+def _rates(label: str, side: int, kind: Kind) -> Iterable[Column]:
+    """The rates of one side: of cells objects/s, with what speaks against it, and MB/s."""
+    if kind == "workload":
+        return (_rate(label, side, kind),)
+
+    def measured(line: Line) -> Unit | None:
+        return line.unit.measured[side]
+
+    return (
+        Column(
+            label,
+            "objects/s",
+            lambda line: line.median(side),
+            2,
+            lambda line: unit.doubts if (unit := measured(line)) else (),
+        ),
+        Column(label, "MB/s", lambda line: unit.megabytes_per_second if (unit := measured(line)) else None, 2),
+    )
+
+
+def _rate(label: str, side: int, kind: Kind) -> Column:
+    unit = "objects/s" if kind == "cell" else ""
+    return Column(label, unit, lambda line: number(line.median(side), 2 if line.measure.more_is_better else 3))
+
+
+def _ratio(comparison: Comparison, index: int) -> Column:
+    return Column(comparison.pair(index), of=lambda line: noted_ratio(line.ratio(index)))
+
+
+def _latency_columns(comparison: Comparison, index: int, name: str, measure: Measure) -> tuple[Column, ...]:
+    """Of both sides, then the ratio with its interval."""
+    first, label = comparison.sides[0].label, comparison.sides[index + 1].label
+    shown = (
+        Column(f"{name} {first}", "ms", lambda line: line.median(0), 3),
+        Column(f"{name} {label}", "ms", lambda line: line.median(index + 1), 3),
+        Column("ratio", of=lambda line: noted_ratio(line.ratio(index))),
+        Column("95%", of=lambda line: interval(line.ratio(index))),
+    )
+    return columns_of(lambda line: Line(line.unit, measure), shown)
+
+
+def _series(line: Line) -> tuple[Cell, ...]:
+    """The labels of a row of the matrix."""
+    key = line.key
+    if key.is_cell:
+        return Cell(key.operation), number(key.clients, 0), Cell(format_size(key.object_bytes))
+    return Cell(key.phase), Cell(key.workload), Cell(key.operation or "all"), Cell(line.measure.words)
+
+
+def _in_matrix_order(comparison: Comparison, kind: Kind) -> Iterable[Line]:
+    """Cells by operation, clients and object size."""
+    if kind == "workload":
+        return lines(comparison, kind)
+    return sorted(
+        lines(comparison, kind), key=lambda line: (line.key.operation, line.key.clients, line.key.object_bytes)
+    )
+
+
+def _across(line: Line) -> float:
+    return line.key.objects_per_session if line.key.is_cell else line.key.scale or 0.0

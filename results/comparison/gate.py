@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from archiver.values.errors import UsageError
-from archiver.values.sizes import format_size, parse_size
-from results.comparison.compare import ComparedCell, Comparison, Side
-from results.comparison.ratios import P50, P99, RATE, RESPONSE, Ratio
-from results.comparison.units import MEASURES, Unit, UnitKey
-from results.matrix import CellKey, MatrixCell
+from archiver.values.sizes import parse_size
+from results.comparison.compare import Comparison, Side
+from results.comparison.ratios import Ratio
+from results.measures import CELL_MEASURES, MEASURES, RATE
+from results.units import Unit, UnitKey
 
 GRAMMAR = "OPERATION.SIZE.OBJECTS[.CLIENTS].QUANTITY COMPARISON NUMBER"
 WORKLOAD_GRAMMAR = "WORKLOAD[/OPERATION][.CLIENTS][@SCALE].QUANTITY COMPARISON NUMBER"
@@ -28,7 +28,7 @@ EXAMPLE = "archive.8KiB.500.objects_per_second < 0.9"
 WORKLOAD_EXAMPLE = "e-mail@4.objects_per_second < 0.9"
 ERRORS = "errors"
 MEGABYTES = "megabytes_per_second"  # objects of a cell are of one size, so its ratio is that of objects/s
-QUANTITIES = (RATE.name, MEGABYTES, RESPONSE.name, P50.name, P99.name, ERRORS)
+QUANTITIES = (RATE.name, MEGABYTES, *(measure.name for measure in CELL_MEASURES[1:]), ERRORS)
 WORKLOAD_QUANTITIES = (*(measure.name for measure in MEASURES), ERRORS)
 ANY = "*"
 WORST_ALLOWED = 10  # a condition that lets ten times worse pass is a mistake of units
@@ -48,35 +48,25 @@ _CELLS_SHOWN_MAX = 12
 
 
 @dataclass(frozen=True, slots=True)
-class CellPattern:
-    """Cells of a matrix; None stands for ``*``."""
+class Pattern:
+    """Cells, or workloads in every phase; None stands for ``*``."""
 
-    operation: str | None
-    object_bytes: int | None
-    objects_per_session: int | None
-    clients: int | None
-
-    def matches(self, key: CellKey) -> bool:
-        asked = (self.operation, self.object_bytes, self.objects_per_session, self.clients)
-        return all(wanted is None or wanted == is_there for wanted, is_there in zip(asked, key, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadPattern:
-    """Workloads that ran side by side, in every phase; None stands for ``*``."""
-
-    workload: str | None
-    operation: str | None  # empty: all that it does
-    clients: int | None  # 0: not by number of clients
-    scale: float | None
+    is_cell: bool
+    operation: str | None  # of a workload, empty: all that it does
+    clients: int | None  # of a workload, 0: not by number of clients
+    object_bytes: int | None = None  # of a cell
+    objects_per_session: int | None = None  # of a cell
+    workload: str | None = None
+    scale: float | None = None
 
     def matches(self, key: UnitKey) -> bool:
-        return (
-            self.workload in (None, key.workload)
-            and (bool(key.operation) if self.operation is None else self.operation == key.operation)
-            and (bool(key.clients) if self.clients is None else self.clients == (key.clients or 0))
-            and self.scale in (None, key.scale)
-        )
+        if self.is_cell != key.is_cell:
+            return False
+        any_part = [name for name in ("operation", "clients") if getattr(self, name) is None]
+        if key.workload and not all(getattr(key, name) for name in any_part):
+            return False  # a workload as a whole is none of its parts
+        names = ("operation", "clients", "object_bytes", "objects_per_session", "workload", "scale")
+        return all(getattr(self, name) in (None, getattr(key, name)) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +74,7 @@ class Condition:
     """What must not be."""
 
     text: str
-    of: CellPattern | WorkloadPattern
+    of: Pattern
     quantity: str
     comparison: str
     number: float  # candidate / first; for errors, how many
@@ -99,7 +89,7 @@ class Judgement:
 
     condition: Condition
     platform: str
-    key: CellKey | UnitKey
+    key: UnitKey
     value: float | None  # None: it cannot be judged, and fails
     low: float | None  # 95% interval of a ratio
     high: float | None
@@ -129,8 +119,9 @@ def parse_condition(text: str) -> Condition:
     return Condition(text.strip(), of, quantity, comparison, number)
 
 
-def _cell_pattern(text: str, found: re.Match[str]) -> CellPattern:
-    return CellPattern(
+def _cell_pattern(text: str, found: re.Match[str]) -> Pattern:
+    return Pattern(
+        is_cell=True,
         operation=_name(found["operation"]),
         object_bytes=None if found["size"] == ANY else _size(text, found["size"]),
         objects_per_session=_count(found["objects"]),
@@ -138,8 +129,9 @@ def _cell_pattern(text: str, found: re.Match[str]) -> CellPattern:
     )
 
 
-def _workload_pattern(found: re.Match[str]) -> WorkloadPattern:
-    return WorkloadPattern(
+def _workload_pattern(found: re.Match[str]) -> Pattern:
+    return Pattern(
+        is_cell=False,
         workload=_name(found["workload"].strip()),
         operation=_name(found["operation"] or ""),
         clients=_count(found["clients"] or "0"),
@@ -152,49 +144,23 @@ def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judge
 
     Raises UsageError naming the cells, or workloads, that there are, where it names none of them.
     """
-    found = []
-    for condition in conditions:
-        of = condition.of
-        if isinstance(of, CellPattern):
-            found += _judge_cells(comparison, condition, of)
-        else:
-            found += _judge_workloads(comparison, condition, of)
-    return found
+    return [judgement for condition in conditions for judgement in _judge(comparison, condition)]
 
 
-def _judge_cells(comparison: Comparison, condition: Condition, of: CellPattern) -> list[Judgement]:
-    first = comparison.sides[0]
-    compared = {cell.key: cell for cell in comparison.cells}
-    keys = [key for key in first.cells if of.matches(key)]
-    if not keys:
-        raise UsageError(f"{condition.text!r}: {first.label} has no such cell; it has {_listed(first)}")
-    return [
-        _judged(
-            condition,
-            side,
-            key,
-            side.cells.get(key) if key in compared else None,
-            _ratio(compared[key], condition.quantity, index) if key in compared else None,
-        )
-        for index, side in enumerate(comparison.sides[1:])
-        for key in keys
-    ]
-
-
-def _judge_workloads(comparison: Comparison, condition: Condition, of: WorkloadPattern) -> list[Judgement]:
+def _judge(comparison: Comparison, condition: Condition) -> list[Judgement]:
     """What says nothing of a quantity by its nature, as deletions of MB/s, is not asked for it."""
-    first, quantity = comparison.sides[0], condition.quantity
+    first = comparison.sides[0]
+    quantity = RATE.name if condition.of.is_cell and condition.quantity == MEGABYTES else condition.quantity
     compared = {unit.key: unit for unit in comparison.units}
 
     def says(key: UnitKey) -> bool:
         names = [measure.name for measure in first.units[key].measures]
         return quantity == ERRORS or quantity in (compared[key].ratios if key in compared else names)
 
-    keys = [key for key in first.units if of.matches(key) and says(key)]
+    keys = [key for key in first.units if condition.of.matches(key) and says(key)]
     if not keys:
-        raise UsageError(
-            f"{condition.text!r}: {first.label} has no such workload with {quantity}; it has {_listed(first)}"
-        )
+        what = "cell" if condition.of.is_cell else f"workload with {quantity}"
+        raise UsageError(f"{condition.text!r}: {first.label} has no such {what}; it has {_listed(first)}")
     return [
         _judged(
             condition,
@@ -216,32 +182,25 @@ def gate_sentences(judgements: Sequence[Judgement]) -> list[str]:
     sentences = []
     for (text, platform), group in groups.items():
         failed = [judgement for judgement in group if judgement.fails]
-        sentences += [f"fails: {text}: {platform}, {_named(each.key)}: {_found(each)}" for each in failed]
+        sentences += [f"fails: {text}: {platform}, {each.key}: {_found(each)}" for each in failed]
         if not failed:
             nearest = min(group, key=_distance)
             cells = (
-                f"{len(group)} {'workloads' if isinstance(nearest.key, UnitKey) else 'cells'}, the nearest "
+                f"{len(group)} {'cells' if nearest.key.is_cell else 'workloads'}, the nearest "
                 if len(group) > 1
                 else ""
             )
             noted = sum(bool(each.notes) for each in group if each is not nearest)
             more = f"; {noted} other{'s' if noted > 1 else ''} with notes, see the JSON" if noted else ""
-            sentences.append(f"passes: {text}: {platform}, {cells}{_named(nearest.key)}: {_found(nearest)}{more}")
+            sentences.append(f"passes: {text}: {platform}, {cells}{nearest.key}: {_found(nearest)}{more}")
     return sentences
 
 
-def _judged(
-    condition: Condition,
-    side: Side,
-    key: CellKey | UnitKey,
-    measured: MatrixCell | Unit | None,
-    ratio: Ratio | None,
-) -> Judgement:
+def _judged(condition: Condition, side: Side, key: UnitKey, measured: Unit | None, ratio: Ratio | None) -> Judgement:
     if measured is None:
         return Judgement(condition, side.label, key, None, None, None, True, (f"not measured on {side.label}",))
     if condition.quantity == ERRORS:
-        each = measured.repetitions if isinstance(measured, MatrixCell) else measured.samples
-        errors = sum(one.errors for one in each)
+        errors = measured.errors
         return Judgement(condition, side.label, key, errors, None, None, condition.holds(errors), ())
     if ratio is None or ratio.ratio is None:
         return Judgement(condition, side.label, key, None, None, None, True, (ratio.because if ratio else "no pair",))
@@ -250,12 +209,6 @@ def _judged(
     return Judgement(
         condition, side.label, key, ratio.ratio, ratio.low, ratio.high, fails, (*notes, *_unsure(condition, ratio))
     )
-
-
-def _ratio(cell: ComparedCell, quantity: str, index: int) -> Ratio | None:
-    if quantity == ERRORS:
-        return None
-    return cell.ratios[index] if quantity in (RATE.name, MEGABYTES) else cell.latencies[quantity][index]
 
 
 def _unsure(condition: Condition, ratio: Ratio) -> tuple[str, ...]:
@@ -302,15 +255,7 @@ def _found(judgement: Judgement) -> str:
     return f"{judgement.value:.3f}{interval}{notes}"
 
 
-def _named(key: CellKey | UnitKey) -> str:
-    """As conditions name it."""
-    if isinstance(key, UnitKey):
-        return str(key)
-    clients = f".{key.clients}" if key.clients > 1 else ""
-    return f"{key.operation}.{format_size(key.object_bytes)}.{key.objects_per_session}{clients}"
-
-
 def _listed(side: Side) -> str:
-    names = [*map(_named, side.cells), *(f"{key}" for key in side.units if key.clients is None)]
+    names = [f"{key}" for key in side.units if key.is_cell or not key.clients]
     more = len(names) - _CELLS_SHOWN_MAX
     return ", ".join(names[:_CELLS_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -10,14 +10,8 @@ from collections.abc import Callable
 from results.comparison.power import POWER
 from results.comparison.ratios import FALSE_DISCOVERY_RATE, WORTH_SHOWING_SHARE, Needed, Ratio
 from results.statistics import PAIRS_MIN
-from results.table import NOT_MEASURED, Cell, Column, number
+from results.table import NOT_MEASURED, Cell, Column
 
-DIFFERENCE_COLUMNS = (
-    *(Column(name) for name in ("ratio", "95% from", "to", "adjusted p")),
-    Column("verdict", words=True),
-    *(Column(name) for name in ("pairs", "repetitions needed")),
-    Column("detectable", "%"),
-)
 _P_SHOWN_MIN = 0.0001
 _PERCENT_SHOWN_MAX = 1000
 
@@ -53,45 +47,6 @@ def faster_words(percent_faster: float) -> str:
     return f"{abs(percent_faster):,.0f}% {'faster' if percent_faster >= 0 else 'slower'}"
 
 
-def difference_cells(ratio: Ratio) -> tuple[Cell, ...]:
-    """One for each of ``DIFFERENCE_COLUMNS``: what the verdict rests on."""
-    return (
-        ratio_number(ratio.ratio, ratio.notes),
-        ratio_number(ratio.low),
-        ratio_number(ratio.high),
-        _probability(ratio.adjusted_p),
-        verdict_cell(ratio),
-        Cell(f"{ratio.pairs}", ratio.pairs),
-        _needed(ratio.needed),
-        _detectable(ratio.detectable_percent),
-    )
-
-
-def percent_cells(ratio: Ratio) -> tuple[Cell, ...]:
-    """As percent of the first, its interval, its verdict."""
-    percent = None if ratio.ratio is None else ratio.ratio * 100
-    return number(percent, 2, ratio.notes), interval(ratio, lambda value: f"{value * 100:,.1f}"), verdict_cell(ratio)
-
-
-def times_cells(ratio: Ratio) -> tuple[Cell, ...]:
-    """As times the first, its interval, its verdict."""
-    return ratio_number(ratio.ratio, ratio.notes, times), interval(ratio), verdict_cell(ratio)
-
-
-def faster_cells(ratio: Ratio | None) -> tuple[Cell, ...]:
-    """Of times: how much faster or slower than the first, its interval, its verdict."""
-    if ratio is None:
-        return Cell(NOT_MEASURED), Cell(NOT_MEASURED), Cell(NOT_MEASURED)
-    if ratio.low is None or ratio.high is None:
-        reach = Cell(NOT_MEASURED)
-    else:
-        reach = Cell(f"{_percent_faster(ratio.high):+,.0f} to {_percent_faster(ratio.low):+,.0f}")
-    if ratio.ratio is None:
-        return Cell(NOT_MEASURED), reach, verdict_cell(ratio)
-    faster = _percent_faster(ratio.ratio)
-    return Cell(faster_words(faster), faster, ratio.notes), reach, verdict_cell(ratio)
-
-
 def noted_ratio(ratio: Ratio | None) -> Cell:
     """The ratio, with its verdict as a note unless its direction says it."""
     if ratio is None:
@@ -107,8 +62,10 @@ def interval(ratio: Ratio | None, written: Callable[[float], str] = rounded) -> 
     return Cell(f"{written(ratio.low)} to {written(ratio.high)}")
 
 
-def verdict_cell(ratio: Ratio) -> Cell:
+def verdict_cell(ratio: Ratio | None) -> Cell:
     """The verdict, with a note of why there is none."""
+    if ratio is None:
+        return Cell(NOT_MEASURED)
     return Cell(ratio.verdict, None, (ratio.because,) if ratio.because else ())
 
 
@@ -122,10 +79,6 @@ def _percent_faster(time_ratio: float) -> float:
     return (1 - time_ratio) * 100
 
 
-def _detectable(value: float | None) -> Cell:
-    return Cell(NOT_MEASURED) if value is None else Cell(percent(value), value)
-
-
 def _needed(needed: Needed | None) -> Cell:
     if needed is None:
         return Cell(NOT_MEASURED)
@@ -137,3 +90,57 @@ def _probability(value: float | None) -> Cell:
     if value is None:
         return Cell(NOT_MEASURED)
     return Cell(f"{value:.4f}" if value >= _P_SHOWN_MIN else f"<{_P_SHOWN_MIN}", value)
+
+
+def _percent(ratio: Ratio) -> float | None:
+    return None if ratio.ratio is None else ratio.ratio * 100
+
+
+def _faster(ratio: Ratio | None) -> Cell:
+    """Of times: how much faster or slower than the first."""
+    if ratio is None or ratio.ratio is None:
+        return Cell(NOT_MEASURED)
+    faster = _percent_faster(ratio.ratio)
+    return Cell(faster_words(faster), faster, ratio.notes)
+
+
+def _faster_interval(ratio: Ratio | None) -> Cell:
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return Cell(NOT_MEASURED)
+    return Cell(f"{_percent_faster(ratio.high):+,.0f} to {_percent_faster(ratio.low):+,.0f}")
+
+
+_VERDICT = Column("verdict", of=verdict_cell, words=True)
+DIFFERENCE_COLUMNS = (  # what a verdict rests on
+    Column("ratio", of=lambda ratio: ratio_number(ratio.ratio, ratio.notes)),
+    Column("95% from", of=lambda ratio: ratio_number(ratio.low)),
+    Column("to", of=lambda ratio: ratio_number(ratio.high)),
+    Column("adjusted p", of=lambda ratio: _probability(ratio.adjusted_p)),
+    _VERDICT,
+    Column("pairs", of=lambda ratio: ratio.pairs),
+    Column("repetitions needed", of=lambda ratio: _needed(ratio.needed)),
+    Column("detectable", "%", lambda ratio: ratio_number(ratio.detectable_percent, written=percent)),
+)
+FASTER_COLUMNS = (  # a ratio of times, as faster or slower than the first
+    Column("response", of=_faster),
+    Column("95%", "% faster", _faster_interval),
+    _VERDICT,
+)
+
+
+def percent_columns(label: str, first: str) -> tuple[Column, ...]:
+    """A ratio as percent of the first."""
+    return (
+        Column(label, f"% of {first}", _percent, 2, lambda ratio: ratio.notes),
+        Column("95%", of=lambda ratio: interval(ratio, lambda value: f"{value * 100:,.1f}")),
+        _VERDICT,
+    )
+
+
+def times_columns(quantity: str) -> tuple[Column, ...]:
+    """A ratio as times the first."""
+    return (
+        Column(quantity, of=lambda ratio: ratio_number(ratio.ratio, ratio.notes, times)),
+        Column("95%", of=interval),
+        _VERDICT,
+    )

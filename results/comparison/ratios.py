@@ -8,13 +8,13 @@ over all things together that are compared in one quantity. What cannot be judge
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 from results.comparison.power import detectable
-from results.model import Latency, PartResult, Result
+from results.measures import Measure
 from results.statistics import (
     PAIRS_MIN,
     REPETITIONS_MAX,
@@ -23,6 +23,7 @@ from results.statistics import (
     paired_ratio,
     pairs_needed,
 )
+from results.units import Sample, UnitKey
 
 Verdict = Literal["better", "worse", "no difference shown", "no verdict"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -30,55 +31,8 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 FALSE_DISCOVERY_RATE = 0.05
 WORTH_SHOWING_SHARE = 0.05  # the difference for which repetitions are reckoned where none was shown
 LEVEL = 0.05  # of a test that stands alone, as that of the whole does
-P99_OBJECTS_MIN = 100  # of fewer the 99th percentile is the maximum
 UNLIKE = "unlike runs"
 _LOGARITHM_MAX = 100.0  # a spread without bounds detects nothing; JSON has no word for infinity
-
-Key = TypeVar("Key", bound=Hashable)
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """One quantity that is compared; ``of`` a result, or a part of one, it is None where it was not measured."""
-
-    name: str  # in JSON and conditions, with its unit
-    words: str
-    of: Callable[[Result | PartResult], float | None]
-    more_is_better: bool = False
-    objects_min: int = 1  # with fewer in a result it says nothing
-
-
-def _latency(field: str, statistic: str) -> Callable[[Result | PartResult], float | None]:
-    def read(measured: Result | PartResult) -> float | None:
-        latency: Latency | None = getattr(measured, field)
-        return None if latency is None else getattr(latency, statistic)
-
-    return read
-
-
-RATE = Measure("objects_per_second", "objects/s", lambda measured: measured.objects_per_second, more_is_better=True)
-RESPONSE = Measure("object_response_ms_mean", "mean response", _latency("object_response_ms", "mean"))
-P50 = Measure("object_service_ms_p50", "p50 service", _latency("object_service_ms", "p50"))
-P99 = Measure("object_service_ms_p99", "p99 service", _latency("object_service_ms", "p99"), objects_min=P99_OBJECTS_MIN)
-LATENCIES = (RESPONSE, P50, P99)
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What one side measured of one thing in one repetition."""
-
-    repetition: int
-    values: Mapping[str, float]  # by the measure's name; what was not measured is missing
-    objects: int
-    errors: int
-    limited_by: str | None
-    why_none: str = ""  # there is no value, where that is not seen from what there is
-
-    @classmethod
-    def of(cls, result: Result, measures: Iterable[Measure]) -> Sample:
-        """One result as it is."""
-        values = {measure.name: value for measure in measures if (value := measure.of(result)) is not None}
-        return cls(result.repetition, values, result.objects, result.errors, result.limited_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +92,15 @@ def paired(ours: Iterable[Sample], theirs: Iterable[Sample], measure: Measure, n
         ("no pair", not pairs),
         ("errors", any(sample.errors for sample in both)),
         (unmeasured, len(logs) < len(pairs)),
-        ("limited by the client", any(sample.limited_by == "client" for sample in both)),
-        ("limited by the machine", any(sample.limited_by == "host cpu" for sample in both)),
+        ("limited by the client", any("client" in sample.limits for sample in both)),
+        ("limited by the machine", any("host cpu" in sample.limits for sample in both)),
         (f"fewer than {measure.objects_min} objects", any(sample.objects < measure.objects_min for sample in both)),
     )
     unfit = next((reason for reason, applies in reasons if applies), "")
     return Evidence(logs if len(logs) == len(pairs) else {}, len(pairs), unfit, notes)
 
 
-def judged_together(evidence: Mapping[Key, Evidence], measure: Measure, *, forced: bool) -> dict[Key, Ratio]:
+def judged_together(evidence: Mapping[UnitKey, Evidence], measure: Measure, *, forced: bool) -> dict[UnitKey, Ratio]:
     """Every ratio of one measure with its verdict, over all of them together; where forced, with none."""
     if forced:
         evidence = {key: replace(each, unfit=each.unfit or UNLIKE) for key, each in evidence.items()}
@@ -160,7 +114,7 @@ def judged_together(evidence: Mapping[Key, Evidence], measure: Measure, *, force
     }
 
 
-def judged_as_a_whole(evidence: Mapping[Key, Evidence], measure: Measure, *, forced: bool) -> Ratio:
+def judged_as_a_whole(evidence: Mapping[UnitKey, Evidence], measure: Measure, *, forced: bool) -> Ratio:
     """The geometric mean over all that say something, of the pairs that all of these have."""
     fit = [each.log_ratios for each in evidence.values() if not each.unfit]
     numbers = sorted(set[int].intersection(*(set(logs) for logs in fit))) if fit else []
@@ -175,7 +129,7 @@ def judged_as_a_whole(evidence: Mapping[Key, Evidence], measure: Measure, *, for
     return _judged(Evidence({}, len(means), ""), estimated, estimated.p, level, measure)
 
 
-def _levels(adjusted: Mapping[Key, float]) -> dict[Key, float]:
+def _levels(adjusted: Mapping[UnitKey, float]) -> dict[UnitKey, float]:
     """The p value that each had to stay below to be called different, the others being as they are."""
     called = [key for key, p in adjusted.items() if p < FALSE_DISCOVERY_RATE]
     share = FALSE_DISCOVERY_RATE / len(adjusted) if adjusted else 0.0

@@ -12,31 +12,23 @@ from dataclasses import replace
 from statistics import median
 from typing import Literal, get_args
 
-from results.comparison.compare import ComparedCell, Comparison, Overall, Side, median_of
-from results.comparison.forms import KEY_COLUMNS, matrix_table, percent_tables, times_tables
+from archiver.values.platform import PlatformProfile
+from results.comparison.compare import KINDS, Comparison, Kind, Overall, Side
+from results.comparison.forms import (
+    differences_table,
+    latencies_table,
+    matrix_table,
+    percent_table,
+    rates_table,
+    times_table,
+    whole_phase_lines,
+)
 from results.comparison.power import POWER
-from results.comparison.ratio_cells import (
-    DIFFERENCE_COLUMNS,
-    difference_caption,
-    difference_cells,
-    interval,
-    noted_ratio,
-    percent,
-    rounded,
-)
-from results.comparison.ratios import P50, P99, RATE, VERDICTS, Measure, Ratio
-from results.comparison.workload_tables import (
-    together_lines,
-    workload_differences_table,
-    workload_matrix_table,
-    workload_percent_tables,
-    workload_rates_table,
-    workload_responses_table,
-    workload_times_tables,
-)
-from results.matrix import MatrixCell
+from results.comparison.ratio_cells import percent, rounded
+from results.comparison.ratios import VERDICTS, Ratio
+from results.measures import P50, P99, RATE, Measure
 from results.statistics import PAIRS_MIN
-from results.table import NOT_MEASURED, Cell, Column, Table, key_labels, number
+from results.table import Column, Table, TableSpec
 
 Form = Literal["rates", "percent", "times", "matrix"]
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -47,111 +39,27 @@ def comparison_tables(comparison: Comparison, forms: Sequence[Form] = ("rates",)
 
     Runs that were compared by force are marked in each of them.
     """
-    of_cells: Mapping[Form, Callable[[Comparison], list[Table]]] = {
-        "rates": lambda each: [rates_table(each)],
-        "percent": percent_tables,
-        "times": times_tables,
-        "matrix": lambda each: [matrix_table(each)],
-    }
-    of_workloads: Mapping[Form, Callable[[Comparison], list[Table]]] = {
-        "rates": lambda each: [workload_rates_table(each)],
-        "percent": workload_percent_tables,
-        "times": workload_times_tables,
-        "matrix": lambda each: [workload_matrix_table(each)],
-    }
-    made = [*([of_cells] if comparison.cells else []), *([of_workloads] if comparison.units else [])]
-    rest: list[Callable[[Comparison, int], Table]] = []
-    rest += [differences_table, latencies_table] if comparison.cells else []
-    rest += [workload_differences_table, workload_responses_table] if comparison.units else []
+    of_all: Mapping[Form, Callable[[Comparison, Kind], Table]] = {"rates": rates_table, "matrix": matrix_table}
+    of_each: Mapping[Form, Callable[[Comparison, Kind, int], Table]] = {"percent": percent_table, "times": times_table}
+    further = range(len(comparison.overall))
+
+    def in_form(form: Form, kind: Kind) -> list[Table]:
+        if form in of_all:
+            return [of_all[form](comparison, kind)]
+        return [of_each[form](comparison, kind, index) for index in further]
+
+    kinds = [kind for kind in KINDS if any(unit.key.is_cell == (kind == "cell") for unit in comparison.units)]
     tables = [
-        platform_table(comparison),
-        *(table for form in forms for tables_of in made for table in tables_of[form](comparison)),
-        *(table_of(comparison, index) for table_of in rest for index in range(len(comparison.overall))),
+        _PLATFORMS.table(comparison.sides),
+        *(table for form in forms for kind in kinds for table in in_form(form, kind)),
+        *(
+            table_of(comparison, kind, index)
+            for kind in kinds
+            for table_of in (differences_table, latencies_table)
+            for index in further
+        ),
     ]
     return [_marked_as_forced(table, comparison) for table in tables]
-
-
-def platform_table(comparison: Comparison) -> Table:
-    """What was compared: one row per side."""
-    return Table(
-        name="platforms",
-        title="Compared",
-        columns=(
-            Column("platform", label=True),
-            Column("protocol", words=True),
-            Column("version", words=True),
-            Column("durability", words=True),
-            Column("repetitions"),
-            Column("runs", words=True),
-        ),
-        rows=tuple(_platform_row(side) for side in comparison.sides),
-    )
-
-
-def rates_table(comparison: Comparison) -> Table:
-    """Every cell in common: objects/s and MB/s of each side, then the ratios to the first."""
-    return Table(
-        name="comparison",
-        title=f"{listed(comparison)} compared",
-        columns=(
-            *KEY_COLUMNS,
-            *(Column(side.label, unit) for side in comparison.sides for unit in ("objects/s", "MB/s")),
-            *(Column(comparison.pair(index)) for index in range(len(comparison.overall))),
-        ),
-        rows=tuple(_rates_row(cell) for cell in comparison.cells),
-        caption="Rates: medians over repetitions; MB are 10^6 bytes. Ratios: geometric means over pairs of repetitions"
-        f"{'' if comparison.interleaved else ', which were not interleaved'}. A ratio is a difference, better or"
-        " worse, unless its note says otherwise.",
-    )
-
-
-def differences_table(comparison: Comparison, index: int) -> Table:
-    """What the verdicts on one further side rest on."""
-    pair = comparison.pair(index)
-    return Table(
-        name=f"differences-{index + 1}",
-        title=f"Differences: {pair}",
-        columns=(*KEY_COLUMNS, *DIFFERENCE_COLUMNS),
-        rows=tuple(
-            (*key_labels(cell.key), *difference_cells(ratio))
-            for cell in comparison.cells
-            if (ratio := cell.ratios[index]) is not None
-        ),
-        caption=difference_caption("cells"),
-    )
-
-
-def latencies_table(comparison: Comparison, index: int) -> Table:
-    """Median and 99th percentile of an object's service time on the first and on one further side."""
-    sides = (comparison.sides[0], comparison.sides[index + 1])
-    percentiles = {"p50": P50, "p99": P99}
-    return Table(
-        name=f"latencies-{index + 1}",
-        title=f"Latencies: {comparison.pair(index)}",
-        columns=(
-            *KEY_COLUMNS,
-            *(
-                column
-                for name in percentiles
-                for column in (
-                    *(Column(f"{name} {side.label}", "ms") for side in sides),
-                    Column("ratio"),
-                    Column("95%"),
-                )
-            ),
-        ),
-        rows=tuple(
-            (
-                *key_labels(cell.key),
-                *(each for measure in percentiles.values() for each in _latency(cell, index, measure)),
-            )
-            for cell in comparison.cells
-            if cell.ratios[index] is not None
-        ),
-        caption="Service time of an object: medians over repetitions, ratios over pairs of them. A ratio is a"
-        " difference, better below 1 and worse above, unless its note says otherwise; each percentile is corrected over"
-        " all cells by itself.",
-    )
 
 
 def forced_sentence(comparison: Comparison) -> str:
@@ -164,7 +72,7 @@ def overall_sentences(comparison: Comparison) -> list[str]:
     shown, the latencies, and what is marked."""
     return [
         f"{comparison.pair(index)}: {_whole(overall)}; {_counts(overall)}{_shown(comparison, index)}"
-        f"{_latency_words(comparison, index)}{_together(comparison, index)}{_forced(overall)}{_marked(overall)}"
+        f"{_latency_words(comparison, index)}{_whole_phase(comparison, index)}{_forced(overall)}{_marked(overall)}"
         for index, overall in enumerate(comparison.overall)
     ]
 
@@ -172,12 +80,6 @@ def overall_sentences(comparison: Comparison) -> list[str]:
 def doubt_sentences(comparison: Comparison) -> list[str]:
     """The doubts about every run, each led by its platform."""
     return [f"{side.label}: {doubt}" for side in comparison.sides for run in side.runs for doubt in run.doubts]
-
-
-def listed(comparison: Comparison) -> str:
-    """The labels of all sides, in a sentence."""
-    *others, last = (side.label for side in comparison.sides)
-    return f"{', '.join(others)} and {last}"
 
 
 def _whole(overall: Overall) -> str:
@@ -237,31 +139,29 @@ def _latency_words(comparison: Comparison, index: int) -> str:
 
 def _judged(comparison: Comparison, index: int, measure: Measure) -> list[Ratio | None]:
     """The ratios in this measure that the whole is made of."""
-    if comparison.overall[index].of == "cell":
-        return [(cell.ratios if measure is RATE else cell.latencies[measure.name])[index] for cell in comparison.cells]
     return [
-        unit.ratios[measure.name][index]
+        unit.ratio(measure, index)
         for unit in comparison.units
-        if unit.key.is_workload and measure.name in unit.ratios
+        if (unit.key.is_cell if comparison.overall[index].of == "cell" else unit.key.is_workload)
     ]
 
 
-def _together(comparison: Comparison, index: int) -> str:
+def _whole_phase(comparison: Comparison, index: int) -> str:
     """``; all workloads together at 4 tiles: steady MB/s 0.99 times (95% 0.98-1.01, no difference shown), ...``"""
-    lines = [
-        (f"{unit.key.operation} {measure.words}", unit.key.scale, ratio)
-        for unit, measure in together_lines(comparison)
-        if (ratio := unit.ratios[measure.name][index]) is not None and ratio.ratio is not None
+    there = [
+        (f"{line.key.operation} {line.measure.words}", line.key.scale, ratio)
+        for line in whole_phase_lines(comparison)
+        if (ratio := line.ratio(index)) is not None and ratio.ratio is not None
     ]
-    if not lines:
+    if not there:
         return ""
-    words = {ratio.words for _, _, ratio in lines}
+    words = {ratio.words for _, _, ratio in there}
     told = [
         f"{what} {rounded(ratio.ratio or 0.0)} times{_in_brackets(ratio, '' if len(words) == 1 else ratio.words)}"
-        for what, _, ratio in lines
+        for what, _, ratio in there
     ]
     once = f": {words.pop()}" if len(words) == 1 else ""
-    scale = lines[0][1]
+    scale = there[0][1]
     at = f" at {scale:g} {comparison.scale_name}" if scale is not None else ""
     return f"; all workloads together{at}: {', '.join(told)}{once}"
 
@@ -282,36 +182,19 @@ def _marked(overall: Overall) -> str:
     return f"; marked: {'; '.join(marks)}" if marks else ""
 
 
-def _platform_row(side: Side) -> tuple[Cell, ...]:
-    platform = side.runs[0].row.platform
-    return (
-        Cell(side.label),
-        Cell(platform.protocol),
-        Cell(platform.version or "unknown"),
-        Cell(platform.durability),
-        Cell(f"{side.repetitions}", side.repetitions),
-        Cell(", ".join(run.id for run in side.runs)),
-    )
+def _platform(side: Side) -> PlatformProfile:
+    return side.runs[0].row.platform
 
 
-def _rates_row(cell: ComparedCell) -> tuple[Cell, ...]:
-    rates = [each for measured in cell.measured for each in _rates(measured)]
-    return (*key_labels(cell.key), *rates, *(noted_ratio(ratio) for ratio in cell.ratios))
-
-
-def _rates(measured: MatrixCell | None) -> tuple[Cell, Cell]:
-    if measured is None:
-        return Cell(NOT_MEASURED), Cell(NOT_MEASURED)
-    objects, megabytes = measured.objects_per_second, measured.megabytes_per_second
-    return Cell(f"{objects:,.2f}", objects, measured.doubts), Cell(f"{megabytes:,.2f}", megabytes)
-
-
-def _latency(cell: ComparedCell, index: int, measure: Measure) -> tuple[Cell, ...]:
-    """Of both sides, then the ratio with its interval."""
-    ratio = cell.latencies[measure.name][index]
-    both = (cell.measured[0], cell.measured[index + 1])
-    return (
-        *(number(median_of(measure, each) if each else None, 3) for each in both),
-        noted_ratio(ratio),
-        interval(ratio),
-    )
+_PLATFORMS = TableSpec(  # what was compared: one row per side
+    "platforms",
+    "Compared",
+    (
+        Column("platform", of=lambda side: side.label, label=True),
+        Column("protocol", of=lambda side: _platform(side).protocol, words=True),
+        Column("version", of=lambda side: _platform(side).version or "unknown", words=True),
+        Column("durability", of=lambda side: _platform(side).durability, words=True),
+        Column("repetitions", of=lambda side: side.repetitions),
+        Column("runs", of=lambda side: ", ".join(run.id for run in side.runs), words=True),
+    ),
+)

@@ -77,11 +77,11 @@ def _draw(axes: Axes, costs: Sequence[VariantCost], names: Sequence[str], sizes:
 
 
 def _heading(cost: VariantCost) -> str:
-    key, sweep = cost.baseline.key, cost.baseline.repetitions[0].phase
+    key, sweep = cost.baseline.key, cost.baseline.first.phase
     sessions = (
         f"{key.objects_per_session} objects per session" if key.objects_per_session > 1 else "1 object per session"
     )
-    return f"{sweep}: beside {cost.baseline.repetitions[0].variant}, {sessions}"
+    return f"{sweep}: beside {cost.baseline.first.variant}, {sessions}"
 
 
 def _percent(ratio: float) -> float:
@@ -100,7 +100,7 @@ def _reach(rates: Sequence[PairedRatio]) -> list[list[float]]:
 
 def _facts(costs: Sequence[VariantCost]) -> list[str]:
     pairs = [cost.rate.pairs for cost in costs if cost.rate is not None]
-    objects = sum(result.objects for cost in costs for result in cost.cell.repetitions)
+    objects = sum(result.objects for cost in costs for result in cost.cell.results)
     counted = f"{min(pairs)} to {max(pairs)} pairs" if min(pairs) < max(pairs) else f"{pairs[0]} pairs"
     counted = "1 pair" if max(pairs) == 1 else counted
     bars = "bars are 95% intervals" if max(pairs) >= PAIRS_MIN else f"intervals take {PAIRS_MIN} repetitions"

@@ -19,18 +19,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from matplotlib.transforms import blended_transform_factory
 
-from results.matrix import (
-    CellKey,
-    MatrixCell,
-    Quantity,
-    columns,
-    matrix_cells,
-    parallel_cells,
-    sizes,
-    temperature,
-)
+from archiver.values.errors import ResultsError
 from results.model import Result
 from results.published import NAME, dr550
+from results.units import (
+    NO_RESULTS,
+    Quantity,
+    Unit,
+    UnitKey,
+    object_sizes,
+    parallel_cells,
+    session_lengths,
+    single_cells,
+    temperatures,
+)
 
 # Okabe and Ito's palette, told apart with any colour vision; yellow, too faint on white, gives way to black.
 # Markers tell the lines apart without colour, and are one more: an eighth line is no twin of the first.
@@ -76,13 +78,15 @@ def build_figures(results: Sequence[Result], caption: Caption) -> dict[str, Figu
 
     Raises ResultsError if there are no results.
     """
-    measured = {key.operation for key in matrix_cells(results)}
+    if not results:
+        raise ResultsError(NO_RESULTS)
+    measured = {key.operation for key in single_cells(results)}
     figures = {
         name: rate_figure(results, operation, quantity, caption)
         for (operation, quantity), name in _NAMES.items()
         if operation in measured
     }
-    for count in columns(parallel_cells(results)):
+    for count in session_lengths(parallel_cells(results)):
         figures[f"figure-5-parallel-clients-{count}"] = parallel_figure(results, count, caption)
     return figures
 
@@ -93,7 +97,7 @@ def rate_figure(results: Sequence[Result], operation: str, quantity: Quantity, c
     Both panels share their axes. MB/s are 10^6 bytes per second on both, the paper's too. A rate of zero has
     no place on a log scale and is left out.
     """
-    cells = {key: cell for key, cell in matrix_cells(results).items() if key.operation == operation}
+    cells = {key: cell for key, cell in single_cells(results).items() if key.operation == operation}
     ours = {key: getattr(cell, quantity) for key, cell in cells.items()}
     theirs = {
         key: cell.objects_per_second * (1 if quantity == "objects_per_second" else key.object_bytes / 1e6)
@@ -106,14 +110,14 @@ def rate_figure(results: Sequence[Result], operation: str, quantity: Quantity, c
             1, 2, sharex=True, sharey=True, width_ratios=(1.6, 1), squeeze=False, gridspec_kw={"wspace": 0.06}
         )[0]
         for axes, title, rates in ((panels[0], "measured", ours), (panels[1], f"published: {NAME}", theirs)):
-            _draw_lines(axes, rates, columns(cells))
+            _draw_lines(axes, rates, session_lengths(cells))
             axes.set_title(title, loc="left", fontsize=10, color=GREY)
             axes.set_xlabel("object size, KiB (log scale)")
-        _scale_axes(panels[0], sizes(cells))
+        _scale_axes(panels[0], object_sizes(cells))
         label_y(panels[0], _AXES[quantity])
         place_legend(figure, panels[:1], "objects\nper session", upside_down=True)
         unit = "objects/s" if quantity == "objects_per_second" else "MB/s"
-        warmth = f", {temperature(cells.values())} data" if operation == "retrieve" else ""
+        warmth = f", {temperatures(cells.values())} data" if operation == "retrieve" else ""
         title = f"{operation.capitalize()}: {unit} by object size, one client{warmth}"
         _frame(figure, title, cells, caption)
     return figure
@@ -167,7 +171,7 @@ def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
     return file.getvalue()
 
 
-def _draw_lines(axes: Axes, rates: Mapping[CellKey, float], counts: Sequence[int]) -> None:
+def _draw_lines(axes: Axes, rates: Mapping[UnitKey, float], counts: Sequence[int]) -> None:
     """One line per objects per session; those of the paper's columns look the same in every run."""
     places = sorted({*counts, *(key[2] for key in dr550().cells)})
     for index, count in ((places.index(count), count) for count in counts):
@@ -203,9 +207,9 @@ def label_y(axes: Axes, text: str) -> None:
         axes.yaxis.set_label_coords(0.02, 0.5, transform=across)
 
 
-def _draw_bars(rates: Axes, gains: Axes, cells: Mapping[CellKey, MatrixCell], operation: str) -> None:
+def _draw_bars(rates: Axes, gains: Axes, cells: Mapping[UnitKey, Unit], operation: str) -> None:
     chosen = {key: cell for key, cell in cells.items() if key.operation == operation}
-    groups = {size: place for place, size in enumerate(sizes(cells))}
+    groups = {size: place for place, size in enumerate(object_sizes(cells))}
     clients = sorted({key.clients for key in cells})
     width = 0.8 / len(clients)
     for index, number in enumerate(clients):
@@ -226,7 +230,7 @@ def _draw_bars(rates: Axes, gains: Axes, cells: Mapping[CellKey, MatrixCell], op
             for key, cell in bars.items()
         ]
         gains.bar(places, ratios, **style)
-        quoted = {groups[key.object_bytes] + shift: gain for key in bars if (gain := dr550().improvement(*key))}
+        quoted = {groups[key.object_bytes] + shift: gain for key in bars if (gain := dr550().improvement(*key[:4]))}
         if quoted:
             gains.plot(
                 list(quoted),
@@ -241,7 +245,7 @@ def _draw_bars(rates: Axes, gains: Axes, cells: Mapping[CellKey, MatrixCell], op
     margin = max(0.6, (5 - len(groups)) / 2)  # few sizes: bars, not blocks
     gains.set_xlim(-margin, len(groups) - 1 + margin)
     gains.set_xlabel("object size, KiB")
-    heading = f"{operation}, {temperature(chosen.values())} data" if operation == "retrieve" else operation
+    heading = f"{operation}, {temperatures(chosen.values())} data" if operation == "retrieve" else operation
     rates.set_title(heading, loc="left", fontsize=10, color=GREY)
     for axes in (rates, gains):
         axes.grid(visible=False, axis="x")
@@ -266,9 +270,9 @@ def place_legend(
     )
 
 
-def _frame(figure: Figure, title: str, cells: Mapping[CellKey, MatrixCell], caption: Caption) -> None:
+def _frame(figure: Figure, title: str, cells: Mapping[UnitKey, Unit], caption: Caption) -> None:
     """Title above; beneath, what the picture stands on."""
-    results = [result for cell in cells.values() for result in cell.repetitions]
+    results = [result for cell in cells.values() for result in cell.results]
     facts = [
         f"{sum(result.objects for result in results):,} objects in"
         f" {sum(result.sessions for result in results):,} sessions",
@@ -276,7 +280,7 @@ def _frame(figure: Figure, title: str, cells: Mapping[CellKey, MatrixCell], capt
     ]
     retrieved = [cell for cell in cells.values() if cell.key.operation == "retrieve"]
     if retrieved:
-        facts.append(f"retrieved data: {temperature(retrieved)}")
+        facts.append(f"retrieved data: {temperatures(retrieved)}")
     set_frame(figure, title, facts, caption)
 
 

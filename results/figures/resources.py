@@ -30,7 +30,7 @@ _LEGEND_WIDTH = 20  # characters
 _CHARACTER_WIDTH = 0.008  # of a panel's width
 
 
-class _Line(NamedTuple):
+class _DrawnCurve(NamedTuple):
     label: str
     curve: Curve
     colour: str
@@ -44,7 +44,7 @@ class _Limit(NamedTuple):
 
 class _Panel(NamedTuple):
     label: str  # of its y axis
-    lines: Sequence[_Line]
+    lines: Sequence[_DrawnCurve]
     limits: Sequence[_Limit] = ()
     height: float = 1.0
 
@@ -64,10 +64,10 @@ def processor_figure(watched: Watched, caption: Caption) -> Figure | None:
     lines, limits = [], []
     for timeline in _first(watched, "process_cpu_seconds"):
         own = watched.curve(timeline, sum, "process_cpu_seconds")
-        lines.append(_Line("the store's processes", own, next(colours), 1.6))
+        lines.append(_DrawnCurve("the store's processes", own, next(colours), 1.6))
     for timeline in _first(watched, "thread_cpu_seconds"):
         busiest = watched.curve(timeline, max, "thread_cpu_seconds", "thread_wait_seconds")
-        lines.append(_Line("their busiest thread, its waits for a core included", busiest, next(colours), 0.8))
+        lines.append(_DrawnCurve("their busiest thread, its waits for a core included", busiest, next(colours), 0.8))
     for timeline in _first(watched, "process_cpu_limit_cores"):
         cores = sum(timeline.last("process_cpu_limit_cores", watched.span_ns[1]).values())
         limits.append(_Limit(f"what they may use: {100 * cores:,.0f}%", 100 * cores))
@@ -75,7 +75,7 @@ def processor_figure(watched: Watched, caption: Caption) -> Figure | None:
         whole = "the host, client included" if watched.shares_host else "the host, all cores"
         for place, timeline in enumerate(watched.sources("cpu_user_seconds").values(), 1):
             busy = watched.curve(timeline, sum, "cpu_user_seconds", "cpu_system_seconds")
-            lines.append(_Line(whole if place == 1 else f"{whole} ({place})", busy, next(colours)))
+            lines.append(_DrawnCurve(whole if place == 1 else f"{whole} ({place})", busy, next(colours)))
     if not lines:
         return None
     panel = _Panel("CPU, % of one core", [_scaled(line, 100) for line in lines], limits)
@@ -94,10 +94,10 @@ def disk_figure(watched: Watched, caption: Caption) -> Figure | None:
     labels = {disk: f"{roles.get(disk.partition(' ')[0], '')} disk {disk}".strip() for disk in chosen}
     colours = dict(zip(chosen, COLOURS, strict=False))
     panels = [
-        _Panel("time busy, %", [_scaled(_Line(labels[disk], busy[disk], colours[disk]), 100) for disk in chosen]),
+        _Panel("time busy, %", [_scaled(_DrawnCurve(labels[disk], busy[disk], colours[disk]), 100) for disk in chosen]),
         _Panel(
             "requests in queue",
-            [_Line(labels[disk], queues[disk], colours[disk]) for disk in chosen if disk in queues],
+            [_DrawnCurve(labels[disk], queues[disk], colours[disk]) for disk in chosen if disk in queues],
             height=0.5,
         ),
     ]
@@ -124,9 +124,9 @@ def network_figure(watched: Watched, caption: Caption) -> Figure | None:
     colours, speeds = cycle(COLOURS), _rated_speeds(watched)
     lines, limits = [], []
     for interface in chosen:
-        lines.append(_Line(f"{interface} sends", sent[interface], next(colours)))
+        lines.append(_DrawnCurve(f"{interface} sends", sent[interface], next(colours)))
         if not watched.shares_host:  # what loopback sends it receives as well
-            lines.append(_Line(f"{interface} receives", received[interface], next(colours)))
+            lines.append(_DrawnCurve(f"{interface} receives", received[interface], next(colours)))
         speed = watched.link_speed_bytes_per_second or speeds.get(interface)
         if speed is not None:
             limits.append(_Limit(f"{interface}'s rated speed: {speed / 1e6:,.0f} MB/s", speed / 1e6))
@@ -175,7 +175,7 @@ def _mean(curve: Curve) -> float:
     return sum(known) / len(known) if known else 0.0
 
 
-def _scaled(line: _Line, factor: float) -> _Line:
+def _scaled(line: _DrawnCurve, factor: float) -> _DrawnCurve:
     values = [value * factor for value in line.curve.values]
     return line._replace(curve=Curve(line.curve.seconds, values))
 

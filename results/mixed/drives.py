@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from results.mixed.published import Guideline, guidelines
 from results.mixed.tiles import DATABASE_LARGE, DATABASE_SMALL, EMAIL, Scale, total
-from results.table import Cell, Column, Table, label_columns, number
+from results.table import Column, Table, TableSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,47 +34,49 @@ class Drives:
 
 def drives_table(scales: Sequence[Scale], drives: Drives) -> Table:
     """For each number of tiles: rates per drive, the guideline per disk, and ESG's."""
-    rows = []
     known = guidelines()
-    lines: tuple[tuple[str, str, Guideline], ...] = (
+    lines = (
         (EMAIL, "operations/s", known.email),
         (DATABASE_SMALL, "operations/s", known.database_small),
         (DATABASE_LARGE, "MB/s", known.database_large),
     )
-    for scale in scales:
-        for application, unit, guideline in lines:
-            rate = total(scale.throughput(tile, application) for tile in scale.numbers)
-            if rate is None:
-                continue
-            per_drive = rate / drives.of(application)
-            rows.append(
-                (
-                    number(scale.tiles, 0),
-                    Cell(application),
-                    Cell(unit),
-                    number(rate, 0),
-                    number(drives.of(application), 0),
-                    number(per_drive, 1),
-                    number(guideline.per_disk, 0),
-                    number(per_drive / guideline.per_disk, 2),
-                    number(guideline.measured_per_drive, 0),
-                )
-            )
+    rows = [
+        _DriveRate(scale.tiles, application, unit, guideline, rate, drives.of(application))
+        for scale in scales
+        for application, unit, guideline in lines
+        if (rate := total(scale.throughput(tile, application) for tile in scale.numbers)) is not None
+    ]
     shared = " All applications share the drives: each rate is a part of what they did." if drives.shared else ""
-    return Table(
+    return TableSpec(
         name="tiles-drives",
         title="Rates per drive",
         columns=(
-            *label_columns("tiles", "application", "unit"),
-            Column("all tiles"),
-            Column("drives"),
-            Column("per drive"),
-            Column("guideline", "per disk"),
-            Column("of the guideline", "times"),
-            Column("ESG: DS5020", "per drive"),
+            Column("tiles", of=lambda row: row.tiles, label=True),
+            Column("application", of=lambda row: row.application, label=True),
+            Column("unit", of=lambda row: row.unit, label=True),
+            Column("all tiles", of=lambda row: row.rate),
+            Column("drives", of=lambda row: row.drives),
+            Column("per drive", of=lambda row: row.per_drive, digits=1),
+            Column("guideline", "per disk", lambda row: row.guideline.per_disk),
+            Column("of the guideline", "times", lambda row: row.per_drive / row.guideline.per_disk, 2),
+            Column("ESG: DS5020", "per drive", lambda row: row.guideline.measured_per_drive),
         ),
-        rows=tuple(rows),
         caption="Drives are as given with the run. The guidelines are for operations on blocks of magnetic disks, and"
         f" so is what ESG measured, on {known.email.drives} and {known.database_small.drives} of them with a cache in"
         f" front.{shared}",
-    )
+    ).table(rows)
+
+
+class _DriveRate(NamedTuple):
+    """What one application did on its drives."""
+
+    tiles: float
+    application: str
+    unit: str
+    guideline: Guideline
+    rate: float
+    drives: int
+
+    @property
+    def per_drive(self) -> float:
+        return self.rate / self.drives

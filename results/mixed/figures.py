@@ -27,9 +27,10 @@ from results.figures.phases import (
     plain_number,
     set_frame,
 )
+from results.measures import pooled_mean_ms
 from results.mixed.mailboxes import all_mailboxes, highest_limit_ms
 from results.mixed.programme import MEGABYTES, OBJECTS, PEAK_SECONDS, Course, Spike, spikes, summary
-from results.mixed.tiles import LOG, RETRIEVE, Scale, part_of, pooled_mean_ms
+from results.mixed.tiles import LOG, RETRIEVE, Scale, part_of
 from results.model import CriterionResult, Result
 
 CLIENT_UTILISATION = "figure-10-client-utilisation"

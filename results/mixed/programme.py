@@ -151,7 +151,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Neighbour:
     """One of the other workloads before, during and after a spike; None: it was not under way, or did nothing."""
 
     application: str
@@ -172,7 +172,7 @@ class Spike:
     steady: float
     carrier: str  # the application whose rate rose most
     cause: str
-    others: tuple[Beside, ...]
+    others: tuple[Neighbour, ...]
 
 
 def course(results: Sequence[Result], rows: Iterable[WorkloadInterval], interval_ns: int) -> Course:
@@ -378,13 +378,15 @@ def _cause(course: Course, begins: float, carrier: str) -> tuple[str, float]:
     return (told if own else f"{told}{more}; most of the rise is {carrier}'s"), origin
 
 
-def _beside(course: Course, application: str, times: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> Beside:
+def _beside(course: Course, application: str, times: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> Neighbour:
     bins = course.bins[application]
     working = [[place for place in places if course.is_under_way(application, place)] for places in times]
     amounts = [[bins[place] for place in places] for places in working]
     labels = {course.labels(application, places) for places in working if places}
     changed = "" if len(labels) < 2 else "its own outstanding requests changed meanwhile"
-    return Beside(application, _three(amounts, lambda a: _rate(a, course.bin_seconds)), _three(amounts, _mean), changed)
+    return Neighbour(
+        application, _three(amounts, lambda a: _rate(a, course.bin_seconds)), _three(amounts, _mean), changed
+    )
 
 
 def _three(

@@ -5,7 +5,8 @@ One idea: a spike is told with the change that caused it and with what all other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from results.mixed.programme import (
     BESIDE_SECONDS,
@@ -16,13 +17,16 @@ from results.mixed.programme import (
     RISE_MIN,
     SCATTERS_MIN,
     SPIKE_BINS_MIN,
+    Amount,
     Course,
+    Neighbour,
+    Rate,
     Span,
     Spike,
     spikes,
     summary,
 )
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 
 RULE = (
     f"A spike: {SPIKE_BINS_MIN} s or more in which MB/s or objects/s of all workloads together are {RISE_MIN:.0%} above"
@@ -43,153 +47,147 @@ def programme_tables(courses: Sequence[Course], scale_name: str) -> list[Table]:
 
 def programme_table(courses: Sequence[Course], scale_name: str) -> Table:
     """When each workload was under way."""
-    rows = []
-    for course in courses:
-        for application in course.applications:
-            own = [span for span in course.spans if span.application == application]
-            rows.append(
-                (
-                    *_labels(course),
-                    Cell(application),
-                    number(min(span.begins for span in own), 1),
-                    number(min(span.measured_from for span in own), 1),
-                    number(max(span.ends for span in own), 1),
-                    Cell(_outstanding(own)),
-                    number(sum(amount.objects for amount in course.bins[application]), 0),
-                    number(sum(amount.bytes for amount in course.bins[application]) / 1e6, 1),
-                )
-            )
-    return Table(
+
+    def spans(row: tuple[Course, str]) -> list[Span]:
+        course, application = row
+        return [span for span in course.spans if span.application == application]
+
+    def amounts(row: tuple[Course, str]) -> list[Amount]:
+        course, application = row
+        return course.bins[application]
+
+    return TableSpec(
         name="programme",
         title="Programme: when each workload ran",
         columns=(
-            *label_columns(scale_name, "phase", "workload"),
-            Column("began", "s"),
-            Column("measured from", "s"),
-            Column("ended", "s"),
-            Column("outstanding", words=True),
-            Column("objects"),
-            Column("MB"),
+            *columns_of(lambda row: row[0], _labels(scale_name)),
+            Column("workload", of=lambda row: row[1], label=True),
+            Column("began", "s", lambda row: min(span.begins for span in spans(row)), 1),
+            Column("measured from", "s", lambda row: min(span.measured_from for span in spans(row)), 1),
+            Column("ended", "s", lambda row: max(span.ends for span in spans(row)), 1),
+            Column("outstanding", of=lambda row: _outstanding(spans(row)), words=True),
+            Column("objects", of=lambda row: sum(amount.objects for amount in amounts(row))),
+            Column("MB", of=lambda row: sum(amount.bytes for amount in amounts(row)) / 1e6, digits=1),
         ),
-        rows=tuple(rows),
         caption="Seconds after the phase began, of the first and the last of several alike. Objects and MB (10^6 bytes)"
         " with those of the warm-up.",
-    )
+    ).table((course, application) for course in courses for application in course.applications)
+
+
+class _Whole(NamedTuple):
+    """Of all workloads of a phase."""
+
+    course: Course
+    megabytes: Rate | None
+    objects: Rate | None
 
 
 def rates_table(courses: Sequence[Course], scale_name: str) -> Table:
     """Peak and steady rate of all workloads together, for each scale."""
-    rows = []
-    for course in courses:
-        megabytes, objects = summary(course, MEGABYTES), summary(course, OBJECTS)
-        if megabytes is None or objects is None:
-            continue
-        notes = (f"of {megabytes.peak_seconds:g} s: it was no longer",) if megabytes.peak_seconds < PEAK_SECONDS else ()
-        rows.append(
-            (
-                *_labels(course),
-                number(megabytes.peak, 1, notes),
-                number(megabytes.steady, 1),
-                number(objects.peak, 0, notes),
-                number(objects.steady, 0),
-                number(len(spikes(course)), 0),
-            )
-        )
-    return Table(
+
+    def shorter(row: _Whole) -> tuple[str, ...]:
+        seconds = row.megabytes.peak_seconds if row.megabytes else PEAK_SECONDS
+        return (f"of {seconds:g} s: it was no longer",) if seconds < PEAK_SECONDS else ()
+
+    rows = (_Whole(course, summary(course, MEGABYTES), summary(course, OBJECTS)) for course in courses)
+    return TableSpec(
         name="aggregate-rates",
         title="All workloads together: peak and steady rate",
         columns=(
-            *label_columns(scale_name, "phase"),
-            Column("peak", "MB/s"),
-            Column("steady", "MB/s"),
-            Column("peak", "objects/s"),
-            Column("steady", "objects/s"),
-            Column("spikes"),
+            *columns_of(lambda row: row.course, _labels(scale_name)),
+            Column("peak", "MB/s", lambda row: row.megabytes.peak, 1, shorter),
+            Column("steady", "MB/s", lambda row: row.megabytes.steady, 1),
+            Column("peak", "objects/s", lambda row: row.objects.peak, 0, shorter),
+            Column("steady", "objects/s", lambda row: row.objects.steady),
+            Column("spikes", of=lambda row: len(spikes(row.course))),
         ),
-        rows=tuple(rows),
         caption=f"Peak: the best {PEAK_SECONDS:g} s. {RULE}",
-    )
+    ).table(row for row in rows if row.megabytes and row.objects)
+
+
+class _Numbered(NamedTuple):
+    """A spike by its number in its phase, and one of the workloads beside it."""
+
+    course: Course
+    number: int
+    spike: Spike
+    other: Neighbour | None = None
+
+
+_SPIKE = Column("spike", of=lambda row: row.number, label=True)
 
 
 def spikes_table(courses: Sequence[Course], scale_name: str) -> Table:
     """Every spike, and the change of the programme that caused it."""
-    rows = [
-        (
-            *_labels(course),
-            number(place, 0),
-            Cell(" and ".join(spike.quantities)),
-            number(spike.begins, 0),
-            number(spike.ends, 0),
-            number(spike.rate, _decimals(spike)),
-            number(spike.highest, _decimals(spike)),
-            number(spike.rate / spike.steady if spike.steady else None, 2),
-            Cell(spike.cause),
-        )
-        for course in courses
-        for place, spike in enumerate(spikes(course), 1)
-    ]
-    return Table(
+    return TableSpec(
         name="spikes",
         title="Throughput spikes",
         columns=(
-            *label_columns(scale_name, "phase", "spike", "in"),
-            Column("from", "s"),
-            Column("to", "s"),
-            Column("mean rate"),
-            Column("best second"),
-            Column("mean", "x steady"),
-            Column("what changed", words=True),
+            *columns_of(lambda row: row.course, _labels(scale_name)),
+            _SPIKE,
+            *columns_of(
+                lambda row: row.spike,
+                (
+                    Column("in", of=lambda spike: " and ".join(spike.quantities), label=True),
+                    Column("from", "s", lambda spike: spike.begins),
+                    Column("to", "s", lambda spike: spike.ends),
+                    Column("mean rate", of=lambda spike: number(spike.rate, _decimals(spike))),
+                    Column("best second", of=lambda spike: number(spike.highest, _decimals(spike))),
+                    Column("mean", "x steady", lambda spike: spike.rate / spike.steady if spike.steady else None, 2),
+                    Column("what changed", of=lambda spike: spike.cause, words=True),
+                ),
+            ),
         ),
-        rows=tuple(rows),
         caption=f"{RULE} Rates are in the unit of the column 'in', the first of two. What changed: workloads that began"
         f" or ended within {CAUSE_SECONDS:g} s before, that which rose most first.",
-    )
+    ).table(_numbered(courses))
 
 
 def others_table(courses: Sequence[Course], scale_name: str) -> Table:
     """What all other workloads did before, during and after each spike."""
-    rows = []
-    for course in courses:
-        for place, spike in enumerate(spikes(course), 1):
-            for beside in spike.others:
-                notes = (beside.changed,) if beside.changed else ()
-                rates = [number(rate, 0) for rate in beside.objects_per_second]
-                times = [number(time, 2) for time in beside.response_ms]
-                rows.append(
-                    (
-                        *_labels(course),
-                        number(place, 0),
-                        Cell(beside.application, None, notes),
-                        *rates,
-                        _change(beside.objects_per_second),
-                        *times,
-                        _change(beside.response_ms),
-                    )
-                )
-    return Table(
+    return TableSpec(
         name="spikes-others",
         title="The other workloads before, during and after each spike",
         columns=(
-            *label_columns(scale_name, "phase", "spike", "workload"),
-            Column("before", "objects/s"),
-            Column("during", "objects/s"),
-            Column("after", "objects/s"),
-            Column("change", "%"),
-            Column("before", "mean ms"),
-            Column("during", "mean ms"),
-            Column("after", "mean ms"),
-            Column("change", "%"),
+            *columns_of(lambda row: row.course, _labels(scale_name)),
+            _SPIKE,
+            *columns_of(
+                lambda row: row.other,
+                (
+                    Column("workload", of=_noted_application, label=True),
+                    *columns_of(lambda other: other.objects_per_second, _times_of_spike("objects/s", 0)),
+                    *columns_of(lambda other: other.response_ms, _times_of_spike("mean ms", 2)),
+                ),
+            ),
         ),
-        rows=tuple(rows),
         caption=f"Without the workload whose rate rose most. Before: up to {BESIDE_SECONDS:g} s before the"
         " change, after: as many after the spike, outside spikes of its kind; rates over the seconds in which the"
         " workload was under way, response times of the objects done in them. Change: during, beside before.",
+    ).table(row._replace(other=other) for row in _numbered(courses) for other in row.spike.others)
+
+
+def _numbered(courses: Sequence[Course]) -> Iterator[_Numbered]:
+    return (_Numbered(course, place, spike) for course in courses for place, spike in enumerate(spikes(course), 1))
+
+
+def _noted_application(other: Neighbour) -> Cell:
+    return Cell(other.application, None, (other.changed,) if other.changed else ())
+
+
+def _times_of_spike(unit: str, digits: int) -> tuple[Column, ...]:
+    return (
+        Column("before", unit, lambda values: values[0], digits),
+        Column("during", unit, lambda values: values[1], digits),
+        Column("after", unit, lambda values: values[2], digits),
+        Column("change", "%", _change),
     )
 
 
-def _labels(course: Course) -> tuple[Cell, Cell]:
-    scale = number(course.scale, 0) if course.scale is not None else Cell(NOT_MEASURED)
-    return scale, number(course.position, 0)
+def _labels(scale_name: str) -> tuple[Column, Column]:
+    return (
+        Column(scale_name, of=lambda course: course.scale, label=True),
+        Column("phase", of=lambda course: course.position, label=True),
+    )
 
 
 def _outstanding(spans: Sequence[Span]) -> str:

@@ -6,9 +6,10 @@ One idea: a criterion of a scale is judged by its worst workload in its worst tr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from results.model import CriterionResult, Result, SearchOutcome
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
 
 ALL_APPLICATIONS = "all applications"
 THE_RUN = "the run"
@@ -22,64 +23,57 @@ def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result
         whole = ALL_APPLICATIONS if each.name.endswith("(all)") else THE_RUN
         key = (each.scale, applications.get(each.workload, each.workload or whole), each.name)
         groups.setdefault(key, []).append(each)
-    rows = []
-    for (scale, application, name), judged in sorted(groups.items(), key=lambda group: _scale_first(group[0][0])):
-        worst = _worst(judged)
-        held = sum(each.passed for each in judged)
-        which = len({each.workload for each in judged}) > 1 and len({each.measured for each in judged}) > 1
-        aborted = any(each.aborted for each in judged)
-        notes = (
-            *((f"worst: {worst.workload}",) if which else ()),
-            *(("the phase was ended for it",) if aborted else ()),
-        )
-        rows.append(
-            (
-                *((number(scale, 0) if scale is not None else Cell(NOT_MEASURED),) if scale_name else ()),
-                Cell(application),
-                Cell(name),
-                _measured(worst, notes),
-                Cell(f"{worst.limit:g}", worst.limit),
-                Cell(_held(held, len(judged))),
-            )
-        )
-    return Table(
+    columns = (
+        Column(scale_name, of=lambda row: row.scale, label=True),
+        Column("workload", of=lambda row: row.application, label=True),
+        Column("criterion", of=lambda row: row.name, label=True),
+        Column("measured", of=lambda row: _measured(row.worst, row.notes)),
+        Column("limit", of=lambda row: Cell(f"{row.worst.limit:g}", row.worst.limit)),
+        Column("held", of=lambda row: _held(sum(each.passed for each in row.judged), len(row.judged)), words=True),
+    )
+    return TableSpec(
         name="criteria",
         title=f"Pass criteria by {scale_name}" if scale_name else "Pass criteria",
-        columns=(
-            *label_columns(*([scale_name] if scale_name else []), "workload", "criterion"),
-            Column("measured"),
-            Column("limit"),
-            Column("held", words=True),
-        ),
-        rows=tuple(rows),
+        columns=columns if scale_name else columns[1:],
         caption="Of several workloads of a kind, and of several trials, the worst is shown, and how many held. What was"
         " not measured does not hold.",
+    ).table(
+        _Judged(*key, judged) for key, judged in sorted(groups.items(), key=lambda group: _scale_first(group[0][0]))
     )
+
+
+class _Judged(NamedTuple):
+    """One criterion of one application at one scale, in every workload and trial."""
+
+    scale: float | None
+    application: str
+    name: str
+    judged: Sequence[CriterionResult]
+
+    @property
+    def worst(self) -> CriterionResult:
+        return _worst(self.judged)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        which = len({each.workload for each in self.judged}) > 1 and len({each.measured for each in self.judged}) > 1
+        worst = (f"worst: {self.worst.workload}",) if which else ()
+        return (*worst, "the phase was ended for it") if any(each.aborted for each in self.judged) else worst
 
 
 def search_table(outcome: SearchOutcome) -> Table:
     """Every trial of the search in order, and beneath what it came to."""
-    rows = tuple(
-        (
-            number(trial, 0),
-            number(step.scale, 0),
-            Cell("held" if step.passed else "failed"),
-            Cell(", ".join(map(str, step.positions))),
-        )
-        for trial, step in enumerate(outcome.steps, 1)
-    )
-    return Table(
+    return TableSpec(
         name="search",
         title=f"Search for the most {outcome.name}",
         columns=(
-            *label_columns("trial"),
-            Column(outcome.name),
-            Column("every criterion", words=True),
-            Column("phases", words=True),
+            Column("trial", of=lambda row: row[0], label=True),
+            Column(outcome.name, of=lambda row: row[1].scale),
+            Column("every criterion", of=lambda row: "held" if row[1].passed else "failed", words=True),
+            Column("phases", of=lambda row: ", ".join(map(str, row[1].positions)), words=True),
         ),
-        rows=rows,
         caption=search_told(outcome),
-    )
+    ).table(enumerate(outcome.steps, 1))
 
 
 def search_told(outcome: SearchOutcome) -> str:

@@ -11,12 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
+from typing import NamedTuple
 
 from archiver.values.errors import ScenarioError
 from results.mixed.reference_tile import ReferenceTile
-from results.mixed.tiles import APPLICATIONS, Scale, Tile, Trial
+from results.mixed.tiles import APPLICATIONS, Scale, Tile, TileTrial
 from results.model import CriterionResult
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.table import Cell, Column, Table, TableSpec, number
 
 _TOLD_MAX = 2  # failed criteria that are named
 
@@ -92,49 +93,56 @@ def score_table(
     """Each tile's ratios and their mean, and the score of each number of tiles. Raises ScenarioError as
     ``score_weights``."""
     shares = score_weights(weights)
-    rows: list[tuple[Cell, ...]] = []
     scores = [scale_score(scale, criteria, reference, shares) for scale in scales]
-    for scale, score in zip(scales, scores, strict=True):
-        for tile in scale.numbers:
-            ratios = [_ratio(scale.throughput(tile, name), reference, name) for name in APPLICATIONS]
-            means = [mean for each in scale.all_of(tile) if (mean := tile_score(each, reference, shares)) is not None]
-            rows.append(
-                (
-                    number(scale.tiles, 0),
-                    number(tile, 0),
-                    *(number(ratio, 2) for ratio in ratios),
-                    number(median_low(means) if len(means) == len(scale.trials) else None, 2),
-                )
-            )
-        shown = number(score.value, 2) if score.value is not None else Cell("no score", None, (score.reason,))
-        rows.append((number(scale.tiles, 0), Cell("all"), *(Cell(NOT_MEASURED) for _ in APPLICATIONS), shown))
     best = best_score(scores)
     told = f"{str(best)[0].upper()}{str(best)[1:]}." if best else ""
-    return Table(
+
+    def shown(row: _Scored) -> Cell:
+        scale, whole, tile = row
+        if tile is None:
+            return number(whole.value, 2) if whole.value is not None else Cell("no score", None, (whole.reason,))
+        means = [mean for each in scale.all_of(tile) if (mean := tile_score(each, reference, shares)) is not None]
+        return number(median_low(means) if len(means) == len(scale.trials) else None, 2)
+
+    def ratio(name: str) -> Column:
+        def of(row: _Scored) -> float | None:
+            return None if row.tile is None else _ratio(row.scale.throughput(row.tile, name), reference, name)
+
+        return Column(name, "ratio", of, 2)
+
+    return TableSpec(
         name="tiles-score",
         title="Score of the tiles",
         columns=(
-            *label_columns("tiles", "tile"),
-            Column("e-mail", "ratio"),
-            Column("database small", "ratio"),
-            Column("database large", "ratio"),
-            Column("web", "ratio"),
-            Column("scan", "ratio"),
-            Column("score"),
+            Column("tiles", of=lambda row: row.scale.tiles, label=True),
+            Column("tile", of=lambda row: "all" if row.tile is None else row.tile, label=True),
+            *map(ratio, APPLICATIONS),
+            Column("score", of=shown),
         ),
-        rows=tuple(rows),
         caption=f"{told} The rule: a ratio is a tile's throughput over the reference tile's (e-mail: database"
         " operations/s without the log; database: most small operations/s, most large MB/s; web: operations/s; scan:"
         f" MB/s); a tile scores the geometric mean of its ratios, {_weights_told(shares, weights)}; tiles add up; only"
         f" while every criterion of every trial holds. The reference tile scores 1. Reference: {reference.described}.",
+    ).table(
+        _Scored(scale, score, tile)
+        for scale, score in zip(scales, scores, strict=True)
+        for tile in (*scale.numbers, None)
     )
+
+
+class _Scored(NamedTuple):
+    """A tile of a number of tiles, or all of them."""
+
+    scale: Scale
+    score: Score
+    tile: int | None
 
 
 def _ratio(throughput: float | None, reference: ReferenceTile, application: str) -> float | None:
     return None if throughput is None else throughput / reference.throughputs[application]
 
 
-def _why_none(trial: Trial, criteria: Sequence[CriterionResult], weights: Mapping[str, float]) -> str:
+def _why_none(trial: TileTrial, criteria: Sequence[CriterionResult], weights: Mapping[str, float]) -> str:
     """Why a trial has no score; empty: it has one."""
     judged = [criterion for criterion in criteria if criterion.position == trial.position]
     failed = [f"{each.workload}: {each.name}" if each.workload else each.name for each in judged if not each.passed]

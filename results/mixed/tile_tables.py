@@ -7,12 +7,13 @@ so that a reader can add up. Published rows have a name that says whose they are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
+from results.measures import pooled_mean_ms
 from results.mixed.mailboxes import Mailboxes, all_mailboxes, tile_mailboxes
 from results.mixed.published import MIB, PublishedTiles, small_latency_limit_ms
 from results.mixed.tiles import (
-    APPLICATIONS,
     DATABASE_LARGE,
     DATABASE_SMALL,
     EMAIL,
@@ -24,11 +25,10 @@ from results.mixed.tiles import (
     Tile,
     mean_ms,
     part_of,
-    pooled_mean_ms,
     total,
 )
 from results.model import CriterionResult, Result
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 
 MEASURED = "measured"
 _ALL = "all"
@@ -36,7 +36,6 @@ _ENDED_EARLY = "it used up what it may archive before its time was over"
 _UNKNOWN_BASE = "as printed: whether these are 10^6 or 2^20 bytes is not known"
 _TILES_UNKNOWN = "of how many tiles is not known here"
 _LEAST_OF_TILES = "the mean of the tiles' least"
-_RATE_PARTS = ("archive", "delete", "delete-marker", "new-version", RETRIEVE, LOG)
 
 
 def tile_tables(
@@ -55,209 +54,193 @@ def tile_tables(
 
 def totals_table(scales: Sequence[Scale], criteria: Sequence[CriterionResult]) -> Table:
     """One row for each number of tiles: what they did together."""
-    rows = []
-    for scale in scales:
-        sums = {name: total(scale.throughput(tile, name) for tile in scale.numbers) for name in APPLICATIONS}
-        rows.append(
-            (
-                _tiles(scale.tiles),
-                _mailbox_cell(all_mailboxes(scale, criteria)),
-                number(sums[EMAIL], 0),
-                number(sums[DATABASE_SMALL], 0),
-                number(_mean_of_tiles(scale, lambda tile: tile.small_quickest), 2),
-                number(sums[DATABASE_LARGE], 1),
-                number(sums[WEB], 0),
-                number(sums[SCAN], 1),
-            )
-        )
-    return Table(
+
+    def throughput(application: str) -> Callable[[Scale], float | None]:
+        return lambda scale: total(scale.throughput(tile, application) for tile in scale.numbers)
+
+    return TableSpec(
         name="tiles",
         title="Tiles side by side: what all of them did together",
         columns=(
-            *label_columns("tiles"),
-            Column("mailboxes"),
-            Column("e-mail", "operations/s"),
-            Column("database small", "operations/s"),
-            Column("its least latency", "ms"),
-            Column("database large", "MB/s"),
-            Column("web", "operations/s"),
-            Column("scan", "MB/s"),
+            Column("tiles", of=lambda scale: scale.tiles, label=True),
+            Column("mailboxes", of=lambda scale: _mailbox_cell(all_mailboxes(scale, criteria))),
+            Column("e-mail", "operations/s", throughput(EMAIL)),
+            Column("database small", "operations/s", throughput(DATABASE_SMALL)),
+            Column("its least latency", "ms", _least_mean_ms, 2),
+            Column("database large", "MB/s", throughput(DATABASE_LARGE), 1),
+            Column("web", "operations/s", throughput(WEB)),
+            Column("scan", "MB/s", throughput(SCAN), 1),
         ),
-        rows=tuple(rows),
         caption="Sums over tiles; the database's are sums of each tile's largest, which need not have been reached at"
         f" one moment; its latency is {_LEAST_OF_TILES}. Rates are of objects, each done and checked. MB are 10^6"
         f" bytes.{_trials(scales)}",
-    )
+    ).table(scales)
+
+
+@dataclass(frozen=True)
+class _TileRow:
+    """One tile in every trial of a number of tiles, or all of them together."""
+
+    scale: Scale
+    tile: int | None  # None: all of them
+
+    @property
+    def tiles(self) -> list[Tile]:
+        """In every trial."""
+        if self.tile is not None:
+            return self.scale.all_of(self.tile)
+        return [tile for trial in self.scale.trials for tile in trial.tiles]
+
+    @property
+    def numbers(self) -> list[int]:
+        return self.scale.numbers if self.tile is None else [self.tile]
+
+    def rate(self, of: Callable[[Tile], float | None]) -> float | None:
+        """The median over trials; of all the sum of the tiles' medians, which there is if no tile lacks one."""
+        return total(self.scale.middle(tile, of) for tile in self.numbers)
+
+
+_LABELS = (
+    Column("tiles", of=lambda row: row.scale.tiles, label=True),
+    Column("tile", of=lambda row: _ALL if row.tile is None else row.tile, label=True),
+    Column("", of=lambda row: MEASURED, label=True),
+)
+
+
+def _rows(scales: Sequence[Scale], has: Callable[[Tile], object], *, whole: bool = True) -> list[_TileRow]:
+    """Each tile that has what the table is of, and below it all of a number of tiles."""
+    rows = []
+    for scale in scales:
+        chosen = [_TileRow(scale, tile) for tile in scale.numbers if any(has(each) for each in scale.all_of(tile))]
+        rows += [*chosen, _TileRow(scale, None)] if chosen and whole else chosen
+    return rows
 
 
 def email_table(
     scales: Sequence[Scale], criteria: Sequence[CriterionResult], published: Sequence[PublishedTiles] = ()
 ) -> Table:
     """The form of Table 2: operations/s, times, and the mailboxes that they support while every criterion holds."""
-    rows: list[tuple[Cell, ...]] = []
-    for scale in scales:
-        chosen = [n for n in scale.numbers if any(tile.email for tile in scale.all_of(n))]
-        for tile in chosen:
-            emails = [each.email for each in scale.all_of(tile)]
-            rate = scale.middle(tile, lambda each: each.email_rate)
-            mailboxes = tile_mailboxes(scale, tile, criteria)
-            rows.append((*_labels(scale, tile), *_email_cells(rate, emails, mailboxes)))
-        if chosen:
-            every = [tile.email for trial in scale.trials for tile in trial.tiles]
-            rate = _sum(scale, lambda tile: tile.email_rate)
-            rows.append((*_labels(scale, None), *_email_cells(rate, every, all_mailboxes(scale, criteria))))
-    if rows:
-        rows += [row for study in published for row in _published_email(study)]
-    return Table(
+    rows = _rows(scales, lambda tile: tile.email)
+
+    def mailboxes(row: _TileRow) -> Cell:
+        every = all_mailboxes(row.scale, criteria)
+        return _mailbox_cell(every if row.tile is None else tile_mailboxes(row.scale, row.tile, criteria))
+
+    return TableSpec(
         name="tiles-email",
         title="E-mail by tile: database operations/s, times, mailboxes",
         columns=(
-            *label_columns("tiles", "tile", ""),
-            Column("achieved", "operations/s"),
-            Column("mean retrieve", "ms"),
-            Column("mean log archive", "ms"),
-            Column("mailboxes"),
+            *_LABELS,
+            Column("achieved", "operations/s", lambda row: row.rate(lambda tile: tile.email_rate), notes=_ended_early),
+            Column("mean retrieve", "ms", lambda row: _part_ms(row, RETRIEVE), 1),
+            Column("mean log archive", "ms", lambda row: _part_ms(row, LOG), 1),
+            Column("mailboxes", of=mailboxes),
         ),
-        rows=tuple(rows),
         caption="Operations are those on database pages; the log's are apart. Mailboxes: operations/s / 0.5 with pages"
         " of 8KiB (Jetstress 2007), / 0.12 with pages of 32KiB (2010), while every criterion of the tile's e-mail"
         " holds in every trial, among them the means, up to 20 ms and 5 ms unless the scenario sets others, and reading"
         f" all data again finds no error.{_trials(scales)}{_whose(published)}",
-    )
+    ).table(rows, [row for study in published for row in _published_email(study)] if rows else ())
 
 
 def email_operations_table(scales: Sequence[Scale]) -> Table:
     """What e-mail's operations were on a store that keeps what is locked: each kind counted apart."""
-    rows = []
-    for scale in scales:
-        for tile in scale.numbers:
-            emails = [each.email for each in scale.all_of(tile) if each.email]
-            if not emails:
-                continue
-            rates = [scale.middle(tile, _part_rate(name)) for name in _RATE_PARTS]
-            whole = scale.middle(tile, lambda each: each.email_rate)
-            retrieved = rates[_RATE_PARTS.index(RETRIEVE)]
-            log = rates[_RATE_PARTS.index(LOG)]
-            rows.append(
-                (
-                    *_labels(scale, tile)[:2],
-                    *(number(rate, 1) for rate in rates),
-                    number(100 * retrieved / whole if whole and retrieved is not None else None, 0),
-                    number(log / whole if whole and log is not None else None, 3),
-                    number(sum(email.steps_left_out for email in emails), 0),
-                    number(sum(email.errors for email in emails), 0),
-                )
-            )
-    names = ("archived", "deleted, expired", "deletion markers", "new versions", "retrieved", "log archives")
-    return Table(
+    return TableSpec(
         name="tiles-email-operations",
         title="E-mail by tile: its operations, each kind apart",
         columns=(
-            *label_columns("tiles", "tile"),
-            *(Column(name, "/s") for name in names),
-            Column("retrieved", "% of operations"),
-            Column("log", "per operation"),
-            Column("left out"),
-            Column("failed"),
+            *_LABELS[:2],
+            _part_column("archived", "archive"),
+            _part_column("deleted, expired", "delete"),
+            _part_column("deletion markers", "delete-marker"),
+            _part_column("new versions", "new-version"),
+            _part_column("retrieved", RETRIEVE),
+            _part_column("log archives", LOG),
+            Column("retrieved", "% of operations", lambda row: _share(row, RETRIEVE, 100)),
+            Column("log", "per operation", lambda row: _share(row, LOG, 1), 3),
+            Column("left out", of=lambda row: sum(tile.email.steps_left_out for tile in row.tiles if tile.email)),
+            Column("failed", of=lambda row: sum(tile.email.errors for tile in row.tiles if tile.email)),
         ),
-        rows=tuple(rows),
         caption="A replaced page is a new version; a deleted one is deleted where its lock has expired, else hidden"
         f" behind a marker. Left out: steps for which no object was there.{_trials(scales)}",
-    )
+    ).table(_rows(scales, lambda tile: tile.email, whole=False))
 
 
 def database_table(scales: Sequence[Scale], published: Sequence[PublishedTiles] = ()) -> Table:
     """The form of Table 3, with the latency and the outstanding requests that belong to each rate."""
-    rows: list[tuple[Cell, ...]] = []
-    for scale in scales:
-        chosen = [n for n in scale.numbers if any(t.database_small or t.database_large for t in scale.all_of(n))]
-        found = [_database_points(scale, tile) for tile in chosen]
-        rows += [(*_labels(scale, tile), *_database_cells(*each)) for tile, each in zip(chosen, found, strict=True)]
-        if found:
-            rows.append((*_labels(scale, None), *_database_totals(found)))
-    if rows:
-        rows += [row for study in published for row in _published_database(study)]
-    limit = f"{small_latency_limit_ms():g} ms"
-    return Table(
+    rows = _rows(scales, lambda tile: tile.database_small or tile.database_large)
+    return TableSpec(
         name="tiles-database",
         title="Database by tile: small operations/s, large MB/s, latency",
         columns=(
-            *label_columns("tiles", "tile", ""),
-            Column("most small", "operations/s"),
-            Column("with mean", "ms"),
-            Column("with outstanding"),
-            Column("least mean", "ms"),
-            Column("with rate", "operations/s"),
-            Column(f"most within {limit}", "operations/s"),
-            Column("most large", "MB/s"),
-            Column("with outstanding"),
+            *_LABELS,
+            *columns_of(
+                _points,
+                (
+                    Column("most small", "operations/s", lambda points: points.rate("best"), notes=_early("best")),
+                    Column("with mean", "ms", lambda points: points.best_mean_ms, 2),
+                    Column("with outstanding", of=lambda points: points.clients("best")),
+                    Column("least mean", "ms", lambda points: _mean([mean_ms(p) for p in points.quickest]), 2),
+                    Column(
+                        "with rate", "operations/s", lambda points: None if points.whole else points.rate("quickest")
+                    ),
+                    Column(
+                        f"most within {small_latency_limit_ms():g} ms",
+                        "operations/s",
+                        lambda points: points.rate("within"),
+                        notes=_none_within,
+                    ),
+                    Column("most large", "MB/s", lambda points: points.megabytes, 1, _early("large")),
+                    Column("with outstanding", of=lambda points: points.clients("large")),
+                ),
+            ),
         ),
-        rows=tuple(rows),
         caption="Small operations of 8KiB alone, then large ones of 1MiB alone, each with so many outstanding; 30% of"
         " them archive. Each rate with the mean response time and the outstanding requests that it had itself. All:"
         f" sums, of the least means the mean.{_trials(scales)}{_whose(published)}",
-    )
+    ).table(rows, [row for study in published for row in _published_database(study)] if rows else ())
 
 
 def web_scan_table(scales: Sequence[Scale], published: Sequence[PublishedTiles] = ()) -> Table:
     """The form of Table 4: web server and scan."""
-    rows: list[tuple[Cell, ...]] = []
-    for scale in scales:
-        chosen = [n for n in scale.numbers if any(tile.web or tile.scan for tile in scale.all_of(n))]
-        for tile in chosen:
-            own = [each.web for each in scale.all_of(tile)]
-            rows.append((*_labels(scale, tile), *_web_scan_cells(_one(scale, tile), own)))
-        if chosen:
-            every = [tile.web for trial in scale.trials for tile in trial.tiles]
-            rows.append((*_labels(scale, None), *_web_scan_cells(_every(scale), every)))
-    if rows:
-        rows += [row for study in published for row in _published_web_scan(study)]
-    return Table(
+    rows = _rows(scales, lambda tile: tile.web or tile.scan)
+
+    def rate(of: Callable[[Tile], Result | None], field: str) -> Callable[[_TileRow], float | None]:
+        return lambda row: row.rate(lambda tile: getattr(of(tile), field, None))
+
+    return TableSpec(
         name="tiles-web-scan",
         title="Web server and scan by tile",
         columns=(
-            *label_columns("tiles", "tile", ""),
-            Column("web", "operations/s"),
-            Column("web", "MB/s"),
-            Column("web, mean", "ms"),
-            Column("scan", "MB/s"),
-            Column("scan", "MiB/s"),
+            *_LABELS,
+            Column("web", "operations/s", rate(lambda tile: tile.web, "objects_per_second")),
+            Column("web", "MB/s", rate(lambda tile: tile.web, "megabytes_per_second"), 1),
+            Column("web, mean", "ms", lambda row: pooled_mean_ms(tile.web for tile in row.tiles), 2),
+            Column("scan", "MB/s", rate(lambda tile: tile.scan, "megabytes_per_second"), 1),
+            Column("scan", "MiB/s", rate(lambda tile: tile.scan, "mebibytes_per_second"), 1),
         ),
-        rows=tuple(rows),
         caption="Web: retrieves at random, 512 B to 512KiB; scan: one stream that retrieves objects of 256KiB in order."
         f" MB are 10^6 bytes, MiB 2^20.{_trials(scales)}{_whose(published)}",
-    )
+    ).table(rows, [row for study in published for row in _published_web_scan(study)] if rows else ())
 
 
-_Quantity = Callable[[Callable[[Tile], float | None]], float | None]
+def _mean(values: Sequence[float | None]) -> float | None:
+    """None where one is missing, or there are none."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
 
 
-def _tiles(count: float) -> Cell:
-    return number(count, 0)
+def _least_mean_ms(scale: Scale) -> float | None:
+    """The mean over tiles of the mean response times of their quickest points."""
+    return _mean([mean_ms(scale.middle_point(n, lambda tile: tile.small_quickest, mean_ms)) for n in scale.numbers])
 
 
-def _labels(scale: Scale, tile: int | None) -> tuple[Cell, Cell, Cell]:
-    return _tiles(scale.tiles), Cell(_ALL) if tile is None else number(tile, 0), Cell(MEASURED)
+def _ended_early(row: _TileRow) -> tuple[str, ...]:
+    return (_ENDED_EARLY,) if any(tile.email and tile.email.ended_early for tile in row.tiles) else ()
 
 
-def _sum(scale: Scale, of: Callable[[Tile], float | None]) -> float | None:
-    """Of the tiles' rows: they are as many as there should be, or there is no sum."""
-    return total(scale.middle(tile, of) for tile in scale.numbers)
-
-
-def _mean_of_tiles(scale: Scale, of: Callable[[Tile], Result | None]) -> float | None:
-    """The mean over tiles of the mean response times that these points had."""
-    times = [mean_ms(scale.middle_point(tile, of, mean_ms)) for tile in scale.numbers]
-    known = [time for time in times if time is not None]
-    return fmean(known) if known and len(known) == len(times) else None
-
-
-def _email_cells(rate: float | None, emails: Sequence[Result | None], mailboxes: Mailboxes) -> Iterator[Cell]:
-    doubts = (_ENDED_EARLY,) if any(email and email.ended_early for email in emails) else ()
-    yield number(rate, 0, doubts)
-    yield number(pooled_mean_ms(part_of(email, RETRIEVE) for email in emails), 1)
-    yield number(pooled_mean_ms(part_of(email, LOG) for email in emails), 1)
-    yield _mailbox_cell(mailboxes)
+def _part_ms(row: _TileRow, name: str) -> float | None:
+    return pooled_mean_ms(part_of(tile.email, name) for tile in row.tiles)
 
 
 def _mailbox_cell(mailboxes: Mailboxes) -> Cell:
@@ -267,75 +250,77 @@ def _mailbox_cell(mailboxes: Mailboxes) -> Cell:
     return Cell("none" if mailboxes.possible is not None else NOT_MEASURED, None, mailboxes.reasons)
 
 
-def _part_rate(name: str) -> Callable[[Tile], float | None]:
-    def rate(tile: Tile) -> float | None:
-        part = part_of(tile.email, name)
-        return part.objects_per_second if part else None
-
-    return rate
+def _part_rate(row: _TileRow, name: str) -> float | None:
+    return row.rate(lambda tile: part.objects_per_second if (part := part_of(tile.email, name)) else None)
 
 
-_Points = tuple[Result | None, Result | None, Result | None, Result | None]
+def _part_column(heading: str, name: str) -> Column:
+    return Column(heading, "/s", lambda row: _part_rate(row, name), 1)
 
 
-def _database_points(scale: Scale, tile: int) -> _Points:
-    """Most small, quickest small, most small within the limit, most large."""
+def _share(row: _TileRow, name: str, factor: int) -> float | None:
+    """Of e-mail's operations."""
+    rate, whole = _part_rate(row, name), row.rate(lambda tile: tile.email_rate)
+    return factor * rate / whole if whole and rate is not None else None
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Of each tile of a row: most small, quickest small, most small within the limit, most large."""
+
+    best: list[Result | None]
+    quickest: list[Result | None]
+    within: list[Result | None]
+    large: list[Result | None]
+    whole: bool
+
+    def rate(self, which: str) -> float | None:
+        return total(point.objects_per_second if point else None for point in getattr(self, which))
+
+    def clients(self, which: str) -> int | None:
+        (point, *_) = getattr(self, which)
+        return None if self.whole or point is None else point.clients
+
+    @property
+    def best_mean_ms(self) -> float | None:
+        return pooled_mean_ms(self.best) if self.whole else mean_ms(self.best[0])
+
+    @property
+    def megabytes(self) -> float | None:
+        return total(point.megabytes_per_second if point else None for point in self.large)
+
+
+def _points(row: _TileRow) -> _Points:
+    def middle(of: Callable[[Tile], Result | None], by: Callable[[Result], float | None]) -> list[Result | None]:
+        return [row.scale.middle_point(tile, of, by) for tile in tiles]
 
     def by_rate(result: Result) -> float:
         return result.objects_per_second
 
-    return (
-        scale.middle_point(tile, lambda each: each.small_best, by_rate),
-        scale.middle_point(tile, lambda each: each.small_quickest, mean_ms),
-        scale.middle_point(tile, lambda each: each.small_within_limit, by_rate),
-        scale.middle_point(tile, lambda each: each.large_best, lambda result: result.megabytes_per_second),
+    has = [any(tile.database_small or tile.database_large for tile in row.scale.all_of(n)) for n in row.numbers]
+    tiles = [tile for tile, there in zip(row.numbers, has, strict=True) if there]
+    return _Points(
+        middle(lambda tile: tile.small_best, by_rate),
+        middle(lambda tile: tile.small_quickest, mean_ms),
+        middle(lambda tile: tile.small_within_limit, by_rate),
+        middle(lambda tile: tile.large_best, lambda result: result.megabytes_per_second),
+        row.tile is None,
     )
 
 
-def _database_cells(
-    best: Result | None, quickest: Result | None, within: Result | None, large: Result | None
-) -> Iterator[Cell]:
-    none_within = ("no point's mean was within it",) if best is not None and within is None else ()
-    yield number(best.objects_per_second if best else None, 0, _early(best))
-    yield number(mean_ms(best), 2)
-    yield number(best.clients if best else None, 0)
-    yield number(mean_ms(quickest), 2)
-    yield number(quickest.objects_per_second if quickest else None, 0)
-    yield number(within.objects_per_second if within else None, 0, none_within)
-    yield number(large.megabytes_per_second if large else None, 1, _early(large))
-    yield number(large.clients if large else None, 0)
+def _early(which: str) -> Callable[[_Points], tuple[str, ...]]:
+    """Of a tile's own point."""
+
+    def notes(points: _Points) -> tuple[str, ...]:
+        (point, *_) = getattr(points, which)
+        return (_ENDED_EARLY,) if not points.whole and point is not None and point.ended_early else ()
+
+    return notes
 
 
-def _database_totals(found: Sequence[_Points]) -> Iterator[Cell]:
-    def rates(place: int) -> list[float | None]:
-        return [point.objects_per_second if (point := points[place]) else None for points in found]
-
-    least = [mean_ms(points[1]) for points in found]
-    known = [time for time in least if time is not None]
-    yield number(total(rates(0)), 0)
-    yield number(pooled_mean_ms(points[0] for points in found), 2)
-    yield Cell(NOT_MEASURED)
-    yield number(fmean(known) if known and len(known) == len(least) else None, 2)
-    yield Cell(NOT_MEASURED)
-    yield number(total(rates(2)), 0)
-    yield number(total(large.megabytes_per_second if (large := points[3]) else None for points in found), 1)
-    yield Cell(NOT_MEASURED)
-
-
-def _one(scale: Scale, tile: int) -> _Quantity:
-    return lambda of: scale.middle(tile, of)
-
-
-def _every(scale: Scale) -> _Quantity:
-    return lambda of: _sum(scale, of)
-
-
-def _web_scan_cells(quantity: _Quantity, webs: Sequence[Result | None]) -> Iterator[Cell]:
-    yield number(quantity(lambda tile: tile.web.objects_per_second if tile.web else None), 0)
-    yield number(quantity(lambda tile: tile.web.megabytes_per_second if tile.web else None), 1)
-    yield number(pooled_mean_ms(webs), 2)
-    yield number(quantity(lambda tile: tile.scan.megabytes_per_second if tile.scan else None), 1)
-    yield number(quantity(lambda tile: tile.scan.mebibytes_per_second if tile.scan else None), 1)
+def _none_within(points: _Points) -> tuple[str, ...]:
+    is_none = not points.whole and points.best[0] is not None and points.within[0] is None
+    return ("no point's mean was within it",) if is_none else ()
 
 
 def _published_email(study: PublishedTiles) -> Iterator[tuple[Cell, ...]]:
@@ -387,10 +372,6 @@ def _published_labels(study: PublishedTiles, tile: int | None) -> tuple[Cell, Ce
 
 def _megabytes(mebibytes: float | None) -> float | None:
     return None if mebibytes is None else mebibytes * MIB / 1e6
-
-
-def _early(result: Result | None) -> tuple[str, ...]:
-    return (_ENDED_EARLY,) if result is not None and result.ended_early else ()
 
 
 def _trials(scales: Sequence[Scale]) -> str:

@@ -80,7 +80,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TileTrial:
     """One phase in which so many tiles ran side by side."""
 
     scale: float
@@ -93,7 +93,7 @@ class Scale:
     """All trials of one number of tiles, in the order in which they ran."""
 
     tiles: float
-    trials: tuple[Trial, ...]
+    trials: tuple[TileTrial, ...]
 
     @property
     def numbers(self) -> list[int]:
@@ -142,23 +142,16 @@ def mean_ms(measured: Result | PartResult | None) -> float | None:
     return measured.object_response_ms.mean if measured and measured.object_response_ms else None
 
 
-def pooled_mean_ms(measured: Iterable[Result | PartResult | None]) -> float | None:
-    """The mean response time of all their objects together."""
-    found = [each.object_response_ms for each in measured if each and each.object_response_ms]
-    count = sum(latency.count for latency in found)
-    return sum(latency.mean * latency.count for latency in found) / count if count else None
-
-
 def total(values: Iterable[float | None]) -> float | None:
     """Their sum; None where one is missing, or there are none."""
     known = list(values)
     return sum(value for value in known if value is not None) if known and None not in known else None
 
 
-def _trial(position: int, results: Sequence[Result]) -> Trial:
+def _trial(position: int, results: Sequence[Result]) -> TileTrial:
     numbers = sorted({_number(result) for result in results})
     scale = next((result.scale for result in results if result.scale is not None), float(len(numbers)))
-    return Trial(scale, position, tuple(_tile(number, results) for number in numbers))
+    return TileTrial(scale, position, tuple(_tile(number, results) for number in numbers))
 
 
 def _tile(number: int, results: Sequence[Result]) -> Tile:

@@ -5,11 +5,12 @@ One idea: copies of a workload (tiles) are one row: what they did adds up, and o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from results.mixed.tiles import pooled_mean_ms
-from results.model import Latency, Offered, PartResult, Result
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.measures import Measured, pooled_mean_ms
+from results.model import Offered, Result
+from results.table import Column, Table, TableSpec
 
 
 def workloads_table(results: Sequence[Result], scale_name: str) -> Table:
@@ -17,78 +18,79 @@ def workloads_table(results: Sequence[Result], scale_name: str) -> Table:
     groups: dict[tuple[int, str, int], list[Result]] = {}
     for result in results:
         groups.setdefault((result.position, result.application, result.clients), []).append(result)
-    rows: list[tuple[Cell, ...]] = []
-    for (_, application, clients), copies in groups.items():
-        labels = (_phase(copies[0], scale_name), Cell(application), number(clients * len(copies), 0))
-        rows.append((*labels, Cell("all"), *_asked(copies), *_done(copies), *_problems(copies)))
-        for name in sorted({part.name for result in copies for part in result.parts}):
-            parts = [part for result in copies for part in result.parts if part.name == name]
-            blank = [Cell("")] * 4
-            rows.append(
-                (*labels, Cell(name), *blank[:2], *_done(parts), *blank[:2], number(sum(p.errors for p in parts), 0))
-            )
-    return Table(
+    return TableSpec(
         name="workloads",
         title="What every workload did",
         columns=(
-            *label_columns("phase", "workload", "clients", "operation"),
-            Column("offered", "sessions/s"),
-            Column("achieved", "sessions/s"),
-            Column("done", "objects/s"),
-            Column("moved", "MB/s"),
-            Column("mean response", "ms"),
-            Column("p50", "ms"),
-            Column("p99", "ms"),
-            Column("longest", "ms"),
-            Column("waited", "sessions"),
-            Column("dropped", "sessions"),
-            Column("errors"),
+            Column("phase", of=lambda row: _phase(row.copies[0], scale_name), label=True),
+            Column("workload", of=lambda row: row.copies[0].application, label=True),
+            Column("clients", of=lambda row: sum(result.clients for result in row.copies), label=True),
+            Column("operation", of=lambda row: row.part or "all", label=True),
+            _of_whole("offered", "sessions/s", lambda row: _sum(r.offered_per_second for r in row.copies), 1),
+            _of_whole("achieved", "sessions/s", lambda row: sum(r.achieved_per_second or 0.0 for r in row.copies), 1),
+            Column("done", "objects/s", lambda row: sum(each.objects_per_second for each in row.measured), 1),
+            Column("moved", "MB/s", lambda row: sum(each.megabytes_per_second for each in row.measured), 2),
+            Column("mean response", "ms", lambda row: pooled_mean_ms(row.measured), 2),
+            Column("p50", "ms", lambda row: _worst(row, "p50"), 2),
+            Column("p99", "ms", lambda row: _worst(row, "p99"), 2),
+            Column("longest", "ms", lambda row: _worst(row, "max"), 2),
+            _of_whole("waited", "sessions", lambda row: _sum(each.waited for each in row.loops)),
+            _of_whole("dropped", "sessions", lambda row: _sum(each.dropped for each in row.loops)),
+            Column("errors", of=lambda row: sum(each.errors for each in row.measured), notes=_problems),
         ),
-        rows=tuple(rows),
         caption="In the measured time of each. Response times are objects', from when they were due; of several copies"
         " the worst percentiles. Waited and dropped: sessions of an open loop that found every client busy, or the"
         " backlog full. MB are 10^6 bytes.",
-    )
+    ).table(row for copies in groups.values() for row in _rows(copies))
 
 
-def _phase(result: Result, scale_name: str) -> Cell:
+class _WorkloadRow(NamedTuple):
+    """What copies of a workload did in one phase, or one part of it."""
+
+    copies: Sequence[Result]
+    part: str  # empty: all that they did
+    measured: Sequence[Measured]
+
+    @property
+    def loops(self) -> list[Offered]:
+        """Of open loops."""
+        return [result.offered for result in self.copies if result.offered is not None]
+
+
+def _rows(copies: Sequence[Result]) -> Iterator[_WorkloadRow]:
+    yield _WorkloadRow(copies, "", copies)
+    parts = [part for result in copies for part in result.parts]
+    for name in sorted({part.name for part in parts}):
+        yield _WorkloadRow(copies, name, [part for part in parts if part.name == name])
+
+
+def _of_whole(name: str, unit: str, of: Callable[[_WorkloadRow], float | None], digits: int = 0) -> Column:
+    """A column that is empty in the rows of parts."""
+    return Column(name, unit, lambda row: "" if row.part else of(row), digits)
+
+
+def _phase(result: Result, scale_name: str) -> str:
     scale = f", {result.scale:g} {scale_name}" if result.scale is not None else ""
-    return Cell(f"{result.position} {result.phase}{scale}")
+    return f"{result.position} {result.phase}{scale}"
 
 
-def _asked(copies: Sequence[Result]) -> tuple[Cell, Cell]:
-    offered = [result.offered_per_second for result in copies if result.offered_per_second is not None]
-    achieved = sum(result.achieved_per_second or 0.0 for result in copies)
-    return (number(sum(offered), 1) if offered else Cell(NOT_MEASURED)), number(achieved, 1)
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
-def _done(each: Sequence[Result] | Sequence[PartResult]) -> tuple[Cell, ...]:
-    times = [one.object_response_ms for one in each if one.object_response_ms is not None]
+def _worst(row: _WorkloadRow, name: str) -> float | None:
+    times = (each.object_response_ms for each in row.measured)
+    return max((getattr(time, name) for time in times if time is not None), default=None)
+
+
+def _problems(row: _WorkloadRow) -> tuple[str, ...]:
+    if row.part:
+        return ()
+    early = "used up what it may archive before its time was over"
+    left_out = "left steps out for want of an object"
     return (
-        number(sum(one.objects_per_second for one in each), 1),
-        number(sum(one.megabytes_per_second for one in each), 2),
-        number(pooled_mean_ms(each), 2),
-        *(number(_worst(times, name), 2) for name in ("p50", "p99", "max")),
+        *((early,) if any(result.ended_early for result in row.copies) else ()),
+        *((left_out,) if any(result.steps_left_out for result in row.copies) else ()),
     )
-
-
-def _worst(times: Sequence[Latency], name: str) -> float | None:
-    return max((getattr(time, name) for time in times), default=None)
-
-
-def _problems(copies: Sequence[Result]) -> tuple[Cell, ...]:
-    loops = [result.offered for result in copies if result.offered is not None]
-
-    def count(name: str, offered: Sequence[Offered] = loops) -> Cell:
-        return number(sum(getattr(one, name) for one in offered), 0) if offered else Cell(NOT_MEASURED)
-
-    notes = tuple(
-        note
-        for note, is_so in (
-            ("used up what it may archive before its time was over", any(result.ended_early for result in copies)),
-            ("left steps out for want of an object", any(result.steps_left_out for result in copies)),
-        )
-        if is_so
-    )
-    errors = sum(result.errors for result in copies)
-    return count("waited"), count("dropped"), Cell(f"{errors:,}", errors, notes)

@@ -14,7 +14,7 @@ from archiver.values.errors import ArchiverError
 from results.model import CriterionResult, Latency, Result
 from results.planning.plan import (
     Archiving,
-    Course,
+    LoadCourse,
     Plan,
     Retrieval,
     plan_archiving,
@@ -23,12 +23,12 @@ from results.planning.plan import (
     plan_video,
 )
 from results.planning.rate_surface import RATES_PHASE, PlannedRate, Range, RateSurface, rate_cells, surface_of
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
 
 NIGHT, DISCOVERY, SINGLE = "nightly archive", "discovery", "single retrieval"
 CAMERAS, PLAYBACK, EDITORS = "camera streams", "playback", "editors"
 
-_COURSE = Course(years=1)
+_COURSE = LoadCourse(years=1)
 _ALIKE = 1.01  # sizes nearer than this are one size
 
 
@@ -116,7 +116,7 @@ class _Trials:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _CapacityLine:
     what: str
     decimals: int
     measured: float | None
@@ -124,7 +124,7 @@ class _Line:
     bound: str = ""  # why the measured number is none, or only a lower bound, from which nothing differs
 
 
-def _mail_lines(trials: _Trials) -> Iterator[_Line]:
+def _mail_lines(trials: _Trials) -> Iterator[_CapacityLine]:
     nights = trials.of(NIGHT)
     if not nights:
         return
@@ -145,16 +145,18 @@ def _mail_lines(trials: _Trials) -> Iterator[_Line]:
 
     if window is not None:
         for answer in _archiving_answers(trials, plan, lambda found: found.units_max):
-            yield _Line(f"users in {window:g} s", 0, trials.edge.largest, answer, trials.edge.bound)
+            yield _CapacityLine(f"users in {window:g} s", 0, trials.edge.largest, answer, trials.edge.bound)
     seconds = [result.seconds for result in trials.whole(NIGHT)]
     for answer in _archiving_answers(trials, plan, lambda found: found.seconds):
-        yield _Line(f"a night of {users:,} users (s)", 2, median(seconds) if seconds else None, answer)
-    yield _Line("one message back (ms)", 1, _mean_ms(trials.of(SINGLE)), _retrieval_answer(plan, lambda p: p.single))
+        yield _CapacityLine(f"a night of {users:,} users (s)", 2, median(seconds) if seconds else None, answer)
+    yield _CapacityLine(
+        "one message back (ms)", 1, _mean_ms(trials.of(SINGLE)), _retrieval_answer(plan, lambda p: p.single)
+    )
     answer = _retrieval_answer(plan, lambda p: p.retrieval)
-    yield _Line(f"{wanted} messages of a user back (ms)", 1, _mean_ms(trials.of(DISCOVERY)), answer)
+    yield _CapacityLine(f"{wanted} messages of a user back (ms)", 1, _mean_ms(trials.of(DISCOVERY)), answer)
 
 
-def _video_lines(trials: _Trials) -> Iterator[_Line]:
+def _video_lines(trials: _Trials) -> Iterator[_CapacityLine]:
     shifts = trials.of(CAMERAS)
     if not shifts:
         return
@@ -171,13 +173,15 @@ def _video_lines(trials: _Trials) -> Iterator[_Line]:
         )
 
     for answer in _archiving_answers(trials, plan, lambda found: found.units_max):
-        yield _Line("cameras", 0, trials.edge.largest, answer, trials.edge.bound)
-    yield _Line("one chunk back (ms)", 1, _mean_ms(trials.of(PLAYBACK)), _retrieval_answer(plan, lambda p: p.single))
+        yield _CapacityLine("cameras", 0, trials.edge.largest, answer, trials.edge.bound)
+    yield _CapacityLine(
+        "one chunk back (ms)", 1, _mean_ms(trials.of(PLAYBACK)), _retrieval_answer(plan, lambda p: p.single)
+    )
     films = trials.of(EDITORS)
     if films:
         what = f"{films[0].clients} films of {films[0].objects_per_session} chunks at once (ms)"
         for answer in _film_answers(trials.surface, films[0]):
-            yield _Line(what, 1, _mean_ms(films), answer)
+            yield _CapacityLine(what, 1, _mean_ms(films), answer)
 
 
 def _archiving_answers(
@@ -234,36 +238,37 @@ def _edge(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> _Ed
     return _Edge(held[-1], True, f"at least: {held[-1]:,.0f}, the most tried, held")
 
 
-def _table(kind: str, lines: Sequence[_Line], trials: _Trials) -> Table:
-    return Table(
+def _table(kind: str, lines: Sequence[_CapacityLine], trials: _Trials) -> Table:
+    return TableSpec(
         name=f"{kind}-measured-against-planned",
         title=f"Measured against planned: {kind}",
         columns=(
-            *label_columns("what", "planned with"),
-            Column("measured"),
-            Column("planned"),
-            Column("range"),
-            Column("difference", "%"),
+            Column("what", of=lambda line: line.what, label=True),
+            Column("planned with", of=_clients, label=True),
+            Column("measured", of=lambda line: number(line.measured, line.decimals, tuple(filter(None, [line.bound])))),
+            Column("planned", of=_planned),
+            Column("range", of=lambda line: _range(line.answer.planned, line.decimals)),
+            Column("difference", "%", _difference),
         ),
-        rows=tuple(_row(line) for line in lines),
         caption=_caption(kind, trials),
-    )
+    ).table(lines)
 
 
-def _row(line: _Line) -> tuple[Cell, ...]:
+def _clients(line: _CapacityLine) -> str:
+    return f"{line.answer.clients} client{'s' if line.answer.clients > 1 else ''}"
+
+
+def _planned(line: _CapacityLine) -> Cell:
+    planned = line.answer.planned
+    return number(planned.value if planned is not None else None, line.decimals, line.answer.notes)
+
+
+def _difference(line: _CapacityLine) -> Cell:
     planned, measured = line.answer.planned, line.measured
-    difference = None
-    if planned is not None and planned.value and measured is not None and not line.bound:
-        difference = (measured / planned.value - 1) * 100
-    clients = line.answer.clients
-    return (
-        Cell(line.what),
-        Cell(f"{clients} client{'s' if clients > 1 else ''}"),
-        number(measured, line.decimals, (line.bound,) if line.bound else ()),
-        number(planned.value if planned is not None else None, line.decimals, line.answer.notes),
-        _range(planned, line.decimals),
-        Cell(NOT_MEASURED) if difference is None else Cell(f"{difference:+,.0f}", difference),
-    )
+    if planned is None or not planned.value or measured is None or line.bound:
+        return Cell(NOT_MEASURED)
+    difference = (measured / planned.value - 1) * 100
+    return Cell(f"{difference:+,.0f}", difference)
 
 
 def _range(planned: Range | None, decimals: int) -> Cell:

@@ -34,10 +34,6 @@ class PlanCost:
     platforms: float
     units: tuple[UnitPrice, ...]
 
-    def price_per(self, unit: str) -> Range:
-        """Of one unit that is there."""
-        return next(each.price for each in self.units if each.unit == unit)
-
 
 def plan_cost(plan: Plan, prices: PriceList, retrieved_share: float = 0.0) -> PlanCost:
     """Price a plan that archives; each year ``retrieved_share`` of the objects kept is retrieved once, one per session.

@@ -70,7 +70,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class LoadCourse:
     """How the load goes on."""
 
     years: int  # of retention: nothing is removed before
@@ -91,7 +91,7 @@ class Year:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class WhatIf:
     """The answer for another number of units."""
 
     units: int
@@ -106,7 +106,7 @@ class Archiving:
     """How long a period of a load takes on one platform, and what follows."""
 
     load: Load
-    course: Course
+    course: LoadCourse
     rates: tuple[PlannedRate, ...]  # in the order of the load's parts
 
     @property
@@ -164,16 +164,18 @@ class Archiving:
         return sum(year.bytes_kept - year.bytes_archived / 2 for year in self.years) / 1e12
 
     @property
-    def trials(self) -> tuple[Trial, ...]:
+    def trials(self) -> tuple[WhatIf, ...]:
         """The answer for fewer and for more units, with the two between which the load no longer fits."""
         last = int(self.units_max.value)
         remarks = {last: "the last that fits", last + 1: "no longer fits", self.load.units: "asked for"}
         steps = {math.ceil(self.load.units * share) for share in (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4)}
-        return tuple(self._trial(units, remarks.get(units, "")) for units in sorted(steps | set(remarks)) if units > 0)
+        return tuple(
+            self._what_if(units, remarks.get(units, "")) for units in sorted(steps | set(remarks)) if units > 0
+        )
 
-    def _trial(self, units: int, remark: str) -> Trial:
+    def _what_if(self, units: int, remark: str) -> WhatIf:
         seconds = self.seconds_for(units)
-        return Trial(units, seconds, self.fits(seconds.value), self.platforms(seconds), remark)
+        return WhatIf(units, seconds, self.fits(seconds.value), self.platforms(seconds), remark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +266,7 @@ def plan_mail(
     users: int,
     messages: int,
     mean_bytes: int,
-    course: Course,
+    course: LoadCourse,
     window_seconds: float,
     objects_per_session: int | None = None,
     discovery_users: int = 1,
@@ -296,7 +298,7 @@ def plan_video(
     *,
     cameras: int,
     bytes_per_second: float,
-    course: Course,
+    course: LoadCourse,
     objects_per_session: int = VIDEO_OBJECTS_PER_SESSION,
     film_bytes: int | None = None,
 ) -> Plan:
@@ -343,7 +345,7 @@ def plan_size(
     *,
     objects_per_day: int,
     shares: Sequence[tuple[int, float]],
-    course: Course,
+    course: LoadCourse,
     window_seconds: float,
     objects_per_session: int = 1,
 ) -> Plan:
@@ -358,7 +360,7 @@ def plan_size(
     return _with_retrievals(plan, single, _Wish("a day's objects", tuple(shares), objects_per_day, objects_per_session))
 
 
-def plan_archiving(surface: RateSurface, load: Load, course: Course, clients: int = 1) -> Archiving:
+def plan_archiving(surface: RateSurface, load: Load, course: LoadCourse, clients: int = 1) -> Archiving:
     """Check a load and its course, and find the rates of ``clients`` together. Raises UsageError and ResultsError."""
     _check_positive(**{f"{load.unit}s": load.units}, objects_per_session=load.objects_per_session, years=course.years)
     for part in load.parts:

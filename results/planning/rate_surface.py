@@ -21,9 +21,9 @@ from typing import Literal
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
 from results.database import RunDatabase
-from results.matrix import CellKey, MatrixCell, matrix_cells, parallel_cells
 from results.model import Latency, Result
 from results.published import NAME, PublishedCell, dr550
+from results.units import NO_RESULTS, Unit, UnitKey, all_cells, cell_of, joined
 
 BEYOND_MAX = 4.0
 RATES_PHASE = "rates"
@@ -204,8 +204,9 @@ def measured_surface(database: RunDatabase) -> RateSurface:
     """The rates that a run measured. Raises ResultsError where no phase of it finished, or none measured rates."""
     run = database.run()
     results = database.results()
-    cells = {**parallel_cells(results), **matrix_cells(results), **rate_cells(results)}
-    measured = [cell for _, cell in sorted(cells.items())]
+    if not results:
+        raise ResultsError(NO_RESULTS)
+    measured = [cell for _, cell in sorted((all_cells(results) | rate_cells(results)).items())]
     if not measured:
         raise ResultsError(
             f"run {run.id}: all its workloads ran side by side, so no rate is one of its own, and nothing can be "
@@ -227,21 +228,20 @@ def measured_surface(database: RunDatabase) -> RateSurface:
     )
 
 
-def rate_cells(results: Sequence[Result]) -> dict[CellKey, MatrixCell]:
+def rate_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
     """What a scenario of workloads side by side measured before them in a phase ``rates``, one after another.
 
     Every time that it was measured, as in each step of a search, is a repetition.
     """
-    found: dict[CellKey, list[Result]] = {}
-    for result in results:
-        if result.phase == RATES_PHASE and result.application and result.objects:
-            key = CellKey(result.operation, result.object_bytes, result.objects_per_session, result.clients)
-            found.setdefault(key, []).append(result)
-    return {key: MatrixCell(key, tuple(repetitions)) for key, repetitions in sorted(found.items())}
+    return joined(
+        cell_of(UnitKey(result.operation, result.object_bytes, result.objects_per_session, result.clients), result)
+        for result in results
+        if result.phase == RATES_PHASE and result.application and result.objects
+    )
 
 
 def surface_of(
-    measured: Sequence[MatrixCell],
+    measured: Sequence[Unit],
     *,
     source: str,
     platform: str = "",
@@ -249,7 +249,7 @@ def surface_of(
     opening_request: OpeningRequest | None = None,
 ) -> RateSurface:
     """The rates of these cells (at least one), but for those in which nothing was done."""
-    repeated = max(len(cell.repetitions) for cell in measured)
+    repeated = max(len(cell.samples) for cell in measured)
     return RateSurface(
         source=source,
         platform=platform,
@@ -270,22 +270,21 @@ def _by_operation(cells: Iterable[RateCell]) -> dict[tuple[str, int], dict[tuple
     return found
 
 
-def _measured_cell(cell: MatrixCell) -> RateCell:
+def _measured_cell(cell: Unit) -> RateCell:
     found = cell.estimate
-    key: CellKey = cell.key
     # The median may lie outside the interval of the mean; the range holds both.
     rate = Range(found.median)
     if found.low is not None and found.high is not None:
         rate = Range(found.median, min(found.low, found.median), max(found.high, found.median))
-    opened = _mean([result.session_open_ms for result in cell.repetitions])
-    first_byte = _mean([result.first_byte_ms for result in cell.repetitions])
+    opened = _mean([result.session_open_ms for result in cell.results])
+    first_byte = _mean([result.first_byte_ms for result in cell.results])
     return RateCell(
-        *key,
+        *cell.key[:4],
         objects_per_second=rate,
         doubts=cell.doubts,
-        session_p99_ms=_worst_p99([result.session_service_ms for result in cell.repetitions]),
+        session_p99_ms=_worst_p99([result.session_service_ms for result in cell.results]),
         first_byte_ms=None if opened is None or first_byte is None else opened + first_byte,
-        first_byte_p99_ms=_worst_p99([result.first_byte_ms for result in cell.repetitions]),
+        first_byte_p99_ms=_worst_p99([result.first_byte_ms for result in cell.results]),
     )
 
 
@@ -372,8 +371,8 @@ def _span(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
 
 
-def _is_cold(cell: MatrixCell) -> bool:
-    return all(result.temperature == "cold" for result in cell.repetitions)
+def _is_cold(cell: Unit) -> bool:
+    return all(result.temperature == "cold" for result in cell.results)
 
 
 def _mean(latencies: Sequence[Latency | None]) -> float | None:

@@ -7,6 +7,7 @@ such row has a unit of its own, so that its values are words; where a column has
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_bytes, format_duration, format_size
@@ -15,7 +16,7 @@ from results.planning.plan import (
     DAYS_PER_YEAR,
     HOUR_SECONDS,
     Archiving,
-    Course,
+    LoadCourse,
     Plan,
     Retrieval,
     plan_mail,
@@ -23,7 +24,7 @@ from results.planning.plan import (
     plan_video,
 )
 from results.planning.rate_surface import PlannedRate, Range, RateSurface
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 
 _NAMES = {"mail": "mail", "video": "video", "retrieve": "retrieval", "size": "mixed sizes"}
 _VALUES = tuple(Column(name, words=True) for name in ("value", "from", "to"))  # each row has a unit of its own
@@ -68,156 +69,133 @@ def years_table(archiving: Archiving) -> Table:
     """What comes in, what is kept and what is needed in every year of the retention period."""
     course = archiving.course
     unit, unit_seconds = archiving.load.time_unit
-    return Table(
+    return TableSpec(
         name="plan-years",
         title=f"Over {course.years} years of retention",
         columns=(
-            *label_columns("year"),
-            Column("archived", "objects"),
-            Column("archived", "TB"),
-            Column("kept at its end", "TB"),
-            Column(f"to archive {archiving.load.a_period}", unit),
-            Column("platforms"),
-        ),
-        rows=tuple(
-            (
-                number(year.year, 0),
-                number(year.objects, 0),
-                number(year.bytes_archived / 1e12, 3),
-                number(year.bytes_kept / 1e12, 3),
-                number(year.archive_seconds.value / unit_seconds, 2),
-                number(year.platforms.value, 0),
-            )
-            for year in archiving.years
+            Column("year", of=lambda year: year.year, label=True),
+            Column("archived", "objects", lambda year: year.objects),
+            Column("archived", "TB", lambda year: year.bytes_archived / 1e12, 3),
+            Column("kept at its end", "TB", lambda year: year.bytes_kept / 1e12, 3),
+            Column(
+                f"to archive {archiving.load.a_period}", unit, lambda year: year.archive_seconds.value / unit_seconds, 2
+            ),
+            Column("platforms", of=lambda year: year.platforms.value),
         ),
         caption=f"{DAYS_PER_YEAR} days a year, {course.growth_share:.0%} more each year; nothing is removed before its "
         f"{course.years} years are over. TB are 10^12 bytes. Platforms: with {course.headroom_share:.0%} of the window "
         "kept free, by speed alone; whether the bytes fit is for you to compare.",
-    )
+    ).table(archiving.years)
 
 
 def what_if_table(archiving: Archiving) -> Table:
     """Fewer and more units, and where they no longer fit."""
     load = archiving.load
     unit, unit_seconds = load.time_unit
-    return Table(
+    period = f"to archive {load.a_period}"
+    return TableSpec(
         name="what-if",
         title=f"What if: {load.unit}s{' a day' if load.unit == 'object' else ''}",
         columns=(
-            *label_columns(f"{load.unit}s"),
-            Column(f"to archive {load.a_period}", unit),
-            Column("from", unit),
-            Column("to", unit),
-            Column("of the window", "%"),
-            Column("fits", words=True),
-            Column("platforms"),
-            Column("remark", words=True),
-        ),
-        rows=tuple(
-            (
-                number(trial.units, 0),
-                *(number(end, 2) for end in _ends(trial.archive_seconds.times(1 / unit_seconds))),
-                number(trial.archive_seconds.value / load.window_seconds * 100, 1),
-                Cell("yes" if trial.fits else "no"),
-                number(trial.platforms.value, 0),
-                Cell(trial.remark),
-            )
-            for trial in archiving.trials
+            Column(f"{load.unit}s", of=lambda trial: trial.units, label=True),
+            *_range_columns(period, unit, lambda trial: trial.archive_seconds.times(1 / unit_seconds)),
+            Column("of the window", "%", lambda trial: trial.archive_seconds.value / load.window_seconds * 100, 1),
+            Column("fits", of=lambda trial: "yes" if trial.fits else "no", words=True),
+            Column("platforms", of=lambda trial: trial.platforms.value),
+            Column("remark", of=lambda trial: trial.remark, words=True),
         ),
         caption=f"One platform, within {format_duration(load.window_seconds)}; platforms keep "
         f"{archiving.course.headroom_share:.0%} of it free.",
-    )
+    ).table(archiving.trials)
 
 
 def bill_table(cost: PlanCost) -> Table:
     """The disclosure: every line that was priced."""
     currency = cost.bill.currency
-    rows: list[_Row] = [
-        (
-            Cell(line.item),
-            number(line.quantity, 2),
-            _price(line.price),
-            number(line.amount, 2),
-            Cell(line.note),
-        )
-        for line in cost.bill.lines
-    ]
-    rows.append((Cell("total"), Cell(""), Cell(""), number(cost.bill.total, 2), Cell("")))
-    return Table(
+    total = (Cell("total"), Cell(""), Cell(""), number(cost.bill.total, 2), Cell(""))
+    return TableSpec(
         name="prices",
         title=f"Priced configuration: {cost.platforms:,.0f} platform{'' if cost.platforms == 1 else 's'}, "
         f"{cost.years} years",
         columns=(
-            Column("item", label=True, words=True),
-            Column("quantity"),
-            Column("list price of one", currency),
-            Column("amount", currency),
-            Column("note", words=True),
+            Column("item", of=lambda line: line.item, label=True, words=True),
+            Column("quantity", of=lambda line: line.quantity, digits=2),
+            Column("list price of one", currency, lambda line: _price(line.price)),
+            Column("amount", currency, lambda line: line.amount, 2),
+            Column("note", of=lambda line: line.note, words=True),
         ),
-        rows=tuple(rows),
         caption="List prices as the price file says them, without discount, tax, power or interest"
         + ("; all platforms of the last year are bought at once." if cost.platforms > 1 else "."),
-    )
+    ).table(cost.bill.lines, more=[total])
 
 
 def unit_price_table(cost: PlanCost, caption: str = "") -> Table:
     """What one unit costs over the retention period; ``caption`` says what of, where it is not a plan's."""
-    return Table(
+    return TableSpec(
         name="price-per-unit",
         title="Price per unit",
         columns=(
-            *label_columns("per"),
-            Column("price", cost.bill.currency),
-            Column("from", cost.bill.currency),
-            Column("to", cost.bill.currency),
+            Column("per", of=lambda each: each.unit, label=True),
+            *_range_columns("price", cost.bill.currency, lambda each: each.price, _price),
         ),
-        rows=tuple((Cell(each.unit), *(_price(end) for end in _ends(each.price))) for each in cost.units),
         caption=caption
         or f"The whole bill of {cost.years} years over what it buys: the objects/s and MB/s that all its platforms"
         " archive, today's mailboxes or cameras, TB kept for a year each.",
+    ).table(cost.units)
+
+
+def _range_columns(
+    name: str,
+    unit: str,
+    of: Callable[[Any], Range],
+    written: Callable[[float | None], Cell] = lambda value: number(value, 2),
+) -> tuple[Column, ...]:
+    """A value and the ends of what is likely."""
+    return (
+        Column(name, unit, lambda row: written(of(row).value)),
+        Column("from", unit, lambda row: written(of(row).low)),
+        Column("to", unit, lambda row: written(of(row).high)),
     )
 
 
 def basis_table(plan: Plan) -> Table:
     """Which measured cells the answers rest on."""
-    rows: list[_Row] = []
-    for rate in plan.rates:
-        labels = (Cell(rate.operation), Cell(format_size(rate.object_bytes)), number(rate.objects_per_session, 0))
-        for cell in rate.cells:
-            found = cell.objects_per_second
-            rows.append(
-                (
-                    *labels,
-                    Cell(format_size(cell.object_bytes)),
-                    number(cell.objects_per_session, 0),
-                    number(cell.clients, 0),
-                    number(found.value, 2, cell.doubts),
-                    number(found.low, 2),
-                    number(found.high, 2),
-                )
-            )
-    return Table(
-        name="plan-basis",
-        title="Cells that the answers rest on",
-        columns=(
-            *label_columns("operation", "asked size", "asked objects/session"),
-            Column("measured size"),
-            Column("measured objects/session"),
-            Column("clients"),
-            Column("rate", "objects/s"),
-            Column("from", "objects/s"),
-            Column("to", "objects/s"),
+    return _BASIS.table((rate, cell) for rate in plan.rates for cell in rate.cells)
+
+
+_BASIS = TableSpec(
+    name="plan-basis",
+    title="Cells that the answers rest on",
+    columns=(
+        *columns_of(
+            lambda row: row[0],
+            (
+                Column("operation", of=lambda rate: rate.operation, label=True),
+                Column("asked size", of=lambda rate: format_size(rate.object_bytes), label=True),
+                Column("asked objects/session", of=lambda rate: rate.objects_per_session, label=True),
+            ),
         ),
-        rows=tuple(rows),
-        caption="Between two sizes the rate lies on a straight line on logarithmic axes; of the columns the next "
-        "smaller number of objects per session counts.",
-    )
+        *columns_of(
+            lambda row: row[1],
+            (
+                Column("measured size", of=lambda cell: format_size(cell.object_bytes)),
+                Column("measured objects/session", of=lambda cell: cell.objects_per_session),
+                Column("clients", of=lambda cell: cell.clients),
+                Column("rate", "objects/s", lambda cell: cell.objects_per_second.value, 2, lambda cell: cell.doubts),
+                Column("from", "objects/s", lambda cell: cell.objects_per_second.low, 2),
+                Column("to", "objects/s", lambda cell: cell.objects_per_second.high, 2),
+            ),
+        ),
+    ),
+    caption="Between two sizes the rate lies on a straight line on logarithmic axes; of the columns the next "
+    "smaller number of objects per session counts.",
+)
 
 
 def examples_table(surface: RateSurface) -> Table:
     """The four planning examples of the DR550's paper, answered from these rates; what they cannot tell is left out."""
     rows: list[_Row] = []
-    course = Course(years=1)
+    course = LoadCourse(years=1)
     examples: tuple[Callable[[], _Row], ...] = (
         lambda: _mail_example(surface, course),
         lambda: _camera_example(surface, course),
@@ -257,7 +235,7 @@ def basis_sentence(rate: PlannedRate) -> str:
     return f"{of}, {'beyond' if rate.beyond > 1 else 'measured'}: {cells[0]}"
 
 
-def _mail_example(surface: RateSurface, course: Course) -> _Row:
+def _mail_example(surface: RateSurface, course: LoadCourse) -> _Row:
     plan = plan_mail(
         surface, users=30_000, messages=30, mean_bytes=20 << 10, course=course, window_seconds=8 * HOUR_SECONDS
     )
@@ -266,7 +244,7 @@ def _mail_example(surface: RateSurface, course: Course) -> _Row:
     return load, *_times(plan.archiving.seconds), Cell(basis_sentence(plan.archiving.rates[0]))
 
 
-def _camera_example(surface: RateSurface, course: Course) -> _Row:
+def _camera_example(surface: RateSurface, course: LoadCourse) -> _Row:
     archiving = plan_video(surface, cameras=100, bytes_per_second=1e9 / HOUR_SECONDS, course=course).archiving
     assert archiving is not None
     most = archiving.units_max

@@ -5,17 +5,30 @@ One idea: an application in several sets is one row of merged responses; each se
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from archiver.values.sizes import format_duration, format_instant
 from results.mixed.scale_up import ALL_APPLICATIONS
 from results.model import Replayed, Result
 from results.replay.published import published_reports
 from results.replay.responses import Responses
-from results.replay.trials import READS, WRITES, ReplayRun, Trial, mean_ms
+from results.replay.result_tables import PHASE_COLUMNS
+from results.replay.trials import READS, WRITES, ReplayRun, ReplayTrial, mean_ms
 from results.replay.verdicts import capacity_sentence
-from results.table import NOT_MEASURED, TLS_WORDS, Cell, Column, Table, label_columns, number
+from results.table import (
+    NOT_MEASURED,
+    TLS_WORDS,
+    Cell,
+    Column,
+    Table,
+    TableSpec,
+    columns_of,
+    label_columns,
+    number,
+    settings_table,
+)
 
 _UNKNOWN = "unknown"
 _SETS = (
@@ -52,7 +65,7 @@ def identifiers_table(run: ReplayRun) -> Table:
     row, platform, host = run.run, run.run.platform, run.run.host
     criteria = run.scenario.get("criteria")
     chosen = criteria if isinstance(criteria, str) else ""
-    return _settings_table(
+    return settings_table(
         "replay-identifiers",
         "Identifiers",
         {
@@ -76,7 +89,7 @@ def configuration_table(run: ReplayRun) -> Table:
     cores = f" on core {', '.join(map(str, row.worker_cores))}" if row.worker_cores else ""
     shared = "yes: numbers to compare, not capacity" if row.shared_host else "no"
     speeds = sorted({result.replayed.speed for trial in run.trials for result in trial.results if result.replayed})
-    return _settings_table(
+    return settings_table(
         "replay-configuration",
         "Configuration and connectivity",
         {
@@ -93,136 +106,157 @@ def configuration_table(run: ReplayRun) -> Table:
             "client and server on one machine": shared,
             "watched": ", ".join(settings.get("watched", ())) or "nothing",
             "disks": _disks_told(run, settings),
-            "speed of the replay": ", ".join(f"{speed:g}" for speed in speeds),
+            "speed of the replay": ", ".join(f"{speed:g}" for speed in speeds) or NOT_MEASURED,
         },
     )
 
 
 def traces_table(run: ReplayRun) -> Table:
     """Every trace with the hash by which it can be told from others."""
-    return Table(
+    return TableSpec(
         name="replay-traces",
         title="Traces that were replayed",
-        columns=label_columns("application", "trace", "SHA-256 of its file"),
-        rows=tuple(
-            (Cell(result.application), Cell(replayed.trace), Cell(replayed.sha256)) for result, replayed in _traces(run)
+        columns=(
+            Column("application", of=lambda result: result.application, label=True),
+            Column("trace", of=lambda result: result.replayed.trace, label=True),
+            Column("SHA-256 of its file", of=lambda result: result.replayed.sha256, label=True),
         ),
-    )
+    ).table(_traces(run))
 
 
 def trace_facts_table(run: ReplayRun) -> Table:
     """What each trace is, and how much lay there for it."""
-    return Table(
+    return TableSpec(
         name="replay-trace-facts",
         title="What the traces are",
         columns=(
-            *label_columns("application"),
-            Column("where it came from", words=True),
-            Column("anonymised", words=True),
-            Column("streams"),
-            Column("operations"),
-            Column("lasts", "s"),
-            Column("lay there", "GB"),
-            Column("of the full capacity", "%"),
-        ),
-        rows=tuple(
-            (
-                Cell(result.application),
-                Cell(replayed.origin),
-                Cell("yes" if replayed.anonymised else "no"),
-                number(replayed.streams, 0),
-                number(replayed.operations, 0),
-                number(replayed.trace_seconds, 1),
-                number(replayed.capacity_bytes / 1e9, 3),
-                number(100 * replayed.capacity_scale, 3),
-            )
-            for result, replayed in _traces(run)
+            Column("application", of=lambda result: result.application, label=True),
+            *columns_of(
+                lambda result: result.replayed,
+                (
+                    Column("where it came from", of=lambda trace: trace.origin, words=True),
+                    Column("anonymised", of=lambda trace: "yes" if trace.anonymised else "no", words=True),
+                    Column("streams", of=lambda trace: trace.streams),
+                    Column("operations", of=lambda trace: trace.operations),
+                    Column("lasts", "s", lambda trace: trace.trace_seconds, 1),
+                    Column("lay there", "GB", lambda trace: trace.capacity_bytes / 1e9, 3),
+                    Column("of the full capacity", "%", lambda trace: 100 * trace.capacity_scale, 3),
+                ),
+            ),
         ),
         caption=f"Of one set each, at the speed of the replay. GB are 10^9 bytes. {_capacity_sentence(run)}".strip(),
+    ).table(_traces(run))
+
+
+class _Responses(NamedTuple):
+    """Results of one phase that are a row together."""
+
+    trial: ReplayTrial
+    name: str
+    results: Sequence[Result]
+
+    @property
+    def replays(self) -> list[Replayed]:
+        return _replays(self.results)
+
+    @property
+    def left_out(self) -> Counter[str]:
+        """How many operations of the traces were not due at all, by why."""
+        return sum((Counter(dict(replayed.left_out)) for replayed in self.replays), Counter[str]())
+
+    @property
+    def responses(self) -> Responses:
+        return self.trial.responses_of(self.results)
+
+    @property
+    def result(self) -> Result:
+        return self.results[0]
+
+
+def _response_columns(within: str) -> tuple[Column, ...]:
+    return (
+        Column("mean", "ms", lambda row: mean_ms(row.results), 2),
+        Column("reads", "ms", lambda row: mean_ms(row.results, READS), 2),
+        Column("writes", "ms", lambda row: mean_ms(row.results, WRITES), 2),
+        Column("p70", "ms", lambda row: row.responses.percentile(70), 2),
+        Column("p99", "ms", lambda row: row.responses.percentile(99), 2),
+        Column(f"within {within}", "%", _percent_within, 1),
+        Column("errors", of=lambda row: sum(result.errors for result in row.results)),
     )
+
+
+def _percent_within(row: _Responses) -> float | None:
+    share = row.responses.share_within(row.trial.limit_ms)
+    return 100 * share if share is not None else None
+
+
+def _late_ms(row: _Responses) -> float | None:
+    """The 99th percentile of how late the client was, the worst of several."""
+    return max((each.lateness_ms.p99 for each in row.replays if each.lateness_ms is not None), default=None)
 
 
 def applications_table(run: ReplayRun) -> Table:
     """Responses of the result by application, all sets together, and of all applications."""
     trial = run.result
-    rows = [_application_row(trial, name, trial.of(name)) for name in trial.applications]
+    rows = [_Responses(trial, name, trial.of(name)) for name in trial.applications]
     if len(rows) > 1:
-        rows.append(_application_row(trial, ALL_APPLICATIONS, trial.results))
+        rows.append(_Responses(trial, ALL_APPLICATIONS, trial.results))
     sets = f" All {trial.sets:g} sets of phase {trial.position} together." if trial.sets and trial.sets > 1 else ""
-    return Table(
+    return TableSpec(
         name="replay-applications",
         title="Replay: responses by application",
         columns=(
-            *label_columns("application"),
-            Column("begun"),
-            Column("done", "/s"),
-            Column("mean", "ms"),
-            Column("reads", "ms"),
-            Column("writes", "ms"),
-            Column("p70", "ms"),
-            Column("p99", "ms"),
-            Column(f"within {trial.limit_ms:g} ms", "%"),
-            Column("errors"),
-            Column("client late", "p99, ms"),
-            Column("waited"),
-            Column("left out"),
+            Column("application", of=lambda row: row.name, label=True),
+            Column("begun", of=lambda row: sum(replayed.begun for replayed in row.replays)),
+            Column("done", "/s", lambda row: sum(result.objects_per_second for result in row.results), 1),
+            *_response_columns(f"{trial.limit_ms:g} ms"),
+            Column("client late", "p99, ms", _late_ms, 3),
+            Column("waited", of=lambda row: sum(replayed.waited for replayed in row.replays)),
+            Column(
+                "left out",
+                of=lambda row: row.left_out.total(),
+                notes=lambda row: tuple(f"left out: {why}" for why in row.left_out),
+            ),
         ),
-        rows=tuple(rows),
         caption=f"From when an operation was due until it was done.{sets} Begun, done: operations. Client late: from"
         " when one could be begun until it was; of several sets the latest. Waited: were due before what they follow or"
         " build on was done, which is the platform's time. Left out: operations of the trace that were not due at all.",
-    )
+    ).table(rows)
 
 
 def sets_table(run: ReplayRun) -> Table:
     """Every application of every set of every phase: long, for a report."""
-    rows = [
-        (
-            number(trial.position, 0),
-            number(trial.sets, 0),
-            number(result.copy, 0),
-            Cell(result.application),
-            number(replayed.operations, 0),
-            number(replayed.begun, 0),
-            *_response_cells(trial, [result]),
-            number(result.errors, 0),
-            number(replayed.lateness_ms.p99 if replayed.lateness_ms else None, 3),
-            number(replayed.tolerance_ms, 1),
-            number(replayed.waited, 0),
-            number(replayed.replay_seconds, 2),
-            number(replayed.allowed_seconds, 2),
-            number(replayed.margin_seconds, 2),
-            Cell(replayed.void or "no"),
-        )
-        for trial in run.trials
-        for result, replayed in _pairs(trial.results)
-    ]
-    return Table(
-        name="replay-sets",
-        title="Replay: every application of every set",
-        columns=(
-            *label_columns("phase", "sets", "set", "application"),
-            Column("due"),
-            Column("begun"),
-            Column("mean", "ms"),
-            Column("reads", "ms"),
-            Column("writes", "ms"),
-            Column("p70", "ms"),
-            Column("p99", "ms"),
-            Column("within limit", "%"),
-            Column("errors"),
-            Column("client late p99", "ms"),
-            Column("tolerance", "ms"),
-            Column("waited"),
-            Column("replay", "s"),
-            Column("allowed", "s"),
-            Column("margin", "s"),
-            Column("void", words=True),
-        ),
-        rows=tuple(rows),
-        caption="Within limit: the share of all responses that took at most as long as the phase's criterion asks of"
-        " all applications, 20 ms where it asks nothing.",
+    return _SETS_TABLE.table(
+        _Responses(trial, result.application, [result]) for trial in run.trials for result in trial.results
     )
+
+
+_SETS_TABLE = TableSpec(
+    name="replay-sets",
+    title="Replay: every application of every set",
+    columns=(
+        *columns_of(lambda row: row.trial, PHASE_COLUMNS),
+        Column("set", of=lambda row: row.result.copy, label=True),
+        Column("application", of=lambda row: row.name, label=True),
+        Column("due", of=lambda row: row.result.replayed.operations),
+        Column("begun", of=lambda row: row.result.replayed.begun),
+        *_response_columns("limit"),
+        Column("client late p99", "ms", _late_ms, 3),
+        *columns_of(
+            lambda row: row.result.replayed,
+            (
+                Column("tolerance", "ms", lambda replayed: replayed.tolerance_ms, 1),
+                Column("waited", of=lambda replayed: replayed.waited),
+                Column("replay", "s", lambda replayed: replayed.replay_seconds, 2),
+                Column("allowed", "s", lambda replayed: replayed.allowed_seconds, 2),
+                Column("margin", "s", lambda replayed: replayed.margin_seconds, 2),
+                Column("void", of=lambda replayed: replayed.void or "no", words=True),
+            ),
+        ),
+    ),
+    caption="Within limit: the share of all responses that took at most as long as the phase's criterion asks of all"
+    " applications, 20 ms where it asks nothing.",
+)
 
 
 def published_table() -> Table:
@@ -244,46 +278,11 @@ def published_table() -> Table:
 
 def method_table(run: ReplayRun) -> Table:
     """How it was done, in words."""
-    return Table(
-        name="replay-method",
-        title="Method",
-        columns=(Column("setting", label=True), Column("value", words=True)),
-        rows=tuple((Cell(name), Cell(text)) for name, text in _method(run) if text),
-    )
-
-
-def _application_row(trial: Trial, name: str, results: Sequence[Result]) -> tuple[Cell, ...]:
-    replays = [replayed for _, replayed in _pairs(results)]
-    late = [replayed.lateness_ms.p99 for replayed in replays if replayed.lateness_ms is not None]
-    left_out: dict[str, int] = {}
-    for replayed in replays:
-        for why, count in replayed.left_out:
-            left_out[why] = left_out.get(why, 0) + count
-    return (
-        Cell(name),
-        number(sum(replayed.begun for replayed in replays), 0),
-        number(sum(result.objects_per_second for result in results), 1),
-        *_response_cells(trial, results),
-        number(sum(result.errors for result in results), 0),
-        number(max(late, default=None), 3),
-        number(sum(replayed.waited for replayed in replays), 0),
-        number(sum(left_out.values()), 0, tuple(f"left out: {why}" for why in left_out)),
-    )
-
-
-def _response_cells(trial: Trial, results: Sequence[Result]) -> Iterator[Cell]:
-    """Mean, reads, writes, p70, p99, percent within the limit."""
-    responses: Responses = trial.responses_of(results)
-    share = responses.share_within(trial.limit_ms)
-    for kinds in (None, READS, WRITES):
-        yield number(mean_ms(results, kinds), 2)
-    yield number(responses.percentile(70), 2)
-    yield number(responses.percentile(99), 2)
-    yield number(100 * share if share is not None else None, 1)
+    return settings_table("replay-method", "Method", {name: text for name, text in _method(run) if text})
 
 
 def _method(run: ReplayRun) -> Iterator[tuple[str, str]]:
-    replays = [replayed for trial in run.trials for _, replayed in _pairs(trial.results)]
+    replays = [replayed for trial in run.trials for replayed in _replays(trial.results)]
     if run.has_sets:
         yield "sets", _SETS
     yield "order and time", _ORDER
@@ -320,25 +319,16 @@ def _disks_told(run: ReplayRun, settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}: {role}" if role else name for name, role in sorted(roles.items())) or "none watched"
 
 
-def _settings_table(name: str, title: str, values: Mapping[str, str]) -> Table:
-    return Table(
-        name=name,
-        title=title,
-        columns=(Column("setting", label=True), Column("value", words=True)),
-        rows=tuple((Cell(label), Cell(str(text) or NOT_MEASURED)) for label, text in values.items()),
-    )
-
-
-def _traces(run: ReplayRun) -> list[tuple[Result, Replayed]]:
-    """Each once, with an application of which it is."""
-    seen: dict[tuple[str, str, str], tuple[Result, Replayed]] = {}
+def _traces(run: ReplayRun) -> list[Result]:
+    """An application of each trace."""
+    seen: dict[tuple[str, str, str], Result] = {}
     for trial in run.trials:
-        for result, replayed in _pairs(trial.results):
-            seen.setdefault((result.application, replayed.trace, replayed.sha256), (result, replayed))
+        for result, replayed in zip(trial.results, _replays(trial.results), strict=True):
+            seen.setdefault((result.application, replayed.trace, replayed.sha256), result)
     return list(seen.values())
 
 
-def _pairs(results: Sequence[Result]) -> Iterator[tuple[Result, Replayed]]:
-    for result in results:
-        assert result.replayed is not None, "trials have what replayed alone"
-        yield result, result.replayed
+def _replays(results: Sequence[Result]) -> list[Replayed]:
+    found = [result.replayed for result in results if result.replayed is not None]
+    assert len(found) == len(results), "trials have what replayed alone"
+    return found

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from results.figures.phases import COLOURS, GREY, STYLE, Caption, label_y, place_legend, plain_number, set_frame
 from results.replay.responses import Responses
-from results.replay.trials import ReplayRun, Trial
+from results.replay.trials import ReplayRun, ReplayTrial
 
 RESPONSE_SHARE = "figure-15-response-share"
 _POINTS = 240  # of a line, equally far apart on the logarithmic scale
@@ -32,7 +32,7 @@ def replay_figures(run: ReplayRun, caption: Caption) -> dict[str, Figure]:
     return {RESPONSE_SHARE: figure} if figure is not None else {}
 
 
-def share_figure(trial: Trial, caption: Caption) -> Figure | None:
+def share_figure(trial: ReplayTrial, caption: Caption) -> Figure | None:
     """Figure 15: the cumulative share of responses, the limit marked; None where nothing was done."""
     together = trial.responses
     if not together.count:
@@ -85,7 +85,7 @@ def _draw(axes: Axes, responses: Responses, at_ms: NDArray[np.float64], place: i
         )
 
 
-def _mark_limit(axes: Axes, trial: Trial) -> None:
+def _mark_limit(axes: Axes, trial: ReplayTrial) -> None:
     """The limit in milliseconds, and how many must keep it where that was asked."""
     limit, asked = trial.limit_ms, trial.asked_of_all
     axes.axvline(limit, color=GREY, linestyle=":", linewidth=1.6, label=_wrapped(f"{limit:g} ms"))

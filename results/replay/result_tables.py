@@ -18,12 +18,16 @@ from results.replay.published import (
     minimum_per_hour,
     published_reports,
 )
-from results.replay.trials import LIMIT_MS, READS, WRITES, Beside, ReplayRun, Trial, mean_ms
+from results.replay.trials import LIMIT_MS, READS, WRITES, InfrastructureTotal, ReplayRun, ReplayTrial, mean_ms
 from results.replay.verdicts import void_reasons
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, label_columns, number
 
 INFERRED = "inferred from the published scores, which it reproduces; no rule says so"
 BELOW_THE_MINIMUM = "fewer than must be, of which a distance says nothing good"
+PHASE_COLUMNS = (  # of a phase that replayed
+    Column("phase", of=lambda trial: trial.position, label=True),
+    Column("sets", of=lambda trial: trial.sets, label=True),
+)
 _Row = tuple[Cell, ...]
 _HOUR_SECONDS = 3600.0
 
@@ -61,39 +65,24 @@ def summary_table(run: ReplayRun) -> Table:
 
 def phases_table(run: ReplayRun) -> Table:
     """A row for each phase, as the search went; none for a single one."""
-    rows = [
-        (
-            number(trial.position, 0),
-            _sets(trial),
-            number(trial.application_count, 0),
-            *(number(mean_ms(trial.results, kinds), 2) for kinds in (None, READS, WRITES)),
-            _within(trial),
-            number(trial.nearest.replay_seconds, 1),
-            number(trial.nearest.allowed_seconds, 1),
-            *(number(_per_hour(trial, kind), 1) for kind in (CLONE, MIGRATION)),
-            Cell(trial.verdict),
-        )
-        for trial in run.trials
-    ]
-    return Table(
+    return TableSpec(
         name="replay-phases",
         title="Replay: every phase",
         columns=(
-            *label_columns("phase", "sets"),
-            Column("applications"),
-            Column("mean", "ms"),
-            Column("reads", "ms"),
-            Column("writes", "ms"),
-            Column(f"within {_limits_told(run.trials)}", "%"),
-            Column("replay", "s"),
-            Column("allowed", "s"),
-            Column("clones", "/h"),
-            Column("migrations", "/h"),
-            Column("verdict", words=True),
+            *PHASE_COLUMNS,
+            Column("applications", of=lambda trial: trial.application_count),
+            Column("mean", "ms", lambda trial: mean_ms(trial.results), 2),
+            Column("reads", "ms", lambda trial: mean_ms(trial.results, READS), 2),
+            Column("writes", "ms", lambda trial: mean_ms(trial.results, WRITES), 2),
+            Column(f"within {_limits_told(run.trials)}", "%", _within),
+            Column("replay", "s", lambda trial: trial.nearest.replay_seconds, 1),
+            Column("allowed", "s", lambda trial: trial.nearest.allowed_seconds, 1),
+            Column("clones", "/h", lambda trial: _per_hour(trial, CLONE), 1),
+            Column("migrations", "/h", lambda trial: _per_hour(trial, MIGRATION), 1),
+            Column("verdict", of=lambda trial: trial.verdict, words=True),
         ),
-        rows=tuple(rows) if len(run.trials) > 1 else (),
         caption="Replay and allowed: of the trace that ended latest beside what was allowed for it.",
-    )
+    ).table(run.trials if len(run.trials) > 1 else ())
 
 
 def passing_table(run: ReplayRun) -> Table:
@@ -126,48 +115,10 @@ def passing_table(run: ReplayRun) -> Table:
 
 def infrastructure_table(run: ReplayRun) -> Table:
     """A row for each kind of infrastructure operation of each phase."""
-    rows = [
-        (
-            number(trial.position, 0),
-            _sets(trial),
-            Cell(each.kind),
-            number(each.completed, 0),
-            number(each.failed, 0),
-            number(each.seconds, 1),
-            number(each.per_hour, 2, _extrapolated(each)),
-            number(each.minimum_per_hour, 0),
-            number(each.ratio, 2),
-            number(each.mean_seconds, 2),
-            number(each.objects, 0),
-            number(each.bytes / 1e6, 1),
-            Cell("; ".join(each.findings) or "none"),
-        )
-        for trial in run.trials
-        for each in trial.beside()
-    ]
-    return Table(
-        name="replay-infrastructure",
-        title="Replay: infrastructure operations beside the applications",
-        columns=(
-            *label_columns("phase", "sets", "operation"),
-            Column("completed"),
-            Column("failed"),
-            Column("in", "s"),
-            Column("per hour"),
-            Column("minimum"),
-            Column("ratio"),
-            Column("mean", "s"),
-            Column("objects"),
-            Column("MB"),
-            Column("content or protection lost", words=True),
-        ),
-        rows=tuple(rows),
-        caption="Whole operations that were completed. Ratio: of how many there were to how many there must be. Objects"
-        " and MB (10^6 bytes) are of one.",
-    )
+    return _INFRASTRUCTURE.table((trial, each) for trial in run.trials for each in trial.infrastructure_totals())
 
 
-def score_cell(trial: Trial) -> Cell:
+def score_cell(trial: ReplayTrial) -> Cell:
     """The inferred score of a phase; none where a kind is missing, or there were fewer than must be."""
     clones, migrations = (_per_hour(trial, kind) for kind in (CLONE, MIGRATION))
     if clones is None or migrations is None:
@@ -178,7 +129,7 @@ def score_cell(trial: Trial) -> Cell:
     return number(infrastructure_score(clones, migrations), 2, (INFERRED,))
 
 
-def _what_rows(run: ReplayRun, trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+def _what_rows(run: ReplayRun, trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_Row]:
     rows: list[_Row] = [
         _row("verdict", "", Cell(trial.verdict), [Cell(NOT_MEASURED) for _ in reports]),
         _row("applications", "", number(trial.application_count, 0), [number(r.applications, 0) for r in reports]),
@@ -189,7 +140,7 @@ def _what_rows(run: ReplayRun, trial: Trial, reports: Sequence[PublishedReport])
     return rows
 
 
-def _response_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+def _response_rows(trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_Row]:
     results, limit = trial.results, trial.limit_ms
     within = [report.percent_within_20_ms if limit == LIMIT_MS else None for report in reports]
     return [
@@ -200,7 +151,7 @@ def _response_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Ro
     ]
 
 
-def _time_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+def _time_rows(trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_Row]:
     nothing = [Cell(NOT_MEASURED) for _ in reports]
     nearest = trial.nearest
     return [
@@ -210,9 +161,9 @@ def _time_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
     ]
 
 
-def _infrastructure_rows(trial: Trial, reports: Sequence[PublishedReport]) -> list[_Row]:
+def _infrastructure_rows(trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_Row]:
     rows = []
-    for each in trial.beside():
+    for each in trial.infrastructure_totals():
         theirs = {CLONE: [r.clones for r in reports], MIGRATION: [r.migrations for r in reports]}.get(each.kind)
         cells = [number(count, 0) for count in theirs] if theirs else [Cell(NOT_MEASURED) for _ in reports]
         rows.append(_row(each.kind, "per hour", number(each.per_hour, 2, _extrapolated(each)), cells))
@@ -248,30 +199,26 @@ def _row(name: str, unit: str, ours: Cell, theirs: Sequence[Cell]) -> _Row:
     return (Cell(name), Cell(unit), ours, *theirs)
 
 
-def _sets(trial: Trial) -> Cell:
-    return number(trial.sets, 0)
-
-
-def _within(trial: Trial) -> Cell:
+def _within(trial: ReplayTrial) -> Cell:
     share = trial.responses.share_within(trial.limit_ms)
     return number(100 * share if share is not None else None, 1)
 
 
-def _limits_told(trials: Sequence[Trial]) -> str:
+def _limits_told(trials: Sequence[ReplayTrial]) -> str:
     return " or ".join(f"{limit:g} ms" for limit in sorted({trial.limit_ms for trial in trials}))
 
 
-def _per_hour(trial: Trial, kind: str) -> float | None:
-    return next((each.per_hour for each in trial.beside() if each.kind == kind), None)
+def _per_hour(trial: ReplayTrial, kind: str) -> float | None:
+    return next((each.per_hour for each in trial.infrastructure_totals() if each.kind == kind), None)
 
 
-def _extrapolated(each: Beside) -> tuple[str, ...]:
+def _extrapolated(each: InfrastructureTotal) -> tuple[str, ...]:
     if each.seconds >= _HOUR_SECONDS:
         return ()
     return (f"{each.completed:,} in {each.seconds:,.0f} s, made an hour's by proportion",)
 
 
-def _with_set(measured: Cell, trial: Trial) -> Cell:
+def _with_set(measured: Cell, trial: ReplayTrial) -> Cell:
     """Its set instead of its whole name, which the row has already: fewer notes."""
     sets = {f"worst: {result.workload}": f"worst in set {result.copy}" for result in trial.results if result.copy}
     return replace(measured, notes=tuple(sets.get(note, note) for note in measured.notes))
@@ -283,3 +230,25 @@ def _of_which(run: ReplayRun) -> str:
     trial = run.result
     sets = f", {trial.sets:g} set{'' if trial.sets == 1 else 's'}" if trial.sets is not None else ""
     return f"Of phase {trial.position}{sets}. "
+
+
+_TOTAL = (  # of infrastructure operations of one kind
+    Column("operation", of=lambda each: each.kind, label=True),
+    Column("completed", of=lambda each: each.completed),
+    Column("failed", of=lambda each: each.failed),
+    Column("in", "s", lambda each: each.seconds, 1),
+    Column("per hour", of=lambda each: each.per_hour, digits=2, notes=_extrapolated),
+    Column("minimum", of=lambda each: each.minimum_per_hour),
+    Column("ratio", of=lambda each: each.ratio, digits=2),
+    Column("mean", "s", lambda each: each.mean_seconds, 2),
+    Column("objects", of=lambda each: each.objects),
+    Column("MB", of=lambda each: each.bytes / 1e6, digits=1),
+    Column("content or protection lost", of=lambda each: "; ".join(each.findings) or "none", words=True),
+)
+_INFRASTRUCTURE = TableSpec(
+    name="replay-infrastructure",
+    title="Replay: infrastructure operations beside the applications",
+    columns=(*columns_of(lambda row: row[0], PHASE_COLUMNS), *columns_of(lambda row: row[1], _TOTAL)),
+    caption="Whole operations that were completed. Ratio: of how many there were to how many there must be. Objects"
+    " and MB (10^6 bytes) are of one.",
+)

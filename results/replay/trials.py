@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from results.database import RunDatabase, StoredRun
-from results.mixed.tiles import pooled_mean_ms
+from results.measures import pooled_mean_ms
 from results.model import CriterionResult, Infrastructure, PartResult, Replayed, Result, SearchOutcome
 from results.planning.cost import PlanCost
 from results.replay.responses import NO_RESPONSES, Responses, merged, responses_of
@@ -26,7 +26,7 @@ _OF_ALL = re.compile(r"object_ms\.p(?P<percent>\d+)\s*<=?")
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class InfrastructureTotal:
     """All infrastructure operations of one kind in one phase."""
 
     kind: str
@@ -46,7 +46,7 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Trial:
+class ReplayTrial:
     """One phase that replayed."""
 
     position: int
@@ -108,7 +108,7 @@ class Trial:
         """That application in every set."""
         return [result for result in self.results if result.application == application]
 
-    def beside(self) -> list[Beside]:
+    def infrastructure_totals(self) -> list[InfrastructureTotal]:
         """The infrastructure operations by kind; of several instances their sum."""
         kinds: dict[str, list[Infrastructure]] = {}
         for each in self.infrastructure:
@@ -122,7 +122,7 @@ class ReplayRun:
 
     run: StoredRun
     scenario: Mapping[str, Any]
-    trials: tuple[Trial, ...]
+    trials: tuple[ReplayTrial, ...]
     search: SearchOutcome | None
     cost: PlanCost | None = None  # where prices were given
 
@@ -132,9 +132,9 @@ class ReplayRun:
         return any(len(trial.applications) > 1 for trial in self.trials)
 
     @property
-    def result(self) -> Trial:
+    def result(self) -> ReplayTrial:
         """What the run comes to: the slowest phase of the most sets that held in all theirs, else of the fewest."""
-        by_sets: dict[float, list[Trial]] = {}
+        by_sets: dict[float, list[ReplayTrial]] = {}
         for trial in self.trials:
             by_sets.setdefault(trial.sets or 0.0, []).append(trial)
         held = [sets for sets, trials in by_sets.items() if all(trial.held for trial in trials)]
@@ -169,7 +169,7 @@ def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayRun | 
         run,
         json.loads(run.scenario_json or "{}"),
         tuple(
-            Trial(
+            ReplayTrial(
                 position,
                 own[0].phase,
                 own[0].scale,
@@ -201,10 +201,10 @@ def _replayed(result: Result) -> Replayed:
     return result.replayed
 
 
-def _together(kind: str, each: Sequence[Infrastructure]) -> Beside:
+def _together(kind: str, each: Sequence[Infrastructure]) -> InfrastructureTotal:
     timed = [(one.mean_seconds, one.completed) for one in each if one.mean_seconds is not None and one.completed]
     completed = sum(count for _, count in timed)
-    return Beside(
+    return InfrastructureTotal(
         kind,
         sum(one.completed for one in each),
         sum(one.failed for one in each),

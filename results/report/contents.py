@@ -20,7 +20,6 @@ from results.doubts import drifts
 from results.figures.lock_cost import build_lock_figures
 from results.figures.phases import Caption, build_figures
 from results.figures.resources import RESOURCE_FIGURES, build_resource_figures
-from results.matrix import MatrixCell, columns, parallel_cells
 from results.model import CheckRecord, Result
 from results.planning.prices import PriceList
 from results.planning.rate_surface import measured_surface
@@ -29,22 +28,24 @@ from results.published import dr550
 from results.replay.contents import SECTIONS as REPLAY_SECTIONS
 from results.replay.contents import SETS
 from results.report.distributions import NO_DISTRIBUTIONS, Distributions, cell_distributions
-from results.report.key_figures import Finding, every_cell, findings
+from results.report.key_figures import Finding, findings
 from results.report.mixed_contents import COURSE_TABLES, FIGURE_TABLES, MixedRun, mixed_figures, mixed_tables
 from results.report.run_price import platform_cost
 from results.report.tables import (
     asked_table,
     doubted_cells_table,
     drift_table,
+    flat,
     published_parallel_table,
     published_table,
-    settings_table,
 )
-from results.table import Table
+from results.table import Table, settings_table
 from results.tables.audits import audits_table
-from results.tables.rates import SERVER_RESOURCES, build_tables
+from results.tables.rates import build_tables
+from results.tables.usage import SERVER_RESOURCES
 from results.tables.watched import Watched
 from results.tables.workers import worker_tables
+from results.units import Unit, all_cells, parallel_cells, session_lengths
 from results.worm.findings import DISCLAIMER, evidence_table, findings_table, requirement_table, rounds_table
 
 ROWS_SHOWN_MAX = 100  # of the long tables: more are for programs
@@ -117,7 +118,7 @@ class Report:
     title: str
     findings: tuple[Finding, ...]
     sections: tuple[Section, ...]
-    cells: tuple[MatrixCell, ...] = ()
+    cells: tuple[Unit, ...] = ()
     distributions: Distributions = NO_DISTRIBUTIONS
 
 
@@ -136,7 +137,7 @@ def build_report(
     Raises ResultsError as reading a run's results does.
     """
     run, results, checks = database.run(), database.results(), database.checks()
-    cells, audits = every_cell(results), database.audits()
+    cells, audits = list(all_cells(results).values()), database.audits()
     tabulated = watched if len(watched.phases) <= PHASES_TABULATED_MAX else replace(watched, phases=())
     tables = {table.name: table for table in build_tables(results, tabulated)} if results else {}
     drawings = _drawings(run, results, watched, tables)
@@ -262,7 +263,7 @@ def _parallel(tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Secti
 
 def _to_draw(results: Sequence[Result]) -> list[Result]:
     """Of many numbers of objects per session the paper's, if it is among them, and the extremes."""
-    counts = columns(parallel_cells(results)) if results else []
+    counts = session_lengths(parallel_cells(results))
     if len(counts) <= PARALLEL_FIGURES_MAX:
         return list(results)
     chosen = {counts[0], counts[-1], *({dr550().parallel_objects_per_session} & set(counts))}
@@ -309,10 +310,10 @@ def _resources(seen: Sequence[Finding], tables: Mapping[str, Table], drawings: S
 
 def _configuration(run: StoredRun, facts: Mapping[str, str]) -> dict[str, Any]:
     settings = [
-        settings_table("facts", "This run", facts),
-        settings_table("platform", "Platform profile", asdict(run.platform)),
-        settings_table("lock-settings", "Settings, locks and guards", run.settings),
-        settings_table("host", "Client's host and versions", run.host),
+        settings_table("facts", "This run", dict(flat(facts))),
+        settings_table("platform", "Platform profile", dict(flat(asdict(run.platform)))),
+        settings_table("lock-settings", "Settings, locks and guards", dict(flat(run.settings))),
+        settings_table("host", "Client's host and versions", dict(flat(run.host))),
     ]
     return {
         "words": (_OBJECTIVES.get(run.scenario, f"{run.scenario_title}."),),
@@ -322,7 +323,7 @@ def _configuration(run: StoredRun, facts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _errors(
-    database: RunDatabase, doubts: Sequence[str], cells: Sequence[MatrixCell], tables: Mapping[str, Table]
+    database: RunDatabase, doubts: Sequence[str], cells: Sequence[Unit], tables: Mapping[str, Table]
 ) -> Section:
     offset = database.run().platform.server_clock_offset_seconds
     clock = "was at an unknown distance" if offset is None else f"differed by {offset:+.2f} s"
@@ -347,7 +348,7 @@ def _worm(database: RunDatabase, checks: Sequence[CheckRecord]) -> Section:
 
 def _planning(database: RunDatabase, results: Sequence[Result]) -> Section:
     """The planning examples of the paper, answered from this run."""
-    tables = [examples_table(measured_surface(database))] if every_cell(results) else []
+    tables = [examples_table(measured_surface(database))] if all_cells(results) else []
     return Section("planning", "Planning examples", tables=tuple(_filled(tables)))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from results.database import RunDatabase
-from results.matrix import CellKey, MatrixCell
+from results.units import Unit, UnitKey
 
 BINS = 48
 HEIGHT_MAX = 24  # of the fullest bin
@@ -34,7 +34,7 @@ class Distributions:
 
     first_decade: int
     last_decade: int
-    cells: Mapping[CellKey, Distribution]
+    cells: Mapping[UnitKey, Distribution]
 
     @property
     def decades(self) -> range:
@@ -44,14 +44,14 @@ class Distributions:
 NO_DISTRIBUTIONS = Distributions(0, 1, {})
 
 
-def cell_distributions(database: RunDatabase, cells: Sequence[MatrixCell]) -> Distributions:
+def cell_distributions(database: RunDatabase, cells: Sequence[Unit]) -> Distributions:
     """The distribution of each cell's object service times, its repetitions merged; none of cells without any."""
     found: dict[tuple[int, str], tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
     for each in database.cell_histograms("object_service"):
         found[each.position, each.workload] = (_logarithms(each.indices), np.frombuffer(each.counts, "<i8"))
     merged = {}
     for cell in cells:
-        parts = [found[place] for each in cell.repetitions if (place := (each.position, each.workload)) in found]
+        parts = [found[place] for each in cell.results if (place := (each.position, each.workload)) in found]
         if any(len(counts) for _, counts in parts):
             merged[cell.key] = (
                 np.concatenate([times for times, _ in parts]),

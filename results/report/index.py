@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from results.database import FILE_NAME, RunDatabase
 from results.report.documents import PAGE_NAME
 from results.report.key_figures import KeyFigures, Peak, key_figures
 from results.report.page import page, table_view
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.table import Column, TableSpec
 
 INDEX_NAME = "index.html"
 _PAGES = (PAGE_NAME, "worm.html")  # by which a run's report may lie beside it
@@ -59,7 +60,7 @@ def listed_runs(folder: Path) -> list[ListedRun]:
 def index_page(runs: list[ListedRun], home: Path) -> str:
     """The page of these runs, for a folder from which its links lead to the runs' own reports."""
     links = {_name(run): link for run in runs if (link := _link(run, home))}
-    view = table_view(_table([run for run in runs if run.figures is not None]), {})
+    view = table_view(_RUNS.table(run.figures for run in runs if run.figures is not None), {})
     unread = [(str(_relative(run.folder, home)), run.problem) for run in runs if run.figures is None]
     return page("index.html", view=view, links=links, unread=unread, count=len(runs))
 
@@ -77,32 +78,33 @@ def _read(path: Path) -> ListedRun:
         return ListedRun(path.parent, None, f"{path}: damaged: {type(error).__name__}: {error}")
 
 
-def _table(runs: list[ListedRun]) -> Table:
-    return Table(
-        name="runs",
-        title="Runs",
-        columns=(
-            *label_columns("run", "started", "platform", "scenario", "verdict"),
-            *(Column(name, unit) for name in ("archive", "retrieve") for unit in ("objects/s", "MB/s")),
-            Column("doubts"),
-        ),
-        rows=tuple(_row(run.figures) for run in runs if run.figures is not None),
-        caption="Rates are the highest over all cells of a run, with any number of clients; MB are 10^6 bytes.",
+def _peak(operation: str) -> tuple[Column, Column]:
+    """The highest rates of an operation."""
+
+    def of(read: Callable[[Peak], float]) -> Callable[[KeyFigures], float | None]:
+        return lambda run: read(run.peaks[operation]) if operation in run.peaks else None
+
+    return (
+        Column(operation, "objects/s", of(lambda peak: peak.by_objects.objects_per_second)),
+        Column(operation, "MB/s", of(lambda peak: peak.by_megabytes.megabytes_per_second), 1),
     )
 
 
-def _row(run: KeyFigures) -> tuple[Cell, ...]:
-    cells = [Cell(run.run), Cell(format_instant(run.started_at)), Cell(f"{run.platform} through {run.backend}")]
-    cells += [Cell(run.scenario), Cell(run.verdict)]
-    for operation in ("archive", "retrieve"):
-        cells += _peak(run.peaks.get(operation))
-    return (*cells, number(run.doubts, 0))
-
-
-def _peak(peak: Peak | None) -> list[Cell]:
-    if peak is None:
-        return [Cell(NOT_MEASURED), Cell(NOT_MEASURED)]
-    return [number(peak.by_objects.objects_per_second, 0), number(peak.by_megabytes.megabytes_per_second, 1)]
+_RUNS = TableSpec(
+    "runs",
+    "Runs",
+    (
+        Column("run", of=lambda run: run.run, label=True),
+        Column("started", of=lambda run: format_instant(run.started_at), label=True),
+        Column("platform", of=lambda run: f"{run.platform} through {run.backend}", label=True),
+        Column("scenario", of=lambda run: run.scenario, label=True),
+        Column("verdict", of=lambda run: run.verdict, label=True),
+        *_peak("archive"),
+        *_peak("retrieve"),
+        Column("doubts", of=lambda run: run.doubts),
+    ),
+    "Rates are the highest over all cells of a run, with any number of clients; MB are 10^6 bytes.",
+)
 
 
 def _name(run: ListedRun) -> str:

@@ -15,12 +15,12 @@ from typing import Any, Literal
 from archiver.values.sizes import format_size
 from results.database import RunDatabase, StoredRun
 from results.doubts import doubts
-from results.matrix import MatrixCell, matrix_cells, parallel_cells
 from results.mixed.scale_up import search_told
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.published import NAME, dr550
 from results.replay.verdicts import capacity_mark, capacity_sentence, marked, void_words
 from results.tables.lock_cost import LIFE_CYCLE
+from results.units import Unit, all_cells, single_cells
 
 State = Literal["good", "bad", "care", "plain"]
 _WORDS = {"pass": "passed", "none": "finished", "fail": "failed", "interrupted": "interrupted", "void": "VOID"}
@@ -40,8 +40,8 @@ class Peak:
     """The fastest that an operation was, over all cells; MB are 10^6 bytes."""
 
     operation: str
-    by_objects: MatrixCell
-    by_megabytes: MatrixCell
+    by_objects: Unit
+    by_megabytes: Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ def _verdict(run: StoredRun, results: Sequence[Result], checks: Sequence[CheckRe
 
 def peaks(results: Sequence[Result]) -> dict[str, Peak]:
     """The fastest cells of archiving and of retrieving, with any number of clients; a variant counts with the rest."""
-    cells = every_cell(results)
+    cells = all_cells(results).values()
     found = {}
     for operation in ("archive", "retrieve"):
-        mine = [cell for cell in cells if cell.repetitions[0].operation == operation and cell.objects_per_second > 0]
+        mine = [cell for cell in cells if cell.first.operation == operation and cell.objects_per_second > 0]
         if mine:
             found[operation] = Peak(
                 operation,
@@ -113,15 +113,10 @@ def peaks(results: Sequence[Result]) -> dict[str, Peak]:
     return found
 
 
-def every_cell(results: Sequence[Result]) -> list[MatrixCell]:
-    """Those of one client and those of several, in order."""
-    return [cell for _, cell in sorted({**parallel_cells(results), **matrix_cells(results)}.items())] if results else []
-
-
-def where(cell: MatrixCell) -> str:
+def where(cell: Unit) -> str:
     """``1MiB x 100, 4 clients``, of a cell whose operation is known."""
     key = cell.key
-    variant = cell.repetitions[0].variant
+    variant = cell.first.variant
     return (
         f"{format_size(key.object_bytes)} x {key.objects_per_session}, {key.clients} "
         f"client{'s' if key.clients > 1 else ''}" + (f", {variant}" if variant else "")
@@ -230,7 +225,7 @@ def _beside_published(results: Sequence[Result]) -> list[Finding]:
     for operation in ("archive", "retrieve"):
         ratios = [
             cell.objects_per_second / theirs.objects_per_second
-            for key, cell in (matrix_cells(results).items() if results else ())
+            for key, cell in single_cells(results).items()
             if key.operation == operation
             and (theirs := dr550().cells.get((operation, key.object_bytes, key.objects_per_session)))
         ]

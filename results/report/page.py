@@ -15,12 +15,12 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from results.matrix import CellKey, MatrixCell
 from results.report.contents import Drawing, Report, Section
 from results.report.distributions import BINS, HEIGHT_MAX, Distribution, Distributions
 from results.report.inline_figures import figure_csv, inline_svg
-from results.table import Cell, Table, key_labels
+from results.table import KEY_COLUMNS, Cell, Table, filled
 from results.text import render_csv
+from results.units import Unit, UnitKey
 
 STEP = 5  # width of a bin of a distribution
 _CURVE_WIDTH, _CURVE_HEIGHT = BINS * STEP, HEIGHT_MAX
@@ -44,7 +44,7 @@ def page(template: str, **values: Any) -> str:
     return text.rstrip("\n") + "\n"
 
 
-def table_view(table: Table, anchors: Mapping[CellKey, str]) -> dict[str, Any]:
+def table_view(table: Table, anchors: Mapping[UnitKey, str]) -> dict[str, Any]:
     """What the template needs of a table."""
     letters = {note: _letter(place) for place, note in enumerate(table.notes)}
     labels = sum(column.label for column in table.columns)
@@ -64,7 +64,7 @@ def data_uri(kind: str, text: str) -> str:
     return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
 
 
-def _section(section: Section, report: Report, anchors: Mapping[CellKey, str]) -> dict[str, Any]:
+def _section(section: Section, report: Report, anchors: Mapping[UnitKey, str]) -> dict[str, Any]:
     return {
         "section": section,
         "drawings": [_drawing_view(drawing) for drawing in section.drawings],
@@ -88,7 +88,7 @@ def _drawing_view(drawing: Drawing) -> dict[str, Any]:
 
 
 def _distributions(
-    cells: Sequence[MatrixCell], distributions: Distributions, anchors: Mapping[CellKey, str]
+    cells: Sequence[Unit], distributions: Distributions, anchors: Mapping[UnitKey, str]
 ) -> dict[str, Any]:
     """One row for each cell: its labels, percentiles and curve, and the scale that all curves share."""
     span = distributions.last_decade - distributions.first_decade
@@ -102,7 +102,7 @@ def _distributions(
         "rows": [
             {
                 "anchor": anchors[cell.key],
-                "labels": key_labels(cell.key),
+                "labels": filled(KEY_COLUMNS, cell.key),
                 "times": _percentiles(cell),
                 "objects": distributions.cells[cell.key].objects,
                 "path": _path(distributions.cells[cell.key]),
@@ -113,9 +113,9 @@ def _distributions(
     }
 
 
-def _percentiles(cell: MatrixCell) -> list[str]:
+def _percentiles(cell: Unit) -> list[str]:
     """p50, p90, p99 and the longest: of several repetitions the median, and of the longest the longest."""
-    known = [result.object_service_ms for result in cell.repetitions if result.object_service_ms is not None]
+    known = [result.object_service_ms for result in cell.results if result.object_service_ms is not None]
     if not known:
         return []
     middle = [median(getattr(each, name) for each in known) for name in ("p50", "p90", "p99")]
@@ -143,7 +143,7 @@ def _milliseconds(decade: int) -> str:
 
 
 def _cell_view(
-    cell: Cell, letters: Mapping[str, str], anchors: Mapping[CellKey, str]
+    cell: Cell, letters: Mapping[str, str], anchors: Mapping[UnitKey, str]
 ) -> tuple[str, str, list[str], str]:
     """Text, the number to sort by, the letters of its notes, and the distribution that it leads to."""
     number = "" if cell.number is None else f"{cell.number:.10g}"

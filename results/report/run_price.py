@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from archiver.values.errors import UsageError
-from results.matrix import MatrixCell
 from results.model import Result
 from results.planning.cost import PlanCost, UnitPrice
 from results.planning.prices import Demand, PriceList, bill
 from results.planning.rate_surface import Range
 from results.report.key_figures import peaks
+from results.units import Unit
 
 
 def platform_cost(results: Sequence[Result], prices: PriceList, years: int) -> PlanCost:
@@ -39,7 +39,7 @@ def _unit_prices(results: Sequence[Result], total: float) -> Iterator[UnitPrice]
         yield UnitPrice(f"MB/s, {operation}, at best", _per_unit(megabytes, total, per_megabyte))
 
 
-def _per_unit(cell: MatrixCell, total: float, factor: float) -> Range:
+def _per_unit(cell: Unit, total: float, factor: float) -> Range:
     """The amount over a cell's rate times a factor; the higher rate gives the lower price."""
     found = cell.estimate
     low, high = (total / (end * factor) if end else None for end in (found.high, found.low))

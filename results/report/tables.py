@@ -7,148 +7,83 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from results.doubts import Drift
-from results.matrix import CellKey, MatrixCell, matrix_cells, parallel_cells
 from results.model import Result
-from results.published import NAME, dr550, megabytes_in_the_papers_unit
-from results.table import NOT_MEASURED, Cell, Column, Table, key_labels, label_columns, number
-
-_ASKED = ("operation", "object_sizes", "objects_per_session", "clients")
+from results.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
+from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, number
+from results.units import Unit, UnitKey, parallel_cells, single_cells
 
 
 def asked_table(scenario: Mapping[str, Any]) -> Table:
     """The sweeps of a scenario: what each measures, and over which sizes, sessions and clients."""
-    rows = [
-        (Cell(str(sweep.get("name", ""))), *(Cell(_words(sweep.get(name))) for name in _ASKED))
-        for sweep in scenario.get("sweep", ())
-    ]
-    return Table(
-        name="asked",
-        title="What was asked",
-        columns=(
-            Column("sweep", label=True),
-            *(Column(name.replace("_", " "), words=True) for name in _ASKED),
-        ),
-        rows=tuple(rows),
-        caption="Every combination of a row is a cell, measured as often as there are repetitions.",
-    )
+    return _ASKED.table(scenario.get("sweep", ()))
 
 
-def settings_table(name: str, title: str, values: Mapping[str, Any]) -> Table:
-    """Whatever was recorded under a heading, one value in a row, as it was recorded."""
-    return Table(
-        name=name,
-        title=title,
-        columns=(Column("setting", label=True), Column("value", words=True)),
-        rows=tuple((Cell(path), Cell(text)) for path, text in _flat(values)),
-    )
+def _asked(name: str) -> Column:
+    return Column(name.replace("_", " "), of=lambda sweep: _words(sweep.get(name)), words=True)
 
 
-def doubted_cells_table(cells: Sequence[MatrixCell]) -> Table:
+def doubted_cells_table(cells: Sequence[Unit]) -> Table:
     """The cells whose numbers are to be read with care, and why."""
     found = dict.fromkeys(doubt for cell in cells for doubt in cell.doubts)
-    return Table(
-        name="doubted-cells",
-        title="Cells to be read with care",
-        columns=(
-            *label_columns("operation", "object size", "objects/session", "clients"),
-            Column("objects/s"),
-            Column("why", words=True),
+    return TableSpec(
+        "doubted-cells",
+        "Cells to be read with care",
+        (
+            *UNIT_COLUMNS,
+            Column("objects/s", of=lambda cell: _measured(cell.objects_per_second, cell.key)),
+            Column("why", of=lambda cell: "; ".join(map(_briefly, cell.doubts)), words=True),
         ),
-        rows=tuple(
-            (
-                *key_labels(cell.key),
-                Cell(f"{cell.objects_per_second:,.2f}", cell.objects_per_second, (), cell.key),
-                Cell("; ".join(map(_briefly, cell.doubts))),
-            )
-            for cell in cells
-            if cell.doubts
-        ),
-        caption=" ".join(f"{doubt[0].upper()}{doubt[1:]}." for doubt in found),
-    )
+        " ".join(f"{doubt[0].upper()}{doubt[1:]}." for doubt in found),
+    ).table(cell for cell in cells if cell.doubts)
 
 
 def drift_table(drifts: Sequence[Drift]) -> Table:
     """How far the first cell of each sweep had moved when it was measured again, last."""
-    return Table(
-        name="drift",
-        title="Drift: the first cell of a sweep, measured again last",
-        columns=(*label_columns("sweep", "cell"), Column("objects/s changed by", "%")),
-        rows=tuple((Cell(each.phase), Cell(each.cell), number(each.percent, 1)) for each in drifts),
-    )
+    return _DRIFT.table(drifts)
+
+
+class _Published(NamedTuple):
+    """A published cell, and ours where it was measured."""
+
+    key: UnitKey
+    theirs: PublishedCell
+    ours: Unit | None
+
+    @property
+    def megabytes(self) -> float | None:
+        """Ours, in the unit of the paper."""
+        return megabytes_in_the_papers_unit(self.ours.objects_per_second, self.key.object_bytes) if self.ours else None
 
 
 def published_table(results: Sequence[Result]) -> Table:
     """All that the paper printed of one client, beside ours where it was measured; no rows where nothing was."""
-    ours = matrix_cells(results) if results else {}
-    rows = []
-    for key, theirs in dr550().cells.items():
-        cell = ours.get(CellKey(*key, 1))
-        rate = cell.objects_per_second if cell else None
-        mega = megabytes_in_the_papers_unit(rate, key[1]) if rate is not None else None
-        notes = ("printed otherwise: the MB/s and the time grid contradict it",)
-        rows.append(
-            (
-                *key_labels(CellKey(*key, 1))[:3],
-                number(theirs.objects_per_second, 2, notes if theirs.contradicted_objects_per_second else ()),
-                Cell(NOT_MEASURED) if rate is None else Cell(f"{rate:,.2f}", rate, (), cell.key if cell else None),
-                number(_ratio(rate, theirs.objects_per_second), 2),
-                number(theirs.megabytes_per_second, 2),
-                number(mega, 2),
-                number(_ratio(mega, theirs.megabytes_per_second), 2),
-            )
-        )
-    if not any(CellKey(*key, 1) in ours for key in dr550().cells):
-        rows = []
-    return Table(
-        name="published",
-        title="Every published value beside ours, one client",
-        columns=(
-            *label_columns("operation", "object size", "objects/session"),
-            Column("published", "objects/s"),
-            Column("ours", "objects/s"),
-            Column("ratio"),
-            Column("published", "MB/s"),
-            Column("ours", "MB/s"),
-            Column("ratio"),
-        ),
-        rows=tuple(rows),
-        caption=f"{NAME}, Figures 9 and 10, whole; {NOT_MEASURED}: not measured in this run. MB/s on both sides is"
-        " objects/s x KiB / 1000, as the paper has it.",
-    )
+    ours = single_cells(results)
+    keys = {UnitKey(*key, 1): theirs for key, theirs in dr550().cells.items()}
+    rows = [_Published(key, theirs, ours.get(key)) for key, theirs in keys.items()]
+    return _PUBLISHED.table(rows if any(row.ours for row in rows) else [])
+
+
+class _Gain(NamedTuple):
+    """The rate of several clients over that of one, published and ours."""
+
+    key: UnitKey
+    published: float
+    ours: float | None
 
 
 def published_parallel_table(results: Sequence[Result]) -> Table:
     """The gains of parallel clients that the paper quotes, beside ours; no rows where none was measured."""
-    cells = parallel_cells(results) if results else {}
+    cells = parallel_cells(results)
     study = dr550()
-    operation, count = study.parallel_operation, study.parallel_objects_per_session
     rows = []
     for (size, clients), gain in study.improvements.items():
-        many, one = (cells.get(CellKey(operation, size, count, each)) for each in (clients, 1))
-        ours = many.objects_per_second / one.objects_per_second if many and one and one.objects_per_second else None
-        rows.append(
-            (
-                *key_labels(CellKey(operation, size, count, clients)),
-                number(gain, 2),
-                Cell(NOT_MEASURED) if ours is None else Cell(f"{ours:,.2f}", ours, (), many.key if many else None),
-            )
-        )
-    if all(row[-1].number is None for row in rows):
-        rows = []
-    return Table(
-        name="published-parallel",
-        title="Parallel clients: published gains beside ours",
-        columns=(
-            *label_columns("operation", "object size", "objects/session", "clients"),
-            Column("published", "× one client"),
-            Column("ours", "× one client"),
-        ),
-        rows=tuple(rows),
-        caption=f"{NAME}, Figure 5, as quoted in its text.",
-    )
+        key = UnitKey(study.parallel_operation, size, study.parallel_objects_per_session, clients)
+        many, one = cells.get(key), cells.get(key._replace(clients=1))
+        rows.append(_Gain(key, gain, _ratio(many.objects_per_second, one.objects_per_second) if many and one else None))
+    return _GAINS.table(rows if any(row.ours is not None for row in rows) else [])
 
 
 def _briefly(doubt: str) -> str:
@@ -164,11 +99,11 @@ def _words(value: Any) -> str:
     return str(value)
 
 
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """``retries`` within ``details`` is ``details.retries``; nothing and empty lists are said as such."""
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
-            yield from _flat(inner, f"{path}.{name}" if path else str(name))
+            yield from flat(inner, f"{path}.{name}" if path else str(name))
     elif isinstance(value, list | tuple):
         yield path, ", ".join(each if isinstance(each, str) else json.dumps(each) for each in value) or NOT_MEASURED
     elif value is None or value == {}:
@@ -179,3 +114,62 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 def _ratio(value: float | None, base: float) -> float | None:
     return None if value is None or not base else value / base
+
+
+def _measured(value: float | None, key: UnitKey) -> Cell:
+    """With the cell that it leads to."""
+    return number(None, 2) if value is None else Cell(f"{value:,.2f}", value, (), key)
+
+
+def _ours(row: _Published) -> Cell:
+    return _measured(row.ours.objects_per_second if row.ours else None, row.key)
+
+
+def _contradicted(row: _Published) -> tuple[str, ...]:
+    notes = ("printed otherwise: the MB/s and the time grid contradict it",)
+    return notes if row.theirs.contradicted_objects_per_second else ()
+
+
+_ASKED = TableSpec(
+    "asked",
+    "What was asked",
+    (
+        Column("sweep", of=lambda sweep: str(sweep.get("name", "")), label=True),
+        *map(_asked, ("operation", "object_sizes", "objects_per_session", "clients")),
+    ),
+    "Every combination of a row is a cell, measured as often as there are repetitions.",
+)
+_DRIFT = TableSpec(
+    "drift",
+    "Drift: the first cell of a sweep, measured again last",
+    (
+        Column("sweep", of=lambda drift: drift.phase, label=True),
+        Column("cell", of=lambda drift: drift.cell, label=True),
+        Column("objects/s changed by", "%", lambda drift: drift.percent, 1),
+    ),
+)
+_PUBLISHED = TableSpec(
+    "published",
+    "Every published value beside ours, one client",
+    (
+        *UNIT_COLUMNS[:3],
+        Column("published", "objects/s", lambda row: row.theirs.objects_per_second, 2, _contradicted),
+        Column("ours", "objects/s", _ours),
+        Column("ratio", of=lambda row: _ratio(_ours(row).number, row.theirs.objects_per_second), digits=2),
+        Column("published", "MB/s", lambda row: row.theirs.megabytes_per_second, 2),
+        Column("ours", "MB/s", lambda row: row.megabytes, 2),
+        Column("ratio", of=lambda row: _ratio(row.megabytes, row.theirs.megabytes_per_second), digits=2),
+    ),
+    f"{NAME}, Figures 9 and 10, whole; {NOT_MEASURED}: not measured in this run. MB/s on both sides is objects/s x KiB"
+    " / 1000, as the paper has it.",
+)
+_GAINS = TableSpec(
+    "published-parallel",
+    "Parallel clients: published gains beside ours",
+    (
+        *UNIT_COLUMNS,
+        Column("published", "× one client", lambda row: row.published, 2),
+        Column("ours", "× one client", lambda row: _measured(row.ours, row.key)),
+    ),
+    f"{NAME}, Figure 5, as quoted in its text.",
+)

@@ -7,11 +7,12 @@ several repetitions rates are medians, and of all that speaks against a point th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from archiver.values.sizes import format_size
-from results.model import CriterionResult, Latency, Result
-from results.table import NOT_MEASURED, Cell, Column, Table, label_columns, number
+from results.model import Ceiling, CriterionResult, Result
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
 
 NOTHING = "nothing"
 _UNSETTLED = "it ended before its time was over"
@@ -29,108 +30,100 @@ def characterization_tables(results: Sequence[Result], criteria: Sequence[Criter
 def characterization_table(results: Sequence[Result]) -> Table:
     """A row for each point: its load, its rates, where the data came from, its ceiling, and what the client spent."""
     points = _points(results)
-    platforms = sorted({ceiling.platform for point in points for each in point if (ceiling := each.ceiling)})
-    return Table(
+    platforms = sorted({ceiling.platform for point in points for ceiling in point.ceilings})
+    return TableSpec(
         name="characterization",
         title="Characterization: what was reached, and what this client reaches at most",
         columns=(
-            *label_columns("point", "streams", "object size"),
-            Column("MB/s"),
-            Column("objects/s"),
-            Column("data"),
-            Column("ceiling", "objects/s"),
-            Column("share of it"),
-            Column("lateness", "p99, ms"),
-            Column("client CPU", "% of a core"),
-            Column("busiest worker", "%"),
-            Column("limited by", words=True),
+            Column("point", of=lambda point: point.first.application or point.first.workload, label=True),
+            Column("streams", of=lambda point: point.first.clients, label=True),
+            Column("object size", of=lambda point: format_size(point.first.object_bytes), label=True),
+            Column(
+                "MB/s", of=lambda point: median(r.megabytes_per_second for r in point.results), digits=1, notes=_early
+            ),
+            Column("objects/s", of=lambda point: median(r.objects_per_second for r in point.results), digits=1),
+            Column("data", of=_data),
+            Column(
+                "ceiling",
+                "objects/s",
+                lambda point: median(each.objects_per_second for each in point.ceilings),
+                notes=_against_which if len(platforms) > 1 else None,
+            ),
+            Column("share of it", of=lambda point: max(each.share for each in point.ceilings), digits=2, notes=_beyond),
+            Column("lateness", "p99, ms", _lateness_p99_ms, 2),
+            Column("client CPU", "% of a core", lambda point: max(r.client.cpu_percent for r in point.results)),
+            Column("busiest worker", "%", lambda point: max(r.client.busiest_worker_percent for r in point.results)),
+            Column("limited by", of=_limited_by, words=True),
         ),
-        rows=tuple(_row(point, platforms) for point in points),
-        caption=f"Ceiling: the same workers with the same objects, clients and checks against {_against(platforms)};"
+        caption=f"Ceiling: the same workers with the same objects, clients and checks against {' or '.join(platforms)};"
         " sessions that come by a schedule come one after another there. Data: cold or warm by what the server's"
         " devices read. Lateness: in an open loop how late sessions were begun for which a client was free, in a closed"
         " loop how late the client's timers fired. MB are 10^6 bytes.",
-    )
+    ).table(points)
 
 
 def characterization_criteria_table(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> Table:
     """A row for each criterion, with the point at which it was held by the least, or missed by the most."""
-    points = {(each.workload, each.position) for point in _points(results) for each in point}
+    points = {(each.workload, each.position) for point in _points(results) for each in point.results}
     judged: dict[str, list[CriterionResult]] = {}
     for each in criteria:
         if (each.workload, each.position) in points:
             judged.setdefault(each.name, []).append(each)
-    rows = []
-    for name, of_points in judged.items():
-        worst = min(of_points, key=_room)
-        missed = [each for each in of_points if not each.passed]
-        rows.append(
-            (
-                Cell(name),
-                Cell("missed" if missed else "held"),
-                number(len(of_points) - len(missed), 0),
-                number(len(of_points), 0),
-                Cell(worst.workload),
-                Cell(NOT_MEASURED) if worst.measured is None else Cell(f"{worst.measured:.3g}", worst.measured),
-            )
-        )
-    return Table(
-        name="characterization-criteria",
-        title="Characterization: what was asked of every point",
-        columns=(
-            *label_columns("criterion"),
-            Column("verdict"),
-            Column("held", "times"),
-            Column("of"),
-            Column("worst point", words=True),
-            Column("measured there"),
-        ),
-        rows=tuple(rows),
-        caption="Held at every point and in every repetition, or missed. What was not measured does not hold.",
-    )
+    return _CRITERIA.table(judged.values())
 
 
-def _points(results: Sequence[Result]) -> list[list[Result]]:
-    """The repetitions of each point, in the order in which they were measured first."""
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """The repetitions of a point."""
+
+    results: list[Result]
+
+    @property
+    def first(self) -> Result:
+        return self.results[0]
+
+    @property
+    def ceilings(self) -> list[Ceiling]:
+        return [result.ceiling for result in self.results if result.ceiling is not None]
+
+
+def _points(results: Sequence[Result]) -> list[_Point]:
+    """In the order in which they were measured first."""
     found: dict[tuple[str, str], list[Result]] = {}
     for result in sorted(results, key=lambda each: (each.position, each.clients)):
         if result.ceiling is not None:
             found.setdefault((result.phase, result.workload), []).append(result)
-    return list(found.values())
+    return [_Point(each) for each in found.values()]
 
 
-def _row(point: Sequence[Result], platforms: Sequence[str]) -> tuple[Cell, ...]:
-    first = point[0]
-    ceilings = [ceiling for each in point if (ceiling := each.ceiling) is not None]
-    against = (f"against {_against(sorted({each.platform for each in ceilings}))}",) if len(platforms) > 1 else ()
-    beyond = (_BEYOND,) if any(each.share > 1 for each in ceilings) else ()
-    early = (_UNSETTLED,) if any(each.ended_early for each in point) else ()
-    lateness = [late for each in point if (late := _lateness_p99_ms(each)) is not None]
-    return (
-        Cell(first.application or first.workload),
-        number(first.clients, 0),
-        Cell(format_size(first.object_bytes)),
-        number(median(each.megabytes_per_second for each in point), 1, early),
-        number(median(each.objects_per_second for each in point), 1),
-        Cell(" or ".join(sorted({each.temperature for each in point if each.temperature})) or NOT_MEASURED),
-        number(median(each.objects_per_second for each in ceilings), 0, against),
-        number(max(each.share for each in ceilings), 2, beyond),
-        number(max(lateness, default=None), 2),
-        number(max(each.client.cpu_percent for each in point), 0),
-        number(max(each.client.busiest_worker_percent for each in point), 0),
-        Cell(" or ".join(sorted({each.limited_by or NOTHING for each in point}))),
-    )
+def _early(point: _Point) -> tuple[str, ...]:
+    return (_UNSETTLED,) if any(each.ended_early for each in point.results) else ()
 
 
-def _lateness_p99_ms(result: Result) -> float | None:
-    if result.offered is None:
-        return result.client.lateness_p99_ms
-    late: Latency | None = result.offered.lateness_ms
-    return late.p99 if late is not None else None
+def _beyond(point: _Point) -> tuple[str, ...]:
+    return (_BEYOND,) if any(each.share > 1 for each in point.ceilings) else ()
 
 
-def _against(platforms: Sequence[str]) -> str:
-    return " or ".join(platforms)
+def _against_which(point: _Point) -> tuple[str, ...]:
+    return (f"against {' or '.join(sorted({each.platform for each in point.ceilings}))}",)
+
+
+def _data(point: _Point) -> str:
+    return " or ".join(sorted({each.temperature for each in point.results if each.temperature})) or NOT_MEASURED
+
+
+def _limited_by(point: _Point) -> str:
+    return " or ".join(sorted({each.limited_by or NOTHING for each in point.results}))
+
+
+def _lateness_p99_ms(point: _Point) -> float | None:
+    found = []
+    for result in point.results:
+        if result.offered is None:
+            found.append(result.client.lateness_p99_ms)
+        elif result.offered.lateness_ms is not None:
+            found.append(result.offered.lateness_ms.p99)
+    return max(found, default=None)
 
 
 def _room(criterion: CriterionResult) -> tuple[bool, bool, float]:
@@ -140,3 +133,27 @@ def _room(criterion: CriterionResult) -> tuple[bool, bool, float]:
     distance = criterion.limit - criterion.measured
     sign = -1.0 if ">" in criterion.name else 1.0
     return True, criterion.passed, -abs(distance) if "==" in criterion.name else sign * distance
+
+
+def _worst(judged: Sequence[CriterionResult]) -> CriterionResult:
+    return min(judged, key=_room)
+
+
+def _measured(judged: Sequence[CriterionResult]) -> Cell:
+    measured = _worst(judged).measured
+    return Cell(NOT_MEASURED) if measured is None else Cell(f"{measured:.3g}", measured)
+
+
+_CRITERIA = TableSpec(
+    name="characterization-criteria",
+    title="Characterization: what was asked of every point",
+    columns=(
+        Column("criterion", of=lambda judged: judged[0].name, label=True),
+        Column("verdict", of=lambda judged: "held" if all(each.passed for each in judged) else "missed"),
+        Column("held", "times", lambda judged: sum(each.passed for each in judged)),
+        Column("of", of=len),
+        Column("worst point", of=lambda judged: _worst(judged).workload, words=True),
+        Column("measured there", of=_measured),
+    ),
+    caption="Held at every point and in every repetition, or missed. What was not measured does not hold.",
+)

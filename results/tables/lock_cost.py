@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from results.matrix import MatrixCell, matrix_cells
 from results.model import Result
 from results.statistics import PAIRS_MIN, PairedRatio, paired_ratio
-from results.table import NOT_MEASURED, Cell, Column, Table, interval, key_labels, label_columns, number
+from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, columns_of, interval
+from results.units import Unit, single_cells
 
 LIFE_CYCLE = ("query", "extend", "hold", "release", "refused-delete", "delete")
 BASELINES = ("none", "header")  # the first of these locks that was measured is what the others are compared with
@@ -23,23 +23,23 @@ BASELINES = ("none", "header")  # the first of these locks that was measured is 
 class VariantCost:
     """One variant beside its baseline. Ratios are variant over baseline; None for the baseline itself."""
 
-    cell: MatrixCell
-    baseline: MatrixCell
+    cell: Unit
+    baseline: Unit
     rate: PairedRatio | None  # of objects/s
     mean_time: PairedRatio | None  # of the mean service time of an object
 
     @property
     def name(self) -> str:
-        return self.cell.repetitions[0].variant
+        return self.cell.first.variant
 
 
 def variant_costs(results: Sequence[Result]) -> list[VariantCost]:
     """Every variant that stands beside a baseline of the same sweep, sizes and clients, the baseline first."""
     found: list[VariantCost] = []
-    families: dict[tuple[object, ...], list[MatrixCell]] = {}
-    for key, cell in matrix_cells(results).items() if results else ():
-        if cell.repetitions[0].variant:
-            family = (cell.repetitions[0].phase, key.object_bytes, key.objects_per_session, key.clients)
+    families: dict[tuple[object, ...], list[Unit]] = {}
+    for key, cell in single_cells(results).items():
+        if cell.first.variant:
+            family = (cell.first.phase, key.object_bytes, key.objects_per_session, key.clients)
             families.setdefault(family, []).append(cell)
     for cells in families.values():
         if len(cells) < 2:
@@ -54,7 +54,7 @@ def variant_costs(results: Sequence[Result]) -> list[VariantCost]:
                     cell,
                     baseline,
                     _ratio(pairs, lambda result: result.objects_per_second),
-                    _ratio(pairs, lambda result: _mean_ms(result)),
+                    _ratio(pairs, _mean_ms),
                 )
             )
     return found
@@ -62,94 +62,25 @@ def variant_costs(results: Sequence[Result]) -> list[VariantCost]:
 
 def lock_cost_table(results: Sequence[Result]) -> Table:
     """Objects/s and mean time per object of each variant, and what it costs beside its baseline."""
-    rows = []
-    for cost in variant_costs(results):
-        first = cost.cell.repetitions[0]
-        rows.append(
-            (
-                *key_labels(cost.cell.key)[1:],
-                Cell(cost.name),
-                number(cost.cell.objects_per_second, 1),
-                interval(cost.cell),
-                _percent(cost.rate, lambda ratio: (1 - ratio) * 100),
-                _bounds(cost.rate, lambda ratio: (1 - ratio) * 100),
-                number(_mean(cost.cell, _mean_ms), 3),
-                _percent(cost.mean_time, lambda ratio: (ratio - 1) * 100),
-                _bounds(cost.mean_time, lambda ratio: (ratio - 1) * 100),
-                number(_mean(cost.cell, lambda result: _p99_ms(result)), 3),
-                number(_mean(cost.cell, lambda r: r.lock_ms.mean if r.lock_ms else None), 3)
-                if first.lock_ms
-                else Cell(NOT_MEASURED),
-            )
-        )
-    return Table(
-        name="lock-cost",
-        title="The cost of the lock",
-        columns=(
-            *label_columns("object size", "objects/session", "clients", "variant"),
-            Column("objects/s"),
-            Column("95% within"),
-            Column("cost", "% of objects/s"),
-            Column("95%", "of the cost"),
-            Column("mean", "ms/object"),
-            Column("cost", "% of the mean"),
-            Column("95%", "of the cost"),
-            Column("p99", "ms"),
-            Column("lock request", "ms"),
-        ),
-        rows=tuple(rows),
-        caption="Archiving. Costs are over the first variant of each group, pair by pair: variants of one cell follow"
-        f" each other, and one repetition makes one pair. Intervals take {PAIRS_MIN} repetitions; one that includes 0%"
-        " shows no cost. A bucket's own rule locks for a day.",
-    )
+    return _LOCK_COST.table(variant_costs(results))
 
 
 def life_cycle_table(results: Sequence[Result]) -> Table:
     """Rates and latencies of the operations of a lock's life."""
-    rows = [
-        (
-            *key_labels(key),
-            number(cell.objects_per_second, 1),
-            interval(cell),
-            number(_mean(cell, _mean_ms), 3),
-            number(_mean(cell, lambda r: r.object_service_ms.p50 if r.object_service_ms else None), 3),
-            number(_mean(cell, _p99_ms), 3),
-            number(sum(result.objects for result in cell.repetitions), 0),
-            number(sum(result.errors for result in cell.repetitions), 0),
-        )
-        for key, cell in (matrix_cells(results).items() if results else ())
-        if key.operation in LIFE_CYCLE
-    ]
-    return Table(
-        name="life-cycle",
-        title="Operations of a lock's life",
-        columns=(
-            *label_columns("operation", "object size", "objects/session", "clients"),
-            Column("operations/s"),
-            Column("95% within"),
-            Column("mean", "ms"),
-            Column("p50", "ms"),
-            Column("p99", "ms"),
-            Column("done"),
-            Column("failed"),
-        ),
-        rows=tuple(rows),
-        caption="One object each. For refused-delete the refusal is the success, and a deletion that is carried out"
-        " is a failure; delete takes objects whose lock has ended.",
-    )
+    return _LIFE_CYCLE.table(cell for cell in single_cells(results).values() if cell.key.operation in LIFE_CYCLE)
 
 
-def _rank(cell: MatrixCell) -> tuple[int, str]:
+def _rank(cell: Unit) -> tuple[int, str]:
     """Baselines first: without a lock, or the default checksum."""
-    result = cell.repetitions[0]
+    result = cell.first
     is_plain = result.checksum in ("crc32c", "none")
     place = BASELINES.index(result.lock) if result.lock in BASELINES else len(BASELINES)
     return (place if is_plain else place + len(BASELINES), result.variant)
 
 
-def _pairs(cell: MatrixCell, baseline: MatrixCell) -> list[tuple[Result, Result]]:
-    theirs = {result.repetition: result for result in baseline.repetitions}
-    return [(result, theirs[result.repetition]) for result in cell.repetitions if result.repetition in theirs]
+def _pairs(cell: Unit, baseline: Unit) -> list[tuple[Result, Result]]:
+    theirs = {result.repetition: result for result in baseline.results}
+    return [(result, theirs[result.repetition]) for result in cell.results if result.repetition in theirs]
 
 
 def _ratio(pairs: Sequence[tuple[Result, Result]], of: Callable[[Result], float | None]) -> PairedRatio | None:
@@ -162,22 +93,77 @@ def _mean_ms(result: Result) -> float | None:
     return result.object_service_ms.mean if result.object_service_ms else None
 
 
-def _p99_ms(result: Result) -> float | None:
-    return result.object_service_ms.p99 if result.object_service_ms else None
+def _service_ms(name: str, heading: str, unit: str = "ms") -> Column:
+    """A statistic of the service times of objects, on average over the repetitions that have it."""
+    return Column(
+        heading, unit, lambda cell: _mean(cell, lambda result: getattr(result.object_service_ms, name, None)), 3
+    )
 
 
-def _mean(cell: MatrixCell, of: Callable[[Result], float | None]) -> float | None:
-    """Over repetitions, of those that have it."""
-    values = [value for result in cell.repetitions if (value := of(result)) is not None]
+def _lock_ms(cell: Unit) -> float | None:
+    """Where the first repetition locked by a request of its own."""
+    return _mean(cell, lambda result: result.lock_ms.mean if result.lock_ms else None) if cell.first.lock_ms else None
+
+
+def _mean(cell: Unit, of: Callable[[Result], float | None]) -> float | None:
+    values = [value for result in cell.results if (value := of(result)) is not None]
     return sum(values) / len(values) if values else None
 
 
-def _percent(ratio: PairedRatio | None, cost: Callable[[float], float]) -> Cell:
-    return Cell(NOT_MEASURED) if ratio is None else number(cost(ratio.ratio), 1)
+def _cost_columns(
+    share_of: str, of: Callable[[VariantCost], PairedRatio | None], cost_of: Callable[[float], float]
+) -> tuple[Column, ...]:
+    """The cost that follows from a ratio, in percent, and its interval."""
+
+    def percent(cost: VariantCost) -> float | None:
+        ratio = of(cost)
+        return None if ratio is None else cost_of(ratio.ratio) * 100
+
+    def bounds(cost: VariantCost) -> Cell:
+        ratio = of(cost)
+        if ratio is None or ratio.low is None or ratio.high is None:
+            return Cell(NOT_MEASURED)
+        low, high = sorted(cost_of(bound) * 100 for bound in (ratio.low, ratio.high))
+        return Cell(f"{low:+.1f} to {high:+.1f}")
+
+    return Column("cost", f"% of {share_of}", percent, 1), Column("95%", "of the cost", bounds)
 
 
-def _bounds(ratio: PairedRatio | None, cost: Callable[[float], float]) -> Cell:
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return Cell(NOT_MEASURED)
-    low, high = sorted((cost(ratio.low), cost(ratio.high)))
-    return Cell(f"{low:+.1f} to {high:+.1f}")
+def _of_cell(*columns: Column) -> tuple[Column, ...]:
+    return columns_of(lambda cost: cost.cell, columns)
+
+
+_LOCK_COST = TableSpec(
+    "lock-cost",
+    "The cost of the lock",
+    (
+        *_of_cell(*UNIT_COLUMNS[1:]),
+        Column("variant", of=lambda cost: cost.name, label=True),
+        *_of_cell(
+            Column("objects/s", of=lambda cell: cell.objects_per_second, digits=1), Column("95% within", of=interval)
+        ),
+        *_cost_columns("objects/s", lambda cost: cost.rate, lambda ratio: 1 - ratio),
+        *_of_cell(_service_ms("mean", "mean", "ms/object")),
+        *_cost_columns("the mean", lambda cost: cost.mean_time, lambda ratio: ratio - 1),
+        *_of_cell(_service_ms("p99", "p99"), Column("lock request", "ms", _lock_ms, 3)),
+    ),
+    "Archiving. Costs are over the first variant of each group, pair by pair: variants of one cell follow each other,"
+    f" and one repetition makes one pair. Intervals take {PAIRS_MIN} repetitions; one that includes 0% shows no cost. A"
+    " bucket's own rule locks for a day.",
+)
+_LIFE_CYCLE = TableSpec(
+    "life-cycle",
+    "Operations of a lock's life",
+    (
+        *UNIT_COLUMNS,
+        Column("operations/s", of=lambda cell: cell.objects_per_second, digits=1),
+        Column("95% within", of=interval),
+        _service_ms("mean", "mean"),
+        _service_ms("p50", "p50"),
+        _service_ms("p99", "p99"),
+        Column("done", of=lambda cell: sum(result.objects for result in cell.results)),
+        Column("failed", of=lambda cell: cell.errors),
+    ),
+    "One object each. For refused-delete the refusal is the success, and a deletion that is carried out is a failure;"
+    " delete takes objects whose lock has ended.",
+)

@@ -6,12 +6,12 @@ count, and a test compares them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from results.database import RunDatabase, WorkerRow
-from results.table import Cell, Column, Table, number
+from results.table import Column, Table, TableSpec
 
 WORKERS_SHOWN_MAX = 16  # one by one; of more each host is a row
 
@@ -59,31 +59,50 @@ def worker_tables(database: RunDatabase) -> list[Table]:
     for each in totals:
         groups.setdefault(each.host if by_host else each.name, []).append(each)
     objects = sum(each.objects for each in totals)
-    rows = [_row(name, "" if by_host else group[0].host, group, objects) for name, group in groups.items()]
-    rows.append(_row("all", "", totals, objects))
+    rows = [_WorkerGroup(name, "" if by_host else group[0].host, group) for name, group in groups.items()]
     return [
-        Table(
+        TableSpec(
             "workers",
             "Workers",
             (
-                Column("host" if by_host else "worker", label=True),
-                Column("" if by_host else "host", label=True),
-                Column("workers"),
-                Column("objects"),
-                Column("share", "%"),
-                Column("MB"),
-                Column("errors"),
-                Column("client CPU", "s"),
-                Column("clock ahead", "ms"),
-                Column("known to", "± ms"),
-                Column("began late", "ms"),
-                Column("lost", words=True),
+                Column("host" if by_host else "worker", of=lambda row: row.name, label=True),
+                Column("" if by_host else "host", of=lambda row: row.host, label=True),
+                Column("workers", of=lambda row: len(row.workers)),
+                Column("objects", of=_sum("objects")),
+                Column("share", "%", lambda row: _sum("objects")(row) / objects * 100 if objects else None, 1),
+                Column("MB", of=lambda row: _sum("bytes")(row) / 1e6, digits=1),
+                Column("errors", of=_sum("errors")),
+                Column("client CPU", "s", _sum("cpu_seconds"), 2),
+                Column("clock ahead", "ms", lambda row: max(row.known("clock_offset_ms"), key=abs, default=None), 2),
+                Column("known to", "± ms", lambda row: max(row.known("clock_error_ms_max"), default=None), 2),
+                Column("began late", "ms", lambda row: max(row.known("late_ms_max")), 1),
+                Column("lost", of=_lost, words=True),
             ),
-            tuple(rows),
             "In the measured times of all phases. Clocks: against the coordinator's, read before every phase over the "
             "way of the start. Late: after the agreed instant, at most; what is not known of the clock is in it.",
-        )
+        ).table([*rows, _WorkerGroup("all", "", totals)])
     ]
+
+
+class _WorkerGroup(NamedTuple):
+    """The workers of one row."""
+
+    name: str
+    host: str
+    workers: Sequence[WorkerTotal]
+
+    def known(self, field: str) -> list[Any]:
+        """What is known of a field, worker by worker."""
+        return [value for each in self.workers if (value := getattr(each, field)) is not None]
+
+
+def _sum(field: str) -> Callable[[_WorkerGroup], float]:
+    return lambda row: sum(row.known(field))
+
+
+def _lost(row: _WorkerGroup) -> str:
+    lost = row.known("lost")
+    return f"{len(lost)} of {len(row.workers)}: {lost[0]}" if lost else "no"
 
 
 def _total(rows: Sequence[WorkerRow]) -> WorkerTotal:
@@ -103,25 +122,4 @@ def _total(rows: Sequence[WorkerRow]) -> WorkerTotal:
         clock_error_ms_max=max(bounds, default=None),
         clock_drift_ms=offsets[-1] - offsets[0] if offsets else None,
         lost=next((row.lost for row in rows if row.lost), None),
-    )
-
-
-def _row(name: str, host: str, group: Sequence[WorkerTotal], objects: int) -> tuple[Cell, ...]:
-    mine = sum(each.objects for each in group)
-    offsets = [each.clock_offset_ms for each in group if each.clock_offset_ms is not None]
-    bounds = [each.clock_error_ms_max for each in group if each.clock_error_ms_max is not None]
-    lost = [each.lost for each in group if each.lost]
-    return (
-        Cell(name),
-        Cell(host),
-        number(len(group), 0),
-        number(mine, 0),
-        number(mine / objects * 100 if objects else None, 1),
-        number(sum(each.bytes for each in group) / 1e6, 1),
-        number(sum(each.errors for each in group), 0),
-        number(sum(each.cpu_seconds for each in group), 2),
-        number(max(offsets, key=abs, default=None), 2),
-        number(max(bounds, default=None), 2),
-        number(max(each.late_ms_max for each in group), 1),
-        Cell(f"{len(lost)} of {len(group)}: {lost[0]}" if lost else "no"),
     )

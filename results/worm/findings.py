@@ -7,13 +7,13 @@ Requirements that no request can prove are listed as such, beside those that wer
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from archiver.values.platform import PlatformProfile
 from results.model import FIRST_ROUND, CheckRecord, RoundRecord
-from results.table import Cell, Column, Table
+from results.table import Cell, Column, Table, TableSpec, columns_of
 
 VERDICTS = ("PASS", "DEVIATION", "FAIL", "NOT OFFERED", "NOT TRIED", "INCONCLUSIVE")
 DISCLAIMER = (
@@ -54,22 +54,7 @@ def findings_table(checks: Sequence[CheckRecord]) -> Table:
     order = {verdict: place for place, verdict in enumerate(("FAIL", "INCONCLUSIVE", "DEVIATION", "NOT OFFERED"))}
     found = [check for check in checks if check.verdict in order and _is_news(check, checks)]
     found.sort(key=lambda check: (order[check.verdict], check.severity.replace("-", "S9")))
-    return Table(
-        name="findings",
-        title="Findings",
-        columns=(
-            *(Column(name, label=True) for name in ("verdict", "severity", "check")),
-            Column("what was tried", words=True),
-            Column("what was seen", words=True),
-        ),
-        rows=tuple(
-            (Cell(each.verdict), Cell(each.severity), Cell(each.name), Cell(each.tries), Cell(each.reason))
-            for each in found
-        ),
-        caption="S1: a record can be destroyed or altered inside its period. S2: a lock can be weakened, or is silently"
-        " missing. S3: wrong reporting, or what must be allowed is refused. S4: a code only. DEVIATION: the state is"
-        " right, the answer is not the original's. Under load and after a restart: where that differs from alone.",
-    )
+    return _FINDINGS.table(found)
 
 
 def _is_news(check: CheckRecord, checks: Sequence[CheckRecord]) -> bool:
@@ -81,57 +66,16 @@ def _is_news(check: CheckRecord, checks: Sequence[CheckRecord]) -> bool:
 
 def requirement_table(checks: Sequence[CheckRecord]) -> Table:
     """Requirement -> checks -> verdicts."""
-    rows = []
-    for tag, (paragraph, words) in REQUIREMENTS.items():
-        mine = [check for check in checks if tag in check.rules]
-        counts = Counter(check.verdict for check in mine)
-        failed = ", ".join(check.name for check in mine if check.verdict == "FAIL")
-        rows.append(
-            (
-                Cell(paragraph),
-                Cell(words),
-                *(Cell(str(counts[verdict]), counts[verdict]) for verdict in VERDICTS),
-                Cell(failed or ("–" if mine else "no request can prove it: declare it")),
-            )
-        )
-    return Table(
-        name="requirements",
-        title="By requirement",
-        columns=(
-            Column("requirement", label=True),
-            Column("asks for", words=True),
-            *(Column(verdict.lower()) for verdict in VERDICTS),
-            Column("failed", words=True),
-        ),
-        rows=tuple(rows),
-        caption="SEC 17a-4(f), to which FINRA 4511(c) adds no test of its own, and CFTC 1.31. " + DISCLAIMER,
+    asked = (
+        _Asked(paragraph, words, [check for check in checks if tag in check.rules])
+        for tag, (paragraph, words) in REQUIREMENTS.items()
     )
+    return _REQUIREMENTS.table(asked)
 
 
 def rounds_table(checks: Sequence[CheckRecord], rounds: Sequence[RoundRecord]) -> Table:
     """What the platform was doing in each round, and what its checks came to."""
-    rows = []
-    for each in rounds:
-        mine = [check for check in checks if check.round == each.round]
-        counts = Counter(check.verdict for check in mine)
-        rows.append(
-            (
-                Cell(each.round),
-                *(Cell(str(counts[verdict]), counts[verdict]) for verdict in VERDICTS),
-                Cell(_meanwhile(each)),
-            )
-        )
-    return Table(
-        name="rounds",
-        title="Rounds",
-        columns=(
-            Column("round", label=True),
-            *(Column(verdict.lower()) for verdict in VERDICTS),
-            Column("meanwhile", words=True),
-        ),
-        rows=tuple(rows),
-        caption="What held alone is tried again while clients archive and retrieve, and after the server was killed.",
-    )
+    return _ROUNDS.table((each, [check for check in checks if check.round == each.round]) for each in rounds)
 
 
 def _meanwhile(record: RoundRecord) -> str:
@@ -147,24 +91,20 @@ def _meanwhile(record: RoundRecord) -> str:
 
 def evidence_table(checks: Sequence[CheckRecord], exchanges: Mapping[str, int]) -> Table:
     """Every check with its requirement, verdict and how much evidence there is of it."""
-    return Table(
-        name="checks",
-        title="Checks",
-        columns=(
-            *(Column(name, label=True) for name in ("check", "verdict", "severity", "rules")),
-            Column("what is tried", words=True),
-            Column("must", words=True),
-            Column("what was seen", words=True),
-            Column("exchanges"),
+    return TableSpec(
+        "checks",
+        "Checks",
+        (
+            _NAME,
+            _VERDICT,
+            _SEVERITY,
+            Column("rules", of=lambda check: ", ".join(check.rules), label=True),
+            Column("what is tried", of=lambda check: check.tries, words=True),
+            Column("must", of=lambda check: check.must, words=True),
+            _SEEN,
+            Column("exchanges", of=lambda check: _count(exchanges.get(check.name, 0))),
         ),
-        rows=tuple(
-            (
-                Cell(each.name), Cell(each.verdict), Cell(each.severity), Cell(", ".join(each.rules)), Cell(each.tries),
-                Cell(each.must), Cell(each.reason), Cell(str(exchanges.get(each.name, 0)), exchanges.get(each.name, 0)),
-            )
-            for each in checks
-        ),
-    )  # fmt: skip
+    ).table(checks)
 
 
 def matrix_table(platforms: Mapping[str, Sequence[CheckRecord]]) -> Table:
@@ -177,22 +117,76 @@ def matrix_table(platforms: Mapping[str, Sequence[CheckRecord]]) -> Table:
         if any(name in own and own[name].verdict != "NOT TRIED" for own in by_platform.values())
         and any(name in own and _is_news(own[name], platforms[platform]) for platform, own in by_platform.items())
     ]
-    return Table(
-        name="matrix",
-        title="Checks by platform",
-        columns=(
-            *(Column(name, label=True) for name in ("check", "severity")),
-            Column("what is tried", words=True),
-            *(Column(name, words=True) for name in by_platform),
+
+    def of(own: Mapping[str, CheckRecord]) -> Callable[[CheckRecord], str]:
+        return lambda check: own[check.name].verdict if check.name in own else "–"
+
+    return TableSpec(
+        "matrix",
+        "Checks by platform",
+        (
+            _NAME,
+            _SEVERITY,
+            Column("what is tried", of=lambda check: check.tries, words=True),
+            *(Column(name, of=of(own), words=True) for name, own in by_platform.items()),
         ),
-        rows=tuple(
-            (
-                Cell(check),
-                Cell(every[check].severity),
-                Cell(every[check].tries),
-                *(Cell(own[check].verdict if check in own else "–") for own in by_platform.values()),
-            )
-            for check in tried
-        ),
-        caption="Under load and after a restart: where a platform came to something else than alone.",
-    )
+        "Under load and after a restart: where a platform came to something else than alone.",
+    ).table(every[name] for name in tried)
+
+
+class _Asked(NamedTuple):
+    """A requirement, and the checks of it."""
+
+    paragraph: str
+    words: str
+    checks: Sequence[CheckRecord]
+
+    @property
+    def failed(self) -> str:
+        names = ", ".join(check.name for check in self.checks if check.verdict == "FAIL")
+        return names or ("–" if self.checks else "no request can prove it: declare it")
+
+
+def _count(number: int) -> Cell:
+    return Cell(str(number), number)
+
+
+def _verdict_column(verdict: str) -> Column:
+    """How many of some checks had this verdict."""
+    return Column(verdict.lower(), of=lambda checks: _count(sum(check.verdict == verdict for check in checks)))
+
+
+_NAME = Column("check", of=lambda check: check.name, label=True)
+_VERDICT = Column("verdict", of=lambda check: check.verdict, label=True)
+_SEVERITY = Column("severity", of=lambda check: check.severity, label=True)
+_SEEN = Column("what was seen", of=lambda check: check.reason, words=True)
+_COUNTS = tuple(map(_verdict_column, VERDICTS))
+_FINDINGS = TableSpec(
+    "findings",
+    "Findings",
+    (_VERDICT, _SEVERITY, _NAME, Column("what was tried", of=lambda check: check.tries, words=True), _SEEN),
+    "S1: a record can be destroyed or altered inside its period. S2: a lock can be weakened, or is silently missing."
+    " S3: wrong reporting, or what must be allowed is refused. S4: a code only. DEVIATION: the state is right, the"
+    " answer is not the original's. Under load and after a restart: where that differs from alone.",
+)
+_REQUIREMENTS = TableSpec(
+    "requirements",
+    "By requirement",
+    (
+        Column("requirement", of=lambda asked: asked.paragraph, label=True),
+        Column("asks for", of=lambda asked: asked.words, words=True),
+        *columns_of(lambda asked: asked.checks, _COUNTS),
+        Column("failed", of=lambda asked: asked.failed, words=True),
+    ),
+    "SEC 17a-4(f), to which FINRA 4511(c) adds no test of its own, and CFTC 1.31. " + DISCLAIMER,
+)
+_ROUNDS = TableSpec(
+    "rounds",
+    "Rounds",
+    (
+        Column("round", of=lambda row: row[0].round, label=True),
+        *columns_of(lambda row: row[1], _COUNTS),
+        Column("meanwhile", of=lambda row: _meanwhile(row[0]), words=True),
+    ),
+    "What held alone is tried again while clients archive and retrieve, and after the server was killed.",
+)

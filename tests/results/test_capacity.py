@@ -253,7 +253,7 @@ def test_rates_too_far_from_the_load_refuse_to_plan_and_say_why(exercise: Exerci
 def test_rates_are_what_was_measured_alone_and_nothing_else(exercise: Exercise) -> None:
     exercise.mail_rates()
     exercise.night(100, 29.0)
-    assert set(rate_cells(exercise.results)) == {
+    assert {key[:4] for key in rate_cells(exercise.results)} == {
         ("archive", MESSAGE, 30, 1), ("archive", MESSAGE, 30, 8), ("retrieve", MESSAGE, 1, 1),
         ("retrieve", MESSAGE, 30, 1),
     }  # fmt: skip

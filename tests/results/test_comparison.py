@@ -26,19 +26,13 @@ from results.comparison.compare import (
 )
 from results.comparison.contract import comparison_document
 from results.comparison.documents import comparison_csv, comparison_figure, comparison_markdown, write_comparison
+from results.comparison.forms import differences_table, latencies_table, rates_table
 from results.comparison.power import detectable
-from results.comparison.tables import (
-    comparison_tables,
-    differences_table,
-    doubt_sentences,
-    latencies_table,
-    overall_sentences,
-    rates_table,
-)
+from results.comparison.tables import comparison_tables, doubt_sentences, overall_sentences
 from results.figures.phases import png_bytes, svg_bytes
-from results.matrix import CONNECTIONS_ENDED
 from results.statistics import paired_ratio
 from results.text import render_csv, render_text
+from results.units import CONNECTIONS_ENDED
 from tests.results.compared_runs import CELL, MakeResult, MakeRun, measured_run
 
 
@@ -49,7 +43,7 @@ def make_run(make_result: MakeResult) -> MakeRun:
 
 def only_ratio(comparison: Comparison) -> Ratio:
     (cell,) = comparison.cells
-    (ratio,) = cell.ratios
+    (ratio,) = cell.ratios["objects_per_second"]
     assert ratio is not None
     return ratio
 
@@ -112,7 +106,7 @@ def test_what_says_nothing_of_the_platform_gets_no_verdict_and_is_in_no_mean(
     spoilt = [replace(runs[side].results[0], **overrides), *runs[side].results[1:]]
     runs[side] = replace(runs[side], results=spoilt)
     comparison = compare_runs(runs)
-    bad, good = (cell.ratios[0] for cell in comparison.cells)
+    bad, good = (cell.ratios["objects_per_second"][0] for cell in comparison.cells)
     assert bad is not None
     assert good is not None
     assert (bad.verdict, bad.because, bad.p, bad.needed) == ("no verdict", because, None, None)
@@ -127,7 +121,7 @@ def test_what_says_nothing_of_the_platform_gets_no_verdict_and_is_in_no_mean(
 def test_unsettled_cells_are_judged_and_marked(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", (100, 101, 102)), make_run("b", (200, 202, 203), settled=False)])
     assert only_ratio(comparison).verdict == "better"
-    row = rates_table(comparison).rows[0]
+    row = rates_table(comparison, "cell").rows[0]
     assert "unsettled" in row[6].notes[0]
     assert not row[4].notes
 
@@ -141,7 +135,9 @@ def test_the_verdicts_of_a_matrix_are_adjusted_together(make_run: MakeRun) -> No
     def compared(count: int) -> Ratio:
         keys = [("archive", size, 25) for size in sizes[:count]]
         sides = [{key: (same if index else clear)[side] for index, key in enumerate(keys)} for side in (0, 1)]
-        ratio = compare_runs([make_run("a", sides[0]), make_run("b", sides[1])]).cells[0].ratios[0]
+        ratio = (
+            compare_runs([make_run("a", sides[0]), make_run("b", sides[1])]).cells[0].ratios["objects_per_second"][0]
+        )
         assert ratio is not None
         return ratio
 
@@ -176,7 +172,7 @@ def test_pairs_are_independent_of_each_other_and_cells_are_not(make_run: MakeRun
             make_run("b", {key: [105 * each for each in common] for key in keys}),
         ]
     )
-    whole, alone = comparison.overall[0].ratio, comparison.cells[0].ratios[0]
+    whole, alone = comparison.overall[0].ratio, comparison.cells[0].ratios["objects_per_second"][0]
     assert alone is not None
     assert (whole.ratio, whole.low, whole.high) == pytest.approx((alone.ratio, alone.low, alone.high))
     assert (whole.verdict, whole.pairs) == ("no difference shown", 3)
@@ -249,7 +245,7 @@ def test_runs_that_were_not_interleaved_are_marked(make_run: MakeRun, ours: str 
     comparison = compare_runs([make_run("a", comparison=ours), make_run("b", comparison=theirs)])
     assert not comparison.interleaved
     assert NOT_INTERLEAVED in comparison.overall[0].marks
-    assert "which were not interleaved" in rates_table(comparison).caption
+    assert "which were not interleaved" in rates_table(comparison, "cell").caption
 
 
 def test_interleaved_runs_bear_no_such_mark(make_run: MakeRun) -> None:
@@ -279,7 +275,7 @@ def test_cells_are_marked_where_a_platform_ends_connections_more_often(make_run:
     comparison = compare_runs([kept, often])
     assert only_ratio(comparison).notes == ("connections per session: 1 on a, 25 on b",)
     assert comparison.overall[0].marks == ("connections per session differ in 1 of 1 cells",)
-    assert CONNECTIONS_ENDED in {note for cell in rates_table(comparison).rows[0] for note in cell.notes}
+    assert CONNECTIONS_ENDED in {note for cell in rates_table(comparison, "cell").rows[0] for note in cell.notes}
     alike = compare_runs([often, make_run("c", rates, connections_per_session=25.5, requests_per_connection=1.0)])
     assert only_ratio(alike).notes == ()  # counts over some seconds differ a little
     assert alike.overall[0].marks == ()
@@ -334,7 +330,7 @@ def three(make_run: MakeRun) -> Comparison:
 
 
 def test_platforms_stand_side_by_side_with_ratios_to_the_first(three: Comparison) -> None:
-    table = rates_table(three)
+    table = rates_table(three, "cell")
     assert [f"{column.name} {column.unit}".strip() for column in table.columns[4:]] == [
         "minio objects/s", "minio MB/s", "versitygw objects/s", "versitygw MB/s", "embedded objects/s", "embedded MB/s",
         "versitygw / minio", "embedded / minio",
@@ -352,7 +348,7 @@ def test_what_the_verdicts_rest_on_is_a_table_per_platform(three: Comparison) ->
     assert [table.name for table in comparison_tables(three)] == [
         "platforms", "comparison", "differences-1", "differences-2", "latencies-1", "latencies-2",
     ]  # fmt: skip
-    rows = [[cell.text for cell in row] for row in differences_table(three, 1).rows]
+    rows = [[cell.text for cell in row] for row in differences_table(three, "cell", 1).rows]
     assert [row[8] for row in rows] == ["no difference shown", "better", "no difference shown"]
     for table in comparison_tables(three):  # whatever is in it can be set
         assert render_text(table)
@@ -398,7 +394,7 @@ def test_more_repetitions_than_a_thousand_are_not_counted(make_run: MakeRun) -> 
     comparison = compare_runs([make_run("a", (100, 100, 100)), make_run("b", (5, 100, 2300))])
     ratio = comparison_document(comparison)["cells"][0]["ratios"][0]
     assert (ratio["needed_repetitions"], ratio["needed_repetitions_more_than"]) == (None, 1000)
-    assert "more than 1000" in render_text(differences_table(comparison, 0))
+    assert "more than 1000" in render_text(differences_table(comparison, "cell", 0))
 
 
 def test_csv_has_a_line_per_cell_and_platform_under_the_names_of_the_json(three: Comparison) -> None:
@@ -419,7 +415,8 @@ def test_the_figure_draws_every_ratio_with_its_interval_on_one_log_scale(three: 
     assert [tick.get_text() for tick in archive.get_yticklabels()] == ["8KiB × 25", "64KiB × 25"]
     xs = [np.asarray(line.get_xdata()) for line in archive.get_lines()]
     points = sorted(float(each[0]) for each in xs if len(each) == 1)
-    ratios = sorted(ratio.ratio for cell in three.cells[:2] for ratio in cell.ratios if ratio and ratio.ratio)
+    compared = [ratio for cell in three.cells[:2] for ratio in cell.ratios["objects_per_second"]]
+    ratios = sorted(ratio.ratio for ratio in compared if ratio and ratio.ratio)
     assert points == pytest.approx(ratios)
     low, high = archive.get_xlim()
     assert low < 0.41 < 1 < 10.2 < high
@@ -490,7 +487,7 @@ def test_the_smallest_difference_that_would_have_been_shown_is_stated_for_each_c
     ours = {CELL: [100.0] * 5, large: [100.0] * 5}
     theirs = {CELL: [150 * each for each in noise], large: [100 * each for each in noise]}
     comparison = compare_runs([make_run("a", ours), make_run("b", theirs)])
-    clear, same = (cell.ratios[0] for cell in comparison.cells)
+    clear, same = (cell.ratios["objects_per_second"][0] for cell in comparison.cells)
     assert clear is not None
     assert same is not None
     error = stdev(math.log(each) for each in noise) / math.sqrt(5)
@@ -499,7 +496,7 @@ def test_the_smallest_difference_that_would_have_been_shown_is_stated_for_each_c
     assert same.detectable_percent == pytest.approx(100 * math.expm1(detectable(5, 0.05) * error))
     assert 0 < comparison.overall[0].ratio.detectable_percent < clear.detectable_percent  # type: ignore[operator]
     assert "would show differences from" in overall_sentences(comparison)[0]
-    assert [row[-1].text for row in differences_table(comparison, 0).rows] == ["3.3", "2.7"]
+    assert [row[-1].text for row in differences_table(comparison, "cell", 0).rows] == ["3.3", "2.7"]
 
 
 def test_a_difference_that_was_detectable_is_found_as_often_as_was_said(make_run: MakeRun) -> None:
@@ -531,7 +528,7 @@ def test_too_few_pairs_detect_nothing_and_nothing_is_claimed(make_run: MakeRun) 
 def test_a_spread_without_bounds_detects_nothing_but_can_be_written(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", (1e-9, 1e9, 1)), make_run("b", (1e9, 1e-9, 1))])
     json.dumps(comparison_document(comparison), allow_nan=False)
-    assert differences_table(comparison, 0).rows[0][-1].text == ">1000"
+    assert differences_table(comparison, "cell", 0).rows[0][-1].text == ">1000"
 
 
 def test_latencies_are_compared_in_pairs_and_less_is_better(make_run: MakeRun, make_result: MakeResult) -> None:
@@ -551,7 +548,7 @@ def test_latencies_are_compared_in_pairs_and_less_is_better(make_run: MakeRun, m
 
     comparison = compare_runs([run("a", 20.0), replace(run("b", 10.0))])
     (cell,) = comparison.cells
-    p50, p99 = (cell.latencies[name][0] for name in ("object_service_ms_p50", "object_service_ms_p99"))
+    p50, p99 = (cell.ratios[name][0] for name in ("object_service_ms_p50", "object_service_ms_p99"))
     assert p50 is not None
     assert p99 is not None
     assert (p50.ratio, p50.verdict) == (1.0, "no difference shown")
@@ -559,7 +556,7 @@ def test_latencies_are_compared_in_pairs_and_less_is_better(make_run: MakeRun, m
     assert p99.verdict == "better"
     worse = compare_runs([run("a", 10.0), run("b", 20.0)]).overall[0].latencies["object_service_ms_p99"]
     assert worse.verdict == "worse"
-    row = [each.text for each in latencies_table(comparison, 0).rows[0]]
+    row = [each.text for each in latencies_table(comparison, "cell", 0).rows[0]]
     assert row[4:8] == ["1.000", "1.000", "1.00", "1.00 to 1.00"]
     assert row[8:] == ["20.000", "10.000", "0.50", "0.50 to 0.50"]
     assert "p99 service 0.50 times (better)" in overall_sentences(comparison)[0]
@@ -568,7 +565,7 @@ def test_latencies_are_compared_in_pairs_and_less_is_better(make_run: MakeRun, m
 def test_a_p99_of_few_objects_is_no_p99(make_run: MakeRun) -> None:
     runs = [make_run("a", (100, 101, 102), objects=99), make_run("b", (200, 202, 203), objects=99)]
     comparison = compare_runs(runs)
-    p99 = comparison.cells[0].latencies["object_service_ms_p99"][0]
+    p99 = comparison.cells[0].ratios["object_service_ms_p99"][0]
     assert p99 is not None
     assert (p99.verdict, p99.because) == ("no verdict", "fewer than 100 objects")
     assert only_ratio(comparison).verdict == "better"
@@ -611,7 +608,7 @@ def test_by_force_there_are_ratios_and_no_verdicts_and_the_others_keep_theirs(ma
         ],
         force=True,
     )
-    unlike, like = comparison.cells[0].ratios
+    unlike, like = comparison.cells[0].ratios["objects_per_second"]
     assert unlike is not None
     assert like is not None
     assert (unlike.verdict, unlike.because, unlike.p, unlike.detectable_percent) == (
@@ -619,7 +616,7 @@ def test_by_force_there_are_ratios_and_no_verdicts_and_the_others_keep_theirs(ma
     )  # fmt: skip
     assert unlike.ratio == like.ratio == pytest.approx(1.997, abs=0.001)
     assert like.verdict == "better"
-    assert all(ratios[0].verdict == "no verdict" for ratios in comparison.cells[0].latencies.values() if ratios[0])
+    assert all(ratios[0].verdict == "no verdict" for ratios in comparison.cells[0].ratios.values() if ratios[0])
     document = comparison_document(comparison)
     assert len(document["forced"]) == 1
     assert [len(each["forced"]) for each in document["overall"]] == [1, 0]

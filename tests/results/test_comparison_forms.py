@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from results.comparison.compare import Comparison, compare_runs
-from results.comparison.forms import matrix_table, percent_tables, times_tables
+from results.comparison.forms import matrix_table, percent_table, times_table
 from results.comparison.tables import FORMS, comparison_tables
 from results.table import Table
 from results.text import render_csv, render_markdown, render_text
@@ -44,7 +44,7 @@ def test_the_percent_form_prints_the_published_path_comparison(make_run: MakeRun
     base = make_run(study["baseline"], dict.fromkeys(keys, (100.0,)), temperature="cold")
     candidate = {key: (percent,) for key, percent in zip(keys, percents.values(), strict=True)}
     comparison = compare_runs([base, make_run(study["candidate"], candidate, temperature="cold")])
-    (table,) = percent_tables(comparison)
+    table = percent_table(comparison, "cell", 0)
     assert table.title == "DS3950 simulated, 4 host paths as percent of DS5020, 8 host paths"
     *cells, whole = column(table, study["candidate"], f"% of {study['baseline']}")
     assert cells == ["78.82", "92.16", "100.26", "99.39"]
@@ -63,13 +63,13 @@ def test_the_times_form_says_what_was_published_of_tiering(make_run: MakeRun) ->
     }
     disks = make_run("disks", dict.fromkeys(ratios, (100.0,)), temperature="cold")
     flash = make_run("flash", {key: (100.0 * ratio,) for key, ratio in ratios.items()}, temperature="cold")
-    (table,) = times_tables(compare_runs([disks, flash]))  # a result's response time is the inverse of its rate
+    table = times_table(compare_runs([disks, flash]), "cell", 0)  # a result's response time is the inverse of its rate
     assert column(table, "objects/s")[:-1] == ["3.21 times", "1.49 times", "1.75 times"]
     assert column(table, "response")[1:-1] == ["33% faster", "43% faster"]
 
 
 def test_what_takes_longer_is_slower_and_the_interval_has_its_sign(make_run: MakeRun) -> None:
-    (table,) = times_tables(compare_runs([make_run("a", (100, 101, 102)), make_run("b", (80, 82, 81))]))
+    table = times_table(compare_runs([make_run("a", (100, 101, 102)), make_run("b", (80, 82, 81))]), "cell", 0)
     row = [cell.text for cell in table.rows[0][4:]]
     assert row == ["0.80 times", "0.78 to 0.82", "worse", "25% slower", "-28 to -21", "worse"]
     assert table.rows[0][7].number == pytest.approx(-24.7, abs=0.1)
@@ -80,7 +80,7 @@ def test_the_matrix_form_has_sizes_down_and_objects_across(make_run: MakeRun) ->
     base = make_run("a", {CELL: alone, LARGE: alone, small: alone})
     other = make_run("b", {CELL: (200, 202, 201), LARGE: (50, 51, 50), small: alone})
     third = make_run("c", {CELL: (300, 301, 302)})
-    table = matrix_table(compare_runs([base, other, third]))
+    table = matrix_table(compare_runs([base, other, third]), "cell")
     assert [each.name for each in table.columns[4:]] == ["1", "25"]
     assert [[cell.text for cell in row[2:]] for row in table.rows] == [
         ["8KiB", "b", "1.00", "2.00"], ["8KiB", "c", "–", "3.00"], ["1MiB", "b", "–", "0.50"], ["1MiB", "c", "–", "–"],

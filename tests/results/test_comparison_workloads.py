@@ -18,19 +18,14 @@ from archiver.values.errors import ResultsError, UsageError
 from results.comparison.compare import ComparedUnit, Comparison, MeasuredRun, compare_runs
 from results.comparison.contract import comparison_document
 from results.comparison.documents import comparison_figure, workloads_csv, write_comparison
+from results.comparison.forms import matrix_table, percent_table, rates_table, times_table
 from results.comparison.gate import gate_sentences, judge, parse_condition
 from results.comparison.ratios import Ratio
 from results.comparison.tables import FORMS, comparison_tables, overall_sentences
-from results.comparison.units import TOGETHER
-from results.comparison.workload_tables import (
-    workload_matrix_table,
-    workload_percent_tables,
-    workload_rates_table,
-    workload_times_tables,
-)
 from results.model import Offered, Result
 from results.table import Table
 from results.text import render_csv, render_text
+from results.units import ALL_WORKLOADS
 from tests.results.tile_run import TileRun, criterion, email_parts, held, latency, part, steps
 from tests.results.workloads_together import TILES, mixed_run, together
 
@@ -51,10 +46,10 @@ def repeated(make: Callable[..., Sequence[Result]], factor: float = 1.0) -> list
     ]
 
 
-def found(comparison: Comparison, workload: str, operation: str = "", clients: int | None = None) -> ComparedUnit:
+def found(comparison: Comparison, workload: str, operation: str = "", clients: int = 0) -> ComparedUnit:
     (unit,) = [
         unit
-        for unit in comparison.units
+        for unit in comparison.workloads
         if (unit.key.workload, unit.key.operation, unit.key.clients) == (workload, operation, clients)
     ]
     return unit
@@ -111,11 +106,11 @@ def test_tiles_add_up_and_are_no_pairs(tiles: TileRun) -> None:
 
     comparison = compare_runs([run("a", (800, 810, 790, 800)), run("b", (400, 410, 390, 420))])
     web = found(comparison, "web")
-    assert [unit.median(web.telling) for unit in web.measured if unit] == [3200, 1620]
+    assert [unit.median(web.main_measure) for unit in web.measured if unit] == [3200, 1620]
     ratio = ratio_of(web)
     assert (ratio.pairs, ratio.verdict, ratio.because) == (1, "no verdict", "1 pair")
-    assert "tiles of one run ran beside each other, and are no pairs" in workload_rates_table(
-        comparison
+    assert "tiles of one run ran beside each other, and are no pairs" in rates_table(
+        comparison, "workload"
     ).caption.replace("\n", " ")
 
 
@@ -137,10 +132,10 @@ def test_of_several_numbers_of_clients_the_best_is_told_and_each_is_in_the_json(
     small, large = found(comparison, "database small"), found(comparison, "database large")
     assert ratio_of(small).ratio == pytest.approx(440 / 880)
     assert ratio_of(small, "object_response_ms_mean").ratio == pytest.approx(0.5)
-    assert large.telling.name == "megabytes_per_second"
+    assert large.main_measure.name == "megabytes_per_second"
     assert ratio_of(large, "megabytes_per_second").ratio == pytest.approx(1.5)  # not with as many outstanding
     assert ratio_of(found(comparison, "database small", clients=1)).ratio == pytest.approx(200 / 180)
-    rows = rows_of(workload_rates_table(comparison))
+    rows = rows_of(rates_table(comparison, "workload"))
     assert list(rows) == ["tiles/1/database small/all/1 to 25/objects/s", "tiles/1/database large/all/1 to 9/MB/s"]
     told = [(each["workload"], each["clients"]) for each in comparison_document(comparison)["workloads"]]
     assert ("database small", 25) in told
@@ -172,7 +167,7 @@ def test_achieved_sessions_of_an_open_loop_are_compared(tiles: TileRun) -> None:
 
     comparison = compare_runs([run("a", 100.0), run("b", 90.0)])
     assert ratio_of(found(comparison, "web"), "sessions_per_second").ratio == pytest.approx(0.9)
-    assert rows_of(workload_rates_table(comparison))["tiles/1/web/all/16/sessions/s"][:2] == ["100.00", "90.00"]
+    assert rows_of(rates_table(comparison, "workload"))["tiles/1/web/all/16/sessions/s"][:2] == ["100.00", "90.00"]
     closed = compare_runs([mixed_run([tiles.web()]), mixed_run([tiles.web()], "b")])
     assert "sessions_per_second" not in found(closed, "web").ratios
 
@@ -190,7 +185,7 @@ def test_what_was_not_done_in_a_repetition_has_a_rate_of_zero_there(tiles: TileR
     head = found(compare_runs([run("a", 5, 5, 5), run("b", 0, 0, 9)]), "e-mail", "head")
     assert (ratio_of(head).pairs, ratio_of(head).because) == (3, "a rate of zero")
     assert head.measured[1] is not None
-    assert head.measured[1].median(head.telling) == 0
+    assert head.measured[1].median(head.main_measure) == 0
 
 
 @pytest.mark.parametrize(
@@ -232,7 +227,7 @@ def test_cells_and_workloads_of_one_run_are_both_compared(tiles: TileRun, make_r
         return replace(made, results=[*made.results, make_result()])
 
     comparison = compare_runs([run("a"), run("b")])
-    assert (len(comparison.cells), len(comparison.units), comparison.overall[0].of) == (1, 1, "cell")
+    assert (len(comparison.cells), len(comparison.workloads), comparison.overall[0].of) == (1, 1, "cell")
     names = [table.name for table in comparison_tables(comparison, ("percent",))]
     assert names == [
         "platforms", "percent-1", "workloads-percent-1", "differences-1", "latencies-1", "workloads-differences-1",
@@ -251,7 +246,7 @@ def test_nothing_in_common_is_said(tiles: TileRun) -> None:
 def test_all_together_is_the_course_while_all_were_under_way(tiles: TileRun) -> None:
     """Web alone before and after counts in neither; the check comes after e-mail, and is under way in its stead."""
     comparison = compare_runs([together(tiles, "a", 1000, 500, 550), together(tiles, "b", 800, 500, 550)])
-    steady, peak = found(comparison, TOGETHER, "steady"), found(comparison, TOGETHER, "peak")
+    steady, peak = found(comparison, ALL_WORKLOADS, "steady"), found(comparison, ALL_WORKLOADS, "peak")
     rates = [unit.samples[0].values["objects_per_second"] for unit in steady.measured if unit]
     assert rates == [1500, 1300]  # the median of 10 s of e-mail and 6 s of its check
     assert [unit.samples[0].values["megabytes_per_second"] for unit in steady.measured if unit] == [15, 13]
@@ -271,7 +266,7 @@ def test_workloads_that_never_all_ran_at_once_have_no_rate_together(tiles: TileR
         for workload in phase["workload"]:
             del workload["after"]
     runs = [together(tiles, platform, 1000, 500, 550, phases=apart) for platform in ("a", "b")]
-    ratio = ratio_of(found(compare_runs(runs), TOGETHER, "steady"))
+    ratio = ratio_of(found(compare_runs(runs), ALL_WORKLOADS, "steady"))
     assert (ratio.verdict, ratio.because) == ("no verdict", "its workloads were never all under way at once")
 
 
@@ -293,11 +288,11 @@ def scored(tiles: TileRun, platform: str, factor: float, *, passed: bool = True,
 
 def test_scores_are_compared_only_where_every_criterion_held(tiles: TileRun) -> None:
     comparison = compare_runs([scored(tiles, "a", 1.0), scored(tiles, "b", 1.2)])
-    score = ratio_of(found(comparison, TOGETHER, "score"), "score")
+    score = ratio_of(found(comparison, ALL_WORKLOADS, "score"), "score")
     assert score.ratio == pytest.approx(1.2, rel=0.001)
     assert (score.verdict, score.pairs) == ("better", 3)
     failed = ratio_of(
-        found(compare_runs([scored(tiles, "a", 1.0), scored(tiles, "b", 1.2, passed=False)]), TOGETHER, "score"),
+        found(compare_runs([scored(tiles, "a", 1.0), scored(tiles, "b", 1.2, passed=False)]), ALL_WORKLOADS, "score"),
         "score",
     )
     assert failed.ratio is None
@@ -307,7 +302,7 @@ def test_scores_are_compared_only_where_every_criterion_held(tiles: TileRun) -> 
 def test_both_scores_have_the_weights_of_the_first(tiles: TileRun) -> None:
     """By its own weights the other's would be of its e-mail alone."""
     other = scored(tiles, "b", 1.0, weights={"e-mail": 1.0})
-    score = found(compare_runs([scored(tiles, "a", 1.0, weights={"web": 1.0}), other]), TOGETHER, "score")
+    score = found(compare_runs([scored(tiles, "a", 1.0, weights={"web": 1.0}), other]), ALL_WORKLOADS, "score")
     assert [unit.samples[0].values["score"] for unit in score.measured if unit] == [846 / 800, 846 / 800]
 
 
@@ -333,7 +328,7 @@ def test_the_percent_form_prints_the_published_path_comparison_beside_the_publis
                          intervals={2: rows})  # fmt: skip
 
     eight, four = run("8 paths", 100, 1000, 800, 30_000), run("4 paths", 78.82, 921.6, 802.08, 29_817)
-    (table,) = workload_percent_tables(compare_runs([eight, four]))
+    table = percent_table(compare_runs([eight, four]), "workload", 0)
     rows = rows_of(table)
     percents = {label: row[2] for label, row in rows.items()}
     assert table.title == "Workloads: 4 paths as percent of 8 paths"
@@ -369,7 +364,7 @@ def test_the_times_form_prints_the_published_gain_of_a_faster_tier_beside_the_pu
         return mixed_run(results, platform, intervals={1: rows})
 
     disks, flash = run("disks", 1.0, 12.0, 10.0), run("with flash", 3.21, 12.0 * 0.67, 10.0 * 0.57)
-    (table,) = workload_times_tables(compare_runs([disks, flash]))
+    table = times_table(compare_runs([disks, flash]), "workload", 0)
     rows = rows_of(table)
     assert rows["tiles/1/all workloads/steady/objects/s"][0] == "3.21 times"
     assert rows["tiles/1/e-mail/all/32/objects/s"][3] == "33% faster"
@@ -382,7 +377,7 @@ def test_the_matrix_form_has_workloads_down_and_scales_across(tiles: TileRun) ->
     def run(platform: str, one: float, two: float) -> MeasuredRun:
         return mixed_run([tiles.web(1, one, position=1, scale=1.0), tiles.web(1, two, position=2, scale=2.0)], platform)
 
-    table = workload_matrix_table(compare_runs([run("a", 100, 100), run("b", 150, 80), run("c", 200, 100)]))
+    table = matrix_table(compare_runs([run("a", 100, 100), run("b", 150, 80), run("c", 200, 100)]), "workload")
     assert (table.across, [column.name for column in table.columns[-2:]]) == ("tiles", ["1", "2"])
     assert [[cell.text for cell in row[-3:]] for row in table.rows] == [["b", "1.50", "0.80"], ["c", "2.00", "1.00"]]
 

@@ -11,12 +11,12 @@ import pytest
 
 from results.figures.lock_cost import LOCK_COST, build_lock_figures
 from results.figures.phases import Caption, png_bytes, svg_bytes
-from results.matrix import matrix_cells
 from results.model import Result
 from results.report.documents import report_markdown
 from results.table import NOT_MEASURED, Table
 from results.tables.lock_cost import life_cycle_table, lock_cost_table, variant_costs
 from results.tables.rates import build_tables
+from results.units import single_cells
 
 MakeResult = Callable[..., Result]
 CAPTION = Caption("run-7", "embedded", shares_machine=True)
@@ -67,7 +67,7 @@ def test_the_plainest_variant_is_what_the_others_are_compared_with(
     costs = variant_costs([variant(lock, 100.0, checksum=checksum) for lock, checksum in variants])
     assert [cost.name for cost in costs] == expected
     assert costs[0].rate is None
-    assert {cost.baseline.repetitions[0].variant for cost in costs} == {expected[0]}
+    assert {cost.baseline.first.variant for cost in costs} == {expected[0]}
 
 
 def test_a_ratio_is_of_pairs_of_one_repetition_and_its_interval_students(variant: Callable[..., Result]) -> None:
@@ -133,7 +133,7 @@ def test_variants_are_cells_of_their_own_and_not_in_the_matrix(
 ) -> None:
     plain = make_result(objects_per_second=500.0, position=9)
     results = [variant("none", 100.0), variant("header", 90.0), plain]
-    assert [key.operation for key in matrix_cells(results)] == ["archive", "archive, lock header", "archive, lock none"]
+    assert [key.operation for key in single_cells(results)] == ["archive", "archive, lock header", "archive, lock none"]
     tables = {table.name: table for table in build_tables(results)}
     measured = tables["archive-objects-per-second"].rows[0]
     assert [cell.text for cell in measured] == ["8KiB", "measured", "500.00"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError, UsageError
-from results.planning.plan import Archiving, Course, Plan, plan_mail, plan_retrieve, plan_size, plan_video
+from results.planning.plan import Archiving, LoadCourse, Plan, plan_mail, plan_retrieve, plan_size, plan_video
 from results.planning.rate_surface import Range, RateSurface, measured_surface, published_surface
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.watched_run import phase_record
@@ -26,7 +26,7 @@ EXAMPLES = {
 
 def mail(surface: RateSurface = DR550, **changed: Any) -> Plan:
     asked: dict[str, Any] = {
-        "users": 30_000, "messages": 30, "mean_bytes": 20 * KIB, "course": Course(7), "window_seconds": 8 * HOUR,
+        "users": 30_000, "messages": 30, "mean_bytes": 20 * KIB, "course": LoadCourse(7), "window_seconds": 8 * HOUR,
     }  # fmt: skip
     return plan_mail(surface, **{**asked, **changed})
 
@@ -70,7 +70,7 @@ def test_the_papers_example_of_a_single_message() -> None:
 def test_the_papers_camera_example(bytes_per_second: float, needed: float) -> None:
     example = EXAMPLES["digital cameras"]
     found = archiving(
-        plan_video(DR550, cameras=example["cameras"], bytes_per_second=bytes_per_second, course=Course(1))
+        plan_video(DR550, cameras=example["cameras"], bytes_per_second=bytes_per_second, course=LoadCourse(1))
     )
     assert found.load.objects_per_session == example["objects_per_session"]
     assert found.load.bytes / found.load.window_seconds / 1e6 == pytest.approx(needed, abs=0.05)
@@ -93,8 +93,10 @@ def test_the_papers_film_example(parallel: int, seconds: float) -> None:
 
 
 def test_an_hour_of_a_camera_is_the_film_unless_another_is_named() -> None:
-    hour = plan_video(DR550, cameras=3, bytes_per_second=1e9 / HOUR, course=Course(1)).retrieval
-    named = plan_video(DR550, cameras=3, bytes_per_second=1e9 / HOUR, course=Course(1), film_bytes=5 * MIB).retrieval
+    hour = plan_video(DR550, cameras=3, bytes_per_second=1e9 / HOUR, course=LoadCourse(1)).retrieval
+    named = plan_video(
+        DR550, cameras=3, bytes_per_second=1e9 / HOUR, course=LoadCourse(1), film_bytes=5 * MIB
+    ).retrieval
     assert hour is not None
     assert named is not None
     assert (hour.objects, named.objects) == (math.ceil(1e9 / MIB), 5)
@@ -116,7 +118,7 @@ def test_discovery_takes_a_session_per_user() -> None:
 
 
 def test_growth_and_retention_make_the_years() -> None:
-    years = archiving(mail(course=Course(3, growth_share=0.1))).years
+    years = archiving(mail(course=LoadCourse(3, growth_share=0.1))).years
     first = 900_000 * 20 * KIB * 365
     assert [year.bytes_archived for year in years] == pytest.approx([first, first * 1.1, first * 1.21])
     assert [year.bytes_kept for year in years] == pytest.approx([first, first * 2.1, first * 3.31])
@@ -124,7 +126,7 @@ def test_growth_and_retention_make_the_years() -> None:
 
 
 def test_what_comes_in_during_a_year_is_kept_half_of_it() -> None:
-    found = archiving(mail(course=Course(2)))
+    found = archiving(mail(course=LoadCourse(2)))
     yearly = 900_000 * 20 * KIB * 365 / 1e12
     assert found.terabyte_years == pytest.approx(yearly * (0.5 + 1.5))
 
@@ -134,14 +136,14 @@ def test_what_comes_in_during_a_year_is_kept_half_of_it() -> None:
     [(3200.0, 0.0, 1), (3200.0, 0.2, 2), (1000.0, 0.0, 4), (1000.0, 0.5, 7), (1e6, 0.9, 1)],
 )
 def test_platforms_keep_the_headroom_free(window: float, headroom: float, platforms: int) -> None:
-    found = archiving(mail(course=Course(1, 0, headroom), window_seconds=window))  # 3,095 s of work
+    found = archiving(mail(course=LoadCourse(1, 0, headroom), window_seconds=window))  # 3,095 s of work
     assert found.platforms(found.seconds).value == platforms
 
 
 def test_the_platforms_of_a_load_that_fills_them_exactly_are_not_one_more() -> None:
-    found = archiving(mail(course=Course(1, 0, 0.0)))
+    found = archiving(mail(course=LoadCourse(1, 0, 0.0)))
     window = found.seconds.value / 3
-    exact = archiving(mail(course=Course(1, 0, 0.0), window_seconds=window))
+    exact = archiving(mail(course=LoadCourse(1, 0, 0.0), window_seconds=window))
     assert exact.platforms(exact.seconds).value == 3
 
 
@@ -166,7 +168,11 @@ def test_a_load_of_which_not_one_unit_fits_has_a_what_if_too() -> None:
 
 def test_a_mixture_is_the_sum_of_its_sizes() -> None:
     found = plan_size(
-        DR550, objects_per_day=10_000, shares=[(8 * KIB, 0.75), (MIB, 0.25)], course=Course(1), window_seconds=8 * HOUR
+        DR550,
+        objects_per_day=10_000,
+        shares=[(8 * KIB, 0.75), (MIB, 0.25)],
+        course=LoadCourse(1),
+        window_seconds=8 * HOUR,
     )
     assert archiving(found).seconds.value == pytest.approx(7_500 / 27.03 + 2_500 / 5.18)
     assert archiving(found).load.bytes == pytest.approx(7_500 * 8 * KIB + 2_500 * MIB)
@@ -215,7 +221,7 @@ def test_an_archive_of_a_run_without_retrieves_is_planned_and_the_rest_said(
     surface = surface_of(make_run, make_result("archive", 16 * KIB, 25, 300.0))
     for plan in (
         mail(surface, mean_bytes=16 * KIB),
-        plan_video(surface, cameras=1, bytes_per_second=1e5, course=Course(1)),
+        plan_video(surface, cameras=1, bytes_per_second=1e5, course=LoadCourse(1)),
     ):
         assert archiving(plan).seconds.value > 0
         assert (plan.single, plan.retrieval) == (None, None)
@@ -276,8 +282,8 @@ def test_a_plan_tells_the_doubts_of_its_cells_and_of_no_others(make_result: Make
         ({"messages": 0}, "is no load"),
         ({"mean_bytes": 0}, "object bytes: 0 is no load"),
         ({"window_seconds": 0.0}, "a window of 0 s holds nothing"),
-        ({"course": Course(0)}, "years: 0 is no load"),
-        ({"course": Course(1, 0, 1.0)}, "a headroom of 100% leaves no room"),
+        ({"course": LoadCourse(0)}, "years: 0 is no load"),
+        ({"course": LoadCourse(1, 0, 1.0)}, "a headroom of 100% leaves no room"),
     ],
 )
 def test_what_makes_no_load_is_refused(changed: dict[str, Any], words: str) -> None:
@@ -287,4 +293,4 @@ def test_what_makes_no_load_is_refused(changed: dict[str, Any], words: str) -> N
 
 def test_a_stream_of_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="archives nothing"):
-        plan_video(DR550, cameras=1, bytes_per_second=0.0, course=Course(1))
+        plan_video(DR550, cameras=1, bytes_per_second=0.0, course=LoadCourse(1))

@@ -10,7 +10,7 @@ import pytest
 from archiver.values.errors import ResultsError
 from results.planning.cost import plan_cost
 from results.planning.documents import plan_document, write_plan
-from results.planning.plan import Course, Plan, plan_mail, plan_retrieve, plan_video
+from results.planning.plan import LoadCourse, Plan, plan_mail, plan_retrieve, plan_video
 from results.planning.prices import read_prices
 from results.planning.rate_surface import RateSurface, measured_surface, published_surface
 from results.planning.tables import examples_table, plan_tables, what_if_table
@@ -24,7 +24,7 @@ DR550 = published_surface("reference:dr550")
 
 def mail(surface: RateSurface = DR550, mean_bytes: int = 20 << 10) -> Plan:
     return plan_mail(
-        surface, users=30_000, messages=30, mean_bytes=mean_bytes, course=Course(7, 0.1), window_seconds=8 * 3600
+        surface, users=30_000, messages=30, mean_bytes=mean_bytes, course=LoadCourse(7, 0.1), window_seconds=8 * 3600
     )
 
 
@@ -80,7 +80,7 @@ def test_the_document_has_every_answer_with_its_ends() -> None:
 
 
 def test_a_range_that_straddles_the_window_fits_at_one_end_only() -> None:
-    plan = plan_mail(DR550, users=30_000, messages=30, mean_bytes=20 << 10, course=Course(1), window_seconds=3100)
+    plan = plan_mail(DR550, users=30_000, messages=30, mean_bytes=20 << 10, course=LoadCourse(1), window_seconds=3100)
     assert plan_document(plan, {})["fits"] == {"value": True, "low": True, "high": False}
 
 
@@ -143,6 +143,6 @@ def test_the_papers_examples_for_a_report(make_result: MakeResult, make_run: Mak
 
 
 def test_every_table_is_set_in_the_width_of_a_terminal() -> None:
-    plan = plan_video(DR550, cameras=100, bytes_per_second=1e9 / 3600, course=Course(2))
+    plan = plan_video(DR550, cameras=100, bytes_per_second=1e9 / 3600, course=LoadCourse(2))
     for table in plan_tables(plan, what_if=True):
         assert max(map(len, render_text(table, 120).splitlines())) <= 120

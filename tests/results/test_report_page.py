@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from results.database import FILE_NAME, RunDatabase
-from results.matrix import CellKey
 from results.model import Result
 from results.report.distributions import BINS, HEIGHT_MAX, cell_distributions
 from results.report.documents import write_page
-from results.report.key_figures import every_cell
 from results.report.page import report_page
 from results.tables.watched import watched
+from results.units import UnitKey, all_cells
 from tests.results.reported_runs import DOUBTS, FACTS, HOSTILE, histogram, report_of, whole_run
 from tests.results.watched_run import phase_record
 
@@ -173,9 +172,9 @@ def test_a_distribution_is_of_all_repetitions_on_the_runs_own_scale(make_run: Ma
         for n, each in enumerate((first, second, slow), 1)
     ]
     database = make_run(phases)
-    found = cell_distributions(database, every_cell(database.results()))
+    found = cell_distributions(database, list(all_cells(database.results()).values()))
     assert list(found.decades) == [-1, 0, 1, 2, 3] or list(found.decades) == [0, 1, 2, 3]
-    merged = found.cells[CellKey("archive", 8192, 25, 1)]
+    merged = found.cells[UnitKey("archive", 8192, 25, 1)]
     assert merged.objects == 101
     filled = {place: height for place, height in enumerate(merged.heights) if height}
     assert sorted(filled.values()) == [3, HEIGHT_MAX]  # the square root of 1 in 100 of the height, rounded up

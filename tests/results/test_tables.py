@@ -9,26 +9,21 @@ import pytest
 
 from archiver.values.errors import ResultsError
 from results.database import RunDatabase
-from results.matrix import CLIENT_LIMITED, ERRORS, UNSETTLED
 from results.model import ClientUsage, DiskUsage, FirstError, Latency, Result, ServerUsage, Utilisation
 from results.published import dr550
+from results.table import Cell, Table
 from results.tables.rates import (
-    Cell,
-    Table,
     build_tables,
     error_table,
     latency_table,
-    limits_table,
     parallel_tables,
-    per_object_table,
     rate_table,
-    requests_table,
-    resource_table,
-    server_resources_table,
     session_time_table,
 )
 from results.tables.requests import RequestCount
+from results.tables.usage import limits_table, per_object_table, requests_table, resource_table, server_resources_table
 from results.tables.watched import Watched, watched
+from results.units import CLIENT_LIMITED, ERRORS, UNSETTLED
 from tests.results.watched_run import sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from results.model import Result
-from results.tables.rates import Cell, Column, Table, build_tables
+from results.table import Cell, Column, Table
+from results.tables.rates import build_tables
 from results.text import render_csv, render_markdown, render_text
 
 TABLE = Table(

@@ -11,7 +11,7 @@ import pytest
 from results.bundle.evidence import make_evidence, verify_evidence, write_evidence
 from results.database import RunDatabase
 from results.model import CheckRecord, RoundRecord
-from results.tables.rates import Table
+from results.table import Table
 from results.worm.findings import findings_table, matrix_table, rounds_table, worm_document
 from results.worm.report import write_worm_report
 from tests.results.watched_run import PLATFORM

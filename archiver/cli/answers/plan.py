@@ -21,7 +21,7 @@ from results.planning.cost import plan_cost
 from results.planning.documents import plan_document, write_plan
 from results.planning.plan import (
     VIDEO_OBJECTS_PER_SESSION,
-    Course,
+    LoadCourse,
     Plan,
     plan_mail,
     plan_retrieve,
@@ -283,8 +283,8 @@ def _surface(source: str) -> RateSurface:
         return measured_surface(database)
 
 
-def _course(years: int, growth: float, headroom: float, **_other: Any) -> Course:
-    return Course(years, growth, headroom)
+def _course(years: int, growth: float, headroom: float, **_other: Any) -> LoadCourse:
+    return LoadCourse(years, growth, headroom)
 
 
 def _size(option: str, size_bytes: int) -> int:

@@ -261,7 +261,7 @@ def test_half_an_hour_counts_double_and_says_so(sets: ReplayedSets) -> None:
         beside("storage migration", 3, 3, seconds=1800.0),
     )
     run = sets.run([*sets.sets(1, TIMES), *map(sets.infrastructure, kinds)])
-    first, second = run.result.beside()
+    first, second = run.result.infrastructure_totals()
     assert (first.per_hour, second.per_hour) == (10.0, 6.0)
     assert score_cell(run.result).text == "5.00"  # 4 and 3 above the minima
     ours = row(summary_table(run), "clone and deploy", "per hour")[0]
@@ -275,7 +275,7 @@ def test_several_instances_of_a_kind_are_counted_together(sets: ReplayedSets) ->
         *sets.sets(1, TIMES),
         *(sets.infrastructure(each, workload=f"clone {at}") for at, each in enumerate(kinds)),
     ]
-    (only,) = sets.run(results).result.beside()
+    (only,) = sets.run(results).result.infrastructure_totals()
     assert (only.completed, only.per_hour, only.ratio, only.mean_seconds) == (6, 6.0, 1.0, 2.0)
 
 

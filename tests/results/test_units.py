@@ -8,19 +8,20 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError
-from results.matrix import (
+from results.model import Result
+from results.tables.rates import build_tables
+from results.units import (
     CLIENT_LIMITED,
     CONNECTIONS_ENDED,
     ERRORS,
     UNSETTLED,
-    CellKey,
-    matrix_cells,
+    UnitKey,
     parallel_cells,
+    single_cells,
 )
-from results.model import Result
 
 MakeResult = Callable[..., Result]
-KEY = CellKey("archive", 8192, 25, 1)
+KEY = UnitKey("archive", 8192, 25, 1)
 
 
 def test_a_cell_is_the_median_of_its_repetitions(make_result: MakeResult) -> None:
@@ -28,8 +29,8 @@ def test_a_cell_is_the_median_of_its_repetitions(make_result: MakeResult) -> Non
         make_result(objects_per_second=rate, repetition=n, position=n)
         for n, rate in enumerate((500, 100, 300), start=1)
     ]
-    assert matrix_cells(results)[KEY].objects_per_second == 300
-    assert matrix_cells(results)[KEY].megabytes_per_second == pytest.approx(300 * 8192 / 1e6)
+    assert single_cells(results)[KEY].objects_per_second == 300
+    assert single_cells(results)[KEY].megabytes_per_second == pytest.approx(300 * 8192 / 1e6)
 
 
 def test_the_first_cell_measured_again_changes_no_value(make_result: MakeResult) -> None:
@@ -38,21 +39,21 @@ def test_the_first_cell_measured_again_changes_no_value(make_result: MakeResult)
         make_result(objects_per_second=500, position=1),
         make_result(objects_per_session=100, objects_per_second=900, position=2),
     ]
-    assert matrix_cells(results)[KEY].objects_per_second == 500
+    assert single_cells(results)[KEY].objects_per_second == 500
 
 
 def test_a_phase_of_several_clients_stays_out_of_the_matrix(make_result: MakeResult) -> None:
     alone = make_result(objects_per_second=500, position=1)
     parallel = [make_result(objects_per_second=510.0 * n, clients=n, phase="parallel", position=n + 1) for n in (1, 2)]
     elsewhere = make_result(objects_per_session=250, phase="parallel", position=4)
-    cells = matrix_cells([*parallel, alone, elsewhere])
+    cells = single_cells([*parallel, alone, elsewhere])
     assert {key: cell.objects_per_second for key, cell in cells.items()} == {KEY: 500}
     assert [cell.objects_per_second for cell in parallel_cells([alone, *parallel]).values()] == [510, 1020]
 
 
 def test_without_a_matrix_phase_the_single_clients_of_the_others_stand_in(make_result: MakeResult) -> None:
     results = [make_result(clients=n, position=n) for n in (1, 2)]
-    assert list(matrix_cells(results)) == [KEY]
+    assert list(single_cells(results)) == [KEY]
     alone = [make_result(position=1), make_result(clients=2, phase="parallel", position=2)]
     assert [key.clients for key in parallel_cells(alone)] == [1, 2]
 
@@ -73,15 +74,15 @@ def test_one_doubtful_repetition_makes_the_cell_doubtful(
     make_result: MakeResult, overrides: dict[str, Any], doubts: tuple[str, ...]
 ) -> None:
     results = [make_result(), make_result(repetition=2, position=2, **overrides)]
-    assert matrix_cells(results)[KEY].doubts == doubts
+    assert single_cells(results)[KEY].doubts == doubts
 
 
 def test_one_number_never_stands_for_two_settings(make_result: MakeResult) -> None:
     results = [make_result(), make_result(position=2, retention_mode="COMPLIANCE")]
     with pytest.raises(ResultsError, match=r"GOVERNANCE.*COMPLIANCE.*different settings apart"):
-        matrix_cells(results)
+        single_cells(results)
 
 
 def test_no_results_is_said_clearly() -> None:
     with pytest.raises(ResultsError, match="no phase finished"):
-        matrix_cells([])
+        build_tables([])

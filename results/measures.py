@@ -1,0 +1,77 @@
+"""The quantities that are compared and tabulated, each under one name.
+
+One idea: a Measure reads one number from a Result or from a part of one. Of several copies that ran side by side
+(tiles) rates add up, and of their times the worst counts, but of means the mean over all objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from results.model import Latency, PartResult, Result
+
+P99_OBJECTS_MIN = 100  # the 99th percentile of fewer objects is their maximum
+
+Measured = Result | PartResult
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measure:
+    """One quantity, of which there is one object; ``of`` returns None for what was not measured."""
+
+    name: str  # in JSON and conditions, with its unit
+    words: str
+    of: Callable[[Measured], float | None]
+    more_is_better: bool = False
+    objects_min: int = 1  # a result of fewer objects says nothing
+
+    def over(self, copies: Sequence[Measured]) -> float | None:
+        """The value of copies that ran side by side; None for a rate that one of them lacks."""
+        values = [value for each in copies if (value := self.of(each)) is not None]
+        if not values or (self.more_is_better and len(values) < len(copies)):
+            return None
+        if self.more_is_better:
+            return sum(values)
+        return pooled_mean_ms(copies) if self is RESPONSE else max(values)
+
+
+def pooled_mean_ms(measured: Iterable[Measured | None]) -> float | None:
+    """The mean response time of all their objects together."""
+    found = [each.object_response_ms for each in measured if each and each.object_response_ms]
+    count = sum(latency.count for latency in found)
+    return sum(latency.mean * latency.count for latency in found) / count if count else None
+
+
+def _latency(field: str, statistic: str) -> Callable[[Measured], float | None]:
+    def read(measured: Measured) -> float | None:
+        latency: Latency | None = getattr(measured, field)
+        return None if latency is None else getattr(latency, statistic)
+
+    return read
+
+
+def _megabytes(measured: Measured) -> float | None:
+    """None for an operation that moves no bytes."""
+    return measured.megabytes_per_second if measured.bytes or not measured.objects else None
+
+
+def _sessions(measured: Measured) -> float | None:
+    """For an open loop; in a closed loop sessions/s follow from objects/s."""
+    return measured.achieved_per_second if isinstance(measured, Result) and measured.offered is not None else None
+
+
+RATE = Measure("objects_per_second", "objects/s", lambda measured: measured.objects_per_second, more_is_better=True)
+MEGABYTE_RATE = Measure("megabytes_per_second", "MB/s", _megabytes, more_is_better=True)
+SESSION_RATE = Measure("sessions_per_second", "sessions/s", _sessions, more_is_better=True)
+RESPONSE = Measure("object_response_ms_mean", "mean response", _latency("object_response_ms", "mean"))
+P50 = Measure("object_service_ms_p50", "p50 service", _latency("object_service_ms", "p50"))
+P99 = Measure("object_service_ms_p99", "p99 service", _latency("object_service_ms", "p99"), objects_min=P99_OBJECTS_MIN)
+RESPONSE_P99 = Measure(
+    "object_response_ms_p99", "p99 response", _latency("object_response_ms", "p99"), objects_min=P99_OBJECTS_MIN
+)
+SCORE = Measure("score", "score", lambda _: None, more_is_better=True)  # of all workloads of a phase, not of one
+LATENCIES = (RESPONSE, P50, P99)
+WORKLOAD_MEASURES = (RATE, MEGABYTE_RATE, SESSION_RATE, *LATENCIES, RESPONSE_P99)
+CELL_MEASURES = (RATE, *LATENCIES)  # the objects of a cell are of one size, so its MB/s follow from its objects/s
+MEASURES = (*WORKLOAD_MEASURES, SCORE)

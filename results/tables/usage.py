@@ -1,0 +1,384 @@
+"""What server and client spent, what limited them, and what the server counted: tables of resources.
+
+One idea: a row is an operation, an object size and a number of clients, all objects per session and repetitions of it
+together; a column reads the results of a row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
+
+from archiver.values.sizes import format_size
+from results.model import Result, ServerUsage, Utilisation
+from results.published import NAME, dr550
+from results.resources import CLIENT, QUANTITIES, Spread, Timeline
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
+from results.tables.requests import SHARE_IN_TIME, RequestCount
+from results.tables.watched import Watched
+from results.units import Unit, all_cells
+
+SERVER_RESOURCES = "server-resources"  # the name of the long one
+
+_BUSY_ONLY = "busy time proves no saturation: a device that takes many requests at once is busy long before it is full"
+_OTHERS_SHOWN = 3  # resources beside the one nearest to full
+_BEARS_MAX = 100  # times the load; nobody should be told more of what was hardly used
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The results of one row."""
+
+    operation: str
+    object_bytes: int
+    clients: int
+    results: tuple[Result, ...]
+
+    @cached_property
+    def used(self) -> list[Utilisation]:
+        """Of each resource: the mean over the seconds, by the measure that most cells were judged by; fullest first."""
+        found: dict[str, list[tuple[float, Utilisation]]] = {}
+        for result in self.results:
+            for each in result.utilisations:
+                found.setdefault(each.resource, []).append((result.seconds, each))
+        means = []
+        for resource, each_cell in found.items():
+            # A disk's queue is told with its measure; it is every cell's own.
+            measures = Counter((each.by.partition(", queue")[0], each.decisive) for _, each in each_cell)
+            by, decisive = measures.most_common(1)[0][0]
+            share = _weighted_mean((seconds, each.share) for seconds, each in each_cell)
+            means.append(Utilisation(resource, by, share or 0.0, decisive))
+        return sorted(means, key=lambda each: -each.share)
+
+    def mean(self, of: Callable[[ServerUsage], float | None], weight: Callable[[Result], float]) -> float | None:
+        """Of what the server used, over the results in which it was watched."""
+        watched = [(weight(result), of(result.server)) for result in self.results if result.server is not None]
+        return _weighted_mean((seconds, value) for seconds, value in watched if value is not None)
+
+    def megabytes(self, of: Callable[[ServerUsage], float | None]) -> float | None:
+        """The sum over the results, in 10^6 bytes."""
+        amounts = [of(result.server) for result in self.results if result.server is not None]
+        known = [amount for amount in amounts if amount is not None]
+        return sum(known) / 1e6 if known else None
+
+    def total(self, of: Callable[[ServerUsage], float | None], over: Callable[[Result], int]) -> float | None:
+        """What was counted over all results, per object or byte of theirs. Only archiving counts: retrieving writes
+        nothing."""
+        archived = [(each, of(each.server)) for each in self.results if each.operation == "archive" and each.server]
+        counted = [(value, over(result)) for result, value in archived if value is not None]
+        done = sum(amount for _, amount in counted)
+        return sum(value for value, _ in counted) / done if done else None
+
+
+def resource_table(results: Sequence[Result]) -> Table:
+    """What server and client spent per operation, size and clients: means over the seconds, bytes summed."""
+    return _without_empty_columns(_RESOURCES.table(_groups(results)))
+
+
+def limits_table(results: Sequence[Result]) -> Table:
+    """Which resource is nearest to full, how much more load the others bear, and how sure that is."""
+    return _LIMITS.table(_groups(results))
+
+
+def per_object_table(results: Sequence[Result]) -> Table:
+    """What the server spent on one object, or on one byte of one."""
+    return _without_empty_columns(_PER_OBJECT.table(_groups(results)))
+
+
+def requests_table(watched: Watched) -> Table:
+    """What the server counted beside what the client sent, and the time to the first byte on both sides."""
+    return _without_empty_columns(_REQUESTS.table(watched.requests))
+
+
+def server_resources_table(watched: Watched) -> Table:
+    """Everything that every source said, per phase: long, for programs."""
+    return _SERVER.table(
+        _Said(phase.position, phase.label, source, quantity, item, spread)
+        for phase in watched.phases
+        for source, timeline in {**watched.timelines, CLIENT: watched.client}.items()
+        for quantity, item, spread in _spreads(timeline, phase.measured_from_ns, phase.measured_to_ns)
+    )
+
+
+class _Said(NamedTuple):
+    """What one source said of one quantity in one phase."""
+
+    position: int
+    phase: str
+    source: str
+    quantity: str
+    item: str
+    spread: Spread
+
+
+def _spread_column(name: str) -> Column:
+    return Column(name, of=lambda said: getattr(said.spread, name) * _unit_of(said.quantity)[1], digits=3)
+
+
+def _spreads(timeline: Timeline, from_ns: int, to_ns: int) -> Iterator[tuple[str, str, Spread]]:
+    """(quantity, item, spread) of everything that a source knows of a time."""
+    for quantity in QUANTITIES:
+        items = timeline.spread(quantity, from_ns, to_ns)
+        if QUANTITIES[quantity].item == "thread" and items:
+            busiest = max(items, key=lambda item: items[item].mean)
+            items = {busiest: items[busiest]}
+        for item, spread in items.items():
+            # Operations and their bounds are many, and most of them stand still.
+            if spread.max or not QUANTITIES[quantity].begins_at_zero:
+                yield quantity, item, spread
+
+
+def _unit_of(quantity: str) -> tuple[str, float]:
+    """The unit in which people read a quantity (of a counter: its rate per second), and the factor to it."""
+    if quantity == "disk_request_seconds":
+        return "requests in the queue", 1
+    if quantity.endswith("_seconds"):
+        return "%", 100
+    if quantity.endswith("_bytes_per_second"):
+        return "MB/s", 1e-6
+    is_rate = QUANTITIES[quantity].counter
+    if quantity.endswith("_bytes"):
+        return "MB/s" if is_rate else "MB", 1e-6
+    return "per second" if is_rate else "cores" if quantity.endswith("_cores") else "count", 1
+
+
+_SERVER = TableSpec(
+    SERVER_RESOURCES,
+    "Server resources, phase by phase",
+    (
+        Column("position", of=lambda said: said.position, label=True),
+        Column("phase", of=lambda said: said.phase, label=True),
+        Column("source", of=lambda said: said.source, label=True),
+        Column("quantity", of=lambda said: said.quantity, label=True),
+        Column("item", of=lambda said: said.item, label=True),
+        Column("unit", of=lambda said: _unit_of(said.quantity)[0], label=True),
+        *map(_spread_column, Spread._fields),
+    ),
+    "During the measured time of each phase, from sample to sample: of a counter its rate. Of the threads only the"
+    " busiest. Source client: the client's host, where the server runs on another.",
+)
+
+
+def _verdict(counted: RequestCount) -> str:
+    if counted.difference is None:
+        return NOT_MEASURED
+    return "differ" if counted.difference else "agree"
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+_REQUESTS = TableSpec(
+    "requests",
+    "Requests: counted by the server, sent by the client",
+    (
+        Column("operation", of=lambda each: each.operation, label=True),
+        Column("counted", of=lambda each: each.counted),
+        Column("sent", of=lambda each: each.sent),
+        Column("difference", of=lambda each: each.difference),
+        Column("verdict", of=_verdict, words=True),
+        Column("first byte within", "ms", lambda each: _times(each.first_byte_seconds_max, 1000)),
+        Column("server", "%", lambda each: _times(each.server_first_byte_share, 100), 2),
+        Column("client", "%", lambda each: _times(each.client_first_byte_share, 100), 2),
+    ),
+    "Of the whole run, warm-up, drain and what failed included. First byte: the least of the server's bounds within"
+    f" which it answered {SHARE_IN_TIME:.0%} of its requests, and the share of requests within it as the server and as"
+    " the client saw them, in the measured time.",
+)
+
+
+def _groups(results: Sequence[Result]) -> Iterator[_Group]:
+    def row(cell: Unit) -> tuple[str, int, int]:
+        return cell.key.operation, cell.key.object_bytes, cell.key.clients
+
+    for key, cells in groupby(sorted(all_cells(results).values(), key=row), key=row):
+        yield _Group(*key, tuple(result for cell in cells for result in cell.results))
+
+
+def _limited_by(result: Result) -> str:
+    judged = any(each.decisive and each.resource != "client" for each in result.utilisations)
+    if result.limited_by is None and not judged:
+        return "not known: the server was not watched"
+    return result.limited_by or "nothing: latency, add clients"
+
+
+def _kinds(words: Iterable[str]) -> str:
+    """``server cpu 5/7; client 2/7``: the most frequent first; no numbers where all are one."""
+    counts = Counter(words)
+    if len(counts) == 1:
+        return next(iter(counts))
+    named = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return "; ".join(f"{word} {count}/{counts.total()}" for word, count in named)
+
+
+def _confidence(results: Sequence[Result]) -> Cell:
+    """The lowest of several (``low: why``) and how many are as low; its most frequent reason is a note."""
+    words = [result.confidence for result in results if result.confidence is not None]
+    for level in ("low", "medium", "high"):
+        reasons = Counter(word.partition(": ")[2] for word in words if word.partition(":")[0] == level)
+        if reasons:
+            share = "" if reasons.total() == len(words) else f" {reasons.total()}/{len(words)}"
+            reason = reasons.most_common(1)[0][0]
+            return Cell(level + share, None, (reason,) if reason else ())
+    return Cell(NOT_MEASURED)
+
+
+def _bears(used: Utilisation) -> str:
+    """``network eth0 5%: 20×``, of its load; ``disk vda busy 10%: ≥10×`` where the measure proves no more."""
+    said = f"{used.resource} {'' if used.decisive else 'busy '}{used.share:.0%}"
+    if used.share <= 0:
+        return said
+    times = 1 / used.share
+    bears = f"over {_BEARS_MAX}×" if times > _BEARS_MAX else f"{times:.1f}×" if times < 10 else f"{times:.0f}×"
+    return f"{said}: {bears if used.decisive or times > _BEARS_MAX else '≥' + bears}"
+
+
+def _seconds(result: Result) -> float:
+    return result.seconds
+
+
+def _objects(result: Result) -> int:
+    return result.objects
+
+
+def _bytes(result: Result) -> int:
+    return result.bytes
+
+
+def _all_disks_busy(server: ServerUsage) -> float | None:
+    """The sum over the disks that hold the store's data; None where that is the busiest one's and no more."""
+    with_role = [disk for disk in server.disks if disk.role]
+    busy = [disk.busy_percent for disk in with_role or server.disks if disk.busy_percent is not None]
+    return sum(busy) if len(busy) > 1 else None
+
+
+def _percentage(name: str, of: Callable[[ServerUsage], float | None]) -> Column:
+    return Column(name, "%", lambda group: group.mean(of, _seconds))
+
+
+def _client_microseconds(group: _Group) -> float | None:
+    spent = [(result.objects, result.client.cpu_microseconds_per_object) for result in group.results]
+    return _weighted_mean((objects, each) for objects, each in spent if each is not None)
+
+
+_GROUP_COLUMNS = (
+    Column("operation", of=lambda group: group.operation, label=True),
+    Column("object size", of=lambda group: format_size(group.object_bytes), label=True),
+    Column("clients", of=lambda group: group.clients, label=True),
+)
+_RESOURCES = TableSpec(
+    "resource-usage",
+    "Resource usage",
+    (
+        *_GROUP_COLUMNS,
+        _percentage("server CPU", lambda server: server.cpu_percent),
+        _percentage("busiest thread", lambda server: server.busiest_thread_percent),
+        _percentage("busiest core", lambda server: server.busiest_core_percent),
+        _percentage("host CPU", lambda server: server.host_cpu_percent),
+        _percentage("disk busy", lambda server: server.disk_busy_percent),
+        _percentage("all disks busy", _all_disks_busy),
+        Column("disk read", "MB", lambda group: group.megabytes(lambda server: server.disk_read_bytes), 1),
+        Column("disk written", "MB", lambda group: group.megabytes(lambda server: server.disk_write_bytes), 1),
+        Column(
+            "network", "MB/s", lambda group: group.mean(lambda server: server.network_megabytes_per_second, _seconds), 2
+        ),
+        Column("client CPU", "µs/object", _client_microseconds, 1),
+    ),
+    "During the measured time, all objects per session together. 100% of server CPU is one core; a thread is busy while"
+    " it has a core, or could use one and has none; MB are 10^6 bytes. Disks are those that hold the store's data,"
+    " where it is known which they are; busy: the busiest of them, and all of them added. Network: loopback where the"
+    " client is on the server's machine, else every other interface, both directions.",
+)
+
+
+def _nearest(group: _Group) -> Cell:
+    if not group.used:
+        return Cell(NOT_MEASURED)
+    nearest = group.used[0]
+    return Cell(f"{nearest.resource}: {nearest.by}", None, () if nearest.decisive else (_BUSY_ONLY,))
+
+
+_LIMITS = TableSpec(
+    "limits",
+    "What limits",
+    (
+        *_GROUP_COLUMNS,
+        Column("limited by", of=lambda group: _kinds(map(_limited_by, group.results)), words=True),
+        Column("nearest to full", of=_nearest, words=True),
+        Column("share", "%", lambda group: group.used[0].share * 100 if group.used else None),
+        Column(
+            "the next: the load each bears",
+            of=lambda group: "; ".join(map(_bears, group.used[1 : 1 + _OTHERS_SHOWN])) or NOT_MEASURED,
+            words=True,
+        ),
+        Column("confidence", of=lambda group: _confidence(group.results), words=True),
+    ),
+    "A result is limited by the resource that is nearest to full, by a measure that shows when it is full; by the"
+    " client before all others. Shares are means over the seconds; by the utilisation law what is used to a share U"
+    f" bears 1/U times the load, and at least that where U is only busy time. Published, {NAME}:"
+    f" {'; '.join(dr550().resources.conclusions)}.",
+)
+
+
+def _syncs(server: ServerUsage) -> float | None:
+    return sum(server.store_syncs.values()) if server.store_syncs else None
+
+
+def _per_object(name: str, unit: str, of: Callable[[ServerUsage], float | None]) -> Column:
+    """The mean of what is per object already."""
+    return Column(name, unit, lambda group: group.mean(of, _objects), 3)
+
+
+def _per_byte(name: str, unit: str, of: Callable[[ServerUsage], float | None]) -> Column:
+    """The mean of what is per byte already."""
+    return Column(name, unit, lambda group: group.mean(of, _bytes), 3)
+
+
+def _total(name: str, unit: str, of: Callable[[ServerUsage], float | None], over: Callable[[Result], int]) -> Column:
+    return Column(name, unit, lambda group: group.total(of, over), 3)
+
+
+_PER_OBJECT = TableSpec(
+    "per-object",
+    "Per object",
+    (
+        *_GROUP_COLUMNS,
+        _per_object("server CPU", "ms/object", lambda server: server.cpu_milliseconds_per_object),
+        _per_byte("device written", "bytes/byte", lambda server: server.write_amplification),
+        _per_byte("from cache", "share", lambda server: server.cache_share),
+        _per_byte("network", "bytes/byte", lambda server: server.network_bytes_per_byte),
+        _total("catalogue", "bytes/object", lambda server: server.store_written_bytes.get("catalogue"), _objects),
+        _total("segments", "bytes/byte", lambda server: server.store_written_bytes.get("segments"), _bytes),
+        _total("syncs", "per object", _syncs, _objects),
+    ),
+    "During the measured time. Server CPU: of the store's processes, or of its host where only that was watched. Device"
+    " written: by all disks that hold the store's data, whatever else writes there included. From cache: what no device"
+    " had to read of the bytes retrieved. Catalogue, segments, syncs: as the store counts them.",
+)
+
+
+def _without_empty_columns(table: Table) -> Table:
+    """Without the columns in which nothing was measured; without rows where that leaves labels only."""
+    kept = [
+        index
+        for index, column in enumerate(table.columns)
+        if column.label or any(row[index] != Cell(NOT_MEASURED) for row in table.rows)
+    ]
+    if all(table.columns[index].label for index in kept):
+        return replace(table, rows=())
+    return replace(
+        table,
+        columns=tuple(table.columns[index] for index in kept),
+        rows=tuple(tuple(row[index] for index in kept) for row in table.rows),
+    )
+
+
+def _weighted_mean(weighted: Iterable[tuple[float, float]]) -> float | None:
+    pairs = list(weighted)
+    weight = sum(weight for weight, _ in pairs)
+    return sum(weight * value for weight, value in pairs) / weight if weight else None

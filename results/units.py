@@ -1,0 +1,407 @@
+"""Units: what a run measured, each at one point of its parameters, over all its repetitions.
+
+One idea: every kind of result becomes a Unit, and comparison, tables and figures read Units. A unit has a sample for
+each repetition, and its value is the median over them.
+
+- A cell is a unit of a sweep: one operation, object size, objects per session and number of clients. Of each repetition
+  the earliest result counts: the first cell of a sweep is measured again at its end, and that shows drift. A phase with
+  several numbers of clients answers another question than a phase with one client.
+- A workload that ran side by side with others is a unit at each scale. Its copies (tiles) are one unit: they ran at the
+  same time, so they are no repetitions. Each operation of a workload is a unit of its own, and so is each number of
+  clients, where there were several; the workload itself is then the best of these. Phases that only make data are left
+  out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any, Literal, NamedTuple
+
+from archiver.values.errors import ResultsError
+from archiver.values.sizes import format_size
+from results.measures import CELL_MEASURES, MEGABYTE_RATE, RATE, RESPONSE, WORKLOAD_MEASURES, Measure, Measured
+from results.model import Result
+from results.statistics import Estimate, estimate
+
+Quantity = Literal["objects_per_second", "megabytes_per_second"]
+
+NO_RESULTS = "this run holds no results: no phase finished"
+ALL_WORKLOADS = "all workloads"  # the name of all workloads of a phase together
+ALL_BUT = "all but "  # the part of a workload without the objects next to its own, such as a log
+_OF_CELLS = (*CELL_MEASURES, MEGABYTE_RATE)
+LARGE_BYTES = 256 * 1024  # objects of this mean size are compared by MB/s, smaller ones by objects/s
+
+ERRORS = "some operations failed (see the table of errors); failed attempts are in no rate"
+INCOMPLETE = "incomplete: workers were lost, so the rate means nothing; see the doubts"
+UNSETTLED = "unsettled: the limits of the cell came before its mean session time was known within 5%"
+UNSTEADY = "unsteady: the rate changed while it was measured; see the doubts"
+CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
+HOST_LIMITED = "every core of the machine was busy: whatever ran there shares this number"
+CONNECTIONS_ENDED = "the platform ended connections within sessions: opening others is in this rate; see the doubts"
+
+_DOUBTS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
+    (ERRORS, lambda result: result.errors > 0),
+    (INCOMPLETE, lambda result: result.incomplete is not None),
+    (UNSETTLED, lambda result: not result.settled),
+    (UNSTEADY, lambda result: result.unsteady is not None),
+    (CLIENT_LIMITED, lambda result: result.limited_by == "client"),
+    (HOST_LIMITED, lambda result: result.limited_by == "host cpu"),
+    (CONNECTIONS_ENDED, lambda result: result.requests_per_connection is not None),
+)
+
+
+class UnitKey(NamedTuple):
+    """The parameters of a unit; ``str`` of it is its name in conditions: archive.8KiB.500, database small.8@2."""
+
+    operation: str  # of a cell, with its variant: archive, lock header; of a workload a part; empty: all that it does
+    object_bytes: int = 0  # of a cell
+    objects_per_session: int = 0  # of a cell
+    clients: int = 0  # of each copy; 0: of a workload that was measured with one number, or the best of several
+    workload: str = ""  # its name without the copy; empty: a cell
+    phase: str = ""  # of a workload
+    scale: float | None = None  # of a workload
+
+    @property
+    def is_cell(self) -> bool:
+        return not self.workload
+
+    @property
+    def is_workload(self) -> bool:
+        """A workload as a whole: neither a part of one, nor one of several numbers of clients."""
+        return bool(self.workload) and not self.operation and not self.clients
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The key in JSON and CSV; None is what it does not have."""
+        if self.is_cell:
+            return {name: getattr(self, name) for name in self._fields[:4]}
+        own = {"phase": self.phase, "scale": self.scale, "workload": self.workload}
+        return {**own, "operation": self.operation or None, "clients": self.clients or None}
+
+    def __str__(self) -> str:
+        if self.is_cell:
+            clients = f".{self.clients}" if self.clients > 1 else ""
+            return f"{self.operation}.{format_size(self.object_bytes)}.{self.objects_per_session}{clients}"
+        operation = f"/{self.operation}" if self.operation else ""
+        clients = f".{self.clients}" if self.clients else ""
+        scale = f"@{self.scale:g}" if self.scale is not None else ""
+        return f"{self.workload}{operation}{clients}{scale}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was measured of a unit in one repetition."""
+
+    repetition: int
+    values: Mapping[str, float]  # by the measure's name; what was not measured is missing
+    objects: int
+    errors: int
+    results: tuple[Result, ...] = ()  # of every copy
+    why_none: str = ""  # there is no value, where that is not seen from what there is
+
+    @property
+    def limits(self) -> set[str | None]:
+        """What limited its results."""
+        return {result.limited_by for result in self.results}
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """All repetitions of one unit, in order."""
+
+    key: UnitKey
+    samples: tuple[Sample, ...]
+    measures: tuple[Measure, ...]  # that are compared; the one that says most first
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        return tuple(result for sample in self.samples for result in sample.results)
+
+    @property
+    def first(self) -> Result:
+        return self.samples[0].results[0]
+
+    def median(self, measure: Measure) -> float | None:
+        """The median over the repetitions that have it."""
+        values = [sample.values[measure.name] for sample in self.samples if measure.name in sample.values]
+        return median(values) if values else None
+
+    @property
+    def objects_per_second(self) -> float:
+        return self.median(RATE) or 0.0
+
+    @property
+    def megabytes_per_second(self) -> float:
+        """10^6 bytes per second."""
+        return self.median(MEGABYTE_RATE) or 0.0
+
+    @property
+    def estimate(self) -> Estimate:
+        """Of objects/s: its relative interval is that of MB/s, too."""
+        return estimate([sample.values[RATE.name] for sample in self.samples])
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why this unit is to be read with care; each is a sentence for a footnote."""
+        return tuple(doubt for doubt, applies in _DOUBTS if any(map(applies, self.results)))
+
+    @property
+    def errors(self) -> int:
+        return sum(sample.errors for sample in self.samples)
+
+    @property
+    def clients(self) -> list[int]:
+        """Of each copy, fewest first."""
+        return sorted({result.clients for result in self.results})
+
+    @property
+    def temperature(self) -> str | None:
+        """The cache state of what it retrieved, or several: ``cold or unknown``; None: it retrieved nothing."""
+        states = {result.temperature for result in self.results} - {None}
+        return " or ".join(sorted(map(str, states))) or None
+
+    @property
+    def ended_early(self) -> bool:
+        """A repetition used up what it may archive before its time was over."""
+        return any(result.ended_early for result in self.results)
+
+    @property
+    def connections(self) -> float:
+        """Per session, the median; 1 for a result of which it is not known that the platform ended connections."""
+        return median(result.connections_per_session or 1.0 for result in self.results)
+
+
+def joined(units: Iterable[Unit]) -> dict[UnitKey, Unit]:
+    """The units by key, those of one key as one, in the order in which keys come first."""
+    groups: dict[UnitKey, list[Unit]] = {}
+    for unit in units:
+        groups.setdefault(unit.key, []).append(unit)
+    return {
+        key: Unit(
+            key,
+            tuple(sorted((each for unit in group for each in unit.samples), key=lambda each: each.repetition)),
+            tuple(dict.fromkeys(measure for unit in group for measure in unit.measures)),
+        )
+        for key, group in groups.items()
+    }
+
+
+def all_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
+    """Every cell, in the order operation, size, objects per session, clients; of several clients, and of one."""
+    return dict(sorted((parallel_cells(results) | single_cells(results)).items()))
+
+
+def single_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
+    """The cells of one client, in order.
+
+    They come from the phases that measured one client only, or, where there are none, from the others. Raises
+    ResultsError if two results of one cell and repetition were measured under different settings: one number cannot
+    stand for both.
+    """
+    swept = _swept(results)
+    parallel = {result.phase for result in swept if result.clients > 1}
+    alone = [result for result in swept if result.clients == 1]
+    return _collected([result for result in alone if result.phase not in parallel] or alone)
+
+
+def parallel_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
+    """The cells measured with several numbers of clients, one client among them; empty if there are none.
+
+    One client is that of the same phase; failing that, ``single_cells`` has it. Raises ResultsError likewise.
+    """
+    swept = _swept(results)
+    parallel = {result.phase for result in swept if result.clients > 1}
+    measured = {_cell_key(result)[:3] for result in swept if result.clients > 1}
+    chosen = [result for result in swept if _cell_key(result)[:3] in measured]
+    return _collected(sorted(chosen, key=lambda result: result.phase not in parallel))
+
+
+def cell_of(key: UnitKey, result: Result) -> Unit:
+    """One repetition of a cell."""
+    values = {each.name: value for each in _OF_CELLS if (value := each.of(result)) is not None}
+    return one_sample(key, result.repetition, values, (result.objects, result.errors), CELL_MEASURES, [result])
+
+
+def object_sizes(keys: Iterable[UnitKey]) -> list[int]:
+    """The object sizes measured, in bytes, smallest first."""
+    return sorted({key.object_bytes for key in keys})
+
+
+def session_lengths(keys: Iterable[UnitKey]) -> list[int]:
+    """The objects per session measured, fewest first."""
+    return sorted({key.objects_per_session for key in keys})
+
+
+def temperatures(units: Iterable[Unit]) -> str:
+    """The cache states of several units that retrieved."""
+    return " or ".join(sorted({result.temperature or "unknown" for unit in units for result in unit.results}))
+
+
+def _swept(results: Sequence[Result]) -> list[Result]:
+    """The results of sweeps, in the order in which they were measured."""
+    return sorted((result for result in results if not result.application), key=lambda result: result.position)
+
+
+def _collected(results: Sequence[Result]) -> dict[UnitKey, Unit]:
+    """Group by cell and repetition; where there are several results, the first of them counts."""
+    chosen: dict[tuple[UnitKey, int], Result] = {}
+    for result in results:
+        first = chosen.setdefault((_cell_key(result), result.repetition), result)
+        if _settings(first) != _settings(result):
+            raise ResultsError(
+                f"{result.operation} of {result.object_bytes} bytes x {result.objects_per_session} was"
+                f" measured with {_settings(first)} and with {_settings(result)};"
+                " tabulate different settings apart"
+            )
+    return dict(sorted(joined(cell_of(key, result) for (key, _), result in chosen.items()).items()))
+
+
+def _cell_key(result: Result) -> UnitKey:
+    """Variants are cells of their own: the operation has what sets it apart from others of the same sizes."""
+    operation = f"{result.operation}, {result.variant}" if result.variant else result.operation
+    return UnitKey(operation, result.object_bytes, result.objects_per_session, result.clients)
+
+
+def _settings(result: Result) -> tuple[str, str, str, bool, str, bool, str, int | None]:
+    return (
+        result.session_kind,
+        result.session_open,
+        result.checksum,
+        result.payload_signing,
+        result.retention_mode,
+        result.legal_hold,
+        result.verified,
+        result.objects_per_transaction,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRepetition:
+    """One phase of workloads side by side, numbered among those of its scale."""
+
+    phase: str
+    scale: float | None
+    number: int
+    results: tuple[Result, ...]
+
+    def key(self, workload: str, operation: str = "", clients: int = 0) -> UnitKey:
+        return UnitKey(operation, clients=clients, workload=workload, phase=self.phase, scale=self.scale)
+
+
+def phase_repetitions(results: Sequence[Result]) -> list[PhaseRepetition]:
+    """The phases of workloads side by side, the smallest scale first. A search tries a scale again without calling that
+    a repetition: there they are numbered in the order in which they ran."""
+    phases: dict[int, list[Result]] = {}
+    for result in results:
+        if result.application and not result.is_load:
+            phases.setdefault(result.position, []).append(result)
+    groups: dict[tuple[str, float | None], list[list[Result]]] = {}
+    for position in sorted(phases):
+        first = phases[position][0]
+        groups.setdefault((first.phase, first.scale), []).append(phases[position])
+    found = []
+    for (phase, scale), each in sorted(groups.items(), key=lambda group: group[0][1] or 0.0):
+        repetitions = [own[0].repetition for own in each]
+        numbers = repetitions if len(set(repetitions)) == len(each) else range(1, len(each) + 1)
+        found += [PhaseRepetition(phase, scale, n, tuple(own)) for n, own in zip(numbers, each, strict=True)]
+    return found
+
+
+def phase_units(phase: PhaseRepetition) -> Iterator[Unit]:
+    """One repetition of every workload of a phase, of each of its numbers of clients, and of each of its parts."""
+    applications: dict[str, list[Result]] = {}
+    for result in phase.results:
+        applications.setdefault(result.application, []).append(result)
+    for application, own in applications.items():
+        counts = sorted({result.clients for result in own})
+        if len(counts) > 1:
+            yield _best(phase.key(application), phase.number, own)
+        for count in counts:
+            key = phase.key(application, clients=count if len(counts) > 1 else 0)
+            yield from _with_parts(key, phase.number, [result for result in own if result.clients == count])
+
+
+def workload_units(found: Iterable[Unit]) -> dict[UnitKey, Unit]:
+    """The workloads of these repetitions, in order: by phase and scale, each workload with its parts.
+
+    A part of which nothing was done in a repetition has a rate of zero there.
+    """
+    units = joined(found)
+    for key, part in units.items():
+        if key.operation and key.workload != ALL_WORKLOADS:
+            seen = {sample.repetition for sample in part.samples}
+            whole = units[key._replace(operation="")].samples
+            absent = [one_sample(key, s.repetition, {RATE.name: 0.0}, (0, 0), (RATE,)) for s in whole]
+            units[key] = joined([part, *(each for each in absent if each.samples[0].repetition not in seen)])[key]
+    order = {name: place for place, name in enumerate(dict.fromkeys(n for k in units for n in (k.phase, k.workload)))}
+
+    def rank(key: UnitKey) -> tuple[object, ...]:
+        last = key.workload == ALL_WORKLOADS
+        operation = "" if last else key.operation
+        return order[key.phase], key.scale or 0.0, last, order[key.workload], key.clients, operation
+
+    return {key: units[key] for key in sorted(units, key=rank)}
+
+
+def one_sample(
+    key: UnitKey,
+    repetition: int,
+    values: Mapping[str, float],
+    counts: tuple[int, int],
+    measures: tuple[Measure, ...],
+    results: Sequence[Result] = (),
+    why_none: str = "",
+) -> Unit:
+    """One repetition of a unit; ``counts``: objects and errors."""
+    return Unit(key, (Sample(repetition, values, *counts, tuple(results), why_none),), measures)
+
+
+def _with_parts(key: UnitKey, repetition: int, copies: Sequence[Result]) -> Iterator[Unit]:
+    """A workload and its parts; and all of its own, where other objects come next to them."""
+    yield _measured(key, repetition, copies, copies)
+    parts = [part for result in copies for part in result.parts]
+    for name in sorted({part.name for part in parts}):
+        own = [part for part in parts if part.name == name]
+        yield _measured(key._replace(operation=name), repetition, own, copies)
+    others = {part.name for part in parts if part.name != part.operation}
+    if others:
+        own = [part for part in parts if part.name not in others]
+        rates = {RATE.name: sum(part.objects_per_second for part in own)}
+        counts = (sum(part.objects for part in own), sum(part.errors for part in own))
+        all_but = key._replace(operation=f"{ALL_BUT}{' and '.join(sorted(others))}")
+        yield one_sample(all_but, repetition, rates, counts, (RATE,), copies)
+
+
+def _measured(key: UnitKey, repetition: int, copies: Sequence[Measured], results: Sequence[Result]) -> Unit:
+    """What copies did together."""
+    values = {each.name: value for each in WORKLOAD_MEASURES if (value := each.over(copies)) is not None}
+    counts = (min(each.objects for each in copies), sum(each.errors for each in copies))
+    return one_sample(key, repetition, values, counts, _main_measure_first(values, copies), results)
+
+
+def _best(key: UnitKey, repetition: int, points: Sequence[Result]) -> Unit:
+    """The best of several numbers of clients, as studies report it: the highest rates, and the shortest mean response
+    time; each copy's own, added up or on average."""
+
+    def of_copies(measure: Measure, best: Callable[[Sequence[float]], float]) -> list[float]:
+        copies = sorted({point.copy or 0 for point in points})
+        values = [[measure.of(point) for point in points if (point.copy or 0) == copy] for copy in copies]
+        known = [[value for value in each if value is not None] for each in values]
+        return [best(each) for each in known] if all(known) else []
+
+    values = {each.name: sum(rates) for each in (RATE, MEGABYTE_RATE) if (rates := of_copies(each, max))}
+    if times := of_copies(RESPONSE, min):
+        values[RESPONSE.name] = fmean(times)
+    counts = (sum(point.objects for point in points), sum(point.errors for point in points))
+    return one_sample(key, repetition, values, counts, _main_measure_first(values, points), points)
+
+
+def _main_measure_first(values: Mapping[str, float], copies: Sequence[Measured]) -> tuple[Measure, ...]:
+    """The measures that have a value, and the rate always; MB/s first for large objects."""
+    found = [measure for measure in WORKLOAD_MEASURES if measure is RATE or measure.name in values]
+    moved, objects = sum(each.bytes for each in copies), sum(each.objects for each in copies)
+    large = bool(objects) and moved >= LARGE_BYTES * objects and MEGABYTE_RATE in found
+    first = MEGABYTE_RATE if large else RATE
+    return (first, *(measure for measure in found if measure is not first))
