@@ -212,8 +212,8 @@ def _from_memory(recorded: _Recorded) -> Iterator[str]:
 def _silent_sources(recorded: _Recorded) -> Iterator[str]:
     for each in recorded.database.source_problems():
         yield (
-            f"{each.problem} (first at {format_instant(each.at)}); what it would have shown is missing where it did not "
-            "answer"
+            f"{each.problem} (first at {format_instant(each.at)}); what it would have shown is missing where it did "
+            "not answer"
         )
 
 
