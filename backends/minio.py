@@ -28,7 +28,7 @@ _PARITY = "minio_node_storage_class_standard_parity"
 _VERSION = "minio_software_version_info"
 
 
-class _Form(NamedTuple):
+class _ProfileForm(NamedTuple):
     """Where one form of MinIO's metrics says what the profile tells."""
 
     paths: tuple[str, ...]
@@ -39,7 +39,7 @@ class _Form(NamedTuple):
 
 
 _FORMS = (
-    _Form(
+    _ProfileForm(
         ("/minio/metrics/v3/cluster/health", "/minio/metrics/v3/cluster/erasure-set"),
         {
             "nodes_online": "minio_cluster_health_nodes_online_count",
@@ -52,7 +52,7 @@ _FORMS = (
         "minio_cluster_erasure_set_write_quorum",
         "minio_cluster_erasure_set_read_quorum",
     ),
-    _Form(
+    _ProfileForm(
         ("/minio/v2/metrics/cluster",),
         {
             "nodes_online": "minio_cluster_nodes_online_total",
@@ -188,7 +188,7 @@ def read_token(path: Path) -> str:
     return token
 
 
-def _details(form: _Form, series: Series) -> dict[str, int]:
+def _details(form: _ProfileForm, series: Series) -> dict[str, int]:
     details = {
         detail: int(value)
         for detail, metric in form.wholes.items()

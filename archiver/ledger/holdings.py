@@ -18,7 +18,7 @@ GB_BYTES = 10**9
 MONTH_SECONDS = 365.25 / 12 * 86_400
 
 
-class State(StrEnum):
+class HoldingState(StrEnum):
     """What a holding's locks allow at some moment, by our clock."""
 
     LOCKED = "locked"
@@ -82,19 +82,19 @@ class Holding:
         """Objects of it are under a legal hold that the run placed, or that was seen on its first objects."""
         return any(each.is_held for each in self._filled())
 
-    def state(self, now: float) -> State:
+    def state(self, now: float) -> HoldingState:
         """What the locks allow at ``now`` (epoch seconds)."""
         locked = [each for each in self._filled() if each.is_held or _dated_after(each, now)]
         if not locked:
-            return State.EXPIRED
+            return HoldingState.EXPIRED
         counted = [each for each in locked if each.objects is not None]
         if not counted:
-            return State.UNKNOWN
-        return State.HELD if any(each.is_held for each in counted) else State.LOCKED
+            return HoldingState.UNKNOWN
+        return HoldingState.HELD if any(each.is_held for each in counted) else HoldingState.LOCKED
 
     def may_be_locked(self, now: float) -> bool:
         """True while not all of what was put there can have been removed."""
-        return self.state(now) is not State.EXPIRED
+        return self.state(now) is not HoldingState.EXPIRED
 
     def has_expired(self, now: float) -> bool:
         """Every date has passed at ``now``; a legal hold has none."""

@@ -24,7 +24,7 @@ _SILENT_SECONDS_MAX = 86_400.0  # a run that wrote nothing for a day and did not
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RemovalResult:
     """What became of one holding: exactly one of ``report`` and ``failure``."""
 
     holding: Holding
@@ -64,7 +64,7 @@ def may_be_under_way(run: str, holdings: Sequence[Holding], now: float) -> bool:
 
 def remove(
     holdings: Sequence[Holding], options: PlatformOptions, ledger: Ledger, consent: Consent, now: float
-) -> Iterator[Outcome]:
+) -> Iterator[RemovalResult]:
     """Remove what may be removed of each holding, and the place where its run made it; an outcome as each is done.
 
     ``options`` say with which credentials; where, the ledger knows. Raises ResultsError where the ledger cannot be
@@ -82,7 +82,7 @@ def remove(
 
 def _remove_on(
     holdings: Sequence[Holding], options: PlatformOptions, ledger: Ledger, consent: Consent, now: float
-) -> Iterator[Outcome]:
+) -> Iterator[RemovalResult]:
     """The outcomes of one platform, which is started once where Archiver starts it."""
     waiting = list(holdings)
     first = waiting[0].first
@@ -92,16 +92,16 @@ def _remove_on(
                 try:
                     report = _remove_one(waiting[0], backend, consent, now)
                 except ArchiverError as failure:
-                    yield Outcome(waiting.pop(0), failure=failure)
+                    yield RemovalResult(waiting.pop(0), failure=failure)
                     continue
                 if not report.objects_left:
                     ledger.mark_rows_removed(waiting[0].rows)
                 elif report.locked_until is not None and report.locked_until > (waiting[0].locked_until or 0.0):
                     ledger.observe(waiting[0].rows, None, report.locked_until)
-                yield Outcome(waiting.pop(0), report)
+                yield RemovalResult(waiting.pop(0), report)
     except ArchiverError as failure:
         for each in waiting:
-            yield Outcome(each, failure=failure)
+            yield RemovalResult(each, failure=failure)
 
 
 def _remove_one(holding: Holding, backend: Backend, consent: Consent, now: float) -> RemovalReport:

@@ -24,7 +24,7 @@ from archiver.values.errors import PlatformError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ServerEntry:
     """A server, and when its process began: clock ticks since boot, which no setting of the clock changes."""
 
     server: Server
@@ -57,12 +57,12 @@ class Entry:
         return process is not None
 
 
-def add(server: Server) -> Entry:
+def add(server: Server) -> ServerEntry:
     """Remember a server. Raises PlatformError where that cannot be, and then the server is stopped."""
     began_ticks = start_ticks(server.pid)
     if began_ticks is None:
         raise PlatformError(f"{server.name} ended right after it had started; see {server.folder / 'log'}")
-    entry = Entry(server, began_ticks)
+    entry = ServerEntry(server, began_ticks)
     try:
         _write(_path(server.name), msgspec.json.encode(entry, enc_hook=str))
         if server.tsm is not None:
@@ -89,11 +89,13 @@ def starting(name: str) -> Iterator[None]:
         yield
 
 
-def find(name: str) -> Entry | None:
+def find(name: str) -> ServerEntry | None:
     """What is remembered of a platform, up or not. Raises UsageError where its file is damaged."""
     path = _path(name)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Entry, dec_hook=lambda kind, text: kind(text))  # a Path
+        return msgspec.json.decode(
+            path.read_bytes(), type=ServerEntry, dec_hook=lambda kind, text: kind(text)
+        )  # a Path
     except FileNotFoundError:
         return None
     except OSError as failed:
@@ -105,7 +107,7 @@ def find(name: str) -> Entry | None:
         ) from failed
 
 
-def entry(name: str) -> Entry:
+def entry(name: str) -> ServerEntry:
     """The server of that name. Raises UsageError."""
     found = find(name)
     if found is None:

@@ -32,7 +32,7 @@ LARGEST_FACTOR = 1e6  # of sizes and speeds: beyond it nobody means it
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TraceSelection:
     """What is to be kept of a trace. None: all."""
 
     from_seconds: float | None = None  # after the trace began
@@ -59,7 +59,7 @@ class Part:
         return "; ".join(each for each in said if each) or "all of it"
 
 
-def cut(out: Path, path: Path, part: Part, *, overwrite: bool = False) -> TraceInfo:
+def cut(out: Path, path: Path, part: TraceSelection, *, overwrite: bool = False) -> TraceInfo:
     """Write a part of a trace; it begins at ``from_seconds``. Raises UsageError, also where nothing is left."""
     part.check()
     from_ns = round((part.from_seconds or 0.0) * 1e9)

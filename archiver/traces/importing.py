@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote
 
-from archiver.traces.capture.calls import OTHER, Call, Part, read_call
+from archiver.traces.capture.calls import OTHER, CapturedCall, PartialRequest, read_call
 from archiver.traces.capture.framing import Unreadable
 from archiver.traces.format import Origin, Trace, TracedOperation, TraceInfo, TraceWriter, rows_of
-from archiver.traces.logs import Entry, LogReader, Refused, reader_of
+from archiver.traces.logs import LogEntry, LogReader, Refused, reader_of
 from archiver.traces.merging import beside, in_order
 from archiver.traces.streams import Streams
 from archiver.values.errors import UsageError
@@ -90,7 +90,7 @@ def import_logs(
 
     ``strict``: the first line that is left out or remarked on is an error. Raises UsageError.
     """
-    reading = _Reading(reader_of(kind, pattern), strict)
+    reading = _LogReading(reader_of(kind, pattern), strict)
     origins = [Origin(kind, path.name) for path in paths]
     with beside(out) as folder, TraceWriter(out, 0, origins, overwrite=overwrite) as writer:
         with TraceWriter(folder / "lines", 0, origins) as lines:
@@ -114,7 +114,7 @@ def import_logs(
 
 
 @dataclass(slots=True)
-class _Upload:
+class _LoggedUpload:
     """An upload in parts, which becomes the one operation that a replay repeats."""
 
     begun: TracedOperation
@@ -141,15 +141,17 @@ class _Upload:
         return self.begun._replace(operation=OTHER, size_bytes=sum(size or 0 for size in self.sizes.values()))
 
 
-class _Reading:
+class _LogReading:
     """Lines on their way to rows. A row's client is a number of address and credential, its session of a connection."""
 
     def __init__(self, read: LogReader, strict: bool) -> None:
         self.report = ImportReport(TraceInfo(0), strict=strict)
         self._read = read
         self._clients: dict[tuple[str, str], int] = {}
-        self._created: dict[str, _Upload] = {}  # by key: a log does not tell which id a creation was answered with
-        self._uploads: dict[tuple[str, str], _Upload] = {}
+        self._created: dict[
+            str, _LoggedUpload
+        ] = {}  # by key: a log does not tell which id a creation was answered with
+        self._uploads: dict[tuple[str, str], _LoggedUpload] = {}
 
     def operations(self, path: Path) -> Iterator[TracedOperation]:
         """Every request of a log as a row, at its time since the epoch."""
@@ -184,7 +186,7 @@ class _Reading:
             self.report.remark(NOT_UTF_8, where)
             return raw.decode(errors="backslashreplace")
 
-    def _rows(self, entry: Entry, where: str) -> Iterator[TracedOperation]:
+    def _rows(self, entry: LogEntry, where: str) -> Iterator[TracedOperation]:
         call = self._call_of(entry, where)
         status = _status_of(entry.status)
         row = TracedOperation(
@@ -206,7 +208,7 @@ class _Reading:
         )
         if entry.label is not None:
             yield row._replace(operation=entry.label, size_bytes=entry.object_bytes)
-        elif call.part is Part.DELETE_LIST:
+        elif call.part is PartialRequest.DELETE_LIST:
             yield from self._deletions(entry, row, where)
         elif call.part is not None:
             yield from self._upload(entry, call, row)
@@ -216,7 +218,7 @@ class _Reading:
         else:
             yield _sized(row, entry, call)
 
-    def _call_of(self, entry: Entry, where: str) -> Call:
+    def _call_of(self, entry: LogEntry, where: str) -> CapturedCall:
         lines = [b"%b %b HTTP/1.1" % (entry.method, entry.target)]
         lines += [b"%b: %b" % (name, b" ".join(value.split())) for name, value in entry.headers.items()]
         if entry.method and entry.target:
@@ -226,9 +228,9 @@ class _Reading:
                 pass
         if entry.label is None:
             self.report.remark(_NOT_UNDERSTOOD, where)
-        return Call(b"", OTHER, unquote(entry.target.decode("latin-1")).strip("/"))
+        return CapturedCall(b"", OTHER, unquote(entry.target.decode("latin-1")).strip("/"))
 
-    def _deletions(self, entry: Entry, row: TracedOperation, where: str) -> Iterator[TracedOperation]:
+    def _deletions(self, entry: LogEntry, row: TracedOperation, where: str) -> Iterator[TracedOperation]:
         if not entry.deleted:
             self.report.remark(_LIST_OF_DELETIONS, where)
             yield row
@@ -236,20 +238,22 @@ class _Reading:
             label = Operation.DELETE if each.has_version else Operation.DELETE_MARKER
             yield row._replace(operation=label.label, key=each.name)
 
-    def _upload(self, entry: Entry, call: Call, row: TracedOperation) -> Iterator[TracedOperation]:
-        if call.part is Part.CREATE:
+    def _upload(self, entry: LogEntry, call: CapturedCall, row: TracedOperation) -> Iterator[TracedOperation]:
+        if call.part is PartialRequest.CREATE:
             if call.key in self._created:
                 yield self._created[call.key].broken_off()
-            self._created[call.key] = _Upload(row)
+            self._created[call.key] = _LoggedUpload(row)
             return
-        upload = self._uploads.get((call.key, call.upload_id)) or self._created.pop(call.key, None) or _Upload(row)
+        upload = (
+            self._uploads.get((call.key, call.upload_id)) or self._created.pop(call.key, None) or _LoggedUpload(row)
+        )
         self._uploads[call.key, call.upload_id] = upload
-        if call.part is Part.PART:
+        if call.part is PartialRequest.PART:
             if row.status == Status.OK:
                 size = call.size_bytes if call.source or call.size_bytes is not None else entry.received_bytes
                 upload.sizes[call.part_number] = size if size is not None else entry.object_bytes
                 upload.source = call.source or upload.source
-        elif call.part is Part.ABORT:
+        elif call.part is PartialRequest.ABORT:
             del self._uploads[call.key, call.upload_id]
             yield upload.broken_off()
         elif row.status == Status.OK:
@@ -257,11 +261,11 @@ class _Reading:
             yield upload.whole(row, entry.object_bytes)
 
 
-def _retain_for(call: Call, entry: Entry) -> float | None:
+def _retain_for(call: CapturedCall, entry: LogEntry) -> float | None:
     return None if call.retain_until is None else max(0.0, call.retain_until - entry.began_ns / 1e9)
 
 
-def _sized(row: TracedOperation, entry: Entry, call: Call) -> TracedOperation:
+def _sized(row: TracedOperation, entry: LogEntry, call: CapturedCall) -> TracedOperation:
     """The row with the size of its object, or of what was transferred, and with the range that was sent."""
     good = row.status == Status.OK
     if row.operation in (Operation.RETRIEVE.label, Operation.RANGE_RETRIEVE.label) and good:

@@ -35,7 +35,7 @@ class Deleted(NamedTuple):
 
 
 @dataclass(slots=True)
-class Entry:
+class LogEntry:
     """One request as a log tells it. Times are nanoseconds since the epoch; None is what it does not tell."""
 
     began_ns: int
@@ -56,7 +56,7 @@ class Entry:
     whole_seconds: bool = False  # it knows no finer time
 
 
-LogReader = Callable[[str], Entry]
+LogReader = Callable[[str], LogEntry]
 
 # What a pattern may name; what it must is in _NEEDED.
 GROUPS = (
@@ -129,7 +129,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return compiled
 
 
-def _read_by(pattern: re.Pattern[str], kind: str, line: str) -> Entry:
+def _read_by(pattern: re.Pattern[str], kind: str, line: str) -> LogEntry:
     """A line of nginx, whose time is when the request was done, or HAProxy, whose time is when it began."""
     found = pattern.fullmatch(line)
     if found is None:
@@ -147,7 +147,7 @@ def _read_by(pattern: re.Pattern[str], kind: str, line: str) -> Entry:
     began_ns = at_ns - (took_ns or 0) if kind == "nginx" else at_ns
     method, target = _request_of(told, kind)
     bucket = told.get("bucket")
-    return Entry(
+    return LogEntry(
         began_ns,
         method,
         b"/" + quote(bucket).encode() + target if bucket and target.startswith(b"/") else target,
@@ -195,7 +195,7 @@ def _taken_apart(request: bytes) -> tuple[bytes, bytes]:
     return method, quote_from_bytes(target, _AS_SENT).encode()
 
 
-def _read_aws(line: str) -> Entry:
+def _read_aws(line: str) -> LogEntry:
     found = _AWS.fullmatch(line)
     if found is None:
         raise Refused("is no whole line of an S3 server access log")
@@ -212,7 +212,7 @@ def _read_aws(line: str) -> Entry:
         label = "delete" if "version" in told else "delete-marker"
     took_ns, to_first_ns = (_duration_ns(told.get(each), 10**6) for each in ("total", "turn"))
     is_read = method in (b"GET", b"HEAD")  # only then the time to the answer began with the request
-    return Entry(
+    return LogEntry(
         began_ns,
         method or (b"DELETE" if operation == _AWS_BATCH else b""),
         quote("/" + name).encode() + mark + query,
@@ -240,7 +240,7 @@ def _aws_name(told: dict[str, str], path: bytes, *, once: bool) -> str:
     return f"{bucket}/{next((way for way in ways if sent.endswith('/' + way)), ways[0])}"
 
 
-def _read_minio(line: str) -> Entry:
+def _read_minio(line: str) -> LogEntry:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
@@ -257,7 +257,7 @@ def _read_minio(line: str) -> Entry:
     if bucket and path != f"/{bucket}" and not path.startswith(f"/{bucket}/"):
         path = f"/{bucket}{path}"  # the host named the bucket
     query = "&".join(f"{quote(k, '')}={quote(str(v), '')}" for k, v in _table(document, "requestQuery").items())
-    return Entry(
+    return LogEntry(
         began_ns,
         next((method for prefix, method in _MINIO_METHODS if name.startswith(prefix)), b""),
         quote(path, errors="replace").encode() + (f"?{query}".encode() if query else b""),

@@ -46,7 +46,7 @@ def merge(out: Path, paths: Sequence[Path], *, overwrite: bool = False) -> Trace
             for file, one in enumerate(traces)
             for trace in _rising(one, folder, file)
         ]
-        numbers = _Numbers()
+        numbers = _StreamNumbers()
         for batch, files in _merged(runs):
             writer.write(replaced(batch, {"client": numbers.of(files, numbers_of(batch, "client"))}))
         return writer.close()
@@ -73,7 +73,7 @@ def in_order(trace: Trace, folder: Path) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-class _Numbers:
+class _StreamNumbers:
     """New numbers of streams, counted as they first appear."""
 
     def __init__(self) -> None:

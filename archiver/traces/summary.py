@@ -29,7 +29,7 @@ _HASH_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
-class Kind:
+class KindSummary:
     """The operations of one kind; ``bytes`` cross the wire, sizes are of objects where they are known."""
 
     operations: int = 0
@@ -52,7 +52,7 @@ class Summary:
     info: TraceInfo
     sha256: str = ""  # of the file
     operations: int = 0  # on objects
-    kinds: dict[str, Kind] = field(default_factory=dict)
+    kinds: dict[str, KindSummary] = field(default_factory=dict)
     streams: int = 0
     sessions: int = 0
     first_due_ns: int = 0
@@ -159,7 +159,7 @@ def _count(summary: Summary, batch: pa.RecordBatch) -> None:
     moved = np.where(is_range, numbers_of(batch, "length"), sizes)
     for code in np.unique(codes).tolist():
         name, here = OPERATIONS[code], codes == code
-        kind = summary.kinds.setdefault(name, Kind())
+        kind = summary.kinds.setdefault(name, KindSummary())
         kind.operations += int(here.sum())
         kind.failed += int((here & failed).sum())
         if name in _NOT_ON_OBJECTS:

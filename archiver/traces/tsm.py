@@ -58,7 +58,7 @@ def import_journals(out: Path, paths: Sequence[Path], *, strict: bool = False, o
 
     ``strict``: the first line that is left out or remarked on is an error. Raises UsageError.
     """
-    reading = _Reading(strict)
+    reading = _TsmLogReading(strict)
     origins = [Origin(KIND, path.name) for path in paths]
     with beside(out) as folder, TraceWriter(out, 0, origins, overwrite=overwrite) as writer:
         with TraceWriter(folder / "lines", 0, origins) as lines:
@@ -79,7 +79,7 @@ def import_journals(out: Path, paths: Sequence[Path], *, strict: bool = False, o
     return reading.report
 
 
-class _Reading:
+class _TsmLogReading:
     """Lines on their way to rows."""
 
     def __init__(self, strict: bool) -> None:

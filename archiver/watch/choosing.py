@@ -36,7 +36,7 @@ class WatchOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedPlatform:
     """The platform, as far as watching it is concerned."""
 
     endpoints: tuple[str, ...]  # of its S3 door; none where it has no such door
@@ -48,7 +48,7 @@ class Watched:
     client_is_here: bool = True  # the workers run on this host
 
 
-def watch_sources(options: WatchOptions, watched: Watched) -> list[Source]:
+def watch_sources(options: WatchOptions, watched: WatchedPlatform) -> list[Source]:
     """Every source, each once. Raises UsageError for a word that names none, or that would show another machine."""
     _refuse_what_would_be_ignored(options, watched)
     found: dict[str, Source] = {}
@@ -59,7 +59,7 @@ def watch_sources(options: WatchOptions, watched: Watched) -> list[Source]:
     return list(found.values())
 
 
-def _refuse_what_would_be_ignored(options: WatchOptions, watched: Watched) -> None:
+def _refuse_what_would_be_ignored(options: WatchOptions, watched: WatchedPlatform) -> None:
     pages = [word for word in options.sources if word.startswith("prometheus:")]
     if options.metric_names is not None and not pages:
         raise UsageError(f"--metric-names {options.metric_names}: there is no --watch prometheus:URL to use it for")
@@ -68,11 +68,11 @@ def _refuse_what_would_be_ignored(options: WatchOptions, watched: Watched) -> No
         raise UsageError("--metrics-token-file: neither a MinIO nor a --watch prometheus:URL is asked for metrics")
 
 
-def _asks_minio(options: WatchOptions, watched: Watched) -> bool:
+def _asks_minio(options: WatchOptions, watched: WatchedPlatform) -> bool:
     return watched.is_minio or "minio" in options.sources
 
 
-def _without_asking(options: WatchOptions, watched: Watched) -> Iterator[Source]:
+def _without_asking(options: WatchOptions, watched: WatchedPlatform) -> Iterator[Source]:
     if watched.shares_host:
         yield HostSource()
     elif watched.client_is_here:
@@ -85,7 +85,7 @@ def _without_asking(options: WatchOptions, watched: Watched) -> Iterator[Source]
         yield _named("minio", options, watched)
 
 
-def _named(word: str, options: WatchOptions, watched: Watched) -> Source:
+def _named(word: str, options: WatchOptions, watched: WatchedPlatform) -> Source:
     kind, _, value = word.partition(":")
     if kind in ("local", "pid", "name") and not watched.shares_host:
         raise UsageError(

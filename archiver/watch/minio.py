@@ -30,7 +30,7 @@ _IO_READ = "minio_system_process_io_rchar_bytes"  # there whenever the process c
 _NAMES_SERVER = "minio_s3_requests_incoming_total"  # of the second form: has the server's name from the beginning
 
 
-class _Form(NamedTuple):
+class _MetricsForm(NamedTuple):
     """One form of MinIO's metrics."""
 
     names: Names
@@ -56,14 +56,14 @@ class MinioSource(Source):
         self._endpoints = tuple(url for endpoint in given for url in expand(endpoint))
         self._token, self._ca_bundle, self._insecure = token, ca_bundle, insecure
         self._forms = (
-            _Form(
+            _MetricsForm(
                 read_names(builtin("minio_v3")),
                 ("/minio/metrics/v3/system/process", "/minio/metrics/v3/api/requests"),
                 0.0,
             ),
-            _Form(read_names(builtin("minio_v2")), ("/minio/v2/metrics/node",), 10.0),
+            _MetricsForm(read_names(builtin("minio_v2")), ("/minio/v2/metrics/node",), 10.0),
         )
-        self._form: _Form | None = None  # found at the first read
+        self._form: _MetricsForm | None = None  # found at the first read
         self._pages: dict[str, list[MetricsAddress]] = {}  # endpoint -> its pages
         self._servers: dict[str, str] = {}  # endpoint -> the server that answered there first
 
@@ -80,7 +80,7 @@ class MinioSource(Source):
         except ScrapeError as error:
             raise WatchError(f"{self.name}: {error}") from error
 
-    def _found(self) -> tuple[_Form, dict[str, list[MetricsAddress]]]:
+    def _found(self) -> tuple[_MetricsForm, dict[str, list[MetricsAddress]]]:
         """The newest form that the first server has. Raises ScrapeError."""
         for form in self._forms:
             pages = {
@@ -105,7 +105,7 @@ class MinioSource(Source):
                     raise
         raise AssertionError("the last form returns or raises")
 
-    def _read(self, form: _Form) -> Reading:
+    def _read(self, form: _MetricsForm) -> Reading:
         wanted = metrics_of(form.names) | {_IO_READ, _NAMES_SERVER}
         series_of: dict[str, Series] = {}
         for endpoint, pages in self._pages.items():

@@ -32,7 +32,7 @@ _WRITTEN = {
 }
 
 
-class Rule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class MetricRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How one quantity follows from the series of a page."""
 
     metric: str | tuple[str, ...]  # several are added
@@ -69,7 +69,7 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return all(labels.get(label) in _several(wanted) for label, wanted in self.where.items())
 
 
-Names = Mapping[str, Rule]  # quantity -> how it follows
+Names = Mapping[str, MetricRule]  # quantity -> how it follows
 
 
 class PrometheusSource(Source):
@@ -140,9 +140,9 @@ def _names(text: str, where: str) -> Names:
     return {quantity: _rule(table, f"{where}: {quantity}") for quantity, table in document.items()}
 
 
-def _rule(table: object, where: str) -> Rule:
+def _rule(table: object, where: str) -> MetricRule:
     try:
-        rule = msgspec.convert(table, Rule)
+        rule = msgspec.convert(table, MetricRule)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}: {_explained(str(error))}") from error
     if not all(rule.metrics()) or not _several(rule.metric):

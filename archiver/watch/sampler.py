@@ -36,7 +36,7 @@ class ResourceSampler:
     """Keeps the samples of several sources: the server's, and the client's host where that is another."""
 
     def __init__(self, sources: Sequence[Source], period_seconds: float = PERIOD_SECONDS) -> None:
-        self._watched = [_Watched(source, period_seconds) for source in sources]
+        self._watched = [_WatchedSource(source, period_seconds) for source in sources]
 
     def start(self) -> None:
         """Take the first sample of every source, then one each period."""
@@ -84,7 +84,7 @@ class ResourceSampler:
 
 
 @dataclass(slots=True)
-class _Watched:
+class _WatchedSource:
     """One source, its thread, and what it has said."""
 
     source: Source

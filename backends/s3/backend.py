@@ -34,7 +34,7 @@ from backends.s3.credentials import FoundCredentials
 from backends.s3.data_plane import S3DataPlane
 from backends.s3.endpoints import expand, find_addresses, is_this_host, tls_context
 from backends.s3.reported_lock import lock_problem
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 
 DAY_SECONDS = 86_400
 SECOND_PLACE = "-second"  # at the end of its bucket's name, and of its prefix
@@ -292,17 +292,17 @@ class S3Backend:
     def _key(self, number: int) -> str:
         return f"{self._located().prefix}{number:012d}"
 
-    def worker_setting(self) -> WorkerSetting:
+    def worker_setting(self) -> S3WorkerSetting:
         location, source = self._located(), self._source
         setting = self.setting_for(location.bucket, location.prefix, self._retention)
         if source is None:
             return setting
         return replace(setting, source_bucket=source.bucket, source_prefix=source.prefix)
 
-    def setting_for(self, bucket: str, prefix: str, retention: Retention) -> WorkerSetting:
+    def setting_for(self, bucket: str, prefix: str, retention: Retention) -> S3WorkerSetting:
         """The data plane's setting for a bucket that is known to be there."""
         options, credentials = self.options, self._credentials.current()
-        return WorkerSetting(
+        return S3WorkerSetting(
             endpoints=self._endpoints,
             region=self._region,
             access_key=credentials.access_key,
@@ -327,7 +327,7 @@ class S3Backend:
         )
 
     @classmethod
-    def in_worker(cls, setting: WorkerSetting) -> S3DataPlane:
+    def in_worker(cls, setting: S3WorkerSetting) -> S3DataPlane:
         return S3DataPlane(setting)
 
     def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:

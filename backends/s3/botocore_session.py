@@ -21,7 +21,7 @@ class _Keys(Protocol):
     def session_token(self) -> str | None: ...
 
 
-class _Current(botocore.credentials.Credentials):  # type: ignore[misc]
+class _CurrentCredentials(botocore.credentials.Credentials):  # type: ignore[misc]
     """A source of credentials, as botocore reads them: anew for each request."""
 
     def __init__(self, current: Callable[[], _Keys]) -> None:
@@ -42,8 +42,8 @@ class _Provider(botocore.credentials.CredentialProvider):  # type: ignore[misc]
         super().__init__()
         self._current = current
 
-    def load(self) -> _Current:
-        return _Current(self._current)
+    def load(self) -> _CurrentCredentials:
+        return _CurrentCredentials(self._current)
 
 
 def session_of(current: Callable[[], _Keys]) -> botocore.session.Session:

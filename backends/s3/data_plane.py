@@ -23,12 +23,12 @@ from archiver.values.sizes import format_instant
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3.control import Control, Credentials
 from backends.s3.endpoints import resolve, tls_context
-from backends.s3.reported_lock import LockProblem, ReportedLock, lock_problem
-from backends.s3.setting import WorkerSetting
+from backends.s3.reported_lock import ReportedLock, S3LockProblem, lock_problem
+from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.checksums import Checksums, PlainChecksums, WindowChecksums
 from backends.s3.wire.connection import Endpoint
-from backends.s3.wire.endpoint_requests import NAMES_A_VERSION, EndpointRequests, Kind, KindTuple
-from backends.s3.wire.multipart import MultipartUpload, Parts, Step, part_bodies
+from backends.s3.wire.endpoint_requests import NAMES_A_VERSION, EndpointRequests, KindTuple, RequestKind
+from backends.s3.wire.multipart import MultipartUpload, Parts, UploadStep, part_bodies
 from backends.s3.wire.replies import BodyCheck
 from backends.s3.wire.session import Request, S3Session
 from backends.s3.wire.signing import Signer
@@ -45,7 +45,7 @@ CHECKSUM_SIZES_MAX = 256  # of a phase, whose windows' checksums are computed be
 class S3DataPlane:
     """Sessions of one worker, and the requests they send."""
 
-    def __init__(self, setting: WorkerSetting) -> None:
+    def __init__(self, setting: S3WorkerSetting) -> None:
         self.setting = setting
         self._signer = Signer(setting.access_key, setting.secret_key, setting.region, setting.session_token)
         tls = tls_context(setting.ca_bundle, setting.insecure)
@@ -143,7 +143,7 @@ class S3DataPlane:
             return (requests.head(number),), None, True, None
         if operation is Operation.COPY:
             assert batch.source is not None
-            kind = Kind("copy", batch.lock, retain_for_seconds=batch.retain_for_seconds)
+            kind = RequestKind("copy", batch.lock, retain_for_seconds=batch.retain_for_seconds)
             return (requests.copy(kind, number, batch.source[index]),), None, False, None
         version = self._version_meant(operation, number) if operation in NAMES_A_VERSION else b""
         return requests.change(operation, number, version, batch.retain_for_seconds), None, False, None
@@ -155,7 +155,7 @@ class S3DataPlane:
         kind: KindTuple = ("archive", batch.lock, checksum, batch.retain_for_seconds)
         if batch.part_bytes is not None and size_bytes > batch.part_bytes:
             upload = MultipartUpload(
-                endpoint_index, number, size_bytes, batch.part_bytes, version, Kind(*kind), self._upload_request
+                endpoint_index, number, size_bytes, batch.part_bytes, version, RequestKind(*kind), self._upload_request
             )
             return upload.request(), None, False, upload
         content = self._content
@@ -174,11 +174,11 @@ class S3DataPlane:
         self._start_second()
         requests, number, kind = self._requests[upload.endpoint_index], upload.number, upload.kind
         match upload.step:
-            case Step.CREATE:
+            case UploadStep.CREATE:
                 return (requests.create_upload(kind._replace(what="create upload"), number),)
-            case Step.PART:
+            case UploadStep.PART:
                 return self._part(requests, upload)
-            case Step.COMPLETE:
+            case UploadStep.COMPLETE:
                 body = upload.completion
                 return requests.complete_upload(number, upload.query, len(body)), body
             case _:
@@ -196,7 +196,7 @@ class S3DataPlane:
             upload.part_checksum(values[0])
         if self.setting.payload_signing:
             values = (*values, self._checksums_of("sha256", size_bytes, part).hex(number, of_block))
-        kind = Kind("part", checksum=upload.kind.checksum)
+        kind = RequestKind("part", checksum=upload.kind.checksum)
         return requests.part(kind, number, upload.query, values, length), *part_bodies((window, last_block), part)
 
     def _checksums_of(self, algorithm: str, size_bytes: int, part: tuple[int, int] | None = None) -> Checksums:
@@ -257,7 +257,7 @@ class S3DataPlane:
         older = self._older.get(number) if operation is _REFUSED_DELETE else None
         return older[0] if older else self._versions[number]
 
-    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None:
+    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> S3LockProblem | None:
         """What is wrong with the lock that an answer's headers report for an object that is audited."""
         at = bisect_right(self._expected_firsts, number) - 1
         expected = self._expected[at]

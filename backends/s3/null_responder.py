@@ -47,7 +47,7 @@ _CREATE_REPLY = _document(b"InitiateMultipartUploadResult", b"<UploadId>0</Uploa
 _COMPLETE_REPLY = _document(b"CompleteMultipartUploadResult", b'<ETag>"0"</ETag>')
 
 
-class _Objects:
+class _ServedObjects:
     """The content of every object that can be asked for."""
 
     def __init__(self, sizes: Sequence[tuple[int, int]]) -> None:
@@ -68,7 +68,7 @@ class _Responder(asyncio.BufferedProtocol):
 
     _buffer = memoryview(bytearray(_RECEIVE_BYTES))
 
-    def __init__(self, objects: _Objects) -> None:
+    def __init__(self, objects: _ServedObjects) -> None:
         self._objects = objects
         self._head = b""
         self._body_left = 0
@@ -136,7 +136,7 @@ class _Responder(asyncio.BufferedProtocol):
 
 
 async def _serve(sizes: Sequence[tuple[int, int]]) -> None:
-    objects = _Objects(sizes)
+    objects = _ServedObjects(sizes)
     server = await asyncio.get_running_loop().create_server(lambda: _Responder(objects), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     # The starter's end of standard input closes when it ends: then so do we.

@@ -29,7 +29,7 @@ class ReportedLock(NamedTuple):
         return cls(mode.decode("latin-1") if mode else None, _instant(date), hold.strip().upper() == b"ON")
 
 
-class LockProblem(NamedTuple):
+class S3LockProblem(NamedTuple):
     """What is wrong with a lock: UNLOCKED, WEAKER or LONGER, and in words."""
 
     status: Status
@@ -38,36 +38,36 @@ class LockProblem(NamedTuple):
 
 def lock_problem(
     lock: ReportedLock, retention: Retention, earliest: float | None, latest: float | None
-) -> LockProblem | None:
+) -> S3LockProblem | None:
     """What is wrong with the lock that a platform reports for an object archived with ``retention``; None: nothing.
 
     Its date is to lie between ``earliest`` and ``latest`` (epoch seconds).
     """
     if retention.legal_hold and not lock.on_hold:
         missing = "the legal hold asked for is not there, or this credential may not see it (s3:GetObjectLegalHold)"
-        return LockProblem(Status.UNLOCKED, missing)
+        return S3LockProblem(Status.UNLOCKED, missing)
     wanted = retention.mode
     if wanted is RetentionMode.NONE:
         if lock.mode is None:
             return None
-        return LockProblem(Status.LONGER, f"it is locked in mode {lock.mode}, which nobody asked for")
+        return S3LockProblem(Status.LONGER, f"it is locked in mode {lock.mode}, which nobody asked for")
     if lock.mode is None:
-        return LockProblem(
+        return S3LockProblem(
             Status.UNLOCKED,
             f"the platform reports no mode, not {wanted.value}; either it dropped the lock, or this credential may not "
             "see it (s3:GetObjectRetention)",
         )
     if lock.mode != wanted.value:
         status = Status.LONGER if lock.mode == RetentionMode.COMPLIANCE.value else Status.WEAKER
-        return LockProblem(status, f"its mode is {lock.mode}, not {wanted.value}")
+        return S3LockProblem(status, f"its mode is {lock.mode}, not {wanted.value}")
     if lock.until is None:
-        return LockProblem(Status.UNLOCKED, "its retain-until date is missing, so nothing protects it")
+        return S3LockProblem(Status.UNLOCKED, "its retain-until date is missing, so nothing protects it")
     if earliest is not None and lock.until < earliest:
         until, asked = format_instant(lock.until), format_instant(earliest)
-        return LockProblem(Status.WEAKER, f"it is locked until {until} only, not until {asked} as asked for")
+        return S3LockProblem(Status.WEAKER, f"it is locked until {until} only, not until {asked} as asked for")
     if latest is not None and lock.until > latest:
         until, asked = format_instant(lock.until), format_instant(latest)
-        return LockProblem(Status.LONGER, f"it is locked until {until}, later than the {asked} asked for")
+        return S3LockProblem(Status.LONGER, f"it is locked until {until}, later than the {asked} asked for")
     return None
 
 

@@ -9,7 +9,7 @@ from archiver.values.retention import Retention
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSetting:
+class S3WorkerSetting:
     """All that a worker needs to speak to the platform. Travels to workers only; never stored or printed."""
 
     endpoints: tuple[str, ...]

@@ -25,8 +25,8 @@ from backends.tsm.library.api import Library, SignOn
 from backends.tsm.library.codes import Code, describe
 from backends.tsm.lifecycle import Lifecycle
 from backends.tsm.query import ObjectQuery
-from backends.tsm.setting import WorkerSetting, object_name
-from backends.tsm.transactions import Failure, Transaction, ends_session
+from backends.tsm.setting import TsmWorkerSetting, object_name
+from backends.tsm.transactions import Failure, SentTransaction, ends_session
 from backends.tsm.transfer import Retrieved, Transfer
 
 _Value = TypeVar("_Value")
@@ -37,11 +37,11 @@ Look = Callable[[int, Target], Retrieved]
 
 
 @dataclass(slots=True)
-class Client:
+class ClientResources:
     """What one client keeps between its sessions."""
 
     library: Library
-    setting: WorkerSetting
+    setting: TsmWorkerSetting
     sign_on: SignOn
     transfer: Transfer
     lifecycle: Lifecycle
@@ -126,7 +126,7 @@ class Client:
 class TsmSession:
     """One session. The client's thread calls the API; the event loop's thread writes the rows."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ClientResources) -> None:
         self._client = client
         self._is_over = False  # the connection is lost, or no transaction can begin
 
@@ -194,7 +194,7 @@ class TsmSession:
         return self._transactions_rows(part.operation, transactions, due_ns, record)
 
     def _transactions_rows(
-        self, operations: Sequence[Operation], transactions: Sequence[Transaction], due_ns: int, record: Recorder
+        self, operations: Sequence[Operation], transactions: Sequence[SentTransaction], due_ns: int, record: Recorder
     ) -> bool:
         """Write the rows of these transactions; return False if the last one ended the session."""
         at = 0
@@ -205,7 +205,7 @@ class TsmSession:
         return not (transactions and transactions[-1].session_over)
 
     def _transaction_rows(
-        self, operations: Sequence[Operation], one: Transaction, due_ns: int, record: Recorder
+        self, operations: Sequence[Operation], one: SentTransaction, due_ns: int, record: Recorder
     ) -> None:
         failure, done_ns = one.failure, one.done_ns
         status = Status.OK if failure is None else failure.status

@@ -54,7 +54,7 @@ _HTTP_STATUS_OF_CODE = {
 }  # fmt: skip
 
 
-class Part(Enum):
+class PartialRequest(Enum):
     """A request that is not an operation by itself."""
 
     CREATE = 1  # an upload in parts
@@ -65,7 +65,7 @@ class Part(Enum):
 
 
 @dataclass(slots=True)
-class Call:
+class CapturedCall:
     """One request taken apart."""
 
     method: bytes
@@ -78,7 +78,7 @@ class Call:
     retention_mode: str | None = None
     retain_until: float | None = None  # seconds since the epoch
     legal_hold: bool | None = None
-    part: Part | None = None
+    part: PartialRequest | None = None
     upload_id: str = field(default="", repr=False)
     part_number: int = 0
     wants_body: bool = False  # which says the rest
@@ -94,7 +94,7 @@ class Deletion:
     has_version: bool
 
 
-def read_call(head: bytes, hosts: tuple[bytes, ...]) -> tuple[Call, dict[bytes, bytes]]:
+def read_call(head: bytes, hosts: tuple[bytes, ...]) -> tuple[CapturedCall, dict[bytes, bytes]]:
     """The request that this head begins, and its headers. Raises Unreadable.
 
     ``hosts``: names below which a bucket may be named as part of the host.
@@ -112,7 +112,7 @@ def read_call(head: bytes, hosts: tuple[bytes, ...]) -> tuple[Call, dict[bytes, 
     if bucket_of_host:
         name = f"{bucket_of_host}/{name}" if name else bucket_of_host
     query = _query_of(raw_query)
-    call = Call(method, OTHER, name, credential=_credential_of(headers, query))
+    call = CapturedCall(method, OTHER, name, credential=_credential_of(headers, query))
     bucket, _, key = name.partition("/")
     if not key:
         call.key = bucket
@@ -162,18 +162,20 @@ def _credential_of(headers: dict[bytes, bytes], query: dict[str, str]) -> bytes:
     return unquote(given).partition("/")[0].encode()
 
 
-def _read_bucket_call(call: Call, query: dict[str, str], subresources: list[str]) -> None:
+def _read_bucket_call(call: CapturedCall, query: dict[str, str], subresources: list[str]) -> None:
     if call.method == b"GET" and subresources in ([], ["uploads"], ["versions"]):
         call.operation = LIST
         prefix = unquote(query.get("prefix", "").replace("+", " "))
         if prefix and call.key:
             call.key += "/" + prefix
     elif call.method == b"POST" and subresources == ["delete"]:
-        call.part = Part.DELETE_LIST
+        call.part = PartialRequest.DELETE_LIST
         call.wants_body = True
 
 
-def _read_object_call(call: Call, headers: dict[bytes, bytes], query: dict[str, str], subresources: list[str]) -> None:
+def _read_object_call(
+    call: CapturedCall, headers: dict[bytes, bytes], query: dict[str, str], subresources: list[str]
+) -> None:
     match call.method, subresources:
         case b"GET", []:
             _read_range(call, headers.get(b"range"), by_part="partNumber" in query)
@@ -196,10 +198,10 @@ def _read_object_call(call: Call, headers: dict[bytes, bytes], query: dict[str, 
             call.operation = DELETE if "versionId" in query else DELETE_MARKER
         case b"POST", ["uploads"]:
             call.operation = ARCHIVE
-            call.part = Part.CREATE
+            call.part = PartialRequest.CREATE
             _read_lock(call, headers)
         case b"PUT", ["uploadId"]:
-            call.part = Part.PART
+            call.part = PartialRequest.PART
             call.upload_id = unquote(query["uploadId"])
             number = query.get("partNumber", "")
             call.part_number = int(number) if number.isdecimal() and len(number) < 7 else 0
@@ -207,15 +209,15 @@ def _read_object_call(call: Call, headers: dict[bytes, bytes], query: dict[str, 
             _read_source(call, headers)
         case b"POST", ["uploadId"]:
             call.operation = ARCHIVE
-            call.part = Part.COMPLETE
+            call.part = PartialRequest.COMPLETE
             call.upload_id = unquote(query["uploadId"])
             call.wants_body = True
         case b"DELETE", ["uploadId"]:
-            call.part = Part.ABORT
+            call.part = PartialRequest.ABORT
             call.upload_id = unquote(query["uploadId"])
 
 
-def _read_range(call: Call, value: bytes | None, *, by_part: bool) -> None:
+def _read_range(call: CapturedCall, value: bytes | None, *, by_part: bool) -> None:
     if value is None:
         call.operation = RANGE_RETRIEVE if by_part else RETRIEVE
         return
@@ -227,7 +229,7 @@ def _read_range(call: Call, value: bytes | None, *, by_part: bool) -> None:
             call.length = max(0, int(asked[2]) + 1 - call.offset)
 
 
-def _read_source(call: Call, headers: dict[bytes, bytes]) -> None:
+def _read_source(call: CapturedCall, headers: dict[bytes, bytes]) -> None:
     source = headers.get(b"x-amz-copy-source")
     if source is None:
         return
@@ -246,7 +248,7 @@ def _size_of(headers: dict[bytes, bytes]) -> int | None:
     return None
 
 
-def _read_lock(call: Call, headers: dict[bytes, bytes]) -> None:
+def _read_lock(call: CapturedCall, headers: dict[bytes, bytes]) -> None:
     mode = headers.get(b"x-amz-object-lock-mode", b"").decode("latin-1")
     call.retention_mode = mode if mode in _MODES else None
     call.retain_until = _instant_of(headers.get(b"x-amz-object-lock-retain-until-date", b""))
@@ -274,7 +276,7 @@ def range_of(content_range: bytes) -> tuple[int, int, int | None] | None:
     return offset, int(told[2]) + 1 - offset, None if told[3] == b"*" else int(told[3])
 
 
-def read_lock_body(call: Call, document: bytes) -> None:
+def read_lock_body(call: CapturedCall, document: bytes) -> None:
     """What a PUT of ?retention or ?legal-hold asks for."""
     if call.operation == EXTEND:
         mode = _element(document, b"Mode").decode("latin-1")

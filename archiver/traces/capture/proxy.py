@@ -68,7 +68,7 @@ def upstream_of(url: str, tls: ssl.SSLContext | None) -> Upstream:
 
 
 @dataclass(slots=True)
-class Outcome:
+class CaptureResult:
     """What a capture saw."""
 
     operations: int
@@ -325,7 +325,9 @@ async def check(upstream: Upstream) -> None:
     transport.close()
 
 
-async def capture(host: str, port: int, upstream: Upstream, journal_at: Path, ready: Callable[[int], None]) -> Outcome:
+async def capture(
+    host: str, port: int, upstream: Upstream, journal_at: Path, ready: Callable[[int], None]
+) -> CaptureResult:
     """Pass traffic on until SIGINT or SIGTERM; what passed is then in the journal.
 
     ``ready`` is told the port. Operations under way at the end get five seconds; a second signal takes them away.
@@ -346,7 +348,7 @@ async def capture(host: str, port: int, upstream: Upstream, journal_at: Path, re
     journal = Journal(journal_at, Beginning(VERSION, began_at_ns, upstream.url))
     proxy = Proxy(upstream, journal, began_at_ns, began_ns, host)
     _allow_many_connections()
-    stop = _Stop(loop)
+    stop = _StopSignals(loop)
     await server.start_serving()
     ready(server.sockets[0].getsockname()[1])
     while not stop.asked.is_set():
@@ -360,10 +362,12 @@ async def capture(host: str, port: int, upstream: Upstream, journal_at: Path, re
     proxy.flush()
     journal.close()
     recording = proxy.recording
-    return Outcome(recording.operations, proxy.connections, proxy.refused, recording.unreadable, cut_off, proxy.fault)
+    return CaptureResult(
+        recording.operations, proxy.connections, proxy.refused, recording.unreadable, cut_off, proxy.fault
+    )
 
 
-class _Stop:
+class _StopSignals:
     """Hears SIGINT and SIGTERM: the first asks for the end, the second for an end at once."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -376,7 +380,7 @@ class _Stop:
         (self.hurried if self.asked.is_set() else self.asked).set()
 
 
-async def _drain(proxy: Proxy, stop: _Stop) -> int:
+async def _drain(proxy: Proxy, stop: _StopSignals) -> int:
     """Let what is under way end; returns how many operations did not and were cut off."""
     until = time.monotonic() + DRAIN_SECONDS_MAX
     while proxy.tunnels:

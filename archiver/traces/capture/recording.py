@@ -26,8 +26,8 @@ from archiver.traces.capture.calls import (
     OTHER,
     RANGE_RETRIEVE,
     RETRIEVE,
-    Call,
-    Part,
+    CapturedCall,
+    PartialRequest,
     deletions_of,
     error_status,
     listed_parts,
@@ -44,14 +44,14 @@ from archiver.values.record import Status
 
 NO_BODY = Body(Framing.LENGTH)
 _TO_END = Body(Framing.TO_END)
-_KEPT_ANSWERS = (Part.CREATE, Part.COMPLETE, Part.DELETE_LIST)
+_KEPT_ANSWERS = (PartialRequest.CREATE, PartialRequest.COMPLETE, PartialRequest.DELETE_LIST)
 
 
 @dataclass(slots=True)
-class Exchange:
+class CapturedExchange:
     """A request that has begun, and what is known of its answer."""
 
-    call: Call
+    call: CapturedCall
     client: int
     session: int
     sent_ns: int
@@ -63,10 +63,10 @@ class Exchange:
 
 
 @dataclass(slots=True)
-class _Upload:
+class _CapturedUpload:
     """An upload in parts under way, as far as it was seen."""
 
-    begun: Exchange
+    begun: CapturedExchange
     sizes: dict[int, int | None] = field(default_factory=dict)  # of its parts, by their number
     source: str | None = None
     attempts: int = 1
@@ -88,7 +88,7 @@ class Recording:
         self._began_at_ns = began_at_ns
         self._clients: dict[tuple[str, bytes], int] = {}
         self._sessions: list[int] = []  # so far, of every client
-        self._uploads: dict[tuple[str, str], _Upload] = {}
+        self._uploads: dict[tuple[str, str], _CapturedUpload] = {}
 
     def client(self, address: str, credential: bytes) -> int:
         """The number of the client at this address with this credential."""
@@ -110,20 +110,22 @@ class Recording:
             self._write_upload(upload, operation, upload.status, sum(size or 0 for size in upload.sizes.values()))
         self._uploads.clear()
 
-    def answered(self, exchange: Exchange, answer_bytes: int, document: bytes | None, done_ns: int) -> None:
+    def answered(self, exchange: CapturedExchange, answer_bytes: int, document: bytes | None, done_ns: int) -> None:
         """The answer has ended as it should."""
         status = exchange.answer_status
         self._finish(exchange, Status.OK if 200 <= status < 300 else status, answer_bytes, document, done_ns)
 
-    def failed(self, exchange: Exchange, status: Status, answer_bytes: int, at_ns: int) -> None:
+    def failed(self, exchange: CapturedExchange, status: Status, answer_bytes: int, at_ns: int) -> None:
         """There is no answer, or it broke off."""
         self._finish(exchange, status, answer_bytes, None, at_ns)
 
-    def _finish(self, exchange: Exchange, status: int, answer_bytes: int, document: bytes | None, done_ns: int) -> None:
+    def _finish(
+        self, exchange: CapturedExchange, status: int, answer_bytes: int, document: bytes | None, done_ns: int
+    ) -> None:
         call = exchange.call
-        if status == Status.OK and document and call.part in (None, Part.COMPLETE, Part.PART):
+        if status == Status.OK and document and call.part in (None, PartialRequest.COMPLETE, PartialRequest.PART):
             status = error_status(document)  # what takes long is answered with 200 before it has failed
-        if call.part is Part.DELETE_LIST:
+        if call.part is PartialRequest.DELETE_LIST:
             self._finish_deletions(exchange, status, document, done_ns)
         elif call.part is not None:
             self._finish_part(exchange, status, document, done_ns)
@@ -133,7 +135,7 @@ class Recording:
             size_bytes = _size_by_answer(exchange, answer_bytes)
             self._write_row(exchange, call.operation, status, size_bytes, done_ns)
 
-    def _finish_deletions(self, exchange: Exchange, status: int, document: bytes | None, done_ns: int) -> None:
+    def _finish_deletions(self, exchange: CapturedExchange, status: int, document: bytes | None, done_ns: int) -> None:
         bucket = exchange.call.key
         deletions = deletions_of(exchange.request_document or b"")
         if not deletions:
@@ -145,32 +147,32 @@ class Recording:
             exchange.call.key = f"{bucket}/{each.key}"
             self._write_row(exchange, operation, refused.get(each, status), None, done_ns)
 
-    def _finish_part(self, exchange: Exchange, status: int, document: bytes | None, done_ns: int) -> None:
+    def _finish_part(self, exchange: CapturedExchange, status: int, document: bytes | None, done_ns: int) -> None:
         call = exchange.call
-        if call.part is Part.CREATE:
+        if call.part is PartialRequest.CREATE:
             upload_id = upload_id_of(document or b"") if status == Status.OK else ""
             if upload_id:
-                self._uploads[call.key, upload_id] = _Upload(exchange)
+                self._uploads[call.key, upload_id] = _CapturedUpload(exchange)
             else:
                 self._write_row(exchange, call.operation, status or Status.PROTOCOL_ERROR, None, done_ns)
             return
         # One that was created before the capture began is known from its first part on.
-        upload = self._uploads.setdefault((call.key, call.upload_id), _Upload(exchange))
+        upload = self._uploads.setdefault((call.key, call.upload_id), _CapturedUpload(exchange))
         upload.first_byte_ns, upload.done_ns = exchange.first_byte_ns, done_ns
         upload.attempts += status != Status.OK
-        if call.part is Part.PART:
+        if call.part is PartialRequest.PART:
             if status == Status.OK:
                 upload.sizes[call.part_number] = exchange.request_bytes if call.size_bytes is None else call.size_bytes
                 if call.source is not None:
                     upload.source = call.source
                     upload.sizes[call.part_number] = call.size_bytes
-        elif call.part is Part.COMPLETE:
+        elif call.part is PartialRequest.COMPLETE:
             self._finish_upload(upload, exchange, status)
         elif status == Status.OK:
             self._write_upload(upload, OTHER, status, sum(size or 0 for size in upload.sizes.values()))
             del self._uploads[call.key, call.upload_id]
 
-    def _finish_upload(self, upload: _Upload, exchange: Exchange, status: int) -> None:
+    def _finish_upload(self, upload: _CapturedUpload, exchange: CapturedExchange, status: int) -> None:
         upload.status = status
         upload.was_completed = True
         if status != Status.OK:
@@ -182,7 +184,7 @@ class Recording:
         self._write_upload(upload, _whole_operation(upload), status, whole)
         del self._uploads[exchange.call.key, exchange.call.upload_id]
 
-    def _write_upload(self, upload: _Upload, operation: str, status: int, size_bytes: int | None) -> None:
+    def _write_upload(self, upload: _CapturedUpload, operation: str, status: int, size_bytes: int | None) -> None:
         begun = upload.begun
         begun.first_byte_ns = upload.first_byte_ns
         begun.call.source = upload.source
@@ -192,7 +194,13 @@ class Recording:
         self._write_row(begun, operation, status, size_bytes, done_ns, upload.attempts)
 
     def _write_row(
-        self, exchange: Exchange, operation: str, status: int, size_bytes: int | None, done_ns: int, attempts: int = 1
+        self,
+        exchange: CapturedExchange,
+        operation: str,
+        status: int,
+        size_bytes: int | None,
+        done_ns: int,
+        attempts: int = 1,
     ) -> None:
         call = exchange.call
         retain_for_seconds = None
@@ -230,10 +238,10 @@ class ConnectionRecording:
         self._recording = recording
         self._address = address
         self._sessions: dict[int, int] = {}  # of each client that uses the connection
-        self._under_way: deque[Exchange] = deque()
+        self._under_way: deque[CapturedExchange] = deque()
         self._requests: MessageReader | None = MessageReader(self._request_head, self._request_body)
         self._answers = MessageReader(self._answer_head, self._answer_body)
-        self._request: Exchange | None = None  # the one whose body is passing
+        self._request: CapturedExchange | None = None  # the one whose body is passing
         self._interim = False  # the answer under way is not the last to its request
 
     @property
@@ -275,15 +283,15 @@ class ConnectionRecording:
         """What passes cannot be understood: one row says so where no operation is under way that can."""
         self._recording.unreadable += 1
         if not self._under_way:
-            self._begin(Call(b"", OTHER, ""), now_ns)
+            self._begin(CapturedCall(b"", OTHER, ""), now_ns)
         self.lost(now_ns, Status.PROTOCOL_ERROR)
 
-    def _begin(self, call: Call, first_byte_ns: int) -> Exchange:
+    def _begin(self, call: CapturedCall, first_byte_ns: int) -> CapturedExchange:
         client = self._recording.client(self._address, call.credential)
         session = self._sessions.get(client)
         if session is None:
             session = self._sessions[client] = self._recording.new_session(client)
-        exchange = Exchange(call, client, session, first_byte_ns)
+        exchange = CapturedExchange(call, client, session, first_byte_ns)
         self._under_way.append(exchange)
         return exchange
 
@@ -323,17 +331,17 @@ class ConnectionRecording:
             self._recording.answered(self._under_way.popleft(), size_bytes, document, done_ns)
 
 
-def _wants_answer(exchange: Exchange) -> bool:
+def _wants_answer(exchange: CapturedExchange) -> bool:
     """Whether the answer's body says what became of the request: it may fail after it has begun with 200."""
     call = exchange.call
     return exchange.answer_status == 200 and (call.part in _KEPT_ANSWERS or call.source is not None)
 
 
-def _whole_operation(upload: _Upload) -> str:
+def _whole_operation(upload: _CapturedUpload) -> str:
     return ARCHIVE if upload.source is None else COPY
 
 
-def _size_by_answer(exchange: Exchange, answer_bytes: int) -> int | None:
+def _size_by_answer(exchange: CapturedExchange, answer_bytes: int) -> int | None:
     """The object's bytes where they are known, else those of the transfer.
 
     Whether it was a range, and which, is the answer's to say, too: it corrects the call.

@@ -29,7 +29,7 @@ from archiver.worm.case import GOVERNANCE, Case, Lock, State, Version, instant_o
 from backends.base import Batch, PhaseSetting
 from backends.s3 import S3Backend
 from backends.s3.data_plane import S3DataPlane
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 
 CLIENTS = 4
 OBJECT_BYTES = 8192
@@ -60,7 +60,7 @@ class LoadReport:
 class Order:
     """What the load's process is told. Travels to it only; never stored or printed."""
 
-    setting: WorkerSetting = field(repr=False)
+    setting: S3WorkerSetting = field(repr=False)
     run_id: str
     seed: int
     locked_until: float  # epoch seconds, whole

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from archiver.worm.tsm.calls import Call, Outcome, Row, TsmDoor, TsmSession, name_of
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotTried
 from backends.tsm.library import structures as abi
-from backends.tsm.library.api import ManagementClass, seconds_of
+from backends.tsm.library.api import ReportedManagementClass, seconds_of
 from backends.tsm.library.codes import Code, describe
 
 DAY_SECONDS = 86_400
@@ -36,7 +36,7 @@ class ArchiveClass:
     slack_seconds: float = 0.0  # by which its lengths, as they are known, may be too long
 
     @classmethod
-    def told(cls, found: ManagementClass) -> ArchiveClass | None:
+    def told(cls, found: ReportedManagementClass) -> ArchiveClass | None:
         """As a server tells it, in whole days, rounded up; None where it archives nothing, or for good."""
         if not found.archives or found.retver_days is None:
             return None

@@ -60,7 +60,7 @@ class ExchangeOwner(Protocol):
     def request_not_taken(self, message: str, sent_ns: int) -> None: ...
 
 
-class Connection(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """Sends one request at a time and reports its reply to the owner. Ends itself on anything it cannot trust."""
 
     def __init__(self, owner: ExchangeOwner, read_timeout_seconds: float) -> None:
@@ -263,11 +263,11 @@ class Connection(asyncio.BufferedProtocol):
         self._reader.release()
 
 
-async def connect(endpoint: Endpoint, owner: ExchangeOwner, read_timeout_seconds: float) -> Connection:
+async def connect(endpoint: Endpoint, owner: ExchangeOwner, read_timeout_seconds: float) -> HttpConnection:
     """Connect, with the TLS handshake where the endpoint has it. Raises OSError, ssl.SSLError."""
     loop = asyncio.get_running_loop()
     _, protocol = await loop.create_connection(
-        lambda: Connection(owner, read_timeout_seconds),
+        lambda: HttpConnection(owner, read_timeout_seconds),
         endpoint.address,
         endpoint.port,
         ssl=endpoint.tls,

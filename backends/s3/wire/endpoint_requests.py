@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from archiver.values.record import Operation
 from archiver.values.retention import Lock, RetentionMode
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.checksums import HEADER
 from backends.s3.wire.connection import Endpoint
 from backends.s3.wire.signing import EMPTY_SHA256, RequestTemplate, Signer, encode_path
@@ -41,7 +41,7 @@ _ASKED: Mapping[Operation, What] = {
 }
 
 
-class Kind(NamedTuple):
+class RequestKind(NamedTuple):
     """What sets requests apart that differ in more than object, length and time."""
 
     what: What
@@ -59,14 +59,19 @@ class Kind(NamedTuple):
 
 # As which it is looked up per object: it hashes alike, and to make the named one takes longer than to find it.
 KindTuple: TypeAlias = tuple[What, Lock | None, str, float | None]
-_OPENING, _RETRIEVE, _RANGE, _HEAD = Kind("opening"), Kind("retrieve"), Kind("range"), Kind("head")
-_COMPLETE, _ABORT = Kind("complete upload"), Kind("abort upload")
+_OPENING, _RETRIEVE, _RANGE, _HEAD = (
+    RequestKind("opening"),
+    RequestKind("retrieve"),
+    RequestKind("range"),
+    RequestKind("head"),
+)
+_COMPLETE, _ABORT = RequestKind("complete upload"), RequestKind("abort upload")
 
 
 class EndpointRequests:
     """The requests of one endpoint, signed for the second that ``start_second`` named."""
 
-    def __init__(self, endpoint: Endpoint, setting: WorkerSetting, signer: Signer) -> None:
+    def __init__(self, endpoint: Endpoint, setting: S3WorkerSetting, signer: Signer) -> None:
         self.endpoint = endpoint
         self._setting = setting
         self._signer = signer
@@ -80,9 +85,9 @@ class EndpointRequests:
         self._source_path = encode_path(f"/{setting.source_bucket or setting.bucket}/{source_prefix}").encode()
         self._second = 0
         self._dates: Mapping[float | None, str] = {}
-        self._made: dict[Kind, RequestTemplate] = {}
+        self._made: dict[RequestKind, RequestTemplate] = {}
         self._ready: dict[KindTuple, RequestTemplate] = {}  # those that are compiled for this second
-        self._bodies: dict[Kind, bytes] = {}
+        self._bodies: dict[RequestKind, bytes] = {}
 
     def start_second(self, second: int, dates: Mapping[float | None, str]) -> None:
         """Sign as of this second; ``dates`` are retain-until dates by their time of retention."""
@@ -106,7 +111,7 @@ class EndpointRequests:
         """``kind`` as a plain tuple; ``values``: the checksum, then the payload's hash, where there are."""
         return self._template(kind).head(self._object_path + b"%012d" % number, values, length)
 
-    def copy(self, kind: Kind, number: int, source: int) -> bytes:
+    def copy(self, kind: RequestKind, number: int, source: int) -> bytes:
         return self._template(kind).head(
             self._object_path + b"%012d" % number, (self._source_path + b"%012d" % source,)
         )
@@ -115,15 +120,17 @@ class EndpointRequests:
         self, operation: Operation, number: int, version: bytes, retain_for_seconds: float | None
     ) -> tuple[bytes, ...]:
         """Head and body of a request about an object; ``version`` where the operation names one."""
-        kind = Kind(_ASKED[operation], retain_for_seconds=retain_for_seconds if operation is Operation.EXTEND else None)
+        kind = RequestKind(
+            _ASKED[operation], retain_for_seconds=retain_for_seconds if operation is Operation.EXTEND else None
+        )
         values = (version,) if operation in NAMES_A_VERSION else ()
         head = self._template(kind).head(self._object_path + b"%012d" % number, values)
         return (head, self._bodies[kind]) if kind in self._bodies else (head,)
 
-    def create_upload(self, kind: Kind, number: int) -> bytes:
+    def create_upload(self, kind: RequestKind, number: int) -> bytes:
         return self._template(kind).head(self._object_path + b"%012d" % number)
 
-    def part(self, kind: Kind, number: int, query: bytes, values: tuple[bytes, ...], length: int) -> bytes:
+    def part(self, kind: RequestKind, number: int, query: bytes, values: tuple[bytes, ...], length: int) -> bytes:
         return self._template(kind).head(self._object_path + b"%012d" % number, (query, *values), length)
 
     def complete_upload(self, number: int, query: bytes, length: int) -> bytes:
@@ -135,10 +142,10 @@ class EndpointRequests:
     def _template(self, kind: KindTuple) -> RequestTemplate:
         template = self._ready.get(kind)
         if template is None:
-            template = self._ready[kind] = self._compiled(Kind(*kind))
+            template = self._ready[kind] = self._compiled(RequestKind(*kind))
         return template
 
-    def _compiled(self, kind: Kind) -> RequestTemplate:
+    def _compiled(self, kind: RequestKind) -> RequestTemplate:
         template = self._made.get(kind)
         if template is None:
             template = self._made[kind] = self._make(kind)
@@ -154,7 +161,7 @@ class EndpointRequests:
         template.compile(self._signer, self._second, dated)
         return template
 
-    def _make(self, kind: Kind) -> RequestTemplate:
+    def _make(self, kind: RequestKind) -> RequestTemplate:
         host, locks = self._host, self._lock_headers(kind.lock)
         signs_payload = ("x-amz-content-sha256",) if self._setting.payload_signing else ()
         checksum = (HEADER[kind.checksum],) if kind.checksum != "none" else ()

@@ -14,9 +14,9 @@ from html import unescape
 from urllib.parse import quote
 
 from archiver.values.record import Status
-from backends.s3.wire.endpoint_requests import XMLNS, Kind
+from backends.s3.wire.endpoint_requests import XMLNS, RequestKind
 from backends.s3.wire.replies import ReplyReader
-from backends.s3.wire.verdicts import Verdict, refusal, status_of
+from backends.s3.wire.verdicts import FailureVerdict, refusal, status_of
 
 _UPLOAD_ID = re.compile(rb"<UploadId>\s*([^<]+?)\s*</UploadId>")
 _CHECKSUM_ELEMENT = {"crc32c": "ChecksumCRC32C", "crc64nvme": "ChecksumCRC64NVME"}
@@ -24,7 +24,7 @@ _CHECKSUM_ELEMENT = {"crc32c": "ChecksumCRC32C", "crc64nvme": "ChecksumCRC64NVME
 Parts = tuple[bytes | memoryview, ...]
 
 
-class Step(Enum):
+class UploadStep(Enum):
     """The request that is due."""
 
     CREATE = "create upload"
@@ -44,7 +44,7 @@ class MultipartUpload:
         size_bytes: int,
         part_bytes: int,
         version: int,
-        kind: Kind,
+        kind: RequestKind,
         make: Callable[[MultipartUpload], Parts],
     ) -> None:
         self.endpoint_index = endpoint_index
@@ -52,9 +52,9 @@ class MultipartUpload:
         self.size_bytes = size_bytes
         self.version = version  # of the content
         self.kind = kind  # of the archive request that this one stands for
-        self.step = Step.CREATE
-        self.verdict: Verdict | None = None  # why the object was not archived
-        self.abort_refused: Verdict | None = None  # why its parts may stay
+        self.step = UploadStep.CREATE
+        self.verdict: FailureVerdict | None = None  # why the object was not archived
+        self.abort_refused: FailureVerdict | None = None  # why its parts may stay
         self.sent_ns = 0  # the first request
         self.again = 0  # how many requests were sent once more
         self._make = make
@@ -78,7 +78,7 @@ class MultipartUpload:
     def query(self) -> bytes:
         """Which upload, and which part of it, as a request names them."""
         upload = b"uploadId=" + self._id
-        return b"partNumber=%d&%b" % (self.part_number, upload) if self.step is Step.PART else upload
+        return b"partNumber=%d&%b" % (self.part_number, upload) if self.step is UploadStep.PART else upload
 
     @property
     def completion(self) -> bytes:
@@ -96,72 +96,74 @@ class MultipartUpload:
 
     def status_of(self, reply: ReplyReader) -> int:
         """The status of an answer; that of a completion is in its body."""
-        return status_of(reply, decided_by_body=self.step is Step.COMPLETE)
+        return status_of(reply, decided_by_body=self.step is UploadStep.COMPLETE)
 
     def take(self, reply: ReplyReader) -> None:
         """Go on after this answer."""
         match self.step:
-            case Step.CREATE:
+            case UploadStep.CREATE:
                 self._created(reply)
-            case Step.PART:
+            case UploadStep.PART:
                 self._part_done(reply)
-            case Step.COMPLETE:
+            case UploadStep.COMPLETE:
                 self._completed(reply)
-            case Step.ABORT:
+            case UploadStep.ABORT:
                 # Gone is gone: another request may have ended it.
                 if reply.status not in (200, 204, 404):
                     self.abort_refused = self._said(refusal(reply), "its parts stay until clean-up")
-                self.step = Step.OVER
+                self.step = UploadStep.OVER
 
-    def lost(self, verdict: Verdict) -> Verdict:
+    def lost(self, verdict: FailureVerdict) -> FailureVerdict:
         """Why the object was not archived, where the connection failed over the request that is due."""
         if self.verdict is not None:
             return self.verdict
-        unknown = verdict.outcome_unknown and self.step is Step.COMPLETE
-        return Verdict(verdict.status, f"{self.step.value}: {verdict.reason}", verdict.message, unknown)
+        unknown = verdict.outcome_unknown and self.step is UploadStep.COMPLETE
+        return FailureVerdict(verdict.status, f"{self.step.value}: {verdict.reason}", verdict.message, unknown)
 
     def _created(self, reply: ReplyReader) -> None:
         found = _UPLOAD_ID.search(reply.error_body)
         if reply.status == 200 and found is not None:
             self._id = quote(unescape(found[1].decode("utf-8", "replace")), safe="-_.~").encode()
-            self.step = Step.PART
+            self.step = UploadStep.PART
             return
         if reply.status == 200:
-            self.verdict = Verdict(Status.PROTOCOL_ERROR, "create upload: no id", "the answer names no upload")
+            self.verdict = FailureVerdict(Status.PROTOCOL_ERROR, "create upload: no id", "the answer names no upload")
         else:
             self.verdict = self._said(refusal(reply))
-        self.step = Step.OVER  # there is nothing to abort
+        self.step = UploadStep.OVER  # there is nothing to abort
 
     def _part_done(self, reply: ReplyReader) -> None:
         tag = reply.headers.get(b"etag", b"").strip().decode("latin-1")
         if reply.status != 200 or not tag:
-            untold = Verdict(Status.PROTOCOL_ERROR, "part: no ETag", "the answer to a part has no ETag")
+            untold = FailureVerdict(Status.PROTOCOL_ERROR, "part: no ETag", "the answer to a part has no ETag")
             self.verdict = untold if reply.status == 200 else self._said(refusal(reply))
-            self.step = Step.ABORT
+            self.step = UploadStep.ABORT
             return
         element = _CHECKSUM_ELEMENT.get(self.kind.checksum)
         checksum = f"<{element}>{self._sent_checksum.decode()}</{element}>" if element else ""
         tag = tag.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
         self._parts.append(f"<Part><PartNumber>{self.part_number}</PartNumber><ETag>{tag}</ETag>{checksum}</Part>")
         if self._part_bytes * len(self._parts) >= self.size_bytes:
-            self.step = Step.COMPLETE
+            self.step = UploadStep.COMPLETE
 
     def _completed(self, reply: ReplyReader) -> None:
         if self.status_of(reply) == 200 and b"<ETag>" in reply.error_body:
-            self.step = Step.OVER
+            self.step = UploadStep.OVER
             return
         if self.status_of(reply) == 200:
             words = "the answer names no object that was made"
-            self.verdict = Verdict(Status.PROTOCOL_ERROR, "complete upload: no ETag", words, outcome_unknown=True)
+            self.verdict = FailureVerdict(
+                Status.PROTOCOL_ERROR, "complete upload: no ETag", words, outcome_unknown=True
+            )
         else:
             self.verdict = self._said(refusal(reply, decided_by_body=True))
-        self.step = Step.ABORT
+        self.step = UploadStep.ABORT
 
-    def _said(self, verdict: Verdict, more: str = "") -> Verdict:
+    def _said(self, verdict: FailureVerdict, more: str = "") -> FailureVerdict:
         """Under its own reason. Parts are no object: only the completion leaves a doubt whether there is one."""
         message = "; ".join(filter(None, (verdict.message, more)))
-        unknown = verdict.outcome_unknown and self.step is Step.COMPLETE
-        return Verdict(verdict.status, f"{self.step.value}: {verdict.reason}", message, unknown)
+        unknown = verdict.outcome_unknown and self.step is UploadStep.COMPLETE
+        return FailureVerdict(verdict.status, f"{self.step.value}: {verdict.reason}", message, unknown)
 
 
 def part_bodies(views: Sequence[memoryview | bytes], part: tuple[int, int]) -> Parts:

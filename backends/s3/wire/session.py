@@ -21,13 +21,13 @@ from typing import NamedTuple, Protocol, TypeAlias
 from archiver.values.record import NO_LOCAL_PORT_REASON, Delays, Operation, Recorder, Status
 from archiver.values.retention import Lock
 from backends.base import Batch
-from backends.s3.reported_lock import MODE_HEADER, LockProblem
-from backends.s3.setting import WorkerSetting
+from backends.s3.reported_lock import MODE_HEADER, S3LockProblem
+from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire import verdicts
-from backends.s3.wire.connection import Connection, Endpoint, connect
-from backends.s3.wire.multipart import MultipartUpload, Parts, Step
+from backends.s3.wire.connection import Endpoint, HttpConnection, connect
+from backends.s3.wire.multipart import MultipartUpload, Parts, UploadStep
 from backends.s3.wire.replies import BodyCheck, ReplyReader
-from backends.s3.wire.verdicts import Verdict
+from backends.s3.wire.verdicts import FailureVerdict
 
 # A row's bytes are those that passed between client and platform: none of a copy, which the platform makes itself.
 MOVES_WHOLE = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT, Operation.NEW_VERSION))
@@ -64,7 +64,7 @@ _CHECKSUM_HEADER = {"crc32c": b"x-amz-checksum-crc32c", "crc64nvme": b"x-amz-che
 Request: TypeAlias = tuple[Parts, BodyCheck | None, bool, MultipartUpload | None]
 
 
-class Exchange(Enum):
+class PendingRequest(Enum):
     """Which request of a session is outstanding, or due. An object is one request, an upload, or either with another:
 
     ========  ==================================  =======================
@@ -91,7 +91,7 @@ class Exchange(Enum):
     HEAD = "head"
 
 
-_OPENING, _OBJECT, _UPLOAD, _LOCK, _HEAD = Exchange
+_OPENING, _OBJECT, _UPLOAD, _LOCK, _HEAD = PendingRequest
 
 
 class Timing(NamedTuple):
@@ -106,7 +106,7 @@ class Timing(NamedTuple):
 class RequestSource(Protocol):
     """Where a session gets its requests (backends.s3.data_plane.S3DataPlane)."""
 
-    setting: WorkerSetting
+    setting: S3WorkerSetting
     names_versions: bool
     unlike_ids: float  # answers whose id was not that of the one before; from UNLIKE_IDS_MIN on each has its own
 
@@ -126,7 +126,7 @@ class RequestSource(Protocol):
 
     def note_version(self, batch: Batch, index: int, headers: Mapping[bytes, bytes]) -> None: ...
 
-    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None: ...
+    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> S3LockProblem | None: ...
 
     def note_refusal(self, headers: Mapping[bytes, bytes]) -> None: ...
 
@@ -137,7 +137,7 @@ class S3Session:
     def __init__(self, source: RequestSource, endpoint_index: int) -> None:
         self._source = source
         self._endpoint_index = endpoint_index
-        self._connection: Connection | None = None
+        self._connection: HttpConnection | None = None
         self._record: Recorder | None = None
         # What is to be sent once there is another connection; None: nothing is left to do.
         self._finished: asyncio.Future[Callable[[], None] | None] | None = None
@@ -350,7 +350,7 @@ class S3Session:
         self._object_done(verdict, reply, sent_ns, first_byte_ns, done_ns)
 
     def _object_answered(
-        self, verdict: Verdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
+        self, verdict: FailureVerdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
     ) -> None:
         """An object's own request, or its upload, came to this; what is to be locked by a request of its own is not
         done yet."""
@@ -365,11 +365,11 @@ class S3Session:
                     self._go_on_with(_LOCK)
                     return
                 lost = "the server closed the connection before the object could be locked"
-                verdict = Verdict(Status.CONNECTION_LOST, "not locked", lost, outcome_unknown=True)
+                verdict = FailureVerdict(Status.CONNECTION_LOST, "not locked", lost, outcome_unknown=True)
         self._object_done(verdict, reply, sent_ns, first_byte_ns, done_ns)
 
     def _object_done(
-        self, verdict: Verdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
+        self, verdict: FailureVerdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
     ) -> None:
         """Write the object's row, and go on to the next."""
         batch, index = self._batch, self._index
@@ -392,7 +392,7 @@ class S3Session:
         else:
             self._closed_by_server(reply.request_id, number)
 
-    def _go_on_with(self, exchange: Exchange) -> None:
+    def _go_on_with(self, exchange: PendingRequest) -> None:
         """Send another request that belongs to the same object."""
         self._exchange = exchange
         self._attempts = 1
@@ -429,12 +429,12 @@ class S3Session:
         copies = self._batch.operation[self._index] is _COPY
         return verdicts.status_of(reply, decided_by_body=copies) in RETRIED
 
-    def _lock_verdict(self, reply: ReplyReader) -> Verdict | None:
+    def _lock_verdict(self, reply: ReplyReader) -> FailureVerdict | None:
         """What is wrong with the lock that an audit found; None: nothing is."""
         problem = self._source.lock_problem(self._batch.number[self._index], reply.headers)
         if problem is None:
             return None
-        return Verdict(problem.status, problem.status.name.lower(), problem.words)
+        return FailureVerdict(problem.status, problem.status.name.lower(), problem.words)
 
     def _goes_on(self, upload: MultipartUpload, reply: ReplyReader, sent_ns: int) -> bool:
         """Take the answer to one request of an upload; True where the next one was sent."""
@@ -445,14 +445,14 @@ class S3Session:
         if upload.abort_refused is not None:
             number = self._batch.number[self._index]
             self._failed(self._batch.operation[self._index], number, upload.abort_refused, reply.request_id)
-        if upload.step is Step.OVER:
+        if upload.step is UploadStep.OVER:
             return False
         if reply.keep_alive or self._reconnects:
             self._over_connection(self._send_due)
             return True
         if upload.verdict is None:
             lost = "the server closed the connection before the upload was complete"
-            upload.verdict = Verdict(Status.CONNECTION_LOST, "upload not complete", lost)
+            upload.verdict = FailureVerdict(Status.CONNECTION_LOST, "upload not complete", lost)
         return False
 
     def _send_step(self) -> None:
@@ -460,8 +460,8 @@ class S3Session:
         connection, upload = self._connection, self._upload
         assert connection is not None
         assert upload is not None
-        connection.send(upload.request(), keeps_waiting=upload.step is Step.COMPLETE)
-        if upload.step is Step.COMPLETE:
+        connection.send(upload.request(), keeps_waiting=upload.step is UploadStep.COMPLETE)
+        if upload.step is UploadStep.COMPLETE:
             self._make_next()
 
     def _send_lock(self) -> None:
@@ -523,11 +523,13 @@ class S3Session:
             url = self._source.endpoint(self._endpoint_index).url
             self._open_failed(status, f"{url}: {message}", self._open_sent_ns)
         else:
-            self._object_failed(Verdict(status, _REASON[status], message, unknown), sent_ns, first_byte_ns, done_ns)
+            self._object_failed(
+                FailureVerdict(status, _REASON[status], message, unknown), sent_ns, first_byte_ns, done_ns
+            )
         self._exchange = _OBJECT
         self._finish()
 
-    def _object_failed(self, verdict: Verdict, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
+    def _object_failed(self, verdict: FailureVerdict, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
         """A row for the object whose request failed with the connection; what comes after it was not tried."""
         operation, number = self._batch.operation[self._index], self._batch.number[self._index]
         first_byte_ns = first_byte_ns or done_ns
@@ -548,14 +550,16 @@ class S3Session:
         """The session ends here; what is left of its batch is neither good nor tried."""
         total = len(self._batch)
         message = f"the server ended the connection with {total - self._index} of {total} objects still to come"
-        self._failed(Operation.SESSION, number, Verdict(Status.INCOMPLETE, "closed by server", message), request_id)
+        self._failed(
+            Operation.SESSION, number, FailureVerdict(Status.INCOMPLETE, "closed by server", message), request_id
+        )
         self._finish()
 
     def _never_sent(self) -> None:
         """A row for an object that found its connection gone."""
         operation, number, now_ns = self._batch.operation[0], self._batch.number[0], time.monotonic_ns()
         words = "the server closed the connection before the request could be sent"
-        self._failed(operation, number, Verdict(Status.CONNECTION_LOST, _REASON[Status.CONNECTION_LOST], words))
+        self._failed(operation, number, FailureVerdict(Status.CONNECTION_LOST, _REASON[Status.CONNECTION_LOST], words))
         self._row(operation, number, now_ns, now_ns, now_ns, 0, Status.CONNECTION_LOST)
         self._finish()
 
@@ -603,7 +607,7 @@ class S3Session:
         while self._index < len(batch) and self._source.lacks_version(batch, self._index):
             operation, number, now_ns = batch.operation[self._index], batch.number[self._index], time.monotonic_ns()
             words = "no answer named the version that is to be deleted, and without it the object would only be hidden"
-            self._failed(operation, number, Verdict(Status.INCOMPLETE, "version not known", words))
+            self._failed(operation, number, FailureVerdict(Status.INCOMPLETE, "version not known", words))
             self._row(operation, number, now_ns, now_ns, now_ns, 0, Status.INCOMPLETE)
             self._due_ns = now_ns
             self._index += 1
@@ -680,7 +684,7 @@ class S3Session:
         self._record.error(Operation.OPEN, _REASON[status], message)
         self._row(Operation.OPEN, 0, sent_ns, done_ns, done_ns, 0, status)
 
-    def _failed(self, operation: Operation, number: int, verdict: Verdict, request_id: str = "") -> None:
+    def _failed(self, operation: Operation, number: int, verdict: FailureVerdict, request_id: str = "") -> None:
         """Count a failure under its reason."""
         assert self._record is not None
         name = self._source.object_name(number)
@@ -694,13 +698,13 @@ class S3Session:
 
 
 # What is sent for each request after an object's first, and what its answer is taken for.
-_SEND: dict[Exchange, Callable[[S3Session], None]] = {
+_SEND: dict[PendingRequest, Callable[[S3Session], None]] = {
     _OBJECT: S3Session._send_object,
     _UPLOAD: S3Session._send_step,
     _LOCK: S3Session._send_lock,
     _HEAD: S3Session._send_head,
 }
-_TAKE: dict[Exchange, Callable[[S3Session, ReplyReader, int, int, int], None]] = {
+_TAKE: dict[PendingRequest, Callable[[S3Session, ReplyReader, int, int, int], None]] = {
     _OPENING: S3Session._take_opening,
     _OBJECT: S3Session._take_object,
     _UPLOAD: S3Session._take_upload,

@@ -24,7 +24,7 @@ EMPTY_SHA256 = sha256(b"").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class SigningSecond:
     """All that a signature takes from one second of one day."""
 
     epoch_seconds: int
@@ -36,7 +36,7 @@ class Moment:
     outer: HASH
 
     def __repr__(self) -> str:
-        return f"Moment({self.amz_date})"
+        return f"SigningSecond({self.amz_date})"
 
 
 class Signer:
@@ -49,12 +49,12 @@ class Signer:
         self.session_token = session_token
         self._day = ""
         self._day_key = b""
-        self._moment: Moment | None = None
+        self._moment: SigningSecond | None = None
 
     def __repr__(self) -> str:
         return f"Signer({self._access_key}, {self._region})"
 
-    def moment(self, epoch_seconds: int) -> Moment:
+    def moment(self, epoch_seconds: int) -> SigningSecond:
         """What signing needs at this second; cached, and the key for the whole day."""
         if self._moment is not None and self._moment.epoch_seconds == epoch_seconds:
             return self._moment
@@ -66,7 +66,7 @@ class Signer:
                 key = hmac.digest(key, part.encode(), "sha256")
             self._day, self._day_key = day, key
         scope = f"{day}/{self._region}/s3/aws4_request"
-        self._moment = Moment(
+        self._moment = SigningSecond(
             epoch_seconds,
             amz_date,
             f"{self._access_key}/{scope}",
@@ -107,7 +107,7 @@ class RequestTemplate:
         self._payload_is_variable = "x-amz-content-sha256" in variable
         if not self._payload_is_variable:
             self._fixed.setdefault("x-amz-content-sha256", UNSIGNED_PAYLOAD)
-        self._moment: Moment | None = None
+        self._moment: SigningSecond | None = None
         self._canonical = b""
         self._wire = b""
 

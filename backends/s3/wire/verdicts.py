@@ -17,7 +17,7 @@ _REFUSED_DELETE, _DELETE, _DELETE_MARKER = Operation.REFUSED_DELETE, Operation.D
 _RANGE_RETRIEVE, _HEAD, _COPY = Operation.RANGE_RETRIEVE, Operation.HEAD, Operation.COPY
 
 
-class Verdict(NamedTuple):
+class FailureVerdict(NamedTuple):
     """Why an operation failed: the row's status, and what is counted under its reason."""
 
     status: int
@@ -33,20 +33,22 @@ def status_of(reply: ReplyReader, *, decided_by_body: bool) -> int:
     return reply.status
 
 
-def answer(operation: Operation, reply: ReplyReader, check: BodyCheck | None, size_bytes: int) -> Verdict | None:
+def answer(operation: Operation, reply: ReplyReader, check: BodyCheck | None, size_bytes: int) -> FailureVerdict | None:
     """What the platform's answer about an object of ``size_bytes`` means; None: it was done."""
     status = reply.status
     if operation is _REFUSED_DELETE:
         if status in (400, 403) and reply.s3_error()[0] in REFUSALS:
             return None
         if status < 300:
-            return Verdict(Status.DELETED_LOCKED, "deleted what was locked", "the platform deleted what was locked")
+            return FailureVerdict(
+                Status.DELETED_LOCKED, "deleted what was locked", "the platform deleted what was locked"
+            )
     elif operation is _COPY:
         return _answer_to_copy(reply)
     elif operation is _RANGE_RETRIEVE:
         if status == 200:
             whole = "the platform sent the whole object, not the range that was asked for"
-            return Verdict(Status.PROTOCOL_ERROR, "range ignored", whole)
+            return FailureVerdict(Status.PROTOCOL_ERROR, "range ignored", whole)
         if status == 206:
             status = 200
     elif operation is _DELETE_MARKER:
@@ -56,40 +58,40 @@ def answer(operation: Operation, reply: ReplyReader, check: BodyCheck | None, si
     if status != 200:
         return refusal(reply)
     if check is not None and not check.finish():
-        return Verdict(Status.DAMAGED, "damaged", "the bytes are not those that were archived")
+        return FailureVerdict(Status.DAMAGED, "damaged", "the bytes are not those that were archived")
     if operation is _HEAD:
         return _answer_to_head(reply, size_bytes)
     return None
 
 
-def _answer_to_copy(reply: ReplyReader) -> Verdict | None:
+def _answer_to_copy(reply: ReplyReader) -> FailureVerdict | None:
     if status_of(reply, decided_by_body=True) != 200:
         return refusal(reply, decided_by_body=True)
     if b"<ETag>" in reply.error_body:
         return None
     words = "the answer to the copy names no object that was made"
-    return Verdict(Status.PROTOCOL_ERROR, "no copy named", words, outcome_unknown=True)
+    return FailureVerdict(Status.PROTOCOL_ERROR, "no copy named", words, outcome_unknown=True)
 
 
-def _answer_to_delete(reply: ReplyReader) -> Verdict | None:
+def _answer_to_delete(reply: ReplyReader) -> FailureVerdict | None:
     """Of a deletion without a version, which is to put a marker over what is there."""
     if reply.status not in (200, 204):
         return refusal(reply)
     if reply.headers.get(b"x-amz-delete-marker", b"").strip().lower() == b"true":
         return None
     words = "the platform names no delete marker; where a bucket keeps no versions the object itself is gone"
-    return Verdict(Status.PROTOCOL_ERROR, "no marker named", words, outcome_unknown=True)
+    return FailureVerdict(Status.PROTOCOL_ERROR, "no marker named", words, outcome_unknown=True)
 
 
-def _answer_to_head(reply: ReplyReader, size_bytes: int) -> Verdict | None:
+def _answer_to_head(reply: ReplyReader, size_bytes: int) -> FailureVerdict | None:
     length = reply.headers.get(b"content-length", b"").strip().decode("latin-1")
     if length == str(size_bytes):
         return None
     words = f"the platform says that it has {length or 'an unknown number of'} bytes, not {size_bytes}"
-    return Verdict(Status.DAMAGED, "damaged", words)
+    return FailureVerdict(Status.DAMAGED, "damaged", words)
 
 
-def refusal(reply: ReplyReader, *, decided_by_body: bool = False) -> Verdict:
+def refusal(reply: ReplyReader, *, decided_by_body: bool = False) -> FailureVerdict:
     """A failure as the platform words it."""
     status = status_of(reply, decided_by_body=decided_by_body)
     code, message = reply.s3_error()
@@ -97,4 +99,4 @@ def refusal(reply: ReplyReader, *, decided_by_body: bool = False) -> Verdict:
     # same.
     refused = 400 <= status < 500 or (300 <= status < 400 and bool(code))
     words = message or code or f"the answer is an HTTP status {reply.status} without a word why"
-    return Verdict(status, f"{reply.status} {code}".strip(), words, not refused)
+    return FailureVerdict(status, f"{reply.status} {code}".strip(), words, not refused)

@@ -60,7 +60,7 @@ def default_library_path() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class ManagementClass:
+class ReportedManagementClass:
     """A management class of the active policy set. ``retver_days`` None: no limit."""
 
     name: str
@@ -229,14 +229,14 @@ class ApiSession:
         self._library.check(name, ask(self.handle, byref(found)))
         return bool(found.value)
 
-    def management_classes(self) -> dict[str, ManagementClass]:
+    def management_classes(self) -> dict[str, ReportedManagementClass]:
         """Return the management classes of the active policy set by name. Raises TsmError."""
         query = abi.qryMCData(abi.qryMCDataVersion, b"", abi.bTrue)
         response = abi.qryRespMCDetailData(stVersion=abi.qryRespMCDetailDataVersion)
         found = {}
         for _ in self._query(abi.qtMC, query, response):
             group, name = response.archDet, response.mcName.decode()
-            found[name] = ManagementClass(
+            found[name] = ReportedManagementClass(
                 name=name,
                 description=response.mcDesc.decode(errors="replace"),
                 archives=bool(group.cgName),

@@ -27,7 +27,7 @@ from backends.embedded.core.rules import policy
 from backends.embedded.core.rules.refusals import ArchiveRetained, Locked
 from backends.embedded.tsm import frames, server, streams
 from backends.tsm.library import api
-from backends.tsm.library.api import Library, ManagementClass, default_library_path
+from backends.tsm.library.api import Library, ReportedManagementClass, default_library_path
 from backends.tsm.library.configuration import private_configuration
 from tests.backends.embedded.running_server import Clock, RunningTsmServer
 
@@ -182,7 +182,9 @@ def test_where_classes_last_for_days_what_needs_an_expiry_is_not_tried(platform:
 def test_a_class_that_a_server_tells_is_known_to_the_day(
     retver_days: int | None, retmin_days: int, by_event: bool, told: ArchiveClass | None
 ) -> None:
-    found = ManagementClass("C", "", archives=True, retver_days=retver_days, retmin_days=retmin_days, by_event=by_event)
+    found = ReportedManagementClass(
+        "C", "", archives=True, retver_days=retver_days, retmin_days=retmin_days, by_event=by_event
+    )
     assert ArchiveClass.told(found) == told
     assert ArchiveClass.told(dataclasses.replace(found, archives=False)) is None
 
