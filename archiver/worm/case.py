@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape
 
-from archiver.worm.requests.exchange import Answer, Headers, S3Door
+from archiver.worm.requests.exchange import Answer, Headers, S3Client
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotOffered, NotTried
 
 GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"
@@ -31,7 +31,7 @@ BYPASS: Headers = ((_BYPASS_NAME, "true"),)
 ROOT = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 
-class Lock(NamedTuple):
+class ObjectLock(NamedTuple):
     """A retention: mode and date."""
 
     mode: str
@@ -56,7 +56,7 @@ class Version(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class VersionState:
     """A version as the platform shows it. Lock fields are None where it shows none."""
 
     body: bytes | None  # None: it is gone, or cannot be read
@@ -66,8 +66,8 @@ class State:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def lock(self) -> Lock | None:
-        return Lock(self.mode, self.until) if self.mode is not None and self.until is not None else None
+    def lock(self) -> ObjectLock | None:
+        return ObjectLock(self.mode, self.until) if self.mode is not None and self.until is not None else None
 
 
 @dataclass(slots=True)
@@ -75,25 +75,25 @@ class Case:
     """One run of one check.
 
     ``bucket`` has Object Lock and is shared with other checks: only keys of ``key()`` may be touched in it. A check
-    that changes a bucket's configuration makes one of its own with ``new_bucket``. ``limited`` holds doors of the same
-    platform by the right that they lack: bypass, retention, hold, delete.
+    that changes a bucket's configuration makes one of its own with ``new_bucket``. ``limited`` has a client
+    of the same platform for each right that it lacks: bypass, retention, hold, delete.
     """
 
     check_id: str
-    door: S3Door
+    client: S3Client
     bucket: str
     may_use_compliance: bool
-    limited: Mapping[str, S3Door]
+    limited: Mapping[str, S3Client]
     make_bucket: Callable[[bool], str]  # with Object Lock or without; known to the ledger before it is made
     clock_offset_seconds: float  # server minus client
     deviations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _known: dict[tuple[str, str], State] = field(default_factory=dict)  # as stored, unless the check changed it
+    _known: dict[tuple[str, str], VersionState] = field(default_factory=dict)  # as stored, unless the check changed it
     _prepared: dict[tuple[str, str], Version] = field(default_factory=dict)
     _keys: int = 0
     _controlled: set[int] = field(default_factory=set)
 
-    # ---- names, clock, doors
+    # ---- names, clock, clients
 
     def key(self, ending: str = "") -> str:
         """A key that nobody else uses."""
@@ -104,29 +104,29 @@ class Case:
         """The server's clock, as far as its Date header tells."""
         return datetime.fromtimestamp(time.time() + self.clock_offset_seconds, UTC)
 
-    def lock(self, mode: str = GOVERNANCE, seconds: float | None = None) -> Lock:
+    def lock(self, mode: str = GOVERNANCE, seconds: float | None = None) -> ObjectLock:
         """A retention from now on. Raises NotTried for COMPLIANCE where the user did not agree to it."""
         if mode == COMPLIANCE:
             self.need_compliance()
         length = seconds if seconds is not None else COMPLIANCE_SECONDS if mode == COMPLIANCE else LOCK_SECONDS
         until = self.now() + timedelta(seconds=length)
-        return Lock(mode, until.replace(microsecond=until.microsecond // 1000 * 1000))
+        return ObjectLock(mode, until.replace(microsecond=until.microsecond // 1000 * 1000))
 
     def need_compliance(self) -> None:
         if not self.may_use_compliance:
             raise NotTried("needs COMPLIANCE mode, which nobody can undo: agree to it with --compliance")
 
-    def without_right(self, right: str) -> S3Door:
-        """A door whose credential lacks a right: bypass, retention, hold, delete. Raises NotTried."""
+    def without_right(self, right: str) -> S3Client:
+        """A client whose credential lacks a right: bypass, retention, hold, delete. Raises NotTried."""
         if right not in self.limited:
             raise NotTried(f"needs a credential without the right to {right}; name one with --limited-profile")
-        door = self.limited[right].recording(self.door.record)
-        door.sender = f"without the right to {right}"
-        return door
+        client = self.limited[right].recording(self.client.record)
+        client.sender = f"without the right to {right}"
+        return client
 
-    def anonymous(self) -> S3Door:
-        """A door that signs nothing."""
-        nobody = self.door.recording(self.door.record)
+    def anonymous(self) -> S3Client:
+        """A client that signs nothing."""
+        nobody = self.client.recording(self.client.record)
         nobody.credentials = None
         nobody.sender = "nobody"
         return nobody
@@ -150,18 +150,18 @@ class Case:
         key: str | None = None,
         body: bytes = b"",
         *,
-        lock: Lock | None = None,
+        lock: ObjectLock | None = None,
         hold: str | None = None,
         headers: Headers = (),
         bucket: str | None = None,
-        door: S3Door | None = None,
+        client: S3Client | None = None,
         query: Sequence[tuple[str, str | None]] = (),
     ) -> tuple[Answer, Version]:
         """PUT an object (with Content-MD5); the version's id is empty where none came back."""
         bucket, key = bucket or self.bucket, key or self.key()
         body = body or f"{self.check_id} {secrets.token_hex(8)}".encode()
         wanted = [("Content-MD5", md5_of(body)), *headers, *lock_headers(lock, hold)]
-        answer = (door or self.door).send("PUT", bucket, key, headers=wanted, body=body, query=query)
+        answer = (client or self.client).send("PUT", bucket, key, headers=wanted, body=body, query=query)
         return answer, Version(bucket, key, answer.version_id or "", body)
 
     def stored(self, key: str | None = None, body: bytes = b"", **how: object) -> Version:
@@ -172,7 +172,7 @@ class Case:
                 f"an object could not be prepared: PUT answered {answer}, version {version.id or 'none'}"
             )
         state, lock = self.state(version), how.get("lock")
-        if isinstance(lock, Lock) and (state.mode != lock.mode or not same_instant(state.until, lock.until)):
+        if isinstance(lock, ObjectLock) and (state.mode != lock.mode or not same_instant(state.until, lock.until)):
             raise Inconclusive(f"an object could not be prepared: it was stored with {words_of(state)}; see ING-01")
         if how.get("hold") == "ON" and state.hold != "ON":
             raise Inconclusive("an object could not be prepared: it was stored without its hold; see ING-02")
@@ -184,15 +184,15 @@ class Case:
         """A version under retention that is seen to be there."""
         return self.stored(lock=self.lock(mode, seconds), hold=hold)
 
-    def state(self, version: Version) -> State:
-        """The version read again, by the door with all rights: its bytes by GET, its lock by HEAD."""
+    def state(self, version: Version) -> VersionState:
+        """The version read again, by the client with all rights: its bytes by GET, its lock by HEAD."""
         query = (("versionId", version.id),)
-        answer = self.door.send("GET", version.bucket, version.key, query=query)
+        answer = self.client.send("GET", version.bucket, version.key, query=query)
         if not answer.ok:
-            return State(None)
-        shown = self.door.send("HEAD", version.bucket, version.key, query=query)
+            return VersionState(None)
+        shown = self.client.send("HEAD", version.bucket, version.key, query=query)
         until = shown.headers.get("x-amz-object-lock-retain-until-date")
-        state = State(
+        state = VersionState(
             answer.body,
             shown.headers.get("x-amz-object-lock-mode"),
             instant_of(until) if until else None,
@@ -201,13 +201,13 @@ class Case:
         )
         return state if state.mode is not None or state.hold is not None else self._asked_for_its_lock(version, state)
 
-    def _asked_for_its_lock(self, version: Version, state: State) -> State:
+    def _asked_for_its_lock(self, version: Version, state: VersionState) -> VersionState:
         """HEAD showed no lock, which some platforms do for versions that are not current: so ask for it by its name."""
         asked = []
         for what in ("retention", "legal-hold"):
             query = ((what, None), ("versionId", version.id))
             try:
-                answer = self.door.send("GET", version.bucket, version.key, query=query, unsure=True)
+                answer = self.client.send("GET", version.bucket, version.key, query=query, unsure=True)
             except NotOffered:
                 return state
             asked.append(answer if answer.ok else Answer(answer.status, {}, b""))
@@ -219,39 +219,46 @@ class Case:
         return replace(state, mode=mode, until=until, hold=hold)
 
     def delete(
-        self, version: Version, *, bypass: bool = False, headers: Headers = (), door: S3Door | None = None
+        self, version: Version, *, bypass: bool = False, headers: Headers = (), client: S3Client | None = None
     ) -> Answer:
         """DELETE this version."""
         wanted = [*(BYPASS if bypass else ()), *headers]
-        return (door or self.door).send(
+        return (client or self.client).send(
             "DELETE", version.bucket, version.key, query=(("versionId", version.id),), headers=wanted
         )
 
-    def delete_key(self, bucket: str, key: str, *, door: S3Door | None = None) -> Answer:
+    def delete_key(self, bucket: str, key: str, *, client: S3Client | None = None) -> Answer:
         """DELETE without a version: makes a marker."""
-        return (door or self.door).send("DELETE", bucket, key)
+        return (client or self.client).send("DELETE", bucket, key)
 
     def set_retention(
-        self, version: Version, lock: Lock | None, *, bypass: bool = False, door: S3Door | None = None
+        self, version: Version, lock: ObjectLock | None, *, bypass: bool = False, client: S3Client | None = None
     ) -> Answer:
         """PutObjectRetention; None is the empty Retention, which removes it."""
         inner = f"<Mode>{lock.mode}</Mode><RetainUntilDate>{iso(lock.until)}</RetainUntilDate>" if lock else ""
         return self.put_xml(
-            version, "retention", f'<Retention xmlns="{ROOT}">{inner}</Retention>', BYPASS if bypass else (), door=door
+            version,
+            "retention",
+            f'<Retention xmlns="{ROOT}">{inner}</Retention>',
+            BYPASS if bypass else (),
+            client=client,
         )
 
-    def set_hold(self, version: Version, status: str, *, door: S3Door | None = None) -> Answer:
+    def set_hold(self, version: Version, status: str, *, client: S3Client | None = None) -> Answer:
         """PutObjectLegalHold with ON or OFF."""
         return self.put_xml(
-            version, "legal-hold", f'<LegalHold xmlns="{ROOT}"><Status>{escape(status)}</Status></LegalHold>', door=door
+            version,
+            "legal-hold",
+            f'<LegalHold xmlns="{ROOT}"><Status>{escape(status)}</Status></LegalHold>',
+            client=client,
         )
 
     def put_xml(
-        self, version: Version, what: str, xml: str, headers: Headers = (), *, door: S3Door | None = None
+        self, version: Version, what: str, xml: str, headers: Headers = (), *, client: S3Client | None = None
     ) -> Answer:
         """PUT ?retention or ?legal-hold of this version with any body (and its right Content-MD5)."""
         query = ((what, None), ("versionId", version.id)) if version.id else ((what, None),)
-        answer = (door or self.door).send(
+        answer = (client or self.client).send(
             "PUT", version.bucket, version.key, query=query, body=xml.encode(),
             headers=[("Content-MD5", md5_of(xml.encode())), *headers],
         )  # fmt: skip
@@ -262,7 +269,9 @@ class Case:
     def configure(self, bucket: str, what: str, xml: str) -> Answer:
         """PUT a bucket's configuration: object-lock, versioning, lifecycle ..."""
         body = xml.encode()
-        return self.door.send("PUT", bucket, query=((what, None),), body=body, headers=[("Content-MD5", md5_of(body))])
+        return self.client.send(
+            "PUT", bucket, query=((what, None),), body=body, headers=[("Content-MD5", md5_of(body))]
+        )
 
     def set_default(self, bucket: str, mode: str = GOVERNANCE, days: int | None = 1) -> Answer:
         """The bucket's default retention; ``days`` None clears it."""
@@ -276,7 +285,7 @@ class Case:
         *,
         quiet: bool = False,
         headers: Headers = (),
-        door: S3Door | None = None,
+        client: S3Client | None = None,
     ) -> Answer:
         """DeleteObjects: (key, version id or None) each."""
         objects = "".join(
@@ -284,7 +293,7 @@ class Case:
             for key, v in entries
         )
         body = f'<Delete xmlns="{ROOT}">{"<Quiet>true</Quiet>" if quiet else ""}{objects}</Delete>'.encode()
-        return (door or self.door).send(
+        return (client or self.client).send(
             "POST", bucket, query=(("delete", None),), body=body, headers=[("Content-MD5", md5_of(body)), *headers]
         )
 
@@ -293,28 +302,28 @@ class Case:
         source: Version,
         key: str | None = None,
         *,
-        lock: Lock | None = None,
+        lock: ObjectLock | None = None,
         hold: str | None = None,
         headers: Headers = (),
         bucket: str | None = None,
-        door: S3Door | None = None,
+        client: S3Client | None = None,
         query: Sequence[tuple[str, str | None]] = (),
     ) -> tuple[Answer, Version]:
         """CopyObject of this version, as ``put``; raises Inconclusive for an error inside a 200, as Amazon may send."""
         bucket, key = bucket or self.bucket, key or self.key()
         place = f"/{source.bucket}/{quote(source.key, safe='/~')}?versionId={source.id}"
         wanted = [("x-amz-copy-source", place), *headers, *lock_headers(lock, hold)]
-        answer = (door or self.door).send("PUT", bucket, key, headers=wanted, query=query)
+        answer = (client or self.client).send("PUT", bucket, key, headers=wanted, query=query)
         if answer.ok and answer.elements("Error"):
             raise Inconclusive(f"a copy was answered 200 with an error inside: {answer.code}")
         return answer, Version(bucket, key, answer.version_id or "", source.body)
 
-    def retention_of(self, version: Version) -> Lock | None:
+    def retention_of(self, version: Version) -> ObjectLock | None:
         """As GetObjectRetention shows it, which may be more exact than HEAD; None where it shows none."""
         query = (("retention", None), ("versionId", version.id))
-        answer = self.door.send("GET", version.bucket, version.key, query=query)
+        answer = self.client.send("GET", version.bucket, version.key, query=query)
         mode, until = answer.text_of("Mode"), instant_of(answer.text_of("RetainUntilDate"))
-        return Lock(mode, until) if answer.ok and mode and until else None
+        return ObjectLock(mode, until) if answer.ok and mode and until else None
 
     # ---- judging
 
@@ -356,9 +365,9 @@ class Case:
             if is_protected(known, now) and not self._may_be_weaker(place, known):
                 self.must_survive(self._prepared[place], unlocked=True)
 
-    def _may_be_weaker(self, place: tuple[str, str], known: State) -> bool:
+    def _may_be_weaker(self, place: tuple[str, str], known: VersionState) -> bool:
         """Whether a request with all rights could have taken its lock, or a part of it."""
-        for exchange in list(self.door.record):
+        for exchange in list(self.client.record):
             target = unquote(exchange.target)
             if exchange.sender or not (place[0] in target or "?delete" in target):
                 continue
@@ -379,12 +388,12 @@ class Case:
             raise Failed(f"{what} was answered {answer}: {failed}") from failed
         self._compare(answer, what, aws)
 
-    def must_refuse_delete(self, version: Version, answer: Answer, what: str, door: S3Door | None = None) -> None:
+    def must_refuse_delete(self, version: Version, answer: Answer, what: str, client: S3Client | None = None) -> None:
         """As ``must_refuse``, and the same credential is seen to delete what is not locked: else it proves nothing."""
         self.must_refuse(answer, what, "403 AccessDenied", version)
-        self.control(door)
+        self.control(client)
 
-    def must_keep(self, version: Version, before: State, answer: Answer, what: str, aws: str) -> None:
+    def must_keep(self, version: Version, before: VersionState, answer: Answer, what: str, aws: str) -> None:
         """Mode, date and hold are not weaker than ``before``. A longer date is as good."""
         after = self.state(version)
         if weaker(before, after):
@@ -407,13 +416,13 @@ class Case:
         """The state is right, the answer is not Amazon's."""
         self.deviations.append(words)
 
-    def control(self, door: S3Door | None = None) -> None:
+    def control(self, client: S3Client | None = None) -> None:
         """The same credential deletes an unlocked version; else a refusal proves nothing. Raises Inconclusive."""
-        used = door or self.door
+        used = client or self.client
         if id(used.credentials) in self._controlled:
             return
         version = self.stored()
-        answer = self.delete(version, door=used)
+        answer = self.delete(version, client=used)
         if not answer.ok or self.state(version).body is not None:
             raise Inconclusive(
                 f"the control failed: this credential cannot delete an unlocked version either ({answer})"
@@ -434,18 +443,18 @@ class Case:
             self.deviate(f"{what} was answered {answer}; Amazon answers {aws}")
 
 
-def lock_headers(lock: Lock | None, hold: str | None) -> Headers:
+def lock_headers(lock: ObjectLock | None, hold: str | None) -> Headers:
     """What an upload of any kind asks to be locked by."""
     held = [("x-amz-object-lock-legal-hold", hold)] if hold is not None else []
     return [*(lock.headers if lock else ()), *held]
 
 
-def is_protected(state: State, now: datetime) -> bool:
+def is_protected(state: VersionState, now: datetime) -> bool:
     """Whether nothing may delete it: by a hold, or for at least two seconds more by its retention."""
     return state.hold == "ON" or (state.until is not None and state.until > now + timedelta(seconds=2))
 
 
-def weaker(before: State, after: State, now: datetime | None = None) -> bool:
+def weaker(before: VersionState, after: VersionState, now: datetime | None = None) -> bool:
     """Whether less protects the version than did. With ``now`` a retention that has run out since is no matter."""
     runs = now is None or (before.until is not None and before.until > now + timedelta(seconds=2))
     return (before.hold == "ON" and after.hold != "ON") or (
@@ -490,7 +499,7 @@ def lock_configuration(rule: str) -> str:
     )
 
 
-def words_of(state: State) -> str:
+def words_of(state: VersionState) -> str:
     """The lock of a version in words."""
     if state.body is None:
         return "nothing: it is gone"

@@ -29,10 +29,10 @@ from archiver.worm.case import COMPLIANCE_SECONDS, FARTHEST_SECONDS, LOCKING_FAR
 from archiver.worm.repeats import rounds
 from archiver.worm.repeats.load import LoadReport, Order, order_for
 from archiver.worm.repeats.restart import Restart
-from archiver.worm.requests.exchange import Exchange, S3Door
+from archiver.worm.requests.exchange import RecordedExchange, S3Client
 from archiver.worm.requests.limited import Limited
 from archiver.worm.suite import CheckResult, Round, Suite
-from archiver.worm.tsm.calls import Call
+from archiver.worm.tsm.calls import ApiCall
 from archiver.worm.tsm_conduct import conduct_tsm
 from archiver.worm.verdict import Inconclusive
 from backends.base import Location, PlatformProfile, RemovalReport, RunPlan
@@ -45,7 +45,7 @@ CLOCK_SECONDS = 2.0  # by which the server's clock may be known too early
 LASTING_SECONDS = 3600.0  # for which credentials should last when a run begins: the checks send them as they are then
 LOCKED_SECONDS_MAX = 25 * 3600.0  # a default retention has whole days: one, under GOVERNANCE
 
-LimitedDoors = Callable[[S3Door], AbstractContextManager[Limited]]  # from the door that has all rights
+LimitedClients = Callable[[S3Client], AbstractContextManager[Limited]]  # from the client that has all rights
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class _Buckets:
     open_to_limited: Callable[[str], None] = lambda bucket: None  # called for each new bucket
     _making: threading.Lock = field(default_factory=threading.Lock)
 
-    def make(self, door: S3Door, lock: bool, lock_seconds_max: float = LOCKED_SECONDS_MAX) -> str:
+    def make(self, client: S3Client, lock: bool, lock_seconds_max: float = LOCKED_SECONDS_MAX) -> str:
         """A new bucket, with Object Lock or without. Raises Inconclusive where it is not made."""
         bucket = f"archiver-{self.run_id.lower()}-{secrets.token_hex(4)}"
-        location = Location(door.endpoint, door.region, bucket, True, "")
+        location = Location(client.endpoint, client.region, bucket, True, "")
         placement = Placement(
             run=self.run_id,
             phase=f"worm {bucket}",
@@ -97,9 +97,9 @@ class _Buckets:
             self.locked |= {bucket} if lock else set()
             self.ledger.open_placement(placement)
         headers = [("x-amz-bucket-object-lock-enabled", "true")] if lock else []
-        region = "" if door.region == "us-east-1" else f"<LocationConstraint>{door.region}</LocationConstraint>"
+        region = "" if client.region == "us-east-1" else f"<LocationConstraint>{client.region}</LocationConstraint>"
         body = f"<CreateBucketConfiguration>{region}</CreateBucketConfiguration>".encode() if region else b""
-        answer = door.send("PUT", bucket, headers=headers, body=body)
+        answer = client.send("PUT", bucket, headers=headers, body=body)
         if not answer.ok:
             raise Inconclusive(f"a bucket could not be made: {answer}")
         self.open_to_limited(bucket)
@@ -147,20 +147,20 @@ class WormOutcome:
     database: Path
     profile: PlatformProfile
     buckets_left: tuple[RemovalReport, ...]  # what was seen in each bucket that remains
-    spaces_left: int  # of the TSM door
+    spaces_left: int  # of the TSM client
 
 
 def conduct(
     backend: S3Backend,
     hosted: HostedStore | None,
     options: WormOptions,
-    limited: LimitedDoors,
+    limited: LimitedClients,
     store: StoreProcess | None,
     restart: Restart | None,
     ledger: Ledger,
     on_check: Callable[[CheckResult], None],
 ) -> WormOutcome:
-    """Run the checks; those of TSM where ``store`` is the embedded one, which has that door, too. Then again those of
+    """Run the checks; those of TSM where ``store`` is the embedded one, which has that client, too. Then again those of
     ``rounds``: under load, and after ``restart`` where the server may be killed.
 
     Raises PlatformError where the platform cannot be reached or makes no bucket with Object Lock.
@@ -172,7 +172,7 @@ def conduct(
     access = backend.access
     run_id = new_run_id()
     database = RunDatabase.create(options.out_dir / run_id / FILE_NAME, _record(run_id, backend, profile, options))
-    door = S3Door(
+    client = S3Client(
         access.endpoint, access.region, access.credentials, [], tls=access.tls, virtual_hosted=access.virtual_hosted
     )
     buckets = _Buckets(run_id, backend, hosted, ledger)
@@ -187,20 +187,20 @@ def conduct(
 
     with ExitStack() as servers:  # that were started again: they are needed until all is removed
         try:
-            with limited(door) as fewer_rights:
+            with limited(client) as fewer_rights:
                 buckets.open_to_limited = fewer_rights.open_bucket
                 try:
-                    bucket = buckets.make(door, True, locked_seconds_max(options.ids))
+                    bucket = buckets.make(client, True, locked_seconds_max(options.ids))
                 except Inconclusive as refused:
                     raise PlatformError(f"{access.endpoint}: no bucket with Object Lock: {refused}") from refused
                 # A rule that new buckets get from the platform itself would lock what the checks leave unlocked.
                 nothing = Retention(RetentionMode.NONE, None, None)
                 backend.check_rule(bucket, RunPlan(run_id, nothing, archives_unlocked=True))
                 suite = Suite(
-                    door,
+                    client,
                     bucket,
                     options.compliance or hosted is not None,
-                    fewer_rights.doors,
+                    fewer_rights.clients,
                     buckets.make,
                     profile.server_clock_offset_seconds or 0.0,
                 )
@@ -257,7 +257,7 @@ class _Later:
         if not ids:
             return [], None
         try:
-            bucket = self._buckets.make(self._suite.door, True)
+            bucket = self._buckets.make(self._suite.client, True)
         except Inconclusive as refused:
             return [], RoundRecord(Round.UNDER_LOAD, time.time(), 0.0, f"not tried: {refused}")
         order = order_for(self._buckets.backend, bucket, self._buckets.run_id)
@@ -331,10 +331,10 @@ def is_tsm(identifier: str) -> bool:
     return identifier.startswith("TSM-")
 
 
-def _exchange_document(exchange: Exchange | Call) -> dict[str, Any]:
+def _exchange_document(exchange: RecordedExchange | ApiCall) -> dict[str, Any]:
     """Bodies as text where they are text, else in base64."""
     document = asdict(exchange)
-    if isinstance(exchange, Call):
+    if isinstance(exchange, ApiCall):
         return document
     for name in ("request_body", "response_body"):
         body: bytes = document.pop(name)

@@ -16,7 +16,7 @@ from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive
 
 
-class Entry(NamedTuple):
+class ListedVersion(NamedTuple):
     """One version or delete marker in a list of versions."""
 
     key: str
@@ -28,18 +28,18 @@ class Entry(NamedTuple):
     etag: str
 
 
-def versions(case: Case, bucket: str, prefix: str, *, page_entries: int | None = None) -> list[list[Entry]]:
+def versions(case: Case, bucket: str, prefix: str, *, page_entries: int | None = None) -> list[list[ListedVersion]]:
     """Every version and marker under a prefix, page by page; ``page_entries`` None leaves the length to the platform.
 
     Raises Failed where the pages would never end.
     """
-    pages: list[list[Entry]] = []
+    pages: list[list[ListedVersion]] = []
     size = (("max-keys", str(page_entries)),) if page_entries is not None else ()
     mark: tuple[str, str] | None = None
     while True:
         after = (("key-marker", mark[0]), ("version-id-marker", mark[1])) if mark else ()
         query = (("versions", None), ("prefix", prefix), ("encoding-type", "url"), *size, *after)
-        answer = case.door.send("GET", bucket, query=query)
+        answer = case.client.send("GET", bucket, query=query)
         if not answer.ok:
             raise Inconclusive(f"the versions of {bucket} cannot be listed: {answer}")
         if not answer.elements("ListVersionsResult"):
@@ -54,7 +54,7 @@ def versions(case: Case, bucket: str, prefix: str, *, page_entries: int | None =
         mark = following
 
 
-def entries_of(answer: Answer) -> list[Entry]:
+def entries_of(answer: Answer) -> list[ListedVersion]:
     """The versions and markers of one page."""
     is_encoded = _is_encoded(answer)
     return [
@@ -71,15 +71,15 @@ def must_store_nothing(case: Case, answer: Answer, what: str, aws: str, bucket: 
         for entry in page:
             state = case.state(Version(bucket, entry.key, entry.id, b""))
             raise Failed(f"{what} was answered {answer}, and a version was stored: {words_of(state)}")
-    if case.door.send("GET", bucket, key).ok:
+    if case.client.send("GET", bucket, key).ok:
         raise Failed(f"{what} was answered {answer}, and an object was stored that no list of versions shows")
     case.must_refuse(answer, what, aws)
 
 
-def _entry_of(element: ET.Element, is_encoded: bool) -> Entry:
+def _entry_of(element: ET.Element, is_encoded: bool) -> ListedVersion:
     texts = {_name_of(each): each.text or "" for each in element}
     size, key = texts.get("Size", ""), texts.get("Key", "")
-    return Entry(
+    return ListedVersion(
         key=unquote_plus(key) if is_encoded else key,
         id=texts.get("VersionId", ""),
         is_marker=_name_of(element) == "DeleteMarker",

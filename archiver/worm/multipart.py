@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from archiver.worm.case import ROOT, Case, Lock, Version, lock_headers, md5_of
-from archiver.worm.requests.exchange import Answer, Headers, S3Door
+from archiver.worm.case import ROOT, Case, ObjectLock, Version, lock_headers, md5_of
+from archiver.worm.requests.exchange import Answer, Headers, S3Client
 from archiver.worm.verdict import Inconclusive
 
 PART_BYTES_MIN = 5 << 20  # of every part but the last
 
 
-class Upload(NamedTuple):
+class StartedUpload(NamedTuple):
     """One multipart upload; its id is empty where none came back."""
 
     bucket: str
@@ -29,31 +29,37 @@ def start(
     case: Case,
     key: str | None = None,
     *,
-    lock: Lock | None = None,
+    lock: ObjectLock | None = None,
     hold: str | None = None,
     headers: Headers = (),
     bucket: str | None = None,
-    door: S3Door | None = None,
-) -> tuple[Answer, Upload]:
+    client: S3Client | None = None,
+) -> tuple[Answer, StartedUpload]:
     """CreateMultipartUpload, with what the finished version is to be locked by."""
     bucket, key = bucket or case.bucket, key or case.key()
     wanted = [*headers, *lock_headers(lock, hold)]
-    answer = (door or case.door).send("POST", bucket, key, query=(("uploads", None),), headers=wanted)
-    return answer, Upload(bucket, key, answer.text_of("UploadId") if answer.ok else "")
+    answer = (client or case.client).send("POST", bucket, key, query=(("uploads", None),), headers=wanted)
+    return answer, StartedUpload(bucket, key, answer.text_of("UploadId") if answer.ok else "")
 
 
 def part(
-    case: Case, upload: Upload, number: int, body: bytes, *, headers: Headers = (), door: S3Door | None = None
+    case: Case,
+    upload: StartedUpload,
+    number: int,
+    body: bytes,
+    *,
+    headers: Headers = (),
+    client: S3Client | None = None,
 ) -> Answer:
     """UploadPart (with Content-MD5); numbers begin with 1."""
-    return (door or case.door).send(
+    return (client or case.client).send(
         "PUT", upload.bucket, upload.key, query=(("partNumber", str(number)), ("uploadId", upload.id)),
         headers=[("Content-MD5", md5_of(body)), *headers], body=body,
     )  # fmt: skip
 
 
 def complete(
-    case: Case, upload: Upload, etags: Sequence[str], *, headers: Headers = (), door: S3Door | None = None
+    case: Case, upload: StartedUpload, etags: Sequence[str], *, headers: Headers = (), client: S3Client | None = None
 ) -> Answer:
     """CompleteMultipartUpload of parts 1, 2 ...; raises Inconclusive for an error inside a 200, as Amazon may send."""
     listed = "".join(
@@ -61,7 +67,7 @@ def complete(
         for number, etag in enumerate(etags, start=1)
     )
     body = f'<CompleteMultipartUpload xmlns="{ROOT}">{listed}</CompleteMultipartUpload>'.encode()
-    answer = (door or case.door).send(
+    answer = (client or case.client).send(
         "POST", upload.bucket, upload.key, query=(("uploadId", upload.id),), headers=headers, body=body
     )
     if answer.ok and answer.elements("Error"):
@@ -69,12 +75,12 @@ def complete(
     return answer
 
 
-def abort(case: Case, upload: Upload, *, door: S3Door | None = None) -> Answer:
+def abort(case: Case, upload: StartedUpload, *, client: S3Client | None = None) -> Answer:
     """AbortMultipartUpload."""
-    return (door or case.door).send("DELETE", upload.bucket, upload.key, query=(("uploadId", upload.id),))
+    return (client or case.client).send("DELETE", upload.bucket, upload.key, query=(("uploadId", upload.id),))
 
 
-def send_parts(case: Case, upload: Upload, bodies: Sequence[bytes]) -> list[str]:
+def send_parts(case: Case, upload: StartedUpload, bodies: Sequence[bytes]) -> list[str]:
     """Upload these parts and give their ETags. Raises Inconclusive."""
     etags = []
     for number, body in enumerate(bodies, start=1):
@@ -90,7 +96,7 @@ def uploaded(
     bodies: Sequence[bytes],
     key: str | None = None,
     *,
-    lock: Lock | None = None,
+    lock: ObjectLock | None = None,
     hold: str | None = None,
     headers: Headers = (),
     bucket: str | None = None,

@@ -18,9 +18,9 @@ from typing import Protocol, TypeVar
 from archiver.worm.case import Case
 from archiver.worm.catalogue import CatalogueEntry, catalogue
 from archiver.worm.checks import CHECKS, CheckFunction
-from archiver.worm.requests.exchange import Exchange, S3Door
-from archiver.worm.tsm.calls import Call
-from archiver.worm.verdict import CheckEnded, Verdict
+from archiver.worm.requests.exchange import RecordedExchange, S3Client
+from archiver.worm.tsm.calls import ApiCall
+from archiver.worm.verdict import CheckEnded, CheckVerdict
 from results.model import FIRST_ROUND
 
 CHECKS_AT_ONCE = 12  # most of their time they wait
@@ -40,11 +40,11 @@ class CheckResult:
     """What one check came to, and how that is known."""
 
     id: str
-    verdict: Verdict
+    verdict: CheckVerdict
     reason: str
     started_at: float  # epoch seconds
     seconds: float
-    exchanges: tuple[Exchange | Call, ...] = ()
+    exchanges: tuple[RecordedExchange | ApiCall, ...] = ()
     round: Round = Round.ALONE
 
     @property
@@ -53,18 +53,18 @@ class CheckResult:
 
     @property
     def is_violation(self) -> bool:
-        return self.verdict is Verdict.FAIL and self.entry.is_violation
+        return self.verdict is CheckVerdict.FAIL and self.entry.is_violation
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
     """The checks of one platform."""
 
-    door: S3Door
+    client: S3Client
     bucket: str
     may_use_compliance: bool
-    limited: Mapping[str, S3Door]
-    make_bucket: Callable[[S3Door, bool], str]
+    limited: Mapping[str, S3Client]
+    make_bucket: Callable[[S3Client, bool], str]
     clock_offset_seconds: float
 
     def run(
@@ -80,11 +80,11 @@ class Suite:
     def judge(self, identifier: str, function: CheckFunction, round_: Round) -> CheckResult:
         """What this function comes to as the check ``identifier``."""
         began, clock = time.time(), time.monotonic()
-        record: list[Exchange] = []
-        door = self.door.recording(record)
+        record: list[RecordedExchange] = []
+        client = self.client.recording(record)
         case = Case(
-            identifier, door, self.bucket, self.may_use_compliance, self.limited,
-            lambda lock: self.make_bucket(door, lock), self.clock_offset_seconds,
+            identifier, client, self.bucket, self.may_use_compliance, self.limited,
+            lambda lock: self.make_bucket(client, lock), self.clock_offset_seconds,
         )  # fmt: skip
         verdict, reason = conclude(function, case)
         return CheckResult(identifier, verdict, reason, began, time.monotonic() - clock, tuple(record), round_)
@@ -93,7 +93,7 @@ class Suite:
         function = CHECKS.get(identifier)
         if function is None:
             why = _why_not(catalogue()[identifier])
-            return CheckResult(identifier, Verdict.NOT_TRIED, why, time.time(), 0.0, round=round_)
+            return CheckResult(identifier, CheckVerdict.NOT_TRIED, why, time.time(), 0.0, round=round_)
         return self.judge(identifier, function, round_)
 
 
@@ -107,18 +107,18 @@ class Noticing(Protocol):
 _AnyCase = TypeVar("_AnyCase", bound=Noticing)
 
 
-def conclude(function: Callable[[_AnyCase], None], case: _AnyCase) -> tuple[Verdict, str]:
+def conclude(function: Callable[[_AnyCase], None], case: _AnyCase) -> tuple[CheckVerdict, str]:
     """Carry a check out: its one verdict, and the reason with all that was noticed on the way."""
     try:
         function(case)
-        verdict, reason = Verdict.PASS, ""
+        verdict, reason = CheckVerdict.PASS, ""
     except CheckEnded as ended:
         verdict, reason = ended.verdict, str(ended)
     except Exception:  # noqa: BLE001 - an answer that nobody foresaw must not end the suite
-        verdict = Verdict.INCONCLUSIVE
+        verdict = CheckVerdict.INCONCLUSIVE
         reason = "the check itself broke off: " + traceback.format_exc(limit=-2).strip().replace("\n", " | ")
-    if verdict is Verdict.PASS and case.deviations:
-        verdict = Verdict.DEVIATION
+    if verdict is CheckVerdict.PASS and case.deviations:
+        verdict = CheckVerdict.DEVIATION
     return verdict, "; ".join(part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part)
 
 

@@ -1,4 +1,4 @@
-"""The TSM checks on the embedded store's second door: classes of seconds, a second node, file spaces of the run's own.
+"""Runs the TSM checks on the TSM server of the embedded store, with management classes that retain for seconds.
 
 One idea: only on a store of our own can classes of seconds be had for the asking. On other servers a class locks for
 days, and what the checks archive would stay that long.
@@ -14,7 +14,7 @@ from time import time
 
 from archiver.ledger.ledger import Ledger, Placement
 from archiver.worm.suite import CheckResult
-from archiver.worm.tsm.calls import TsmDoor
+from archiver.worm.tsm.calls import TsmClient
 from archiver.worm.tsm.case import ArchiveClass, TsmCase
 from archiver.worm.tsm_suite import plain_stanza, run_tsm
 from backends.embedded.core.rules import policy
@@ -33,7 +33,7 @@ class _Spaces:
     """The file spaces of one run."""
 
     run_id: str
-    door: TsmDoor
+    client: TsmClient
     endpoint: str
     ledger: Ledger
     made: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class _Spaces:
                 )
             )
             self.made.append(space)
-        _, session = self.door.sign_on([])
+        _, session = self.client.sign_on([])
         session.register_space(space)
         session.terminate()
         return space
@@ -70,7 +70,7 @@ class _Spaces:
         """Delete every space in which nothing is left that is locked; how many remain."""
         left = 0
         for space in self.made:
-            _, session = self.door.sign_on([])
+            _, session = self.client.sign_on([])
             session.delete_space(space)
             if session.has_space(space):
                 left += 1
@@ -90,18 +90,18 @@ def conduct_tsm(
         plain = plain_stanza(configuration)
         library = Library(str(default_library_path()))
         library.set_up(configuration)
-        door = TsmDoor(library, store.node, store.node_password)
-        spaces = _Spaces(run_id, door, f"tsm://{store.node}@{store.tsm_host}:{store.tsm_port}", ledger)
+        client = TsmClient(library, store.node, store.node_password)
+        spaces = _Spaces(run_id, client, f"tsm://{store.node}@{store.tsm_host}:{store.tsm_port}", ledger)
         classes = [
             ArchiveClass(each.name, each.retver_seconds, each.retinit == "event", each.retmin_seconds)
             for each in policy.load(store.data_dir).values()
             if each.retver_seconds is not None
         ]
         shared = spaces.make()
-        other = TsmDoor(library, OTHER_NODE, store.nodes[OTHER_NODE].password)
+        other = TsmClient(library, OTHER_NODE, store.nodes[OTHER_NODE].password)
 
         def case(identifier: str) -> TsmCase:
-            return TsmCase(identifier, door, shared, classes, spaces.make, other, plain)
+            return TsmCase(identifier, client, shared, classes, spaces.make, other, plain)
 
         results = run_tsm(ids, case, on_result)
         return results, spaces.remove()

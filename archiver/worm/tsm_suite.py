@@ -13,7 +13,7 @@ from pathlib import Path
 from archiver.worm.checks.tsm import TSM_CHECKS
 from archiver.worm.suite import CheckResult, conclude, side_by_side
 from archiver.worm.tsm.case import TsmCase
-from archiver.worm.verdict import Verdict
+from archiver.worm.verdict import CheckVerdict
 
 CHECKS_AT_ONCE = 6  # each has up to four sessions, and a server has often no more than 25
 _PLAIN = "PLAIN"
@@ -50,7 +50,7 @@ def _run_one(identifier: str, make_case: Callable[[str], TsmCase]) -> CheckResul
     began, clock = time.time(), time.monotonic()
     if function is None:
         why = _WHY_NOT.get(identifier, "this version has no check for it")
-        return CheckResult(identifier, Verdict.NOT_TRIED, why, began, 0.0)
+        return CheckResult(identifier, CheckVerdict.NOT_TRIED, why, began, 0.0)
     case = make_case(identifier)
     verdict, reason = conclude(function, case)
     seconds = time.monotonic() - clock

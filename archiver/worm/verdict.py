@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """The outcome of one check."""
 
     PASS = "PASS"
@@ -23,28 +23,28 @@ class Verdict(StrEnum):
 class CheckEnded(Exception):
     """A check ends here; the message is its reason."""
 
-    verdict: Verdict
+    verdict: CheckVerdict
 
 
 class Failed(CheckEnded):
     """A record was lost, changed or left unprotected, or what must be allowed was refused."""
 
-    verdict = Verdict.FAIL
+    verdict = CheckVerdict.FAIL
 
 
 class NotOffered(CheckEnded):
     """The platform lacks what the check is about; the message says how that was seen."""
 
-    verdict = Verdict.NOT_OFFERED
+    verdict = CheckVerdict.NOT_OFFERED
 
 
 class NotTried(CheckEnded):
     """The check needs what this run does not have; the message says what."""
 
-    verdict = Verdict.NOT_TRIED
+    verdict = CheckVerdict.NOT_TRIED
 
 
 class Inconclusive(CheckEnded):
     """An error of the server or the network, a control that failed, a clock too far off."""
 
-    verdict = Verdict.INCONCLUSIVE
+    verdict = CheckVerdict.INCONCLUSIVE

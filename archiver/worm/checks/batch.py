@@ -13,7 +13,7 @@ from typing import NamedTuple
 from archiver.worm import listing
 from archiver.worm.case import BYPASS, COMPLIANCE, Case, Version, md5_of
 from archiver.worm.checks import check
-from archiver.worm.requests.exchange import Answer, Headers, S3Door
+from archiver.worm.requests.exchange import Answer, Headers, S3Client
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
 ENTRIES_MAX = 1000  # of one request
@@ -121,7 +121,7 @@ def the_same_twice(case: Case) -> None:
             told = _delete(case, order)
             case.must_survive(version)
             case.must_allow(told, "deleting a marker together with a locked version")
-            if not case.door.send("GET", version.bucket, version.key).ok:
+            if not case.client.send("GET", version.bucket, version.key).ok:
                 raise Failed("a marker that was listed together with a locked version is still there")
 
         return attempt
@@ -153,7 +153,7 @@ def keys_alone(case: Case) -> None:
             case.must_allow(answer, "deleting a key without a version")
             if told_of(answer).errors:
                 raise Failed(f"deleting a key without a version must be allowed: {_codes(told_of(answer))}")
-            if case.door.send("GET", version.bucket, version.key).ok:
+            if case.client.send("GET", version.bucket, version.key).ok:
                 raise Failed("the key was deleted, but its object is still current")
 
         return attempt
@@ -193,15 +193,15 @@ def bypass_of_all_kinds(case: Case) -> None:
 
 @check("BAT-08")
 def bypass_without_right(case: Case) -> None:
-    door = case.without_right("bypass")
+    client = case.without_right("bypass")
     locked, held = case.locked(), case.stored(hold="ON")
     unlocked = case.stored()
-    answer = _delete(case, [locked, unlocked, held], headers=BYPASS, door=door)
+    answer = _delete(case, [locked, unlocked, held], headers=BYPASS, client=client)
     case.must_survive(locked, held)
     if case.state(unlocked).body is not None:
         # Amazon refuses the whole entry where the header is sent without the right to it.
         case.notes.append("this credential's batch with the bypass header deletes no unlocked version either")
-        case.control(door)
+        case.control(client)
     if answer.ok:
         _compare(case, told_of(answer), [locked, held], [])
     else:
@@ -225,11 +225,16 @@ def _must_delete_exactly(case: Case, locked: list[Version], unlocked: list[Versi
 
 
 def _delete(
-    case: Case, versions: Sequence[Version], *, quiet: bool = False, headers: Headers = (), door: S3Door | None = None
+    case: Case,
+    versions: Sequence[Version],
+    *,
+    quiet: bool = False,
+    headers: Headers = (),
+    client: S3Client | None = None,
 ) -> Answer:
     return case.delete_many(
         versions[0].bucket, [(version.key, version.id or None) for version in versions],
-        quiet=quiet, headers=headers, door=door,
+        quiet=quiet, headers=headers, client=client,
     )  # fmt: skip
 
 
@@ -285,7 +290,7 @@ def _locked_with_ending(case: Case, ending: str) -> Version:
     if not answer.ok:
         first = answer
         headers = [("Content-MD5", md5_of(b"")), *lock.headers]
-        answer = case.door.send("PUT", case.bucket, key, headers=headers)
+        answer = case.client.send("PUT", case.bucket, key, headers=headers)
         version = Version(case.bucket, key, answer.version_id or "", b"")
         case.notes.append(f"a key that ends in {ending!r} takes no bytes ({first})")
     if not answer.ok:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from archiver.worm import listing
-from archiver.worm.case import GOVERNANCE, ROOT, Case, Lock, Version, iso, same_instant, words_of
+from archiver.worm.case import GOVERNANCE, ROOT, Case, ObjectLock, Version, iso, same_instant, words_of
 from archiver.worm.checks import check
 from archiver.worm.checks.batch import told_of
 from archiver.worm.prepared import prepare
@@ -71,7 +71,7 @@ def clock_of(case: Case) -> ServerClock:
     low, high = max(sample.low for sample in samples), min(sample.high for sample in samples)
     if low > high:
         raise Inconclusive("the Date headers of this platform contradict each other; see CLK-05")
-    is_ours = urlsplit(case.door.endpoint).hostname in LOOPBACK and low <= 0.0 <= high
+    is_ours = urlsplit(case.client.endpoint).hostname in LOOPBACK and low <= 0.0 <= high
     return ServerClock(0.0, 0.0) if is_ours else ServerClock(low, high)
 
 
@@ -81,7 +81,7 @@ def not_before_the_date(case: Case) -> None:
     case.control()
     whole = datetime.fromtimestamp(int(case.now().timestamp() + SHORT_SECONDS) + 1, UTC)
     fraction = whole + timedelta(seconds=FRACTION_SECONDS)
-    versions = [(date, case.stored(lock=Lock(GOVERNANCE, date))) for date in (whole, fraction)]
+    versions = [(date, case.stored(lock=ObjectLock(GOVERNANCE, date))) for date in (whole, fraction)]
     with ThreadPoolExecutor(len(versions)) as pool:
         watched = [pool.submit(_first_delete, case, clock, date, version) for date, version in versions]
         at_whole, at_fraction = (each.result() for each in watched)
@@ -108,7 +108,7 @@ def not_before_the_date(case: Case) -> None:
 @check("CLK-02")
 def after_the_date(case: Case) -> None:
     version, until = _short(case)
-    grace = GRACE_LOCAL_SECONDS if urlsplit(case.door.endpoint).hostname in LOOPBACK else GRACE_SECONDS
+    grace = GRACE_LOCAL_SECONDS if urlsplit(case.client.endpoint).hostname in LOOPBACK else GRACE_SECONDS
     # Our idea of the server's clock is off by up to half a second.
     case.wait_until(until + timedelta(seconds=grace + DATE_STEP_SECONDS / 2))
     answer = case.delete(version)
@@ -155,9 +155,9 @@ def expiry_during_use(case: Case) -> None:
 def expiry_during_cleanup(case: Case) -> None:
     prefix = case.key("/")
     dates = [case.lock(seconds=SHORT_SECONDS + number).until for number in range(3)]
-    versions = [case.stored(f"{prefix}{n}", lock=Lock(GOVERNANCE, date)) for n, date in enumerate(dates)]
+    versions = [case.stored(f"{prefix}{n}", lock=ObjectLock(GOVERNANCE, date)) for n, date in enumerate(dates)]
 
-    def pass_over() -> list[listing.Entry]:
+    def pass_over() -> list[listing.ListedVersion]:
         left = [entry for page in listing.versions(case, case.bucket, prefix) for entry in page]
         answer = case.delete_many(case.bucket, [(entry.key, entry.id) for entry in left])
         case.must_allow(answer, "a batch of versions whose retention ends one after the other")
@@ -309,7 +309,7 @@ def _short(case: Case) -> tuple[Version, datetime]:
 def _bounds(case: Case) -> ServerClock:
     """From one answer. Raises NotOffered where it has no Date."""
     before = time.time()
-    answer = case.door.send("HEAD", case.bucket)
+    answer = case.client.send("HEAD", case.bucket)
     after = time.time()
     if "date" not in answer.headers:
         raise NotOffered("its answers have no Date header")
@@ -333,11 +333,11 @@ def _first_delete(case: Case, clock: ServerClock, date: datetime, version: Versi
     return Release(None, None)
 
 
-def _read(case: Case, version: Version, lock: Lock, ranged: bool) -> None:
+def _read(case: Case, version: Version, lock: ObjectLock, ranged: bool) -> None:
     first = secrets.randbelow(READ_BYTES // 2) if ranged else 0
     last = first + READ_BYTES // 2 - 1 if ranged else READ_BYTES - 1
     headers = [("Range", f"bytes={first}-{last}")] if ranged else []
-    answer = case.door.send("GET", version.bucket, version.key, query=(("versionId", version.id),), headers=headers)
+    answer = case.client.send("GET", version.bucket, version.key, query=(("versionId", version.id),), headers=headers)
     if not answer.ok or answer.body != version.body[first : last + 1]:
         late = (case.now() - lock.until).total_seconds()
         came = f"was answered {answer}" if not answer.ok else "gave other bytes"
@@ -376,7 +376,7 @@ def _ask_by_xml(case: Case, date: str) -> tuple[Answer, Version]:
 
 def _delete_dated(case: Case, version: Version, shift_seconds: float) -> Answer:
     request = prepare(
-        case.door, "DELETE", version.bucket, version.key,
+        case.client, "DELETE", version.bucket, version.key,
         query=(("versionId", version.id),), shift_seconds=case.clock_offset_seconds + shift_seconds,
     )  # fmt: skip
     return request.send()

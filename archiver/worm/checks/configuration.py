@@ -26,7 +26,7 @@ FORCES: dict[str, tuple[Headers, tuple[tuple[str, str], ...]]] = {
 }
 
 
-class BucketLock(NamedTuple):
+class BucketLockConfiguration(NamedTuple):
     """Object Lock and default retention as a bucket shows them; texts as they came, empty where there are none."""
 
     enabled: bool
@@ -34,7 +34,7 @@ class BucketLock(NamedTuple):
     days: str = ""
     years: str = ""
 
-    def is_weaker_than(self, before: BucketLock) -> bool:
+    def is_weaker_than(self, before: BucketLockConfiguration) -> bool:
         return (before.enabled and not self.enabled) or self._default_days() < before._default_days()
 
     def _default_days(self) -> int:
@@ -48,14 +48,14 @@ class BucketLock(NamedTuple):
         return f"Object Lock {'enabled' if self.enabled else 'not enabled'}, {default}"
 
 
-def bucket_lock(case: Case, bucket: str) -> BucketLock:
+def bucket_lock(case: Case, bucket: str) -> BucketLockConfiguration:
     """GetObjectLockConfiguration; a bucket that answers 404 has none. Raises Inconclusive where it cannot be read."""
-    answer = case.door.send("GET", bucket, query=(("object-lock", None),))
+    answer = case.client.send("GET", bucket, query=(("object-lock", None),))
     if not answer.ok and answer.status != 404 and "ObjectLockConfigurationNotFound" not in answer.code:
         raise Inconclusive(f"the lock configuration of a bucket could not be read: {answer}")
     if not answer.ok:
-        return BucketLock(False)
-    return BucketLock(
+        return BucketLockConfiguration(False)
+    return BucketLockConfiguration(
         answer.text_of("ObjectLockEnabled") == "Enabled",
         answer.text_of("Mode"),
         answer.text_of("Days"),
@@ -65,7 +65,7 @@ def bucket_lock(case: Case, bucket: str) -> BucketLock:
 
 def versioning_of(case: Case, bucket: str) -> str:
     """Enabled, Suspended, or "never enabled". Raises Inconclusive where it cannot be read."""
-    answer = case.door.send("GET", bucket, query=(("versioning", None),))
+    answer = case.client.send("GET", bucket, query=(("versioning", None),))
     if not answer.ok:
         raise Inconclusive(f"the versioning of a bucket could not be read: {answer}")
     return answer.text_of("Status") or "never enabled"
@@ -107,7 +107,7 @@ def _prepare_rules(case: Case) -> str:
     bucket = lock_bucket(case)
     prepare_default(case, bucket)
     case.set_default(bucket, days=None)
-    if bucket_lock(case, bucket) != BucketLock(True):
+    if bucket_lock(case, bucket) != BucketLockConfiguration(True):
         raise Inconclusive("no bucket could be prepared: a default cannot be cleared; see DFT-05")
     return bucket
 
@@ -208,14 +208,14 @@ def _set_malformed(case: Case, bucket: str, inner: str) -> None:
     answer = case.configure(bucket, "object-lock", lock_configuration(_rule(inner)))
     after = bucket_lock(case, bucket)
     try:
-        if after == BucketLock(True) and not answer.ok:
+        if after == BucketLockConfiguration(True) and not answer.ok:
             case.must_refuse(answer, "a malformed default rule", "400 MalformedXML")
         elif answer.ok and "governance" in inner and _stamps_governance(case, bucket):
             case.deviate("a lower-case mode is taken for the same mode; Amazon answers 400 MalformedXML")
         else:
             raise Failed(f"was answered {answer}, and the bucket now has {after}")
     finally:
-        if after != BucketLock(True):
+        if after != BucketLockConfiguration(True):
             case.set_default(bucket, days=None)
 
 
@@ -237,10 +237,10 @@ def default_out_of_range(case: Case) -> None:
 def _set_out_of_range(case: Case, bucket: str, unit: str, length: int) -> None:
     answer = case.configure(bucket, "object-lock", lock_configuration(default_rule(GOVERNANCE, unit, length)))
     after = bucket_lock(case, bucket)
-    if after != BucketLock(True):
+    if after != BucketLockConfiguration(True):
         case.set_default(bucket, days=None)
     shown = after.days if unit == "Days" else after.years
-    if after == BucketLock(True) and not answer.ok:
+    if after == BucketLockConfiguration(True) and not answer.ok:
         case.must_refuse(answer, f"a default of {length} {unit}", "400 InvalidArgument")
     elif answer.ok and length > 0 and after.mode == GOVERNANCE and shown == str(length):
         # Nothing is protected for less than was asked for: the platform only has no such limit.
@@ -342,7 +342,7 @@ def _lock_and_delete(case: Case, version: Version) -> None:
 @check("CFG-10")
 def read_lock_of_plain_bucket(case: Case) -> None:
     bucket = case.new_bucket(lock=False)
-    answer = case.door.send("GET", bucket, query=(("object-lock", None),))
+    answer = case.client.send("GET", bucket, query=(("object-lock", None),))
     if answer.ok and answer.text_of("ObjectLockEnabled") == "Enabled":
         raise Failed("a bucket made without Object Lock says that it has it")
     case.must_refuse(answer, "reading a plain bucket's Object Lock", "404 ObjectLockConfigurationNotFoundError")
@@ -351,7 +351,7 @@ def read_lock_of_plain_bucket(case: Case) -> None:
 @check("CFG-11")
 def delete_bucket(case: Case) -> None:
     empty = case.new_bucket()
-    answer = case.door.send("DELETE", empty)
+    answer = case.client.send("DELETE", empty)
     if not answer.ok:
         raise Inconclusive(f"the control failed: this credential cannot delete an empty bucket either ({answer})")
     case.try_all(
@@ -366,7 +366,7 @@ def _delete_bucket_of_version(case: Case, *, covered: bool) -> None:
     version = case.stored(bucket=bucket, lock=case.lock())
     if covered and not case.delete_key(bucket, version.key).ok:
         raise Inconclusive("no delete marker could be prepared; see DEL-05")
-    answer = case.door.send("DELETE", bucket)
+    answer = case.client.send("DELETE", bucket)
     case.must_refuse(answer, "deleting a bucket with a locked version", "409 BucketNotEmpty", version)
 
 
@@ -375,11 +375,11 @@ def _delete_bucket_of_marker(case: Case) -> None:
     version = case.stored(bucket=bucket)
     if not case.delete_key(bucket, version.key).ok or not case.delete(version).ok:
         raise Inconclusive("no delete marker could be prepared; see DEL-01 and DEL-05")
-    listed = case.door.send("GET", bucket, query=(("versions", None),))
+    listed = case.client.send("GET", bucket, query=(("versions", None),))
     if not listed.elements("DeleteMarker") or listed.elements("Version"):
         raise Inconclusive("no delete marker could be prepared: a listing of versions does not show it alone")
-    answer = case.door.send("DELETE", bucket)
-    listed = case.door.send("GET", bucket, query=(("versions", None),))
+    answer = case.client.send("DELETE", bucket)
+    listed = case.client.send("GET", bucket, query=(("versions", None),))
     if not listed.elements("DeleteMarker"):
         # No record was in it, so nothing was lost.
         case.deviate(f"deleting a bucket with a marker alone was answered {answer}; Amazon answers 409 BucketNotEmpty")
@@ -396,7 +396,7 @@ def _force(case: Case, headers: Headers, query: tuple[tuple[str, str], ...]) -> 
     bucket = lock_bucket(case)
     retained = case.stored(bucket=bucket, lock=case.lock())
     held = case.stored(bucket=bucket, hold="ON")
-    answer = case.door.send("DELETE", bucket, headers=headers, query=query)
+    answer = case.client.send("DELETE", bucket, headers=headers, query=query)
     case.must_survive(retained, held)
     if answer.ok:
         case.deviate(f"deleting a bucket by force was answered {answer}, though its locked versions are still there")

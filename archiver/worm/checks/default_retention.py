@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 
 from archiver.worm import multipart
-from archiver.worm.case import GOVERNANCE, Case, State, Version, md5_of, same_instant, words_of
+from archiver.worm.case import GOVERNANCE, Case, Version, VersionState, md5_of, same_instant, words_of
 from archiver.worm.checks import check
 from archiver.worm.checks.configuration import bucket_lock, prepare_default
 from archiver.worm.checks.ingest import post_form
@@ -47,7 +47,7 @@ def must_be_stamped(case: Case, version: Version) -> None:
     case.must_refuse_delete(version, case.delete(version), "deleting a version under a default retention")
 
 
-def _created(case: Case, state: State) -> datetime:
+def _created(case: Case, state: VersionState) -> datetime:
     shown = state.headers.get("last-modified")
     return parsedate_to_datetime(shown) if shown is not None else case.now()
 
@@ -68,7 +68,7 @@ def _stamped(case: Case, bucket: str, key: str | None = None) -> Version:
     return version
 
 
-def _must_be_unchanged(case: Case, version: Version, before: State, after_what: str) -> None:
+def _must_be_unchanged(case: Case, version: Version, before: VersionState, after_what: str) -> None:
     after = case.state(version)
     if after.lock != before.lock:
         raise Failed(f"{after_what}, an older version had {words_of(before)} and has {words_of(after)}")
@@ -92,14 +92,14 @@ def stamp_a_put(case: Case) -> None:
 
 def _put_empty(case: Case, bucket: str, ending: str = "") -> tuple[Answer, Version]:
     key = case.key(ending)
-    answer = case.door.send("PUT", bucket, key, headers=[("Content-MD5", md5_of(b""))])
+    answer = case.client.send("PUT", bucket, key, headers=[("Content-MD5", md5_of(b""))])
     return answer, Version(bucket, key, answer.version_id or "", b"")
 
 
 def _put_presigned(case: Case, bucket: str) -> tuple[Answer, Version]:
     key, body = case.key(), b"by a URL that carries its signature"
     headers = [("Content-MD5", md5_of(body))]
-    answer = case.door.send_as_is("PUT", case.door.presigned("PUT", bucket, key, headers=headers), headers, body)
+    answer = case.client.send_as_is("PUT", case.client.presigned("PUT", bucket, key, headers=headers), headers, body)
     return answer, Version(bucket, key, answer.version_id or "", body)
 
 
@@ -189,7 +189,7 @@ def explicit_retention_wins(case: Case) -> None:
         case.must_allow(answer, "a PUT with a retention of its own under a default")
         state = case.state(version)
         if state.mode != lock.mode or not same_instant(state.until, lock.until):
-            raise Failed(f"asked for {words_of(State(b'', *lock))}, and was stored with {words_of(state)}")
+            raise Failed(f"asked for {words_of(VersionState(b'', *lock))}, and was stored with {words_of(state)}")
 
     case.try_all(("shorter than the default", partial(judge, None)), ("longer", partial(judge, LONGER_SECONDS)))
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 
-from archiver.worm.case import ROOT, Case, Lock, Version, words_of
+from archiver.worm.case import ROOT, Case, ObjectLock, Version, words_of
 from archiver.worm.checks import check
 from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive
@@ -106,7 +106,7 @@ def hold_and_retention_apart(case: Case) -> None:
         if (after.hold or "OFF") != status:
             raise Inconclusive(f"hold {status} was answered {answer}, and the version has {words_of(after)}; see LH-04")
 
-    def set_retention(wanted: Lock | None, bypass: bool, what: str) -> bool:
+    def set_retention(wanted: ObjectLock | None, bypass: bool, what: str) -> bool:
         before = case.state(version)
         answer = case.set_retention(version, wanted, bypass=bypass)
         after = case.state(version)
@@ -188,13 +188,13 @@ def without_the_right(case: Case) -> None:
     limited = case.without_right("hold")
     case.control(limited)
     able = case.stored()
-    answer = case.set_retention(able, case.lock(), door=limited)
+    answer = case.set_retention(able, case.lock(), client=limited)
     if not answer.ok:
         case.notes.append(f"the same credential may not set retention either ({answer})")
 
     def set_it() -> None:
         version = case.stored()
-        answer = case.set_hold(version, "ON", door=limited)
+        answer = case.set_hold(version, "ON", client=limited)
         state = case.state(version)
         if answer.ok or state.hold == "ON":
             raise Failed(f"it was answered {answer}, and the version has {words_of(state)}")
@@ -203,14 +203,14 @@ def without_the_right(case: Case) -> None:
     def clear_it() -> None:
         version = case.stored(hold="ON")
         before = case.state(version)
-        answer = case.set_hold(version, "OFF", door=limited)
+        answer = case.set_hold(version, "OFF", client=limited)
         case.must_keep(version, before, answer, "hold OFF without the right to it", REFUSED)
 
     def store_with_it() -> None:
-        answer, version = case.put(hold="ON", door=limited)
+        answer, version = case.put(hold="ON", client=limited)
         if answer.ok:
             raise Failed(f"it was answered {answer}, and the version has {words_of(case.state(version))}")
-        if case.door.send("GET", version.bucket, version.key).ok:
+        if case.client.send("GET", version.bucket, version.key).ok:
             raise Failed(f"it was answered {answer}, and the object was stored")
         case.must_refuse(answer, "PUT with a hold without the right to it", REFUSED)
 
@@ -254,7 +254,7 @@ def _held(case: Case) -> Version:
 def _shown(case: Case, version: Version) -> Answer:
     """GetObjectLegalHold."""
     query = (("legal-hold", None), ("versionId", version.id))
-    return case.door.send("GET", version.bucket, version.key, query=query)
+    return case.client.send("GET", version.bucket, version.key, query=query)
 
 
 def _expect(case: Case, answer: Answer, what: str, aws: str) -> None:
@@ -285,7 +285,7 @@ def _must_be(case: Case, pool: ThreadPoolExecutor, versions: list[Version], hold
 
 def _listed(case: Case, prefix: str) -> set[str]:
     """The version ids under a prefix."""
-    answer = case.door.send("GET", case.bucket, query=(("versions", None), ("prefix", prefix)))
+    answer = case.client.send("GET", case.bucket, query=(("versions", None), ("prefix", prefix)))
     return {
         field.text or ""
         for element in answer.elements("Version")

@@ -21,9 +21,9 @@ from archiver.worm.case import (
     GOVERNANCE,
     ROOT,
     Case,
-    Lock,
-    State,
+    ObjectLock,
     Version,
+    VersionState,
     iso,
     lock_configuration,
     md5_of,
@@ -65,7 +65,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class RaceTally:
     """What the pairs of one check came to."""
 
     names: tuple[str, str]
@@ -124,7 +124,7 @@ def delete_and_extend_at_expiry(case: Case) -> None:
     first = datetime.fromtimestamp(int(case.now().timestamp() + EXPIRY_LEAD_SECONDS) + 1, UTC)
     dates = [first + timedelta(seconds=number // EXPIRY_PAIRS) for number in range(EXPIRY_INSTANTS * EXPIRY_PAIRS)]
     with ThreadPoolExecutor(PAIRS_AT_ONCE) as pool:
-        versions = list(pool.map(lambda date: _put(case, Lock(GOVERNANCE, date)), dates))
+        versions = list(pool.map(lambda date: _put(case, ObjectLock(GOVERNANCE, date)), dates))
 
     def pair(number: int) -> Pair:
         version, later = versions[number], _lock(case)
@@ -155,7 +155,7 @@ def batch_delete_and_retention(case: Case) -> None:
         )
         body = f'<Delete xmlns="{ROOT}">{entries}</Delete>'.encode()
         batch = prepare(
-            case.door, "POST", case.bucket,
+            case.client, "POST", case.bucket,
             query=(("delete", None),), headers=[("Content-MD5", md5_of(body))], body=body,
         )  # fmt: skip
         return Pair(batch, _retention(case, version, lock), *_retained(case, version, lock))
@@ -228,11 +228,11 @@ def put_and_retention_of_the_current(case: Case) -> None:
     def pair(_: int) -> Pair:
         older, lock = _put(case), _lock(case)
         body = older.body + b" newer"
-        put = prepare(case.door, "PUT", case.bucket, older.key, headers=[("Content-MD5", md5_of(body))], body=body)
+        put = prepare(case.client, "PUT", case.bucket, older.key, headers=[("Content-MD5", md5_of(body))], body=body)
         retain = _retention(case, older._replace(id=""), lock)
 
         def seen() -> Model:
-            current = case.door.send("GET", case.bucket, older.key)
+            current = case.client.send("GET", case.bucket, older.key)
             newer = older._replace(id=current.version_id or "")
             locked = case.state(older)
             if locked.body != older.body:
@@ -296,11 +296,11 @@ def complete_and_abort(case: Case) -> None:
         query = (("uploadId", upload.id),)
         parts = f"<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>"
         xml = f'<CompleteMultipartUpload xmlns="{ROOT}">{parts}</CompleteMultipartUpload>'.encode()
-        complete = prepare(case.door, "POST", upload.bucket, upload.key, query=query, body=xml)
-        abort = prepare(case.door, "DELETE", upload.bucket, upload.key, query=query)
+        complete = prepare(case.client, "POST", upload.bucket, upload.key, query=query, body=xml)
+        abort = prepare(case.client, "DELETE", upload.bucket, upload.key, query=query)
 
         def seen() -> Model:
-            current = case.door.send("GET", upload.bucket, upload.key)
+            current = case.client.send("GET", upload.bucket, upload.key)
             if not current.ok:
                 return "none"
             state = case.state(Version(upload.bucket, upload.key, current.version_id or "null", body))
@@ -335,14 +335,18 @@ def clear_default_and_put(case: Case) -> None:
         key, body, began = case.key(), b"a record", case.now()
         xml = lock_configuration("").encode()
         clear = prepare(
-            case.door, "PUT", bucket,
+            case.client, "PUT", bucket,
             query=(("object-lock", None),), headers=[("Content-MD5", md5_of(xml))], body=xml,
         )  # fmt: skip
-        put = prepare(case.door, "PUT", bucket, key, headers=[("Content-MD5", md5_of(body))], body=body)
+        put = prepare(case.client, "PUT", bucket, key, headers=[("Content-MD5", md5_of(body))], body=body)
 
-        def state() -> State:
-            current = case.door.send("GET", bucket, key)
-            return case.state(Version(bucket, key, current.version_id or "null", body)) if current.ok else State(None)
+        def state() -> VersionState:
+            current = case.client.send("GET", bucket, key)
+            return (
+                case.state(Version(bucket, key, current.version_id or "null", body))
+                if current.ok
+                else VersionState(None)
+            )
 
         def seen() -> Model:
             shown = state()
@@ -373,7 +377,7 @@ def _run(
     """Make and race pairs until there are enough or the time is over. Raises Failed where one cannot be explained."""
     for number, order in enumerate(ORDERS):
         _control(race, make(number), order)
-    tally, end, told = Tally(race.names), time.monotonic() + PAIRS_SECONDS_MAX, threading.Lock()
+    tally, end, told = RaceTally(race.names), time.monotonic() + PAIRS_SECONDS_MAX, threading.Lock()
 
     def one(number: int) -> None:
         if time.monotonic() < end:
@@ -406,7 +410,9 @@ def _control(race: Race, pair: Pair, order: tuple[int, int]) -> None:
         )
 
 
-def _race(race: Race, pair: Pair, number: int, senders: ThreadPoolExecutor, tally: Tally, told: threading.Lock) -> None:
+def _race(
+    race: Race, pair: Pair, number: int, senders: ThreadPoolExecutor, tally: RaceTally, told: threading.Lock
+) -> None:
     lead = LEADS_SECONDS[number % len(LEADS_SECONDS)]
     waits = (0.0, lead) if number // len(LEADS_SECONDS) % 2 else (lead, 0.0)
     barrier = threading.Barrier(2)
@@ -467,7 +473,7 @@ def _ends(race: Race, answers: tuple[Answer, Answer], order: tuple[int, int], ne
     return {race.shown(model) for model in models}
 
 
-def _summary(tally: Tally) -> str:
+def _summary(tally: RaceTally) -> str:
     firsts = ", ".join(f"{name} {count}" for name, count in tally.firsts.most_common())
     answers = ", ".join(f"{statuses} {count} times" for statuses, count in tally.answers.most_common())
     return f"{tally.pairs} pairs, {tally.met} of which met; first: {firsts or 'none'}; answers: {answers}"
@@ -481,27 +487,27 @@ def _completed(number: int, answer: Answer) -> bool:
 # ---- requests, made ready
 
 
-def _put(case: Case, lock: Lock | None = None) -> Version:
+def _put(case: Case, lock: ObjectLock | None = None) -> Version:
     answer, version = case.put(lock=lock)
     if not answer.ok or not version.id:
         raise Inconclusive(f"an object could not be prepared: PUT answered {answer}")
     return version
 
 
-def _lock(case: Case) -> Lock:
+def _lock(case: Case) -> ObjectLock:
     return case.lock(seconds=RACE_LOCK_SECONDS)
 
 
-def _later(lock: Lock, seconds: float) -> Lock:
-    return Lock(lock.mode, lock.until + timedelta(seconds=seconds))
+def _later(lock: ObjectLock, seconds: float) -> ObjectLock:
+    return ObjectLock(lock.mode, lock.until + timedelta(seconds=seconds))
 
 
 def _delete_and(case: Case, version: Version, other: Prepared) -> tuple[Prepared, Prepared]:
     query = (("versionId", version.id),)
-    return prepare(case.door, "DELETE", version.bucket, version.key, query=query), other
+    return prepare(case.client, "DELETE", version.bucket, version.key, query=query), other
 
 
-def _retention(case: Case, version: Version, lock: Lock, *, bypass: bool = False) -> Prepared:
+def _retention(case: Case, version: Version, lock: ObjectLock, *, bypass: bool = False) -> Prepared:
     inner = f"<Mode>{lock.mode}</Mode><RetainUntilDate>{iso(lock.until)}</RetainUntilDate>"
     return _xml(case, version, "retention", f'<Retention xmlns="{ROOT}">{inner}</Retention>', bypass=bypass)
 
@@ -515,7 +521,7 @@ def _annotate(case: Case, version: Version, what: str) -> Prepared:
         tags = "<TagSet><Tag><Key>class</Key><Value>record</Value></Tag></TagSet>"
         return _xml(case, version, what, f'<Tagging xmlns="{ROOT}">{tags}</Tagging>')
     query = ((what, None), ("versionId", version.id))
-    return prepare(case.door, "PUT", version.bucket, version.key, query=query, headers=[("x-amz-acl", "private")])
+    return prepare(case.client, "PUT", version.bucket, version.key, query=query, headers=[("x-amz-acl", "private")])
 
 
 def _is_offered(request: Prepared) -> bool:
@@ -529,17 +535,17 @@ def _xml(case: Case, version: Version, what: str, xml: str, *, bypass: bool = Fa
     body = xml.encode()
     query = ((what, None), ("versionId", version.id)) if version.id else ((what, None),)
     headers = [("Content-MD5", md5_of(body)), *(BYPASS if bypass else ())]
-    return prepare(case.door, "PUT", version.bucket, version.key, query=query, headers=headers, body=body)
+    return prepare(case.client, "PUT", version.bucket, version.key, query=query, headers=headers, body=body)
 
 
 # ---- what was left
 
 
-def _has(state: State, lock: Lock) -> bool:
+def _has(state: VersionState, lock: ObjectLock) -> bool:
     return state.mode == lock.mode and same_instant(state.until, lock.until)
 
 
-def _retained(case: Case, version: Version, lock: Lock) -> tuple[Callable[[], Model], Callable[[], str]]:
+def _retained(case: Case, version: Version, lock: ObjectLock) -> tuple[Callable[[], Model], Callable[[], str]]:
     """Whether the version is gone, has this lock, or has it not."""
 
     def seen() -> Model:
@@ -551,7 +557,7 @@ def _retained(case: Case, version: Version, lock: Lock) -> tuple[Callable[[], Mo
     return seen, _words(case, version)
 
 
-def _dated(case: Case, version: Version, locks: dict[str, Lock]) -> Callable[[], Model]:
+def _dated(case: Case, version: Version, locks: dict[str, ObjectLock]) -> Callable[[], Model]:
     """Which of these locks the version has."""
 
     def seen() -> Model:

@@ -22,9 +22,9 @@ from archiver.worm.case import (
     LOCK_SECONDS,
     ROOT,
     Case,
-    Lock,
-    State,
+    ObjectLock,
     Version,
+    VersionState,
     iso,
     same_instant,
     words_of,
@@ -42,8 +42,8 @@ MALFORMED = "400 MalformedXML"
 class Shown(NamedTuple):
     """A version by HEAD and by GetObjectRetention."""
 
-    state: State
-    called: Lock | None
+    state: VersionState
+    called: ObjectLock | None
 
     @property
     def locks(self) -> tuple[object, ...]:
@@ -98,7 +98,7 @@ def send_again(case: Case) -> None:
 @check("RET-09")
 def governance_to_compliance_with_bypass(case: Case) -> None:
     compliance = case.lock(COMPLIANCE)
-    version = case.stored(lock=Lock(GOVERNANCE, compliance.until))
+    version = case.stored(lock=ObjectLock(GOVERNANCE, compliance.until))
     with _while_locked(case, compliance):
         answer = case.set_retention(version, compliance, bypass=True)
         _must_take(case, version, compliance, answer, "GOVERNANCE to COMPLIANCE with bypass")
@@ -113,7 +113,9 @@ def remove_with_bypass(case: Case) -> None:
     after = _shown(case, version)
     if after.state.mode is not None or after.called is not None:
         raise Failed(f"removing GOVERNANCE with bypass was accepted, and there is still {after}")
-    answer = case.door.send("GET", version.bucket, version.key, query=(("retention", None), ("versionId", version.id)))
+    answer = case.client.send(
+        "GET", version.bucket, version.key, query=(("retention", None), ("versionId", version.id))
+    )
     if (answer.status, answer.code) != (404, "NoSuchObjectLockConfiguration"):
         case.deviate(
             f"GetObjectRetention after removal was answered {answer}; Amazon answers 404 NoSuchObjectLockConfiguration"
@@ -170,7 +172,7 @@ def compliance_to_governance(case: Case) -> None:
         lock = case.lock(COMPLIANCE)
         version = case.stored(lock=lock)
         before = _shown(case, version)
-        later = Lock(GOVERNANCE, lock.until + timedelta(seconds=SOON_SECONDS))
+        later = ObjectLock(GOVERNANCE, lock.until + timedelta(seconds=SOON_SECONDS))
         with _while_locked(case, lock):
             answer = case.set_retention(version, later, bypass=bypass)
             _must_stay(case, version, before, answer, "COMPLIANCE to GOVERNANCE with a later date", REFUSED)
@@ -196,7 +198,7 @@ def remove_compliance(case: Case) -> None:
 @check("RET-08")
 def governance_to_compliance(case: Case) -> None:
     compliance = case.lock(COMPLIANCE)  # seconds long, for those that accept it
-    version = case.stored(lock=Lock(GOVERNANCE, compliance.until))
+    version = case.stored(lock=ObjectLock(GOVERNANCE, compliance.until))
     before = _shown(case, version)
     with _while_locked(case, compliance):
         answer = case.set_retention(version, compliance)
@@ -255,7 +257,7 @@ def without_version_id(case: Case) -> None:
         current = case.stored(older.key, lock=locked if named else None)
         target, other = (older, current) if named else (current, older)
         before = _shown(case, other)
-        lock = Lock(GOVERNANCE, locked.until + timedelta(seconds=SOON_SECONDS))
+        lock = ObjectLock(GOVERNANCE, locked.until + timedelta(seconds=SOON_SECONDS))
         answer = case.set_retention(target if named else target._replace(id=""), lock)
         case.must_allow(answer, "retention")
         after = _shown(case, other)
@@ -287,7 +289,7 @@ def on_a_marker(case: Case) -> None:
             raise Failed(f"it was answered {answer}, and no version of the key is locked")
         case.must_refuse(answer, "retention on a delete marker", aws)
         case.must_allow(case.delete(target._replace(id=marker)), "deleting the marker afterwards", "204")
-        if not case.door.send("GET", version.bucket, version.key).ok:
+        if not case.client.send("GET", version.bucket, version.key).ok:
             raise Failed("the marker was deleted, and the object is not current again")
 
     case.try_all(("by the marker's version id", partial(part, True)), ("by key", partial(part, False)))
@@ -298,7 +300,7 @@ def where_no_lock_can_be(case: Case) -> None:
     def missing_key(what: str) -> None:
         nothing = Version(case.bucket, case.key(), "", b"")
         answer = _lock(case, nothing, what)
-        if answer.ok or case.door.send("GET", nothing.bucket, nothing.key).ok:
+        if answer.ok or case.client.send("GET", nothing.bucket, nothing.key).ok:
             raise Failed(f"it was answered {answer}, and there is no object that it could lock")
         case.must_refuse(answer, f"{what} on a missing key", "404 NoSuchKey")
 
@@ -377,7 +379,7 @@ def nothing_else_changes(case: Case) -> None:
 
 
 @contextmanager
-def _while_locked(case: Case, lock: Lock) -> Iterator[None]:
+def _while_locked(case: Case, lock: ObjectLock) -> Iterator[None]:
     """What is found after a short lock has run out, on a slow platform, is nothing against it."""
     try:
         yield
@@ -391,7 +393,7 @@ def _shown(case: Case, version: Version) -> Shown:
     return Shown(case.state(version), case.retention_of(version))
 
 
-def _must_take(case: Case, version: Version, lock: Lock, answer: Answer, what: str) -> None:
+def _must_take(case: Case, version: Version, lock: ObjectLock, answer: Answer, what: str) -> None:
     """Accepted, and shown as asked for, to the second."""
     case.must_allow(answer, what)
     after = _shown(case, version)
@@ -412,12 +414,12 @@ def _shorten(case: Case, kind: str, seconds: float, bypasses: tuple[bool, ...]) 
     """To a few seconds from now, by a second, by a millisecond; then a delete after the earliest of these dates."""
 
     def part(bypass: bool, shorter: Callable[[datetime], datetime]) -> None:
-        whole = Lock(kind, case.lock(kind, seconds).until.replace(microsecond=500_000))
+        whole = ObjectLock(kind, case.lock(kind, seconds).until.replace(microsecond=500_000))
         version = case.stored(lock=whole)
         before = _shown(case, version)
         until = shorter(whole.until)
         with _while_locked(case, whole):
-            answer = case.set_retention(version, Lock(kind, until), bypass=bypass)
+            answer = case.set_retention(version, ObjectLock(kind, until), bypass=bypass)
             _must_stay(case, version, before, answer, f"shortening {kind}", REFUSED)
             if until < case.now() + timedelta(seconds=SOON_SECONDS):
                 case.wait_until(until + timedelta(seconds=GRACE_SECONDS))
@@ -446,8 +448,8 @@ def _must_not_pretend(case: Case, version: Version, what: str, where: str) -> No
     answer = _lock(case, version, what)
     query = (("versionId", version.id),) if version.id else ()
     if answer.ok:
-        deleted = case.door.send("DELETE", version.bucket, version.key, query=query)
-        if not case.door.send("GET", version.bucket, version.key, query=query).ok:
+        deleted = case.client.send("DELETE", version.bucket, version.key, query=query)
+        if not case.client.send("GET", version.bucket, version.key, query=query).ok:
             raise Failed(f"it was answered {answer} in {where}, and the object was then deleted ({deleted})")
         if what == "hold":
             case.set_hold(version, "OFF")
@@ -458,7 +460,7 @@ def _must_not_pretend(case: Case, version: Version, what: str, where: str) -> No
 
 def _described(case: Case, version: Version) -> dict[str, str]:
     """What HEAD and the list of versions tell of a version beside its lock."""
-    answer = case.door.send(
+    answer = case.client.send(
         "HEAD", version.bucket, version.key,
         query=(("versionId", version.id),), headers=(("x-amz-checksum-mode", "ENABLED"),),
     )  # fmt: skip
@@ -468,7 +470,7 @@ def _described(case: Case, version: Version) -> dict[str, str]:
         if name in ("etag", "last-modified", "content-type", "content-length", "x-amz-version-id")
         or name.startswith(("x-amz-meta-", "x-amz-checksum-"))
     }
-    listed = case.door.send("GET", version.bucket, query=(("versions", None), ("prefix", version.key)))
+    listed = case.client.send("GET", version.bucket, query=(("versions", None), ("prefix", version.key)))
     for element in listed.elements("Version"):
         fields = {field.tag.rpartition("}")[2]: field.text or "" for field in element}
         told[f"listed version {fields.get('VersionId')}"] = f"of {fields.get('LastModified')}"

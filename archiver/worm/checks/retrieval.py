@@ -15,11 +15,11 @@ from threading import Event
 from typing import NamedTuple
 
 from archiver.worm import multipart
-from archiver.worm.case import Case, Lock, Version, instant_of, iso, md5_of, same_instant, words_of
+from archiver.worm.case import Case, ObjectLock, Version, instant_of, iso, md5_of, same_instant, words_of
 from archiver.worm.checks import check
-from archiver.worm.listing import Entry, versions
+from archiver.worm.listing import ListedVersion, versions
 from archiver.worm.requests.checksums import KINDS, checksum_of
-from archiver.worm.requests.exchange import Answer, Exchange, Headers
+from archiver.worm.requests.exchange import Answer, Headers, RecordedExchange
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 SIZES = (1, 4096, 131_072, 131_073, 1 << 20)  # around where platforms change how they keep bytes
@@ -48,7 +48,7 @@ def read_back_every_version(case: Case) -> None:
     kept += [_sent(case, key, f"version {secrets.token_hex(8)}".encode()) for _ in range(VERSIONS_OF_ONE_KEY)]
     case.delete_key(case.bucket, key)
     for version in kept:
-        answer = case.door.send("GET", version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
+        answer = case.client.send("GET", version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
         where = f"version {version.id} of {len(version.body)} bytes"
         if not answer.ok:
             raise Failed(f"{where} cannot be read: {answer}")
@@ -81,7 +81,7 @@ def _checksum_is_given_back(case: Case, kind: str) -> None:
     if not answer.ok:
         raise NotOffered(f"PUT with {header} was answered {answer}")
     for method in ("HEAD", "GET"):
-        read = case.door.send(method, version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
+        read = case.client.send(method, version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
         if read.headers.get(header) != value:
             raise Failed(f"sent {value}, and {method} gives back {read.headers.get(header, 'none')}")
 
@@ -164,7 +164,7 @@ def _read_parts(case: Case, version: Version, pieces: list[bytes]) -> None:
 
 
 def _read(case: Case, version: Version, query: tuple[tuple[str, str], ...] = (), headers: Headers = ()) -> Answer:
-    return case.door.send(
+    return case.client.send(
         "GET", version.bucket, version.key, query=(("versionId", version.id), *query), headers=headers
     )
 
@@ -211,12 +211,12 @@ def _list_short_pages(case: Case) -> None:
 
 def _list_a_full_page(case: Case) -> None:
     stem, count = case.key("/"), PAGE_ENTRIES_MAX + 1
-    unseen, ends = case.door.recording([]), time.monotonic() + PUTS_SECONDS_MAX
+    unseen, ends = case.client.recording([]), time.monotonic() + PUTS_SECONDS_MAX
 
     def one(number: int) -> _Made:
         if time.monotonic() > ends:
             raise NotTried(f"{count} versions cannot be made in {PUTS_SECONDS_MAX:.0f} s")
-        answer, version = case.put(f"{stem}{number % 100:03d}", f"version {number}".encode(), door=unseen)
+        answer, version = case.put(f"{stem}{number % 100:03d}", f"version {number}".encode(), client=unseen)
         if not answer.ok or not version.id:
             raise Inconclusive(f"PUT {number} was answered {answer}, version {version.id or 'none'}")
         return _Made(version.key, version.id, False, len(version.body))
@@ -230,7 +230,7 @@ def _list_a_full_page(case: Case) -> None:
         case.deviate(f"one page has {len(pages[0])} entries; Amazon gives {PAGE_ENTRIES_MAX} at most")
 
 
-def _judge_list(case: Case, made: list[_Made], pages: list[list[Entry]], *, is_in_order: bool = True) -> None:
+def _judge_list(case: Case, made: list[_Made], pages: list[list[ListedVersion]], *, is_in_order: bool = True) -> None:
     """``is_in_order`` False: the versions of a key were made at once, so that nobody knows which came last."""
     listed = [entry for page in pages for entry in page]
     times = Counter((entry.key, entry.id) for entry in listed)
@@ -263,21 +263,21 @@ def _judge_list(case: Case, made: list[_Made], pages: list[list[Entry]], *, is_i
 
 @check("VER-05")
 def ids_and_times_of_many_versions(case: Case) -> None:
-    unseen = case.door.recording([])
+    unseen = case.client.recording([])
     stem, ends = case.key("/"), time.monotonic() + PUTS_SECONDS_MAX
     ids: dict[str, int] = {}
     kept: list[str] = []
     for number in range(PUTS):
         if time.monotonic() > ends:
             break
-        answer, version = case.put(f"{stem}{number % PUT_KEYS}", b"one of many", door=unseen)
+        answer, version = case.put(f"{stem}{number % PUT_KEYS}", b"one of many", client=unseen)
         if not answer.ok or not version.id:
             raise Inconclusive(f"PUT {number} was answered {answer}, version {version.id or 'none'}")
         if version.id in ids:
             raise Failed(f"PUT {number} was given version id {version.id}, which PUT {ids[version.id]} had been given")
         ids[version.id] = number
         if number % 10 == 0:
-            if not case.delete(version, door=unseen).ok:
+            if not case.delete(version, client=unseen).ok:
                 raise Inconclusive("an unlocked version could not be deleted")
         else:
             kept.append(version.id)
@@ -306,7 +306,7 @@ def last_modified_is_the_time_of_storing(case: Case) -> None:
     if not began - allowed <= first <= ended + allowed:
         raise Failed(f"stored between {iso(began)} and {iso(ended)} by the server's clock, Last-Modified {iso(first)}")
     case.wait_until(ended + allowed + timedelta(seconds=0.5))
-    longer = Lock(case.lock().mode, case.lock().until + timedelta(seconds=5))
+    longer = ObjectLock(case.lock().mode, case.lock().until + timedelta(seconds=5))
     case.must_allow(case.set_retention(version, longer), "a longer retention")
     for method in ("HEAD", "GET"):
         then = _last_modified(case, version, method)
@@ -320,7 +320,7 @@ def last_modified_is_the_time_of_storing(case: Case) -> None:
 
 
 def _last_modified(case: Case, version: Version, method: str = "HEAD") -> datetime:
-    answer = case.door.send(method, version.bucket, version.key, query=(("versionId", version.id),))
+    answer = case.client.send(method, version.bucket, version.key, query=(("versionId", version.id),))
     try:
         return parsedate_to_datetime(answer.headers.get("last-modified", "")).astimezone(UTC)
     except ValueError:
@@ -333,7 +333,7 @@ def _last_modified(case: Case, version: Version, method: str = "HEAD") -> dateti
 @check("VER-07")
 def inventory_of_locks(case: Case) -> None:
     stem, locks = case.key("/"), (case.lock(), case.lock(seconds=60))
-    made: list[tuple[Version, Lock | None, str | None]] = []
+    made: list[tuple[Version, ObjectLock | None, str | None]] = []
     for name, lock, hold in (
         ("retention", locks[0], None),
         ("hold", None, "ON"),
@@ -355,12 +355,16 @@ def inventory_of_locks(case: Case) -> None:
 
 
 def _inventory_row(
-    case: Case, listed: dict[tuple[str, str], Entry], version: Version, lock: Lock | None, hold: str | None
+    case: Case,
+    listed: dict[tuple[str, str], ListedVersion],
+    version: Version,
+    lock: ObjectLock | None,
+    hold: str | None,
 ) -> None:
     entry = listed.get((version.key, version.id))
     if entry is None or entry.bytes != len(version.body):
         raise Failed(f"version {version.id} is not in the list with its size")
-    head = case.door.send("HEAD", version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
+    head = case.client.send("HEAD", version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
     sums = (head.headers.get("x-amz-checksum-sha256"), head.headers.get("etag", "").strip('"'))
     if sums[0] != checksum_of("sha256", version.body) and sums[1] != _hex_md5(version.body):
         raise Failed(f"HEAD shows no checksum of the bytes: SHA-256 {sums[0] or 'none'}, ETag {sums[1] or 'none'}")
@@ -380,11 +384,11 @@ def read_while_locks_change(case: Case) -> None:
     version, latest = case.stored(lock=lock), lock
     is_over = Event()
 
-    def change() -> Lock:
+    def change() -> ObjectLock:
         longer = lock
         try:
             for number in range(1, CHANGES + 1):
-                longer = Lock(lock.mode, lock.until + timedelta(seconds=number))
+                longer = ObjectLock(lock.mode, lock.until + timedelta(seconds=number))
                 for what, answer in (
                     ("a hold", case.set_hold(version, "ON")),
                     ("a longer retention", case.set_retention(version, longer)),
@@ -397,15 +401,15 @@ def read_while_locks_change(case: Case) -> None:
         return longer
 
     def read(_: int) -> int:
-        own: list[Exchange] = []
-        door, reads = case.door.recording(own), 0
+        own: list[RecordedExchange] = []
+        client, reads = case.client.recording(own), 0
         while not is_over.is_set():
             for method in ("GET", "HEAD"):
                 own.clear()
-                answer = door.send(method, version.bucket, version.key, query=(("versionId", version.id),))
+                answer = client.send(method, version.bucket, version.key, query=(("versionId", version.id),))
                 wrong = _wrong_in(answer, method, version, lock)
                 if wrong:
-                    case.door.record.extend(own)
+                    case.client.record.extend(own)
                     raise Failed(f"while hold and retention changed, {method} {wrong}")
                 reads += 1
         return reads
@@ -420,7 +424,7 @@ def read_while_locks_change(case: Case) -> None:
     case.notes.append(f"{reads} reads during {3 * CHANGES} changes; only wrong ones are in the evidence")
 
 
-def _wrong_in(answer: Answer, method: str, version: Version, lock: Lock) -> str:
+def _wrong_in(answer: Answer, method: str, version: Version, lock: ObjectLock) -> str:
     """What is wrong with a read; nothing where it is right. A lock that GET never shows is ING-01's."""
     if not answer.ok:
         return f"was answered {answer}"

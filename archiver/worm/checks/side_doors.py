@@ -13,9 +13,9 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
-from archiver.worm.case import BYPASS, ROOT, Case, State, Version, words_of
+from archiver.worm.case import BYPASS, ROOT, Case, Version, VersionState, words_of
 from archiver.worm.checks import check
-from archiver.worm.requests.exchange import Answer, S3Door
+from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 from backends.s3.control import Credentials
 
@@ -59,7 +59,7 @@ def _set_vendor_rule(case: Case, action: str) -> None:
     answer = _set_lifecycle(case, bucket, action)
     case.must_survive(version)
     element = "ExpiredObjectAllVersions" if "ExpiredObjectAllVersions" in action else "DelMarkerExpiration"
-    kept = case.door.send("GET", bucket, query=(("lifecycle", None),)).elements(element)
+    kept = case.client.send("GET", bucket, query=(("lifecycle", None),)).elements(element)
     if kept:
         raise Inconclusive(f"the rule was answered {answer} and is kept; what it does is seen after a day (see SID-01)")
     if answer.ok:
@@ -79,7 +79,7 @@ def _set_due_rule(case: Case) -> None:
         case.must_survive(version)
         case.deviate("the first read by version id after a rule was due said that there is none; the next ones gave it")
     case.must_survive(version)
-    current = case.door.send("GET", bucket, version.key)
+    current = case.client.send("GET", bucket, version.key)
     acted = "had made a marker" if current.status == 404 else "had not acted yet"
     case.notes.append(f"{WATCHED_SECONDS:.0f} s after a rule that was due at once, the platform {acted}")
 
@@ -109,19 +109,19 @@ def _set_policy(case: Case, version: Version) -> Answer:
 
 
 def _set_bucket_acl(case: Case, version: Version) -> Answer:
-    return case.door.send("PUT", version.bucket, query=(("acl", None),), headers=[("x-amz-acl", "public-read-write")])
+    return case.client.send("PUT", version.bucket, query=(("acl", None),), headers=[("x-amz-acl", "public-read-write")])
 
 
 def _set_version_acl(case: Case, version: Version) -> Answer:
     query = (("acl", None), ("versionId", version.id))
     everybody = 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'
-    return case.door.send(
+    return case.client.send(
         "PUT", version.bucket, version.key, query=query, headers=[("x-amz-grant-full-control", everybody)]
     )
 
 
 def _remove_public_access_block(case: Case, version: Version) -> Answer:
-    return case.door.send("DELETE", version.bucket, query=(("publicAccessBlock", None),))
+    return case.client.send("DELETE", version.bucket, query=(("publicAccessBlock", None),))
 
 
 def _open(case: Case, change: Callable[[Case, Version], Answer]) -> None:
@@ -139,13 +139,13 @@ def _open(case: Case, change: Callable[[Case, Version], Answer]) -> None:
         case.must_refuse_delete(version, case.delete(version), "deleting a locked version by its owner")
         for bypass in (False, True):
             what = f"deleting a locked version by anybody{' with the bypass header' if bypass else ''}"
-            case.must_refuse(case.delete(version, bypass=bypass, door=anybody), what, "403 AccessDenied", version)
-        case.delete_many(bucket, [(version.key, version.id)], headers=BYPASS, door=anybody)
-    case.set_retention(retained, None, bypass=True, door=anybody)
-    case.set_retention(retained, case.lock(seconds=1), bypass=True, door=anybody)
-    case.set_hold(held, "OFF", door=anybody)
+            case.must_refuse(case.delete(version, bypass=bypass, client=anybody), what, "403 AccessDenied", version)
+        case.delete_many(bucket, [(version.key, version.id)], headers=BYPASS, client=anybody)
+    case.set_retention(retained, None, bypass=True, client=anybody)
+    case.set_retention(retained, case.lock(seconds=1), bypass=True, client=anybody)
+    case.set_hold(held, "OFF", client=anybody)
     _must_be_as_before(case, before, "attempts of anybody")
-    if not case.delete(unlocked, door=anybody).ok:
+    if not case.delete(unlocked, client=anybody).ok:
         case.notes.append(f"{change.__name__.strip('_').replace('_', ' ')}: lets nobody else delete unlocked versions")
 
 
@@ -153,12 +153,12 @@ def _make_way(case: Case, bucket: str) -> None:
     """What else keeps strangers out on some platforms; where it is unknown, nothing is in the way."""
     rule = "<Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule>"
     with suppress(NotOffered):
-        case.door.send("DELETE", bucket, query=(("publicAccessBlock", None),))
+        case.client.send("DELETE", bucket, query=(("publicAccessBlock", None),))
     with suppress(NotOffered):
         case.configure(bucket, "ownershipControls", f'<OwnershipControls xmlns="{ROOT}">{rule}</OwnershipControls>')
 
 
-def _must_be_as_before(case: Case, before: Mapping[Version, State], after_what: str) -> None:
+def _must_be_as_before(case: Case, before: Mapping[Version, VersionState], after_what: str) -> None:
     for version, state in before.items():
         now = case.state(version)
         if (now.body, now.lock, now.hold) != (state.body, state.lock, state.hold):
@@ -170,46 +170,46 @@ def _must_be_as_before(case: Case, before: Mapping[Version, State], after_what: 
 
 @check("SID-06")
 def strangers(case: Case) -> None:
-    owner = case.door.credentials
+    owner = case.client.credentials
     assert owner is not None
-    doors = {
+    clients = {
         "anybody without a credential": case.anonymous(),
         "an unknown access key": _door_with(case, Credentials("UNKNOWNACCESSKEY0000", owner.secret_key, None)),
         "a wrong secret": _door_with(case, Credentials(owner.access_key, owner.secret_key[::-1] + "x", None)),
     }
-    parts = [(name, partial(_try_to_delete, case, door)) for name, door in doors.items()]
+    parts = [(name, partial(_try_to_delete, case, client)) for name, client in clients.items()]
     parts.append(("a credential without the right to delete", partial(_try_without_right, case)))
     case.try_all(*parts)
 
 
-def _door_with(case: Case, credentials: Credentials) -> S3Door:
-    door = case.anonymous()
-    door.credentials = credentials
-    return door
+def _door_with(case: Case, credentials: Credentials) -> S3Client:
+    client = case.anonymous()
+    client.credentials = credentials
+    return client
 
 
 def _try_without_right(case: Case) -> None:
-    door = case.without_right("delete")
-    answer, version = case.put(door=door)
+    client = case.without_right("delete")
+    answer, version = case.put(client=client)
     if not answer.ok or case.state(version).body is None:
         raise Inconclusive(f"the control failed: this credential cannot store anything either ({answer})")
-    _try_to_delete(case, door)
+    _try_to_delete(case, client)
 
 
-def _try_to_delete(case: Case, door: S3Door) -> None:
+def _try_to_delete(case: Case, client: S3Client) -> None:
     locked, unlocked = case.locked(), case.stored()
     both = [(version.key, version.id) for version in (locked, unlocked)]
     answers = {
-        "deleting a locked version": case.delete(locked, door=door),
-        "deleting a locked version with the bypass header": case.delete(locked, bypass=True, door=door),
-        "deleting an unlocked version": case.delete(unlocked, door=door),
-        "deleting by key": case.delete_key(unlocked.bucket, unlocked.key, door=door),
+        "deleting a locked version": case.delete(locked, client=client),
+        "deleting a locked version with the bypass header": case.delete(locked, bypass=True, client=client),
+        "deleting an unlocked version": case.delete(unlocked, client=client),
+        "deleting by key": case.delete_key(unlocked.bucket, unlocked.key, client=client),
     }
-    case.delete_many(case.bucket, both, headers=BYPASS, door=door)
-    case.delete_many(case.bucket, [(unlocked.key, None)], door=door)
+    case.delete_many(case.bucket, both, headers=BYPASS, client=client)
+    case.delete_many(case.bucket, [(unlocked.key, None)], client=client)
     case.must_survive(locked)
     case.must_survive(unlocked, unlocked=True)
-    if not case.door.send("GET", unlocked.bucket, unlocked.key).ok:
+    if not case.client.send("GET", unlocked.bucket, unlocked.key).ok:
         raise Failed("an object was hidden by a delete marker")
     for what, answer in answers.items():
         case.must_refuse(answer, what, "403 AccessDenied InvalidAccessKeyId SignatureDoesNotMatch")

@@ -11,8 +11,8 @@ import re
 import secrets
 from collections.abc import Callable
 
-from archiver.worm.tsm.calls import Outcome, TsmSession
-from archiver.worm.tsm.case import ArchiveClass, State, Stored, TsmCase, is_pending
+from archiver.worm.tsm.calls import CallResult, RecordingSession
+from archiver.worm.tsm.case import ArchiveClass, ArchivedState, Stored, TsmCase, is_pending
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotOffered, NotTried
 from backends.tsm.library import structures as abi
 from backends.tsm.library.codes import Code, describe
@@ -51,8 +51,8 @@ def sign_on_without_the_option(case: TsmCase) -> None:
         raise NotOffered("the server is not protected, so it asks for no option")
     options = case.plain_options
     if options is None:
-        options = re.sub(rf"\s*{_ENABLES}=\w+", "", case.door.options, flags=re.IGNORECASE) + f" {_ENABLES}=no"
-    outcome, session = case.door.sign_on(case.record, options=options)
+        options = re.sub(rf"\s*{_ENABLES}=\w+", "", case.client.options, flags=re.IGNORECASE) + f" {_ENABLES}=no"
+    outcome, session = case.client.sign_on(case.record, options=options)
     session.terminate()
     if outcome.ok and case.plain_options is None:
         raise NotTried("needs a stanza without ENABLEARCHIVERETENTIONPROTECTION: dsm.sys beats what a session says")
@@ -301,7 +301,7 @@ def somebody_else(case: TsmCase) -> None:
     rightful = case.session
     if any(words.startswith("another owner") for words, _ in strangers):
         rightful = case.sign_on(owner=KEEPER)
-    objects = _Objects(case, rightful)
+    objects = _TrialObjects(case, rightful)
     for words, session in strangers:
         for event, stored in objects.by_event():
             before = case.state(stored)
@@ -319,10 +319,10 @@ def somebody_else(case: TsmCase) -> None:
     objects.control()
 
 
-class _Objects:
+class _TrialObjects:
     """What strangers are tried with: an object for each event, and one that its owner could delete."""
 
-    def __init__(self, case: TsmCase, rightful: TsmSession) -> None:
+    def __init__(self, case: TsmCase, rightful: RecordingSession) -> None:
         self._case = case
         self._rightful = rightful
         self.kept = case.archived(session=rightful)
@@ -360,7 +360,7 @@ class _Objects:
             raise Inconclusive(f"the control failed: the owner cannot do it either ({refused[0]})")
 
 
-def _strangers(case: TsmCase) -> list[tuple[str, TsmSession]]:
+def _strangers(case: TsmCase) -> list[tuple[str, RecordingSession]]:
     """Sessions that may do nothing with the check's objects. Raises NotTried where there can be none."""
     found = []
     try:
@@ -376,7 +376,7 @@ def _strangers(case: TsmCase) -> list[tuple[str, TsmSession]]:
     return found
 
 
-def _stranger_control(case: TsmCase, words: str, session: TsmSession, *, holds: bool) -> None:
+def _stranger_control(case: TsmCase, words: str, session: RecordingSession, *, holds: bool) -> None:
     """A stranger can do all that with an object of its own; else a refusal proves nothing. Raises Inconclusive."""
     kept_by = case.expired_class()
     if kept_by is None:
@@ -434,7 +434,7 @@ def _ending_class(case: TsmCase) -> ArchiveClass | None:
         return case.expired_class()
 
 
-def _release(case: TsmCase, stored: Stored) -> Outcome:
+def _release(case: TsmCase, stored: Stored) -> CallResult:
     outcome = case.event("release", stored)
     case.must_allow(outcome, "releasing a held object")
     if case.state(stored).held:
@@ -442,7 +442,7 @@ def _release(case: TsmCase, stored: Stored) -> Outcome:
     return outcome
 
 
-def _must_show(case: TsmCase, state: State, initiated: int) -> None:
+def _must_show(case: TsmCase, state: ArchivedState, initiated: int) -> None:
     """Whether the period has begun, as a query shows it."""
     assert state.row is not None
     words = {abi.DSM_ARCH_RETINIT_STARTED: "started", abi.DSM_ARCH_RETINIT_PENDING: "pending"}

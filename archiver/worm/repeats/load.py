@@ -25,7 +25,17 @@ from archiver.machine import interruption
 from archiver.values.content import Content
 from archiver.values.record import Operation, Recorder, Status
 from archiver.values.retention import DateMaker, RetentionMode, RetentionWish
-from archiver.worm.case import GOVERNANCE, Case, Lock, State, Version, instant_of, iso, same_instant, words_of
+from archiver.worm.case import (
+    GOVERNANCE,
+    Case,
+    ObjectLock,
+    Version,
+    VersionState,
+    instant_of,
+    iso,
+    same_instant,
+    words_of,
+)
 from backends.base import Batch, PhaseSetting
 from backends.s3 import S3Backend
 from backends.s3.data_plane import S3DataPlane
@@ -77,14 +87,14 @@ def order_for(backend: S3Backend, bucket: str, run_id: str) -> Order:
     return Order(backend.setting_for(bucket, "load/", retention), run_id, secrets.randbits(32), until)
 
 
-class Load:
+class BackgroundLoad:
     """A load that runs from the beginning of the block until ``stop``, or the block's end."""
 
     def __init__(self, order: Order) -> None:
         self.order = order
         self.report = LoadReport()
 
-    def __enter__(self) -> Load:
+    def __enter__(self) -> BackgroundLoad:
         """Returns when the first session is over, or nothing came about."""
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
@@ -228,29 +238,29 @@ def read_back(case: Case, order: Order, numbers: Sequence[int]) -> dict[int, str
     """What is wrong with these objects, in words, by number: nothing where an object is there, byte for byte, with its
     lock. The evidence is of the first object, and of every one with which something is wrong."""
     content = order.content
-    lock = Lock(GOVERNANCE, datetime.fromtimestamp(order.locked_until, UTC))
+    lock = ObjectLock(GOVERNANCE, datetime.fromtimestamp(order.locked_until, UTC))
 
     def look(number: int) -> str:
-        own = replace(case, door=case.door.recording([]))
+        own = replace(case, client=case.client.recording([]))
         key = f"{order.setting.prefix}{number:012d}"
         problem = _problem(own, order.setting.bucket, key, content.whole(number, OBJECT_BYTES), lock)
         if problem or number == numbers[0]:
-            case.door.record.extend(own.door.record)
+            case.client.record.extend(own.client.record)
         return problem
 
     with ThreadPoolExecutor(READERS) as pool:
         return dict(zip(numbers, pool.map(look, numbers), strict=True))
 
 
-def _problem(case: Case, bucket: str, key: str, body: bytes, lock: Lock) -> str:
+def _problem(case: Case, bucket: str, key: str, body: bytes, lock: ObjectLock) -> str:
     """What is wrong with one object, in words."""
-    answer = case.door.send("GET", bucket, key)
+    answer = case.client.send("GET", bucket, key)
     if not answer.ok:
         return f"{key} is gone: {answer}"
     if answer.body != body:
         return f"{key} has other bytes than were archived"
     until = answer.headers.get(_UNTIL)
-    state = State(body, answer.headers.get(_MODE), instant_of(until) if until else None)
+    state = VersionState(body, answer.headers.get(_MODE), instant_of(until) if until else None)
     if state.mode is None:  # not every platform shows it with the bytes
         state = case.state(Version(bucket, key, answer.version_id or "", body))
     if state.mode != lock.mode or not same_instant(state.until, lock.until):

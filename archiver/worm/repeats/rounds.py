@@ -13,13 +13,13 @@ from dataclasses import replace
 
 from archiver.values.errors import PlatformError
 from archiver.values.sizes import format_size
-from archiver.worm.case import COMPLIANCE, Case, Lock, Version
+from archiver.worm.case import COMPLIANCE, Case, ObjectLock, Version
 from archiver.worm.catalogue import catalogue
 from archiver.worm.checks import CheckFunction
-from archiver.worm.repeats.load import CLIENTS, OBJECT_BYTES, Load, LoadReport, Order, read_back
+from archiver.worm.repeats.load import CLIENTS, OBJECT_BYTES, BackgroundLoad, LoadReport, Order, read_back
 from archiver.worm.repeats.restart import Restart
 from archiver.worm.suite import CheckResult, Round, Suite
-from archiver.worm.verdict import Failed, Inconclusive, Verdict
+from archiver.worm.verdict import CheckVerdict, Failed, Inconclusive
 from results.model import RoundRecord
 
 OnResult = Callable[[CheckResult], None]
@@ -32,7 +32,8 @@ _FAMILIES = ("DEL", "RET", "LH", "GOV", "OVR", "BAT")
 _LONG = ("BAT-03", "LH-10")  # a thousand requests and more
 _PROBLEMS_SHOWN = 3
 _GRAVITY = (
-    Verdict.PASS, Verdict.NOT_OFFERED, Verdict.NOT_TRIED, Verdict.DEVIATION, Verdict.INCONCLUSIVE, Verdict.FAIL
+    CheckVerdict.PASS, CheckVerdict.NOT_OFFERED, CheckVerdict.NOT_TRIED, CheckVerdict.DEVIATION,
+    CheckVerdict.INCONCLUSIVE, CheckVerdict.FAIL,
 )  # fmt: skip
 
 
@@ -45,7 +46,7 @@ def is_repeated(identifier: str) -> bool:
 
 def to_repeat(alone: Sequence[CheckResult]) -> list[str]:
     """The checks of the later rounds: those of ``is_repeated`` that held alone."""
-    held = (Verdict.PASS, Verdict.DEVIATION)
+    held = (CheckVerdict.PASS, CheckVerdict.DEVIATION)
     return [result.id for result in alone if result.verdict in held and is_repeated(result.id)]
 
 
@@ -61,7 +62,7 @@ def under_load(
     """
     began, clock = time.time(), time.monotonic()
     again = [each for each in ids if each != READ_BACK]
-    with Load(order) as load:
+    with BackgroundLoad(order) as load:
         tries = [suite.run(again, lambda _: None, Round.UNDER_LOAD) for _ in range(TIMES)]
         report = load.stop()
     results = [
@@ -113,7 +114,7 @@ def _worst(tries: Sequence[CheckResult]) -> CheckResult:
 
 def _not_loaded(result: CheckResult, report: LoadReport) -> CheckResult:
     why = f"no load came about: {report.first_error or 'nothing was retrieved'}"
-    return replace(result, verdict=Verdict.NOT_TRIED, reason=why, exchanges=())
+    return replace(result, verdict=CheckVerdict.NOT_TRIED, reason=why, exchanges=())
 
 
 # ---- after a restart
@@ -152,7 +153,7 @@ def not_restarted(ids: Sequence[str], on_result: OnResult) -> tuple[list[CheckRe
     """The round that cannot be had, and RESTART where it is among ``ids``."""
     now = time.time()
     results = [
-        CheckResult(RESTART, Verdict.NOT_TRIED, NO_RESTART, now, 0.0, round=Round.AFTER_RESTART)
+        CheckResult(RESTART, CheckVerdict.NOT_TRIED, NO_RESTART, now, 0.0, round=Round.AFTER_RESTART)
         for each in ids
         if each == RESTART
     ]
@@ -203,7 +204,7 @@ def _still_refused(case: Case, version: Version) -> None:
     case.must_refuse_delete(version, case.delete(version), "after a restart, deleting what was locked before it")
     before = case.state(version)
     if before.lock is not None:
-        shorter = Lock(before.lock.mode, case.lock(seconds=2.0).until)
+        shorter = ObjectLock(before.lock.mode, case.lock(seconds=2.0).until)
         what = "after a restart, shortening a lock of before it"
         case.must_keep(version, before, case.set_retention(version, shorter), what, "403 AccessDenied")
 

@@ -90,7 +90,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RecordedExchange:
     """One request and its answer, without secrets. Bodies longer than KEPT_BYTES are cut; hashes are of the whole."""
 
     at: float  # epoch seconds, our clock
@@ -110,7 +110,7 @@ class Exchange:
     sender: str = ""  # whose rights it was sent with; empty: all
 
 
-class S3Door:
+class S3Client:
     """One credential's way to one platform. Every exchange is appended to ``record``."""
 
     def __init__(
@@ -118,7 +118,7 @@ class S3Door:
         endpoint: str,
         region: str,
         credentials: Credentials | None,
-        record: list[Exchange],
+        record: list[RecordedExchange],
         *,
         tls: ssl.SSLContext | None = None,
         virtual_hosted: bool = False,
@@ -133,9 +133,9 @@ class S3Door:
         self._tls = tls
         self._virtual_hosted = virtual_hosted
 
-    def recording(self, record: list[Exchange]) -> S3Door:
+    def recording(self, record: list[RecordedExchange]) -> S3Client:
         """The same way, with another record."""
-        return S3Door(
+        return S3Client(
             self.endpoint, self.region, self.credentials, record, tls=self._tls, virtual_hosted=self._virtual_hosted
         )
 
@@ -310,12 +310,12 @@ def _exchange(
     failure: str,
     hidden: Sequence[bytes],
     sender: str,
-) -> Exchange:
+) -> RecordedExchange:
     def shown(text: str) -> str:
         return _without(text.encode("utf-8", "surrogateescape"), hidden).decode("utf-8", "surrogateescape")
 
     reply = answer.body if answer is not None else b""
-    return Exchange(
+    return RecordedExchange(
         at=at,
         seconds=seconds,
         method=method,

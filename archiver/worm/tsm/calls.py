@@ -40,7 +40,7 @@ _TROUBLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """One call of the API, without secrets."""
 
     at: float  # epoch seconds, our clock
@@ -53,7 +53,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallResult:
     """What the server said to something: the call that decided it, its return code, and the reason of a vote."""
 
     function: str
@@ -72,7 +72,7 @@ class Outcome:
     def __str__(self) -> str:
         return f"{self.function}: {describe(self.code)}" + (f", reason {describe(self.reason)}" if self.reason else "")
 
-    def heard(self) -> Outcome:
+    def heard(self) -> CallResult:
         """This, where it is an answer. Raises Inconclusive for trouble, NotOffered for what is not licensed."""
         if self.code < 0 or self.deciding_code in _TROUBLE:
             raise Inconclusive(f"no answer: {self}")
@@ -98,7 +98,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class TsmDoor:
+class TsmClient:
     """One node's way to one server, through one library whose ``set_up`` is done."""
 
     library: Library
@@ -107,9 +107,9 @@ class TsmDoor:
     options: str = ""
 
     def sign_on(
-        self, record: list[Call], *, owner: str | None = None, options: str | None = None
-    ) -> tuple[Outcome, TsmSession]:
-        """A session that keeps its calls in ``record``; with ``options`` in place of the door's own."""
+        self, record: list[ApiCall], *, owner: str | None = None, options: str | None = None
+    ) -> tuple[CallResult, RecordingSession]:
+        """A session that keeps its calls in ``record``; with ``options`` in place of the client's own."""
         words = self.options if options is None else options
         version = abi.dsmApiVersionEx(abi.apiVersionExVer, *self.library.caller_version())
         given = abi.dsmInitExIn_t(stVersion=abi.dsmInitExInVersion, apiVersionExP=ctypes.pointer(version))
@@ -119,19 +119,19 @@ class TsmDoor:
         given.applicationTypeP = APPLICATION
         given.options = words.encode() if words else None
         handle, out = abi.dsUint32_t(), abi.dsmInitExOut_t(stVersion=abi.dsmInitExOutVersion)
-        session = TsmSession(self.library, record)
+        session = RecordingSession(self.library, record)
         code = session.call(
             "dsmInitEx", {"node": self.node, "owner": owner, "options": words}, byref(handle), byref(given), byref(out),
             answer=lambda: {"session": handle.value, "server": out.adsmServerName.decode(errors="replace")},
         )  # fmt: skip
         session.handle = handle.value
-        return Outcome("dsmInitEx", code).heard(), session
+        return CallResult("dsmInitEx", code).heard(), session
 
 
-class TsmSession:
+class RecordingSession:
     """One session, used by one thread at a time. Every call is appended to ``record``."""
 
-    def __init__(self, library: Library, record: list[Call]) -> None:
+    def __init__(self, library: Library, record: list[ApiCall]) -> None:
         self.library = library
         self.record = record
         self.handle = 0
@@ -150,7 +150,7 @@ class TsmSession:
         seconds = time.monotonic() - clock
         shown = {"session": self.handle, **arguments} if self.handle else arguments
         gave = answer() if answer is not None else {}
-        self.record.append(Call(at, function, shown, code, reason.value if reason is not None else 0, seconds, gave))
+        self.record.append(ApiCall(at, function, shown, code, reason.value if reason is not None else 0, seconds, gave))
         return code
 
     def terminate(self) -> None:
@@ -172,19 +172,21 @@ class TsmSession:
             },
         )  # fmt: skip
         if code != Code.OK:
-            raise Inconclusive(f"the server says nothing of itself: {Outcome('dsmQuerySessInfo', code)}")
+            raise Inconclusive(f"the server says nothing of itself: {CallResult('dsmQuerySessInfo', code)}")
         return found
 
     # ---- file spaces
 
-    def register_space(self, space: str) -> Outcome:
+    def register_space(self, space: str) -> CallResult:
         data = abi.regFSData(stVersion=abi.regFSDataVersion, fsName=space.encode(), fsType=APPLICATION)
-        return Outcome("dsmRegisterFS", self.call("dsmRegisterFS", {"space": space}, self.handle, byref(data))).heard()
+        return CallResult(
+            "dsmRegisterFS", self.call("dsmRegisterFS", {"space": space}, self.handle, byref(data))
+        ).heard()
 
-    def delete_space(self, space: str) -> Outcome:
+    def delete_space(self, space: str) -> CallResult:
         """dsmDeleteFS with all that is in it."""
         code = self.call("dsmDeleteFS", {"space": space}, self.handle, space.encode(), abi.DSM_REPOS_ALL)
-        return Outcome("dsmDeleteFS", code).heard()
+        return CallResult("dsmDeleteFS", code).heard()
 
     def has_space(self, space: str) -> bool:
         query = abi.qryFSData(abi.qryFSDataVersion, space.encode())
@@ -207,7 +209,7 @@ class TsmSession:
         class_name: str | None,
         *,
         is_backup: bool = False,
-    ) -> Outcome:
+    ) -> CallResult:
         """Send one object in one transaction. A backup is sent even if no management class accepts it."""
         send_type = abi.stBackup if is_backup else abi.stArchive
         about: dict[str, Plain] = {"object": _words(name), "send_type": send_type}
@@ -225,19 +227,19 @@ class TsmSession:
         }
         bound = self.call("dsmBindMC", about, self.handle, byref(name), send_type, byref(key))
         if bound != Code.OK and not is_backup:
-            return Outcome("dsmBindMC", bound).heard()
+            return CallResult("dsmBindMC", bound).heard()
         return self._transaction(
             ("dsmSendObj", sent, (send_type, what, byref(name), byref(attributes), byref(block))),
             ("dsmEndSendObj", {}, ()),
         )
 
-    def delete(self, ids: Sequence[int]) -> Outcome:
+    def delete(self, ids: Sequence[int]) -> CallResult:
         """Delete archived objects in one transaction."""
         return self._transaction(
             *(("dsmDeleteObj", {"id": one}, (abi.dtArchive, abi.dsmDelInfo(archInfo=_deletion(one)))) for one in ids)
         )
 
-    def event(self, event: str, ids: Sequence[int]) -> Outcome:
+    def event(self, event: str, ids: Sequence[int]) -> CallResult:
         """Activate, hold or release objects in one transaction; ``event`` is the name of that verb."""
         types = {"activate": abi.eventRetentionActivate, "hold": abi.eventHoldObj, "release": abi.eventReleaseObj}
         array = (abi.ObjID * len(ids))(*map(halves, ids))
@@ -248,7 +250,7 @@ class TsmSession:
         about: dict[str, Plain] = {"event": event, "objects": len(ids), "ids": shown}
         return self._transaction(("dsmRetentionEvent", about, (byref(given), byref(out))))
 
-    def rename(self, name: Any, number: int, new_low_level: str) -> Outcome:
+    def rename(self, name: Any, number: int, new_low_level: str) -> CallResult:
         """Give an archived object another low-level name."""
         given = abi.dsmRenameIn_t(
             abi.dsmRenameInVersion, self.handle, abi.DSM_ARCHIVE_REP, ctypes.pointer(name), name.hl,
@@ -258,11 +260,11 @@ class TsmSession:
         about: dict[str, Plain] = {"object": _words(name), "id": number, "new_low_level": new_low_level}
         return self._transaction(("dsmRenameObj", about, (byref(given), byref(out))))
 
-    def _transaction(self, *steps: tuple[str, Mapping[str, Plain], tuple[Any, ...]]) -> Outcome:
+    def _transaction(self, *steps: tuple[str, Mapping[str, Plain], tuple[Any, ...]]) -> CallResult:
         """Begin, make these calls, and vote: to commit, or to abort once a call has said no."""
         function, code = "dsmBeginTxn", self.call("dsmBeginTxn", {}, self.handle)
         if code != Code.OK:
-            return Outcome(function, code).heard()
+            return CallResult(function, code).heard()
         for function, about, given in steps:
             with_handle = given if function in _HANDLE_INSIDE else (self.handle, *given)
             code = self.call(function, about, *with_handle)
@@ -273,8 +275,8 @@ class TsmSession:
         gives_up = code not in (Code.OK, Code.WILL_ABORT)
         vote, reason = (abi.DSM_VOTE_ABORT if gives_up else abi.DSM_VOTE_COMMIT), abi.dsUint16_t()
         voted = self.call("dsmEndTxn", {"vote": vote}, self.handle, vote, byref(reason), reason=reason)
-        decided = Outcome("dsmEndTxn", voted, reason.value)
-        return (Outcome(function, code) if gives_up or (decided.ok and code) else decided).heard()
+        decided = CallResult("dsmEndTxn", voted, reason.value)
+        return (CallResult(function, code) if gives_up or (decided.ok and code) else decided).heard()
 
     # ---- reading
 
@@ -317,7 +319,7 @@ class TsmSession:
         pointer = cast(ctypes.pointer(query), c_void_p)
         code = self.call("dsmBeginQuery", {"query": kind, **about}, self.handle, kind, pointer)
         if code != Code.OK:
-            Outcome("dsmBeginQuery", code).heard()
+            CallResult("dsmBeginQuery", code).heard()
             return
         block = abi.DataBlk(stVersion=abi.DataBlkVersion, bufferLen=sizeof(response))
         block.bufferPtr = ctypes.addressof(response)
@@ -329,16 +331,16 @@ class TsmSession:
             )
         self.call("dsmEndQuery", {}, self.handle)
         if code not in (Code.FINISHED, Code.ABORT_NO_MATCH):
-            raise Inconclusive(f"a query broke off: {Outcome('dsmGetNextQObj', code)}")
+            raise Inconclusive(f"a query broke off: {CallResult('dsmGetNextQObj', code)}")
 
-    def retrieve(self, number: int) -> tuple[bytes | None, Outcome]:
+    def retrieve(self, number: int) -> tuple[bytes | None, CallResult]:
         """The bytes of an archived object; None and why where it cannot be read."""
         wanted = (abi.ObjID * 1)(halves(number))
         objects = abi.dsmGetList(abi.dsmGetListVersion, 1, cast(wanted, POINTER(abi.ObjID)))
         given = (self.handle, abi.bTrue, abi.gtArchive, byref(objects))
         function, code = "dsmBeginGetData", self.call("dsmBeginGetData", {"id": number}, *given)
         if code != Code.OK:
-            return None, Outcome(function, code).heard()
+            return None, CallResult(function, code).heard()
         buffer, content = ctypes.create_string_buffer(_BUFFER_BYTES), bytearray()
         block = abi.DataBlk(stVersion=abi.DataBlkVersion, bufferPtr=ctypes.addressof(buffer))
 
@@ -352,10 +354,10 @@ class TsmSession:
         while code == Code.MORE_DATA:
             block.bufferLen, block.numBytes = _BUFFER_BYTES, 0
             code = self.call(function, {"id": number}, self.handle, *before, byref(block), answer=piece)
-            outcome = Outcome(function, code)
+            outcome = CallResult(function, code)
             function, before = "dsmGetData", ()
         if code == Code.FINISHED:
-            outcome = Outcome("dsmEndGetObj", self.call("dsmEndGetObj", {}, self.handle))
+            outcome = CallResult("dsmEndGetObj", self.call("dsmEndGetObj", {}, self.handle))
         self.call("dsmEndGetData", {}, self.handle)
         return (bytes(content) if outcome.ok else None), outcome.heard()
 

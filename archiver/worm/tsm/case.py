@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from archiver.worm.tsm.calls import Call, Outcome, Row, TsmDoor, TsmSession, name_of
+from archiver.worm.tsm.calls import ApiCall, CallResult, RecordingSession, Row, TsmClient, name_of
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotTried
 from backends.tsm.library import structures as abi
 from backends.tsm.library.api import ReportedManagementClass, seconds_of
@@ -61,13 +61,13 @@ class Stored(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ArchivedState:
     """An object as the server shows it."""
 
     stored: Stored
     row: Row | None  # None: no query shows it
     body: bytes | None  # None: it cannot be retrieved
-    read: Outcome  # how retrieving it ended
+    read: CallResult  # how retrieving it ended
 
     @property
     def held(self) -> bool:
@@ -87,33 +87,33 @@ class TsmCase:
     """
 
     check_id: str
-    door: TsmDoor
+    client: TsmClient
     space: str
     classes: Sequence[ArchiveClass]
     make_space: Callable[[], str]  # a file space for one check alone, known to the ledger before it is registered
-    other: TsmDoor | None = None  # another node of the same server
+    other: TsmClient | None = None  # another node of the same server
     plain_options: str | None = None  # with which a session certainly does not enable retention protection
     wait: Callable[[float], None] = time.sleep
-    record: list[Call] = field(default_factory=list)
+    record: list[ApiCall] = field(default_factory=list)
     deviations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _own: TsmSession | None = None
-    _sessions: list[TsmSession] = field(default_factory=list)
+    _own: RecordingSession | None = None
+    _sessions: list[RecordingSession] = field(default_factory=list)
     _made: list[Stored] = field(default_factory=list)
     _controlled: bool = False
 
     # ---- sessions and clock
 
     @property
-    def session(self) -> TsmSession:
+    def session(self) -> RecordingSession:
         """The check's own session, for all owners of its node."""
         if self._own is None:
             self._own = self.sign_on()
         return self._own
 
-    def sign_on(self, door: TsmDoor | None = None, *, owner: str | None = None) -> TsmSession:
+    def sign_on(self, client: TsmClient | None = None, *, owner: str | None = None) -> RecordingSession:
         """Another session. Raises Inconclusive where it is refused."""
-        outcome, session = (door or self.door).sign_on(self.record, owner=owner)
+        outcome, session = (client or self.client).sign_on(self.record, owner=owner)
         self._sessions.append(session)
         if not outcome.ok:
             raise Inconclusive(f"could not sign on: {outcome}")
@@ -184,7 +184,7 @@ class TsmCase:
         *,
         name: Any = None,
         body: bytes | None = None,
-        session: TsmSession | None = None,
+        session: RecordingSession | None = None,
     ) -> Stored:
         """An object under a class, the lasting one by default. Raises Inconclusive where it cannot be archived."""
         used, wanted = session or self.session, name if name is not None else self.new_name()
@@ -203,7 +203,7 @@ class TsmCase:
             raise Inconclusive(f"{stored} was archived under {class_name}, and is under {rows[-1].management_class}")
         return stored
 
-    def expired(self, session: TsmSession | None = None) -> Stored:
+    def expired(self, session: RecordingSession | None = None) -> Stored:
         """An object whose time has passed. Raises NotTried where no class makes one in seconds."""
         stored = self.archived(self.expired_class() or self.brief_class(), session=session)
         self.wait_for_expiry(stored)
@@ -218,7 +218,7 @@ class TsmCase:
         if state.row is not None and state.row.archived != state.row.expires:
             self.wait_past(state.expires)
 
-    def held(self, stored: Stored) -> State:
+    def held(self, stored: Stored) -> ArchivedState:
         """Put a hold on it, as something to go on from. Raises Inconclusive where that is not possible."""
         outcome = self.event("hold", stored)
         state = self.state(stored)
@@ -226,17 +226,17 @@ class TsmCase:
             raise Inconclusive(f"{stored} could not be held ({outcome})")
         return state
 
-    def state(self, stored: Stored) -> State:
+    def state(self, stored: Stored) -> ArchivedState:
         """What the server shows of it now, and the bytes it gives."""
         rows = {row.id: row for row in self.session.archives(stored.name)}
         body, read = self.session.retrieve(stored.id)
-        return State(stored, rows.get(stored.id), body, read)
+        return ArchivedState(stored, rows.get(stored.id), body, read)
 
-    def delete(self, *objects: Stored, session: TsmSession | None = None) -> Outcome:
+    def delete(self, *objects: Stored, session: RecordingSession | None = None) -> CallResult:
         """Delete them in one transaction."""
         return (session or self.session).delete([each.id for each in objects])
 
-    def event(self, event: str, *objects: Stored, session: TsmSession | None = None) -> Outcome:
+    def event(self, event: str, *objects: Stored, session: RecordingSession | None = None) -> CallResult:
         """activate, hold or release, in one transaction."""
         return (session or self.session).event(event, [each.id for each in objects])
 
@@ -247,7 +247,7 @@ class TsmCase:
         for stored in objects:
             self._intact(self.state(stored))
 
-    def must_keep(self, *befores: State) -> None:
+    def must_keep(self, *befores: ArchivedState) -> None:
         """Each is there, and kept by no less than ``before``: class, date, hold, the event it waits for."""
         for before in befores:
             after = self.state(before.stored)
@@ -268,19 +268,19 @@ class TsmCase:
                 continue
             raise Failed(f"{before.stored} {weaker}")
 
-    def must_refuse(self, outcome: Outcome, what: str, codes: Sequence[int], *befores: State) -> None:
+    def must_refuse(self, outcome: CallResult, what: str, codes: Sequence[int], *befores: ArchivedState) -> None:
         """The objects are as they were; an answer with another code than IBM's (none: any) is a deviation."""
         self.must_keep(*befores)
         self._compare(outcome, what, codes)
 
-    def must_refuse_delete(self, outcome: Outcome, what: str, *befores: State) -> None:
+    def must_refuse_delete(self, outcome: CallResult, what: str, *befores: ArchivedState) -> None:
         """As ``must_refuse``, with IBM's 248 at the vote, and this node is seen to delete what has expired."""
         self.must_refuse(outcome, what, (Code.ABORT_DELETE_NOT_ALLOWED,), *befores)
         if outcome.code == Code.ABORT_DELETE_NOT_ALLOWED:
             self.deviate(f"{what} was refused by {outcome.function} already; IBM's server refuses it at the vote")
         self.control(outcome)
 
-    def must_allow(self, outcome: Outcome, what: str) -> None:
+    def must_allow(self, outcome: CallResult, what: str) -> None:
         if not outcome.ok:
             raise Failed(f"{what} must be allowed, and was answered {outcome}")
 
@@ -294,7 +294,7 @@ class TsmCase:
         """The state is right, the answer is not IBM's."""
         self.deviations.append(words)
 
-    def control(self, refusal: Outcome) -> None:
+    def control(self, refusal: CallResult) -> None:
         """The same node deletes an expired object; else a refusal proves nothing. Raises Inconclusive.
 
         Where no class lets an object expire in time, a refusal by a node that may delete archives, with the very code
@@ -318,7 +318,7 @@ class TsmCase:
             raise Inconclusive(f"the control failed: this node cannot delete an expired object either ({outcome})")
         self._controlled = True
 
-    def _intact(self, state: State) -> None:
+    def _intact(self, state: ArchivedState) -> None:
         stored = state.stored
         if state.row is None and state.body is None:
             raise Failed(f"{stored} is gone")
@@ -329,7 +329,7 @@ class TsmCase:
         if state.body != stored.body:
             raise Failed(f"{stored} has other bytes than were archived")
 
-    def _compare(self, outcome: Outcome, what: str, codes: Sequence[int]) -> None:
+    def _compare(self, outcome: CallResult, what: str, codes: Sequence[int]) -> None:
         theirs = " or ".join(map(describe, codes)) or "with an error"
         if outcome.ok:
             self.deviate(f"{what} was accepted, though nothing changed; IBM's server answers {theirs}")
@@ -369,7 +369,7 @@ class TsmCase:
         self.delete(stored)  # refused before its time, and then it expires by itself
 
 
-def is_pending(state: State) -> bool:
+def is_pending(state: ArchivedState) -> bool:
     """Whether it waits for its event."""
     return state.row is not None and state.row.initiated == abi.DSM_ARCH_RETINIT_PENDING
 
