@@ -46,7 +46,7 @@ TINY = (
     "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
     "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms", "--workers", "1",
 )  # fmt: skip
-HAS_TSM_LIBRARY = Path(api.__file__).with_name(api.FILE_NAME).exists()
+HAS_TSM_LIBRARY = Path(api.__file__).parent.with_name(api.FILE_NAME).exists()
 OWN_FILES = {"credentials.json", "nodes.json"}
 
 

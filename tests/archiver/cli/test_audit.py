@@ -96,7 +96,8 @@ def test_what_cannot_be_audited_is_one_message(home: Path) -> None:
 
 
 @pytest.mark.skipif(
-    not Path(api.__file__).with_name(api.FILE_NAME).exists(), reason="our TSM library was not built: no C compiler"
+    not Path(api.__file__).parent.with_name(api.FILE_NAME).exists(),
+    reason="our TSM library was not built: no C compiler",
 )
 def test_what_was_archived_through_tsm_is_audited_through_tsm(home: Path) -> None:
     assert archiver("run", "dr550", *TINY, "--backend", "tsm").returncode == 0

@@ -28,7 +28,8 @@ from tests.support.commands import archiver, hear_ctrl_c
 from tests.support.runs import TINY, left_in
 
 pytestmark = pytest.mark.skipif(
-    not Path(api.__file__).with_name(api.FILE_NAME).exists(), reason="our TSM library was not built: no C compiler"
+    not Path(api.__file__).parent.with_name(api.FILE_NAME).exists(),
+    reason="our TSM library was not built: no C compiler",
 )
 CLOCK_SECONDS = 1.0  # by which the server's clock, in whole seconds, may be misread
 TSM = ("run", "dr550", *TINY, "--backend", "tsm")

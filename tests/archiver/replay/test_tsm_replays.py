@@ -22,7 +22,7 @@ from backends.tsm.library.configuration import private_configuration
 from tests.support.commands import archiver
 
 ROOT = Path(__file__).parents[3]
-LIBRARY = Path(api.__file__).with_name(api.FILE_NAME)
+LIBRARY = Path(api.__file__).parent.with_name(api.FILE_NAME)
 PROGRAM = ROOT / "tests" / "backends" / "tsm" / "traced_program.py"
 SECONDS_MAX = 60  # only a program that hangs gets there
 IN_TRANSACTIONS = ("archive", "hold", "release")

@@ -32,7 +32,8 @@ from backends.tsm.library.configuration import private_configuration
 from tests.backends.embedded.running_server import Clock, RunningTsmServer
 
 pytestmark = pytest.mark.skipif(
-    not Path(api.__file__).with_name(api.FILE_NAME).exists(), reason="our TSM library was not built: no C compiler"
+    not Path(api.__file__).parent.with_name(api.FILE_NAME).exists(),
+    reason="our TSM library was not built: no C compiler",
 )
 
 IDS = [each for each in catalogue() if each.startswith("TSM-")]

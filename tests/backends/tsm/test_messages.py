@@ -14,7 +14,7 @@ import pytest
 from backends.tsm.library import structures
 from backends.tsm.library.codes import NAMES, Code
 
-SOURCE = Path(structures.__file__).parent / "shim" / "messages.c"
+SOURCE = Path(structures.__file__).parents[1] / "shim" / "messages.c"
 ROOM = 128
 CANARY = b"\xa5"
 
