@@ -1,7 +1,7 @@
-"""What a check has to work with: a bucket, keys of its own, the lock calls of S3, and the ways to judge an answer.
+"""What an S3 check works with: a bucket, its own keys, the lock calls of S3, and ways to judge an answer.
 
-One idea: an answer is judged by the state it leaves. After every attempt the version is read again, bytes and lock;
-that it is as it was proves a refusal, and that it is not proves a hole, whatever the status said.
+One idea: the state after a request decides, not the answer. A check reads the version again after every attempt.
+An unchanged version proves that the platform refused; a changed one proves a violation, whatever the status was.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from archiver.worm.requests.exchange import Answer, Headers, S3Client
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotOffered, NotTried
 
 GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"
-LOCK_SECONDS = 90.0  # of locks that only have to outlast their check; clean-up bypasses them
-COMPLIANCE_SECONDS = 25.0  # nobody can bypass these: clean-up waits for them
+LOCK_SECONDS = 90.0  # of locks that only have to outlast their check; the clean-up bypasses them
+COMPLIANCE_SECONDS = 25.0  # no client can bypass these locks: the clean-up waits for them
 WAIT_SECONDS_MAX = 60.0
-FARTHEST_SECONDS = 101 * 366 * 86_400.0  # beyond the 100 years that Amazon takes
-LOCKING_FAR = ("CLK-06", "ING-04")  # checks that lock until dates as far as that, in the shared bucket, for a moment
+FARTHEST_SECONDS = 101 * 366 * 86_400.0  # more than the 100 years that Amazon accepts
+LOCKING_FAR = ("CLK-06", "ING-04")  # checks that lock objects of the shared bucket that long for a moment
 _BYPASS_NAME = "x-amz-bypass-governance-retention"
 BYPASS: Headers = ((_BYPASS_NAME, "true"),)
 ROOT = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 
 class ObjectLock(NamedTuple):
-    """A retention: mode and date."""
+    """A retention: its mode and its retain-until date."""
 
     mode: str
     until: datetime  # with a time zone, whole milliseconds
 
     @property
     def headers(self) -> Headers:
-        """As PUT, copy and the start of a multipart upload take it."""
+        """Headers of PUT, CopyObject and CreateMultipartUpload that set this retention."""
         return (
             ("x-amz-object-lock-mode", self.mode),
             ("x-amz-object-lock-retain-until-date", iso(self.until)),
@@ -47,7 +47,7 @@ class ObjectLock(NamedTuple):
 
 
 class Version(NamedTuple):
-    """One object version that a check made."""
+    """One object version that a check created."""
 
     bucket: str
     key: str
@@ -57,9 +57,9 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VersionState:
-    """A version as the platform shows it. Lock fields are None where it shows none."""
+    """A version as the platform shows it. A lock field is None if the platform shows none."""
 
-    body: bytes | None  # None: it is gone, or cannot be read
+    body: bytes | None  # None: the version is gone or cannot be read
     mode: str | None = None
     until: datetime | None = None
     hold: str | None = None  # ON, OFF
@@ -74,9 +74,9 @@ class VersionState:
 class Case:
     """One run of one check.
 
-    ``bucket`` has Object Lock and is shared with other checks: only keys of ``key()`` may be touched in it. A check
-    that changes a bucket's configuration makes one of its own with ``new_bucket``. ``limited`` has a client
-    of the same platform for each right that it lacks: bypass, retention, hold, delete.
+    ``bucket`` has Object Lock and is shared with other checks: a check may use only keys of ``key()`` in it. A check
+    that changes a bucket's configuration creates its own bucket with ``new_bucket``. ``limited`` has one client of the
+    same platform for each right that the client lacks: bypass, retention, hold, delete.
     """
 
     check_id: str
@@ -84,11 +84,11 @@ class Case:
     bucket: str
     may_use_compliance: bool
     limited: Mapping[str, S3Client]
-    make_bucket: Callable[[bool], str]  # with Object Lock or without; known to the ledger before it is made
+    make_bucket: Callable[[bool], str]  # with Object Lock or without; enters it into the ledger first
     clock_offset_seconds: float  # server minus client
     deviations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _known: dict[tuple[str, str], VersionState] = field(default_factory=dict)  # as stored, unless the check changed it
+    _known: dict[tuple[str, str], VersionState] = field(default_factory=dict)  # as stored
     _prepared: dict[tuple[str, str], Version] = field(default_factory=dict)
     _keys: int = 0
     _controlled: set[int] = field(default_factory=set)
@@ -96,16 +96,16 @@ class Case:
     # ---- names, clock, clients
 
     def key(self, ending: str = "") -> str:
-        """A key that nobody else uses."""
+        """Return a new key that no other check uses."""
         self._keys += 1
         return f"worm/{self.check_id}/{self._keys:03d}-{secrets.token_hex(4)}{ending}"
 
     def now(self) -> datetime:
-        """The server's clock, as far as its Date header tells."""
+        """Return the time of the server's clock, computed from its Date header."""
         return datetime.fromtimestamp(time.time() + self.clock_offset_seconds, UTC)
 
     def lock(self, mode: str = GOVERNANCE, seconds: float | None = None) -> ObjectLock:
-        """A retention from now on. Raises NotTried for COMPLIANCE where the user did not agree to it."""
+        """Return a retention that starts now. Raises NotTried for COMPLIANCE unless the user agreed to it."""
         if mode == COMPLIANCE:
             self.need_compliance()
         length = seconds if seconds is not None else COMPLIANCE_SECONDS if mode == COMPLIANCE else LOCK_SECONDS
@@ -114,10 +114,10 @@ class Case:
 
     def need_compliance(self) -> None:
         if not self.may_use_compliance:
-            raise NotTried("needs COMPLIANCE mode, which nobody can undo: agree to it with --compliance")
+            raise NotTried("needs COMPLIANCE mode, which no credential can undo: agree to it with --compliance")
 
     def without_right(self, right: str) -> S3Client:
-        """A client whose credential lacks a right: bypass, retention, hold, delete. Raises NotTried."""
+        """Return a client whose credential lacks a right: bypass, retention, hold, delete. Raises NotTried."""
         if right not in self.limited:
             raise NotTried(f"needs a credential without the right to {right}; name one with --limited-profile")
         client = self.limited[right].recording(self.client.record)
@@ -125,14 +125,14 @@ class Case:
         return client
 
     def anonymous(self) -> S3Client:
-        """A client that signs nothing."""
-        nobody = self.client.recording(self.client.record)
-        nobody.credentials = None
-        nobody.sender = "nobody"
-        return nobody
+        """Return a client that does not sign its requests."""
+        client = self.client.recording(self.client.record)
+        client.credentials = None
+        client.sender = "nobody"
+        return client
 
     def wait_until(self, instant: datetime) -> None:
-        """Until the server's clock has passed it."""
+        """Wait until the server's clock has passed ``instant``. Raises NotTried for more than WAIT_SECONDS_MAX."""
         seconds = (instant - self.now()).total_seconds()
         if seconds > WAIT_SECONDS_MAX:
             raise NotTried(f"would have to wait for {seconds:.0f} s")
@@ -140,7 +140,7 @@ class Case:
             time.sleep(seconds)
 
     def new_bucket(self, *, lock: bool = True) -> str:
-        """An empty bucket for this check alone."""
+        """Create an empty bucket that only this check uses."""
         return self.make_bucket(lock)
 
     # ---- calls
@@ -157,7 +157,7 @@ class Case:
         client: S3Client | None = None,
         query: Sequence[tuple[str, str | None]] = (),
     ) -> tuple[Answer, Version]:
-        """PUT an object (with Content-MD5); the version's id is empty where none came back."""
+        """PUT an object with Content-MD5. The version's id is empty if the platform returned none."""
         bucket, key = bucket or self.bucket, key or self.key()
         body = body or f"{self.check_id} {secrets.token_hex(8)}".encode()
         wanted = [("Content-MD5", md5_of(body)), *headers, *lock_headers(lock, hold)]
@@ -165,7 +165,10 @@ class Case:
         return answer, Version(bucket, key, answer.version_id or "", body)
 
     def stored(self, key: str | None = None, body: bytes = b"", **how: object) -> Version:
-        """A version that is there, with the lock and hold asked for, as ``put`` takes them. Raises Inconclusive."""
+        """Store a version with the lock and hold requested, and check that the platform shows them.
+
+        Arguments are those of ``put``. Raises Inconclusive.
+        """
         answer, version = self.put(key, body, **how)  # type: ignore[arg-type]
         if not answer.ok or not version.id:
             raise Inconclusive(
@@ -181,11 +184,11 @@ class Case:
         return version
 
     def locked(self, mode: str = GOVERNANCE, seconds: float | None = None, *, hold: str | None = None) -> Version:
-        """A version under retention that is seen to be there."""
+        """Store a version under retention and check that it is there. Raises Inconclusive."""
         return self.stored(lock=self.lock(mode, seconds), hold=hold)
 
     def state(self, version: Version) -> VersionState:
-        """The version read again, by the client with all rights: its bytes by GET, its lock by HEAD."""
+        """Read the version again with all rights: its bytes by GET, its lock by HEAD."""
         query = (("versionId", version.id),)
         answer = self.client.send("GET", version.bucket, version.key, query=query)
         if not answer.ok:
@@ -199,10 +202,10 @@ class Case:
             shown.headers.get("x-amz-object-lock-legal-hold"),
             shown.headers,
         )
-        return state if state.mode is not None or state.hold is not None else self._asked_for_its_lock(version, state)
+        return state if state.mode is not None or state.hold is not None else self._with_lock(version, state)
 
-    def _asked_for_its_lock(self, version: Version, state: VersionState) -> VersionState:
-        """HEAD showed no lock, which some platforms do for versions that are not current: so ask for it by its name."""
+    def _with_lock(self, version: Version, state: VersionState) -> VersionState:
+        """Read the lock with its own requests: some platforms do not show it in HEAD of older versions."""
         asked = []
         for what in ("retention", "legal-hold"):
             query = ((what, None), ("versionId", version.id))
@@ -228,13 +231,13 @@ class Case:
         )
 
     def delete_key(self, bucket: str, key: str, *, client: S3Client | None = None) -> Answer:
-        """DELETE without a version: makes a marker."""
+        """DELETE without a version id, which creates a delete marker."""
         return (client or self.client).send("DELETE", bucket, key)
 
     def set_retention(
         self, version: Version, lock: ObjectLock | None, *, bypass: bool = False, client: S3Client | None = None
     ) -> Answer:
-        """PutObjectRetention; None is the empty Retention, which removes it."""
+        """PutObjectRetention; a lock of None sends an empty Retention, which removes the lock."""
         inner = f"<Mode>{lock.mode}</Mode><RetainUntilDate>{iso(lock.until)}</RetainUntilDate>" if lock else ""
         return self.put_xml(
             version,
@@ -256,25 +259,25 @@ class Case:
     def put_xml(
         self, version: Version, what: str, xml: str, headers: Headers = (), *, client: S3Client | None = None
     ) -> Answer:
-        """PUT ?retention or ?legal-hold of this version with any body (and its right Content-MD5)."""
+        """PUT ?retention or ?legal-hold of this version with any body and its Content-MD5."""
         query = ((what, None), ("versionId", version.id)) if version.id else ((what, None),)
         answer = (client or self.client).send(
             "PUT", version.bucket, version.key, query=query, body=xml.encode(),
             headers=[("Content-MD5", md5_of(xml.encode())), *headers],
         )  # fmt: skip
-        if answer.ok:  # then the lock is what the check made of it
+        if answer.ok:  # the check has changed the lock
             self._known.pop((version.key, version.id), None)
         return answer
 
     def configure(self, bucket: str, what: str, xml: str) -> Answer:
-        """PUT a bucket's configuration: object-lock, versioning, lifecycle ..."""
+        """PUT a bucket's configuration: object-lock, versioning, lifecycle."""
         body = xml.encode()
         return self.client.send(
             "PUT", bucket, query=((what, None),), body=body, headers=[("Content-MD5", md5_of(body))]
         )
 
     def set_default(self, bucket: str, mode: str = GOVERNANCE, days: int | None = 1) -> Answer:
-        """The bucket's default retention; ``days`` None clears it."""
+        """Set the bucket's default retention; ``days`` None clears it."""
         rule = f"<Rule><DefaultRetention><Mode>{mode}</Mode><Days>{days}</Days></DefaultRetention></Rule>"
         return self.configure(bucket, "object-lock", lock_configuration(rule if days is not None else ""))
 
@@ -287,7 +290,7 @@ class Case:
         headers: Headers = (),
         client: S3Client | None = None,
     ) -> Answer:
-        """DeleteObjects: (key, version id or None) each."""
+        """DeleteObjects of (key, version id or None)."""
         objects = "".join(
             f"<Object><Key>{escape(key)}</Key>{f'<VersionId>{escape(v)}</VersionId>' if v else ''}</Object>"
             for key, v in entries
@@ -309,7 +312,10 @@ class Case:
         client: S3Client | None = None,
         query: Sequence[tuple[str, str | None]] = (),
     ) -> tuple[Answer, Version]:
-        """CopyObject of this version, as ``put``; raises Inconclusive for an error inside a 200, as Amazon may send."""
+        """CopyObject of this version; other arguments are those of ``put``.
+
+        Raises Inconclusive for an error inside a 200, as Amazon may send.
+        """
         bucket, key = bucket or self.bucket, key or self.key()
         place = f"/{source.bucket}/{quote(source.key, safe='/~')}?versionId={source.id}"
         wanted = [("x-amz-copy-source", place), *headers, *lock_headers(lock, hold)]
@@ -319,7 +325,7 @@ class Case:
         return answer, Version(bucket, key, answer.version_id or "", source.body)
 
     def retention_of(self, version: Version) -> ObjectLock | None:
-        """As GetObjectRetention shows it, which may be more exact than HEAD; None where it shows none."""
+        """Return the lock that GetObjectRetention shows, or None. It may be more exact than that of HEAD."""
         query = (("retention", None), ("versionId", version.id))
         answer = self.client.send("GET", version.bucket, version.key, query=query)
         mode, until = answer.text_of("Mode"), instant_of(answer.text_of("RetainUntilDate"))
@@ -328,9 +334,10 @@ class Case:
     # ---- judging
 
     def try_all(self, *parts: tuple[str, Callable[[], None]]) -> None:
-        """Every part of a check, also after one has ended; then the worst end, whose reason names the parts with it.
+        """Run every part of a check, also after one has failed, and raise the worst result.
 
-        What is not offered or not tried is only noted where another part could be judged.
+        The exception names all parts with that result. If any part could be judged, parts that the platform does not
+        offer, or that were not tried, are only noted.
         """
         ends: list[tuple[str, CheckEnded]] = []
         for name, part in parts:
@@ -345,7 +352,7 @@ class Case:
             raise worst("; ".join(f"{name}: {end}" for name, end in ends if type(end) is worst))
 
     def must_survive(self, *versions: Version, unlocked: bool = False) -> None:
-        """Each version is there, byte for byte, and (unless ``unlocked``) still under a lock or a hold."""
+        """Fail unless each version has its bytes and, unless ``unlocked``, a lock or a hold."""
         for version in versions:
             state = self.state(version)
             if state.body is None:
@@ -359,14 +366,14 @@ class Case:
                 raise Failed(f"version {version.id} of {version.key}: {words_of(known)} became {words_of(state)}")
 
     def must_have_lost_nothing(self) -> None:
-        """What was prepared with a lock is as it was, unless someone who may asked for less."""
+        """Return whether a request with all rights may have weakened the lock."""
         now = self.now()
         for place, known in list(self._known.items()):
             if is_protected(known, now) and not self._may_be_weaker(place, known):
                 self.must_survive(self._prepared[place], unlocked=True)
 
     def _may_be_weaker(self, place: tuple[str, str], known: VersionState) -> bool:
-        """Whether a request with all rights could have taken its lock, or a part of it."""
+        """Return whether a request with all rights may have removed or reduced the lock."""
         for exchange in list(self.client.record):
             target = unquote(exchange.target)
             if exchange.sender or not (place[0] in target or "?delete" in target):
@@ -381,7 +388,7 @@ class Case:
         return False
 
     def must_refuse(self, answer: Answer, what: str, aws: str, *versions: Version) -> None:
-        """The versions are as they were; an answer that is not Amazon's ("403 AccessDenied") is a deviation."""
+        """Fail if a version changed. An answer other than Amazon's ("403 AccessDenied") is a deviation."""
         try:
             self.must_survive(*versions)
         except Failed as failed:
@@ -389,35 +396,41 @@ class Case:
         self._compare(answer, what, aws)
 
     def must_refuse_delete(self, version: Version, answer: Answer, what: str, client: S3Client | None = None) -> None:
-        """As ``must_refuse``, and the same credential is seen to delete what is not locked: else it proves nothing."""
+        """``must_refuse``, then check that the same credential can delete an unlocked version.
+
+        Without that control a refusal proves nothing.
+        """
         self.must_refuse(answer, what, "403 AccessDenied", version)
         self.control(client)
 
     def must_keep(self, version: Version, before: VersionState, answer: Answer, what: str, aws: str) -> None:
-        """Mode, date and hold are not weaker than ``before``. A longer date is as good."""
+        """Fail if mode, date or hold are weaker than ``before``. A later date is allowed."""
         after = self.state(version)
         if weaker(before, after):
             raise Failed(f"{what} was answered {answer}: {words_of(before)} became {words_of(after)}")
         self.must_refuse(answer, what, aws, version)
 
     def must_allow(self, answer: Answer, what: str, aws: str = "200") -> None:
-        """Accepted; another status of success than Amazon's is a deviation."""
+        """Fail unless the request succeeded. A status of success other than Amazon's is a deviation."""
         if not answer.ok:
             raise Failed(f"{what} must be allowed, and was answered {answer}")
         if not aws.startswith(str(answer.status)):
             self.deviate(f"{what} was answered {answer}, not {aws}")
 
     def must_be_gone(self, version: Version, what: str) -> None:
-        """A version that was deleted is no longer there."""
+        """Fail if a deleted version is still there."""
         if self.state(version).body is not None:
             raise Failed(f"{what} was accepted, but version {version.id} is still there")
 
     def deviate(self, words: str) -> None:
-        """The state is right, the answer is not Amazon's."""
+        """Note a deviation: the state is right, but the answer is not Amazon's."""
         self.deviations.append(words)
 
     def control(self, client: S3Client | None = None) -> None:
-        """The same credential deletes an unlocked version; else a refusal proves nothing. Raises Inconclusive."""
+        """Check that this credential can delete an unlocked version. Raises Inconclusive.
+
+        If it cannot, its refused deletes prove nothing.
+        """
         used = client or self.client
         if id(used.credentials) in self._controlled:
             return
@@ -430,7 +443,7 @@ class Case:
         self._controlled.add(id(used.credentials))
 
     def control_bypass(self) -> None:
-        """A bypass deletes a version under GOVERNANCE; a note where not: then its refusal elsewhere shows less."""
+        """Note it if a bypass cannot delete a version under GOVERNANCE: refusals elsewhere then prove less."""
         version = self.locked()
         answer = self.delete(version, bypass=True)
         if self.state(version).body is not None:
@@ -444,18 +457,21 @@ class Case:
 
 
 def lock_headers(lock: ObjectLock | None, hold: str | None) -> Headers:
-    """What an upload of any kind asks to be locked by."""
+    """Headers that lock the object of any kind of upload."""
     held = [("x-amz-object-lock-legal-hold", hold)] if hold is not None else []
     return [*(lock.headers if lock else ()), *held]
 
 
 def is_protected(state: VersionState, now: datetime) -> bool:
-    """Whether nothing may delete it: by a hold, or for at least two seconds more by its retention."""
+    """Return whether a hold, or a retention of at least two seconds more, forbids the deletion."""
     return state.hold == "ON" or (state.until is not None and state.until > now + timedelta(seconds=2))
 
 
 def weaker(before: VersionState, after: VersionState, now: datetime | None = None) -> bool:
-    """Whether less protects the version than did. With ``now`` a retention that has run out since is no matter."""
+    """Return whether the version is less protected than before.
+
+    With ``now``, a retention that has expired meanwhile does not count.
+    """
     runs = now is None or (before.until is not None and before.until > now + timedelta(seconds=2))
     return (before.hold == "ON" and after.hold != "ON") or (
         runs
@@ -468,17 +484,17 @@ def weaker(before: VersionState, after: VersionState, now: datetime | None = Non
 
 
 def md5_of(body: bytes) -> str:
-    """The value of a Content-MD5 header."""
+    """Return the value of a Content-MD5 header."""
     return base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
 
 
 def iso(instant: datetime) -> str:
-    """As Amazon writes dates: 2026-11-21T18:00:00.123Z."""
+    """Format a date as Amazon does: 2026-11-21T18:00:00.123Z."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{instant.microsecond // 1000:03d}Z"
 
 
 def instant_of(text: str) -> datetime | None:
-    """The instant of an ISO 8601 date; None where it is none."""
+    """Parse an ISO 8601 date; None if the text is not one."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -487,12 +503,12 @@ def instant_of(text: str) -> datetime | None:
 
 
 def same_instant(one: datetime | None, other: datetime) -> bool:
-    """To the second: some platforms show no more."""
+    """Compare to the second: some platforms show no fractions."""
     return one is not None and abs((one - other).total_seconds()) < 1.0
 
 
 def lock_configuration(rule: str) -> str:
-    """The body of PutObjectLockConfiguration."""
+    """Return the body of PutObjectLockConfiguration."""
     return (
         f'<ObjectLockConfiguration xmlns="{ROOT}"><ObjectLockEnabled>Enabled</ObjectLockEnabled>{rule}'
         "</ObjectLockConfiguration>"

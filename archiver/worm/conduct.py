@@ -1,7 +1,7 @@
-"""One conformance run on one platform: its buckets, its record in ledger and database, and its clean-up.
+"""Conducts one conformance run on one platform: its buckets, its entries in ledger and database, and its clean-up.
 
-One idea: a suite that locks things must leave less behind than any run: every bucket is in the ledger before it is
-made, and at the end everything is removed that may be.
+One idea: the run records every bucket in the ledger before it creates it, and removes at the end all that it may
+remove. So nothing that the checks locked is left without a record.
 """
 
 from __future__ import annotations
@@ -41,39 +41,39 @@ from backends.s3 import S3Backend
 from results.database import FILE_NAME, RunDatabase, RunRecord
 from results.model import CheckRecord, RoundRecord
 
-CLOCK_SECONDS = 2.0  # by which the server's clock may be known too early
-LASTING_SECONDS = 3600.0  # for which credentials should last when a run begins: the checks send them as they are then
-LOCKED_SECONDS_MAX = 25 * 3600.0  # a default retention has whole days: one, under GOVERNANCE
+CLOCK_SECONDS = 2.0  # the server's clock may be ahead of our estimate by this much
+LASTING_SECONDS = 3600.0  # credentials should last that long when a run begins: the checks do not refresh them
+LOCKED_SECONDS_MAX = 25 * 3600.0  # a default retention has whole days: the checks use one day, under GOVERNANCE
 
-LimitedClients = Callable[[S3Client], AbstractContextManager[Limited]]  # from the client that has all rights
+LimitedClients = Callable[[S3Client], AbstractContextManager[Limited]]  # makes them from the client with all rights
 
 
 @dataclass(frozen=True, slots=True)
 class WormOptions:
-    """What the user chose, besides the platform."""
+    """The user's choices besides the platform."""
 
     ids: Sequence[str]
-    compliance: bool  # may lock for seconds in COMPLIANCE mode
+    compliance: bool  # checks may lock objects for seconds in COMPLIANCE mode
     out_dir: Path
     command_line: list[str]
-    accepts_server_clock: bool = False  # dates may follow a platform's clock that is far from this machine's
+    accepts_server_clock: bool = False  # use the platform's clock even if it is far from this machine's
 
 
 @dataclass(slots=True)
 class _Buckets:
-    """The buckets of one run."""
+    """The buckets that one run creates."""
 
     run_id: str
     backend: S3Backend
     hosted: HostedStore | None
     ledger: Ledger
     made: list[Location] = field(default_factory=list)
-    locked: set[str] = field(default_factory=set)  # those of them that were made with Object Lock
+    locked: set[str] = field(default_factory=set)  # the buckets with Object Lock
     open_to_limited: Callable[[str], None] = lambda bucket: None  # called for each new bucket
     _making: threading.Lock = field(default_factory=threading.Lock)
 
     def make(self, client: S3Client, lock: bool, lock_seconds_max: float = LOCKED_SECONDS_MAX) -> str:
-        """A new bucket, with Object Lock or without. Raises Inconclusive where it is not made."""
+        """Create a bucket, with Object Lock or without. Raises Inconclusive if the platform refuses."""
         bucket = f"archiver-{self.run_id.lower()}-{secrets.token_hex(4)}"
         location = Location(client.endpoint, client.region, bucket, True, "")
         placement = Placement(
@@ -106,17 +106,20 @@ class _Buckets:
         return bucket
 
     def remove(self) -> tuple[RemovalReport, ...]:
-        """Remove all that may be removed; a report of each bucket that remains. Waits once for COMPLIANCE locks."""
+        """Remove all buckets that can be removed, and return a report for each one that remains.
+
+        Waits once for COMPLIANCE locks to expire.
+        """
         left = self._removed(self.made)
         if left:
-            # A report has the dates of a few objects only, so there may be later ones.
+            # A report has the dates of a few objects only, so other objects may be locked longer.
             latest = max(report.locked_until or 0.0 for _, report in left) - self.backend.server_now
             time.sleep(min(max(latest, COMPLIANCE_SECONDS), WAIT_SECONDS_MAX) + CLOCK_SECONDS)
             left = self._removed([location for location, _ in left])
         return tuple(report for _, report in left)
 
     def _removed(self, locations: Sequence[Location]) -> list[tuple[Location, RemovalReport]]:
-        """Those that remain, and why."""
+        """Remove these buckets; return those that remain, with the reason."""
         left = []
         for location in locations:
             report = self._removal(location)
@@ -127,7 +130,10 @@ class _Buckets:
         return left
 
     def _removal(self, location: Location) -> RemovalReport:
-        """A bucket made without Object Lock may refuse to hear of a bypass, and may have been given its lock since."""
+        """Remove one bucket. A bucket created without Object Lock is tried without bypass first.
+
+        The platform may reject a bypass header there, but a check may also have enabled Object Lock since.
+        """
         report = RemovalReport()
         for force in (True,) if location.bucket in self.locked else (False, True):
             try:
@@ -141,13 +147,13 @@ class _Buckets:
 
 @dataclass(frozen=True, slots=True)
 class WormOutcome:
-    """How a conformance run ended; everything seen is in the database."""
+    """The result of a conformance run; the evidence is in the database."""
 
     run_id: str
     database: Path
     profile: PlatformProfile
-    buckets_left: tuple[RemovalReport, ...]  # what was seen in each bucket that remains
-    spaces_left: int  # of the TSM client
+    buckets_left: tuple[RemovalReport, ...]  # one for each bucket that remains
+    spaces_left: int  # TSM file spaces that remain
 
 
 def conduct(
@@ -160,10 +166,12 @@ def conduct(
     ledger: Ledger,
     on_check: Callable[[CheckResult], None],
 ) -> WormOutcome:
-    """Run the checks; those of TSM where ``store`` is the embedded one, which has that client, too. Then again those of
-    ``rounds``: under load, and after ``restart`` where the server may be killed.
+    """Run the checks alone, then those of ``rounds`` under load and after a restart.
 
-    Raises PlatformError where the platform cannot be reached or makes no bucket with Object Lock.
+    TSM checks run if ``store`` is the embedded store, which has a TSM server too. ``restart`` is None if the server may
+    not be killed.
+
+    Raises PlatformError if the platform cannot be reached or does not create a bucket with Object Lock.
     """
     checks.load()
     profile = backend.profile()
@@ -185,7 +193,7 @@ def conduct(
         results.append(result)
         on_check(result)
 
-    with ExitStack() as servers:  # that were started again: they are needed until all is removed
+    with ExitStack() as servers:  # restarted ones run until the clean-up is over
         try:
             with limited(client) as fewer_rights:
                 buckets.open_to_limited = fewer_rights.open_bucket
@@ -193,7 +201,7 @@ def conduct(
                     bucket = buckets.make(client, True, locked_seconds_max(options.ids))
                 except Inconclusive as refused:
                     raise PlatformError(f"{access.endpoint}: no bucket with Object Lock: {refused}") from refused
-                # A rule that new buckets get from the platform itself would lock what the checks leave unlocked.
+                # A default that the platform sets on new buckets would lock objects that the checks leave unlocked.
                 nothing = Retention(RetentionMode.NONE, None, None)
                 backend.check_rule(bucket, RunPlan(run_id, nothing, archives_unlocked=True))
                 suite = Suite(
@@ -223,7 +231,7 @@ def conduct(
             verdict = "interrupted"
             raise
         finally:
-            # Checks end in other threads; the database is this one's.
+            # Checks end in other threads, but only this thread may use the database.
             for result in results:
                 database.add_check(_check_record(result), [_exchange_document(each) for each in result.exchanges])
             for record in rounds_done:
@@ -235,7 +243,7 @@ def conduct(
 
 
 class _Later:
-    """The rounds after the first, of a run that has some of their checks."""
+    """The rounds after the first one."""
 
     def __init__(
         self,
@@ -277,7 +285,7 @@ class _Later:
 
 
 def locked_seconds_max(ids: Sequence[str]) -> float:
-    """Of the bucket that the checks share, should the process end in the middle of one."""
+    """Return how long the shared bucket can stay locked if the process dies during a check."""
     far = any(each in LOCKING_FAR for each in ids)
     return FARTHEST_SECONDS + LOCKED_SECONDS_MAX if far else LOCKED_SECONDS_MAX
 
@@ -327,12 +335,12 @@ def _check_record(result: CheckResult) -> CheckRecord:
 
 
 def is_tsm(identifier: str) -> bool:
-    """Whether a check is of the TSM protocol."""
+    """Return whether this is a check of the TSM protocol."""
     return identifier.startswith("TSM-")
 
 
 def _exchange_document(exchange: RecordedExchange | ApiCall) -> dict[str, Any]:
-    """Bodies as text where they are text, else in base64."""
+    """Return an exchange for JSON: bodies as text if they are UTF-8, else in base64."""
     document = asdict(exchange)
     if isinstance(exchange, ApiCall):
         return document

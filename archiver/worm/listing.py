@@ -1,7 +1,7 @@
-"""Lists of versions: what the platform says is there.
+"""Lists of versions, as the platform returns them.
 
-One idea: a page is taken as it came. Entries keep the platform's order and are given as often as it named them, so that
-a check can see what is missing, doubled or misplaced.
+One idea: nothing corrects a page. Entries keep the platform's order and their repetitions, so that a check can find
+versions that are missing, repeated or misplaced.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from archiver.worm.verdict import Failed, Inconclusive
 
 
 class ListedVersion(NamedTuple):
-    """One version or delete marker in a list of versions."""
+    """One version or delete marker of a list of versions."""
 
     key: str
     id: str
     is_marker: bool
     is_latest: bool
     bytes: int | None
-    at: datetime | None  # its Last-Modified
+    at: datetime | None  # Last-Modified
     etag: str
 
 
 def versions(case: Case, bucket: str, prefix: str, *, page_entries: int | None = None) -> list[list[ListedVersion]]:
-    """Every version and marker under a prefix, page by page; ``page_entries`` None leaves the length to the platform.
+    """Return every version and delete marker under a prefix, page by page.
 
-    Raises Failed where the pages would never end.
+    ``page_entries`` None leaves the page length to the platform. Raises Failed if the list never ends, and Inconclusive
+    if the platform does not list versions.
     """
     pages: list[list[ListedVersion]] = []
     size = (("max-keys", str(page_entries)),) if page_entries is not None else ()
@@ -55,7 +56,7 @@ def versions(case: Case, bucket: str, prefix: str, *, page_entries: int | None =
 
 
 def entries_of(answer: Answer) -> list[ListedVersion]:
-    """The versions and markers of one page."""
+    """Return the versions and delete markers of one page."""
     is_encoded = _is_encoded(answer)
     return [
         _entry_of(each, is_encoded)
@@ -66,7 +67,7 @@ def entries_of(answer: Answer) -> list[ListedVersion]:
 
 
 def must_store_nothing(case: Case, answer: Answer, what: str, aws: str, bucket: str, key: str) -> None:
-    """A write was refused: its key has no version. An answer that is not Amazon's is a deviation."""
+    """Fail if a refused write stored a version. An answer other than Amazon's is a deviation."""
     for page in versions(case, bucket, key):
         for entry in page:
             state = case.state(Version(bucket, entry.key, entry.id, b""))
@@ -91,7 +92,7 @@ def _entry_of(element: ET.Element, is_encoded: bool) -> ListedVersion:
 
 
 def _is_encoded(answer: Answer) -> bool:
-    """URL-encoding of keys is asked for, and not every platform does it; Amazon writes + for a space."""
+    """Return whether keys are URL-encoded: not every platform does as requested. Amazon writes + for a space."""
     return answer.text_of("EncodingType") == "url"
 
 

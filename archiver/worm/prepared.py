@@ -1,7 +1,7 @@
 """Requests that are signed before they are sent.
 
-One idea: what must leave at a given instant, or with another date than ours, is made ready first; sending it is then no
-more than writing it.
+One idea: a check prepares a request first if it must leave at an exact instant or with a shifted date. Sending it then
+only writes bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from archiver.worm.verdict import NotTried
 
 
 class Prepared(NamedTuple):
-    """One request, ready to be sent once."""
+    """One signed request, to be sent once."""
 
     client: S3Client
     method: str
@@ -29,7 +29,7 @@ class Prepared(NamedTuple):
     body: bytes
 
     def send(self) -> Answer:
-        """5xx and 429 are answers like any other: what they did is unknown. Raises Inconclusive for silence."""
+        """Send it. 5xx and 429 are returned: their effect is unknown. Raises Inconclusive if no answer comes."""
         return self.client.send_as_is(self.method, self.target, self.headers, self.body, unsure=True)
 
 
@@ -44,7 +44,10 @@ def prepare(
     body: bytes = b"",
     shift_seconds: float = 0.0,
 ) -> Prepared:
-    """As ``S3Client.send`` takes it; its date is shifted from our clock's. Raises NotTried for an anonymous client."""
+    """Sign a request; arguments are those of ``S3Client.send``.
+
+    ``shift_seconds`` is added to the date of the signature. Raises NotTried for an anonymous client.
+    """
     if client.credentials is None:
         raise NotTried("needs a credential to sign with")
     target = "/" + bucket + ("" if key is None else "/" + quote(key, safe="/~")) + query_text(query)
@@ -56,7 +59,7 @@ def prepare(
 
 
 class _ShiftedAuth(S3SigV4Auth):  # type: ignore[misc]
-    """Signs with a date of its own."""
+    """Signs with a shifted date."""
 
     def __init__(self, credentials: BotoCredentials, region: str, shift_seconds: float) -> None:
         super().__init__(credentials, "s3", region)

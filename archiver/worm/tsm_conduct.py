@@ -1,7 +1,7 @@
 """Runs the TSM checks on the TSM server of the embedded store, with management classes that retain for seconds.
 
-One idea: only on a store of our own can classes of seconds be had for the asking. On other servers a class locks for
-days, and what the checks archive would stay that long.
+One idea: only our own store can have classes of seconds. On other servers a class retains for days, and the objects
+that the checks archive would stay that long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from backends.embedded.process import StoreProcess
 from backends.tsm.library.api import Library, default_library_path
 from backends.tsm.library.configuration import private_configuration
 
-# What the embedded store is to have for these checks.
+# Management classes that the embedded store must have for these checks.
 CLASSES = ("BRIEF:retver=4s", "CASE:retver=3s,retinit=event,retmin=2s", "LATER:retver=20s,retinit=event")
 OTHER_NODE = "OTHER"
 LOCKED_SECONDS_MAX = 3600.0
@@ -30,7 +30,7 @@ LOCKED_SECONDS_MAX = 3600.0
 
 @dataclass(slots=True)
 class _Spaces:
-    """The file spaces of one run."""
+    """The file spaces that one run creates."""
 
     run_id: str
     client: TsmClient
@@ -67,7 +67,7 @@ class _Spaces:
         return space
 
     def remove(self) -> int:
-        """Delete every space in which nothing is left that is locked; how many remain."""
+        """Delete every file space without locked objects; return how many remain."""
         left = 0
         for space in self.made:
             _, session = self.client.sign_on([])
@@ -83,7 +83,7 @@ class _Spaces:
 def conduct_tsm(
     store: StoreProcess, run_id: str, ids: Sequence[str], ledger: Ledger, on_result: Callable[[CheckResult], None]
 ) -> tuple[list[CheckResult], int]:
-    """The checks' results, and how many file spaces had to stay until what is in them expires."""
+    """Run the checks; return their results and the number of file spaces that remain until their objects expire."""
     if not ids:
         return [], 0
     with private_configuration(store.tsm_host, store.tsm_port) as configuration:

@@ -1,4 +1,4 @@
-"""GOV: who may bypass GOVERNANCE, and by what word; and what a credential without a right is refused."""
+"""GOV: which credentials may bypass GOVERNANCE, by which header, and what a credential without a right cannot do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_BYPASS: dict[str, Headers] = {
     "false and true": ((_HEADER, "false"), (_HEADER, "true")),
     "true and false": ((_HEADER, "true"), (_HEADER, "false")),
 }
-_ALREADY_SECONDS, _ALMOST_SECONDS = 15.0, 10.0  # of a GOVERNANCE lock that somebody tries to turn into COMPLIANCE
+_ALREADY_SECONDS, _ALMOST_SECONDS = 15.0, 10.0  # of GOVERNANCE locks that a check tries to turn into COMPLIANCE
 
 
 def _earlier(version_lock: ObjectLock) -> ObjectLock:
@@ -46,7 +46,7 @@ def _locked_with(case: Case, seconds: float | None = None) -> tuple[Version, Obj
 
 
 def _may_extend(case: Case, client: S3Client) -> None:
-    """The control for a refused change of retention: the same credential makes a lock longer."""
+    """Check that the same credential can extend a lock: the control for a refused change. Raises Inconclusive."""
     version, lock = _locked_with(case)
     longer = ObjectLock(lock.mode, lock.until + timedelta(seconds=5))
     answer = case.set_retention(version, longer, client=client)
@@ -95,7 +95,7 @@ def weaken_without_permission(case: Case) -> None:
 
 
 def _refused_compliance(case: Case, client: S3Client) -> None:
-    """To a later date, so that nothing but the mode needs the permission."""
+    """Change the mode to COMPLIANCE with a later date, so that only the mode needs the permission."""
     case.need_compliance()
     version = case.locked(seconds=_ALMOST_SECONDS)
     before = case.state(version)
@@ -182,7 +182,7 @@ def _presigned_delete(
 
 
 def _presigned_delete_works(case: Case) -> None:
-    """The control: a presigned URL deletes an unlocked version."""
+    """Check that a presigned URL deletes an unlocked version: the control. Raises NotOffered."""
     version = case.stored()
     answer = case.client.send_as_is("DELETE", _presigned_delete(case, version))
     if not answer.ok or case.state(version).body is not None:
@@ -203,7 +203,7 @@ def _presigned_bypass(case: Case) -> None:
 
 
 def _presigned_query(case: Case) -> None:
-    """Whoever signed it had the permission, so a platform that takes it for the header only differs."""
+    """Bypass with a signed query parameter. The signer has the permission, so to accept it is only a deviation."""
     version = case.locked()
     answer = case.client.send_as_is("DELETE", _presigned_delete(case, version, more=(_HEADER, "true")))
     if answer.ok and case.state(version).body is None:
@@ -214,7 +214,7 @@ def _presigned_query(case: Case) -> None:
 
 @check("GOV-07")
 def bypass_in_plain_bucket(case: Case) -> None:
-    """Nothing there is protected, so whatever it does to the object is no more than a difference."""
+    """Bypass in a bucket without Object Lock. Nothing is protected there, so any effect is only a deviation."""
     bucket = case.new_bucket(lock=False)
     for value in ("true", "false"):
         headers = ((_HEADER, value),)
@@ -267,9 +267,12 @@ def _refused_lock(case: Case, client: S3Client, bucket: str) -> None:
 
 
 def _stamped(case: Case, client: S3Client, bucket: str) -> None:
-    """A default needs no permission of whoever writes. That it is stamped at all is for DFT-01 to see."""
+    """Check that the default retention locks the write of a credential without lock rights.
+
+    Whether a default is applied at all is the subject of DFT-01.
+    """
     if not _has_default(case, case.stored(bucket=bucket)):
-        case.notes.append("a default retention is shown on no version here, whoever writes it; see DFT-01")
+        case.notes.append("a default retention is shown on no version here, for any credential; see DFT-01")
         return
     answer, version = case.put(bucket=bucket, client=client)
     case.must_allow(answer, "a plain PUT under a default retention by a credential without s3:PutObjectRetention")

@@ -1,7 +1,7 @@
-"""CFG: what a bucket with Object Lock is, and what may not be done to it.
+"""CFG: the configuration of a bucket with Object Lock, and changes to it that must be refused.
 
-One idea: a bucket's configuration is a lock on its locks. Whatever a request was answered, the bucket is asked again
-for its versioning and its Object Lock, and a version that was locked in it must still be there and locked.
+One idea: the configuration of a bucket protects its locks. After every request, whatever the answer, a check reads the
+bucket's versioning and Object Lock again. A locked version must still be there and locked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
 LONGEST_DAYS, LONGEST_YEARS = 36_500, 100
 
-# How vendors say that a bucket is to be deleted with all that is in it.
+# Headers and queries by which vendors delete a bucket with all its objects.
 FORCES: dict[str, tuple[Headers, tuple[tuple[str, str], ...]]] = {
     "x-minio-force-delete (MinIO, Storj)": ((("x-minio-force-delete", "true"),), ()),
     "x-rustfs-force-delete (RustFS)": ((("x-rustfs-force-delete", "true"),), ()),
@@ -27,7 +27,7 @@ FORCES: dict[str, tuple[Headers, tuple[tuple[str, str], ...]]] = {
 
 
 class BucketLockConfiguration(NamedTuple):
-    """Object Lock and default retention as a bucket shows them; texts as they came, empty where there are none."""
+    """Object Lock and default retention as a bucket shows them, as text; empty if there are none."""
 
     enabled: bool
     mode: str = ""
@@ -49,7 +49,7 @@ class BucketLockConfiguration(NamedTuple):
 
 
 def bucket_lock(case: Case, bucket: str) -> BucketLockConfiguration:
-    """GetObjectLockConfiguration; a bucket that answers 404 has none. Raises Inconclusive where it cannot be read."""
+    """GetObjectLockConfiguration; a bucket that answers 404 has none. Raises Inconclusive if it cannot be read."""
     answer = case.client.send("GET", bucket, query=(("object-lock", None),))
     if not answer.ok and answer.status != 404 and "ObjectLockConfigurationNotFound" not in answer.code:
         raise Inconclusive(f"the lock configuration of a bucket could not be read: {answer}")
@@ -64,7 +64,7 @@ def bucket_lock(case: Case, bucket: str) -> BucketLockConfiguration:
 
 
 def versioning_of(case: Case, bucket: str) -> str:
-    """Enabled, Suspended, or "never enabled". Raises Inconclusive where it cannot be read."""
+    """Return Enabled, Suspended or "never enabled". Raises Inconclusive if it cannot be read."""
     answer = case.client.send("GET", bucket, query=(("versioning", None),))
     if not answer.ok:
         raise Inconclusive(f"the versioning of a bucket could not be read: {answer}")
@@ -80,7 +80,7 @@ def set_versioning(case: Case, bucket: str, status: str) -> Answer:
 
 
 def lock_bucket(case: Case) -> str:
-    """A bucket of this check that is seen to have Object Lock and versions. Raises Inconclusive."""
+    """Create a bucket and check that it has Object Lock and versioning. Raises Inconclusive."""
     bucket = case.new_bucket()
     status, lock = versioning_of(case, bucket), bucket_lock(case, bucket)
     if status != "Enabled" or not lock.enabled:
@@ -89,21 +89,21 @@ def lock_bucket(case: Case) -> str:
 
 
 def versioned_bucket(case: Case) -> str:
-    """A bucket of this check that keeps versions, without Object Lock. Raises NotOffered."""
+    """Create a bucket with versioning and without Object Lock. Raises NotOffered."""
     bucket = case.new_bucket(lock=False)
     _enable_versioning(case, bucket)
     return bucket
 
 
 def prepare_default(case: Case, bucket: str) -> None:
-    """One day under GOVERNANCE: no default is shorter. Raises Inconclusive."""
+    """Set a default of one day under GOVERNANCE, the shortest possible. Raises Inconclusive."""
     answer, lock = case.set_default(bucket), bucket_lock(case, bucket)
     if not answer.ok or (lock.mode, lock.days) != (GOVERNANCE, "1"):
         raise Inconclusive(f"no default retention could be prepared: {answer}, and the bucket has {lock}; see DFT-01")
 
 
 def _prepare_rules(case: Case) -> str:
-    """A bucket without a default that takes and shows one that is right. Raises Inconclusive."""
+    """Create a bucket without a default that accepts and shows a correct one. Raises Inconclusive."""
     bucket = lock_bucket(case)
     prepare_default(case, bucket)
     case.set_default(bucket, days=None)
@@ -113,7 +113,7 @@ def _prepare_rules(case: Case) -> str:
 
 
 def default_rule(mode: str, unit: str, length: int) -> str:
-    """A Rule element; ``unit`` is Days or Years."""
+    """Return a Rule element; ``unit`` is Days or Years."""
     return _rule(f"<Mode>{mode}</Mode><{unit}>{length}</{unit}>")
 
 
@@ -184,7 +184,7 @@ def _disable(case: Case, version: Version, xml: str) -> None:
     answer = case.configure(bucket, "object-lock", xml)
     after, status = bucket_lock(case, bucket), versioning_of(case, bucket)
     if after.is_weaker_than(before) or status != "Enabled":
-        case.set_default(bucket)  # so that the next document has something to lose
+        case.set_default(bucket)  # so that the next document has a default to remove
         raise Failed(f"was answered {answer}, and {before} became {after}, versioning {status}")
     case.must_refuse_delete(version, case.delete(version), "deleting a locked version after it")
     case.must_refuse(answer, "a lock configuration that is none", "400 MalformedXML")
@@ -243,7 +243,7 @@ def _set_out_of_range(case: Case, bucket: str, unit: str, length: int) -> None:
     if after == BucketLockConfiguration(True) and not answer.ok:
         case.must_refuse(answer, f"a default of {length} {unit}", "400 InvalidArgument")
     elif answer.ok and length > 0 and after.mode == GOVERNANCE and shown == str(length):
-        # Nothing is protected for less than was asked for: the platform only has no such limit.
+        # Retention is not shorter than requested: the platform only lacks this limit.
         case.deviate(f"a default of {length} {unit} is taken; Amazon answers 400 InvalidArgument")
     else:
         raise Failed(f"was answered {answer}, and the bucket now has {after}")
@@ -297,7 +297,7 @@ def lock_existing_bucket(case: Case) -> None:
 
 
 def _lock_existing(case: Case, bucket: str) -> None:
-    """Enable Object Lock on a bucket made without. Raises NotOffered."""
+    """Enable Object Lock on a bucket that was created without it. Raises NotOffered."""
     answer = case.configure(bucket, "object-lock", lock_configuration(""))
     lock = bucket_lock(case, bucket)
     if answer.ok and not lock.enabled:
@@ -326,10 +326,10 @@ def _lock_and_delete(case: Case, version: Version) -> None:
     answer = case.set_retention(version, lock)
     if answer.refused and version.id == "null":
         case.deviate(f"locking the version null by that id was answered {answer}; Amazon answers 200")
-        answer = case.set_retention(version._replace(id=""), lock)  # it is the current one
+        answer = case.set_retention(version._replace(id=""), lock)  # it is the current version
     case.must_allow(answer, "locking a version written before Object Lock was enabled")
     deleting = case.delete(version)
-    case.put(version.key, bucket=version.bucket)  # some platforms show a version null in full only under another one
+    case.put(version.key, bucket=version.bucket)  # some platforms show version null in full only if it is not current
     state = case.state(version)
     if state.mode != lock.mode:
         raise Failed(
@@ -381,7 +381,7 @@ def _delete_bucket_of_marker(case: Case) -> None:
     answer = case.client.send("DELETE", bucket)
     listed = case.client.send("GET", bucket, query=(("versions", None),))
     if not listed.elements("DeleteMarker"):
-        # No record was in it, so nothing was lost.
+        # The bucket had no record, so nothing was lost.
         case.deviate(f"deleting a bucket with a marker alone was answered {answer}; Amazon answers 409 BucketNotEmpty")
         return
     case.must_refuse(answer, "deleting a bucket with a marker alone", "409 BucketNotEmpty")

@@ -1,4 +1,4 @@
-"""DEL: deleting what is locked, and what is not."""
+"""DEL: deletes of locked and of unlocked versions."""
 
 from __future__ import annotations
 
@@ -207,8 +207,8 @@ def delete_by_force(case: Case) -> None:
 
 
 def _marked(case: Case, version: Version) -> Version:
-    """The marker made by deleting its key. Raises Inconclusive where none came to be."""
+    """Delete the key and return its delete marker. Raises Inconclusive if there is none."""
     answer = case.delete_key(version.bucket, version.key)
     if not answer.ok or answer.version_id is None:
-        raise Inconclusive(f"no delete marker came to be: deleting by key was answered {answer}; see DEL-05")
+        raise Inconclusive(f"no delete marker was created: deleting by key was answered {answer}; see DEL-05")
     return version._replace(id=answer.version_id)

@@ -1,7 +1,7 @@
 """LH: legal holds.
 
-One idea: a hold stands alone. No mode, date, bypass or expiry lifts it, it changes none of these, and it is on exactly
-the version that it was put on.
+One idea: a hold is independent. No mode, date, bypass or expiry releases it, and it changes none of them. It is on
+exactly the version on which it was set.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REFUSED = "403 AccessDenied"
 MALFORMED = "400 MalformedXML"
 
 
-# ---- what a hold protects
+# ---- what a hold forbids
 
 
 @check("LH-01")
@@ -88,7 +88,7 @@ def delete_released(case: Case) -> None:
     case.must_be_gone(version, "deleting a version whose hold was released")
 
 
-# ---- what a hold leaves alone
+# ---- what a hold does not change
 
 
 @check("LH-05")
@@ -149,7 +149,7 @@ def hold_on_one_version(case: Case) -> None:
 
 @check("LH-07")
 def malformed(case: Case) -> None:
-    """No body asks for OFF: who reads it kindly changes nothing."""
+    """Malformed bodies, none of which requests OFF: a platform that guesses their meaning changes nothing."""
 
     def part(name: str, xml: str) -> None:
         version = case.stored(hold="ON")
@@ -219,7 +219,7 @@ def without_the_right(case: Case) -> None:
 
 @check("LH-10")
 def many(case: Case) -> None:
-    """What a legal department does: all on hold, none missed; all released, none missed."""
+    """Hold many versions, then release all, as in a legal case: the platform may miss none."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         prefix = case.key("/")
         keys = [f"{prefix}{number:03d}" for number in range(OBJECTS)]
@@ -241,7 +241,7 @@ def many(case: Case) -> None:
 
 
 def _held(case: Case) -> Version:
-    """A version on hold by PutObjectLegalHold; Failed where it was accepted and did nothing."""
+    """Set a hold by PutObjectLegalHold. Raises Failed if it was accepted without effect."""
     version = case.stored()
     answer = case.set_hold(version, "ON")
     case.must_allow(answer, "hold ON")
@@ -276,7 +276,7 @@ def _each(pool: ThreadPoolExecutor, versions: list[Version], call: Callable[[Ver
 
 
 def _must_be(case: Case, pool: ThreadPoolExecutor, versions: list[Version], hold: str) -> None:
-    """HEAD of each shows this hold."""
+    """Fail unless HEAD of each version shows this hold."""
     states = list(pool.map(case.state, versions))
     missed = [each for each, state in zip(versions, states, strict=True) if (state.hold or "OFF") != hold]
     if missed:
@@ -284,7 +284,7 @@ def _must_be(case: Case, pool: ThreadPoolExecutor, versions: list[Version], hold
 
 
 def _listed(case: Case, prefix: str) -> set[str]:
-    """The version ids under a prefix."""
+    """Return the version ids under a prefix."""
     answer = case.client.send("GET", case.bucket, query=(("versions", None), ("prefix", prefix)))
     return {
         field.text or ""

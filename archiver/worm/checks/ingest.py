@@ -1,4 +1,4 @@
-"""ING: storing with a lock, by every way in."""
+"""ING: storing objects with a lock, by every kind of request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from archiver.worm.requests.exchange import Answer, Headers
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 EXPIRING_SECONDS = 4.0
-FORM_SECONDS = 60  # a form's signature is in its body: it must be worth nothing soon
+FORM_SECONDS = 60  # a form has its signature in its body, so it must expire soon
 KEY_BYTES_MAX = 1024
 BIG_BYTES = multipart.PART_BYTES_MIN + 1
 MODE, UNTIL, HOLD = (
@@ -45,7 +45,7 @@ MODE, UNTIL, HOLD = (
 )
 
 
-# ---- what is asked for is what is shown
+# ---- the platform shows the lock requested
 
 
 @check("ING-01")
@@ -89,7 +89,7 @@ def put_with_hold(case: Case) -> None:
 
 
 def _deviate_if_silent(case: Case, what: str, shown: Mapping[str, object]) -> None:
-    """A lock that is shown in one place is there, though another place (None) does not tell of it."""
+    """Note a deviation if one place shows the lock and another (None) does not."""
     silent = [name for name, found in shown.items() if found is None]
     if len(silent) == len(shown):
         raise Failed(f"{what}, and nothing shows it: it was silently ignored")
@@ -97,7 +97,7 @@ def _deviate_if_silent(case: Case, what: str, shown: Mapping[str, object]) -> No
         case.deviate(f"{what}, which {' and '.join(silent)} does not show")
 
 
-# ---- what makes no sense must not be stored without its lock
+# ---- an invalid lock must not lead to an object without a lock
 
 
 @check("ING-03")
@@ -237,7 +237,7 @@ def put_without_integrity(case: Case) -> None:
         _must_show(case, version, "PUT with a lock and no integrity header", lock=lock)
         case.deviate("PUT with a lock and no integrity header is taken; Amazon refuses it with 400 InvalidRequest")
         return
-    case.locked()  # with one, it is taken
+    case.locked()  # with one, the platform accepts it
     must_store_nothing(case, answer, "PUT with a lock and no integrity header", "400 InvalidRequest", case.bucket, key)
 
 
@@ -269,7 +269,7 @@ def _wrong_checksum(case: Case, header: str, value: str, aws: str) -> None:
 
 
 def _wrong_payload_hash(case: Case) -> None:
-    """Signed for one body and sent with another, whose checksum is right: as if changed on its way by who can count."""
+    """Send a body other than the signed one, with a right checksum, as an attacker on the network could."""
     key, target = case.key(), f"/{case.bucket}/"
     sent, signed = b"the bytes that are sent", b"the bytes that are meant"
     checksum = ("x-amz-checksum-crc32", checksum_of("crc32", sent))
@@ -343,7 +343,7 @@ def _refuse_wrong_digest(
     is_done: Callable[[], bool],
     done: str,
 ) -> None:
-    """With a wrong Content-MD5 nothing is done; then, as the control, with the right one it is."""
+    """Check that a wrong Content-MD5 has no effect, and as the control that the right one has."""
     body = text.encode()
     answer = case.client.send(method, bucket, key, query=query, headers=(_WRONG_DIGEST,), body=body)
     if is_done():
@@ -400,7 +400,7 @@ def multipart_that_outlives_its_lock(case: Case) -> None:
 
 
 def _need_multipart(case: Case) -> None:
-    """Raises NotOffered where an upload without a lock is refused too: then it is not about the lock."""
+    """Raise NotOffered if the platform refuses an upload without a lock too: then the lock is not the reason."""
     try:
         answer, upload = multipart.start(case)
     except NotOffered:
@@ -410,7 +410,7 @@ def _need_multipart(case: Case) -> None:
     multipart.abort(case, upload)
 
 
-# ---- other ways in
+# ---- other requests that store objects
 
 
 @check("ING-12")
@@ -436,7 +436,7 @@ def _form_with_lock(case: Case, lock: ObjectLock | None, hold: str | None) -> No
 
 
 def post_form(case: Case, wanted: dict[str, str]) -> tuple[Answer, Version]:
-    """A browser's upload: every field is in a multipart form, and signed by the policy in it."""
+    """Upload with a browser's form: every field is in it, and its policy is signed."""
     client, key, body = case.client, case.key(), f"{case.check_id} {secrets.token_hex(8)}".encode()
     wanted = {**wanted, "x-amz-checksum-sha256": checksum_of("sha256", body)} if wanted else {}
     ends = case.now() + timedelta(seconds=FORM_SECONDS)
@@ -507,7 +507,7 @@ def _presigned_altered(case: Case, signed: Headers, sent: Headers) -> None:
 @check("ING-14")
 def lock_every_shape(case: Case) -> None:
     long_key = case.key("/")
-    while len(long_key) < KEY_BYTES_MAX:  # in pieces, for those that store a key as a path
+    while len(long_key) < KEY_BYTES_MAX:  # in segments, for platforms that store a key as a path
         long_key += "k" * 199 + "/"
     shapes = (
         ("0 bytes", case.key(), b""),
@@ -572,25 +572,25 @@ def _signing(case: Case) -> Credentials:
 
 
 def _put(case: Case, key: str, body: bytes, headers: Headers = ()) -> tuple[Answer, Version]:
-    """As ``Case.put``, but with exactly these bytes, also none."""
+    """``Case.put`` with exactly these bytes, which may be none."""
     answer = case.client.send("PUT", case.bucket, key, headers=(("Content-MD5", md5_of(body)), *headers), body=body)
     return answer, Version(case.bucket, key, answer.version_id or "", body)
 
 
 def _ids(case: Case, version: Version) -> list[str]:
-    """The ids of the versions of its key."""
+    """Return the version ids of its key."""
     pages = versions(case, version.bucket, version.key)
     return [entry.id for page in pages for entry in page if entry.key == version.key and not entry.is_marker]
 
 
 def _found(case: Case, version: Version) -> Version:
-    """The version with its id: from the answer, or from the list where the answer had none."""
+    """Return the version with its id, from the answer or else from the list of versions."""
     if version.id:
         return version
     ids = _ids(case, version)
     if not ids:
         raise Failed(f"a write of {version.key} was accepted, and no version of it is there")
-    case.deviate("a write into a bucket with Object Lock does not tell the version's id")
+    case.deviate("a write into a bucket with Object Lock does not return the version's id")
     return version._replace(id=ids[0])
 
 
@@ -602,7 +602,7 @@ def _lock_in_headers(answer: Answer) -> ObjectLock | None:
 def _must_show(
     case: Case, version: Version, what: str, *, lock: ObjectLock | None = None, hold: str | None = None
 ) -> None:
-    """The version has the bytes that were sent, and the lock and the hold that were asked for."""
+    """Fail unless the version has the bytes, the lock and the hold of the request."""
     state = case.state(version)
     if state.body is None:
         raise Failed(f"{what}: version {version.id} is not there")

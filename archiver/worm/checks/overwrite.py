@@ -1,4 +1,4 @@
-"""OVR: writing over what is locked, by every call that writes, and copies of it."""
+"""OVR: writing over locked versions by every call that writes, and copies of locked versions."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Query = Sequence[tuple[str, str | None]]
 _META: Headers = (("x-amz-meta-archiver", "first"),)
 _OTHER_META: Headers = (("x-amz-meta-archiver", "second"),)
 _REPLACED: Headers = (("x-amz-metadata-directive", "REPLACE"), *_OTHER_META)
-_SYSTEM = ("etag", "content-type", "x-amz-meta-archiver")  # what a lock keeps, besides the bytes
-_DATE_SECONDS = 1.5  # after which a Last-Modified, in whole seconds, is another
+_SYSTEM = ("etag", "content-type", "x-amz-meta-archiver")  # metadata that a lock protects besides the bytes
+_DATE_SECONDS = 1.5  # after this time a Last-Modified in whole seconds differs
 _OTHER_BODY = b"what must not take the place of anything"
 
 
 def _locked(case: Case, *, hold: str | None = None, compliance: bool = False) -> tuple[Version, VersionState]:
-    """A locked version with metadata, and how it looks."""
+    """Store a locked version with metadata; return it and its state."""
     lock = case.lock(COMPLIANCE) if compliance else case.lock()
     version = case.stored(lock=lock, hold=hold, headers=_META)
     return version, case.state(version)
 
 
 def _must_be_untouched(case: Case, version: Version, before: VersionState) -> None:
-    """Bytes, lock, hold and metadata of a version are what they were."""
+    """Fail if bytes, lock, hold or metadata of the version changed."""
     case.must_survive(version)
     after = case.state(version)
     if (
@@ -47,7 +47,7 @@ def _must_be_untouched(case: Case, version: Version, before: VersionState) -> No
 
 
 def _must_be_new(case: Case, answer: Answer, what: str, old: Version, new: Version) -> None:
-    """A write was accepted as a version of its own, which can be read."""
+    """Fail unless the accepted write created a new version that can be read."""
     case.must_allow(answer, what)
     if not new.id or new.id == old.id:
         raise Failed(f"{what} was accepted, but names no new version ({new.id or 'none'})")
@@ -71,7 +71,7 @@ def _copy_onto_itself(case: Case, over: Version, query: Query = (), headers: Hea
 
 
 def _multipart(case: Case, over: Version, query: Query = (), headers: Headers = ()) -> tuple[Answer, Version]:
-    """Start, one part and completion; ``query`` and ``headers`` go with start and completion."""
+    """Start, one part and completion; ``query`` and ``headers`` apply to start and completion."""
     answer = case.client.send(
         "POST", over.bucket, over.key, query=(("uploads", None), *query), headers=(*_OTHER_META, *headers)
     )
@@ -120,13 +120,13 @@ def copy_onto_itself(case: Case) -> None:
         raise Failed("a copy onto itself with other metadata was accepted, but the new version has not got them")
 
 
-# Nobody may change what is under a hold, so a hold stands for COMPLIANCE where the user did not agree to that.
+# No credential may override a hold, so a hold replaces COMPLIANCE if the user did not agree to that.
 _KINDS = ("GOVERNANCE", "a hold", COMPLIANCE)
 
 
 @check("OVR-04")
 def write_in_place(case: Case) -> None:
-    """With ?versionId= of the locked version: there is no such call, so it is refused or writes another version."""
+    """PUT with ?versionId= of the locked version. S3 has no such call: it is refused or writes another version."""
     case.try_all(
         *(
             (f"{name} over {kind}", partial(_write_in_place, case, write, kind))
@@ -154,7 +154,7 @@ def _rgw_id(version: Version) -> Query:
 def _whatever_comes(
     case: Case, version: Version, before: VersionState, attempt: Callable[[], tuple[Answer, Version]]
 ) -> tuple[Answer, Version]:
-    """The attempt's answer. The version is to be untouched, also where the platform has no such call."""
+    """Return the attempt's answer. The version must be unchanged, also if the platform has no such call."""
     try:
         return attempt()
     finally:
@@ -176,7 +176,7 @@ _REPLICATION: dict[str, tuple[Headers, Callable[[Version], Query]]] = {
 
 @check("OVR-05")
 def write_as_a_replica(case: Case) -> None:
-    """As a platform's own replication writes to its other site. Under a hold, which no credential may override."""
+    """Write as a platform's replication does at its other site, under a hold, which no credential may override."""
     case.try_all(
         *(
             (f"{name} with {vendor}", partial(_write_as_replica, case, write, vendor))
@@ -207,7 +207,7 @@ def copy_without_lock(case: Case) -> None:
     if state.body != source.body:
         raise Failed("copying a locked version was accepted, but the copy has other bytes")
     if state.mode is not None or state.hold == "ON":
-        raise Failed(f"a copy without lock headers came to {words_of(state)} from its source")
+        raise Failed(f"a copy without lock headers has {words_of(state)} from its source")
 
 
 @check("OVR-07")

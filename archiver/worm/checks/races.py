@@ -1,7 +1,7 @@
-"""RAC: two requests at once.
+"""RAC: two requests at the same time.
 
-One idea: requests that meet must leave what one of them after the other would have left. Both orders are played through
-in a small model; where neither explains the answers and the version as it is afterwards, the platform let a lock slip.
+One idea: two concurrent requests must leave what one of the two serial orders would leave. A small model plays both
+orders. If neither explains the answers and the final version, the platform failed to enforce the lock.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from archiver.worm.case import (
     words_of,
 )
 from archiver.worm.checks import check
-from archiver.worm.checks.batch import told_of
+from archiver.worm.checks.batch import batch_answer_of
 from archiver.worm.checks.clock import clock_of
 from archiver.worm.prepared import Prepared, prepare
 from archiver.worm.requests.exchange import Answer
@@ -40,23 +40,23 @@ from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 PAIRS = 200
 PAIRS_AT_ONCE = 4
 PAIRS_SECONDS_MAX = 40.0
-LEADS_SECONDS = (0.0, 0.0005, 0.001, 0.002, 0.004)  # of one request before the other, each in turn
-RACE_LOCK_SECONDS = 180.0  # outlasts the check
-SETTLED_SECONDS = 0.5  # what cannot be explained is read again after it
+LEADS_SECONDS = (0.0, 0.0005, 0.001, 0.002, 0.004)  # by which one request precedes the other, in turn
+RACE_LOCK_SECONDS = 180.0  # longer than the check
+SETTLED_SECONDS = 0.5  # after which an unexplained version is read again
 BATCH_FILLERS = 50
 EXPIRY_INSTANTS, EXPIRY_PAIRS = 8, 26
-EXPIRY_LEAD_SECONDS = 6.0  # to make all versions of the first instant and of those after it
+EXPIRY_LEAD_SECONDS = 6.0  # time to create all versions of the first instant and of those after it
 PAIRS_MET_MIN = 20
 
 GONE = "gone"
 EITHER, UNTOLD = "either", "untold"
 ORDERS = ((0, 1), (1, 0))
-Model = Hashable  # what a version can be, as far as a pair may change it
-Step = Callable[[Model], Sequence[Model | None]]  # what a request may make of it; None: it is refused
+Model = Hashable  # state of a version, as far as a pair may change it
+Step = Callable[[Model], Sequence[Model | None]]  # possible effects of a request; None: refused
 
 
 class Pair(NamedTuple):
-    """Two requests that are sent at once, and how to see what they left."""
+    """Two requests to send at the same time, and functions that read the result."""
 
     one: Prepared
     other: Prepared
@@ -66,7 +66,7 @@ class Pair(NamedTuple):
 
 @dataclass(slots=True)
 class RaceTally:
-    """What the pairs of one check came to."""
+    """The results of all pairs of one check."""
 
     names: tuple[str, str]
     met: int = 0
@@ -86,8 +86,8 @@ class Race(NamedTuple):
     names: tuple[str, str]
     start: Model
     steps: tuple[Step, Step]
-    done: Callable[[int, Answer], bool] = lambda _, answer: answer.ok  # whether the answer of 0 or 1 is a yes
-    shown: Callable[[Model], Model] = lambda model: model  # what can be seen of it
+    done: Callable[[int, Answer], bool] = lambda _, answer: answer.ok  # whether request 0 or 1 was accepted
+    shown: Callable[[Model], Model] = lambda model: model  # the part of the state that can be read
 
 
 @check("RAC-01")
@@ -129,7 +129,7 @@ def delete_and_extend_at_expiry(case: Case) -> None:
     def pair(number: int) -> Pair:
         version, later = versions[number], _lock(case)
         made = Pair(*_delete_and(case, version, _retention(case, version, later)), *_retained(case, version, later))
-        # Around the date, some before and some after.
+        # Around the retain-until date, some before it and some after.
         spread = (number % EXPIRY_PAIRS - EXPIRY_PAIRS // 2) * 0.008
         time.sleep(max(0.0, dates[number].timestamp() - clock.low + spread - time.time()))
         return made
@@ -143,7 +143,7 @@ def delete_and_extend_at_expiry(case: Case) -> None:
 @check("RAC-04")
 def batch_delete_and_retention(case: Case) -> None:
     case.control()
-    # Versions that are gone already follow in the batch: time between looking at its first entry and deleting it.
+    # Versions that no longer exist follow in the batch, to give time between check and delete of its first entry.
     gone = [_put(case) for _ in range(BATCH_FILLERS)]
     case.delete_many(case.bucket, [(each.key, each.id) for each in gone])
     fillers = {each.id for each in gone}
@@ -163,7 +163,7 @@ def batch_delete_and_retention(case: Case) -> None:
     def done(number: int, answer: Answer) -> bool:
         if number == 1 or not answer.ok:
             return answer.ok
-        return any(version_id not in fillers for _, version_id in told_of(answer).deleted)
+        return any(version_id not in fillers for _, version_id in batch_answer_of(answer).deleted)
 
     _run(case, Race(("batch delete", "retention"), "free", (_delete_unless_locked, _lock_it), done), pair)
 
@@ -314,7 +314,7 @@ def complete_and_abort(case: Case) -> None:
         return ("locked",) if model == "open" else (None,)
 
     def abort(model: Model) -> Sequence[Model | None]:
-        # Aborting what is completed does nothing, whether it is answered yes or no.
+        # Aborting a completed upload does nothing, whether or not the platform accepts it.
         return ("aborted",) if model == "open" else (model, None)
 
     def shown(model: Model) -> Model:
@@ -374,14 +374,14 @@ def clear_default_and_put(case: Case) -> None:
 def _run(
     case: Case, race: Race, make: Callable[[int], Pair], *, pairs: int = PAIRS, at_once: int = PAIRS_AT_ONCE
 ) -> None:
-    """Make and race pairs until there are enough or the time is over. Raises Failed where one cannot be explained."""
+    """Create and race pairs until there are enough or time is over. Raises Failed if one cannot be explained."""
     for number, order in enumerate(ORDERS):
         _control(race, make(number), order)
-    tally, end, told = RaceTally(race.names), time.monotonic() + PAIRS_SECONDS_MAX, threading.Lock()
+    tally, end, counting = RaceTally(race.names), time.monotonic() + PAIRS_SECONDS_MAX, threading.Lock()
 
     def one(number: int) -> None:
         if time.monotonic() < end:
-            _race(race, make(number), number, senders, tally, told)
+            _race(race, make(number), number, senders, tally, counting)
 
     with ThreadPoolExecutor(2 * at_once) as senders, ThreadPoolExecutor(at_once) as makers:
         for _ in makers.map(one, range(len(ORDERS), len(ORDERS) + pairs)):
@@ -399,7 +399,7 @@ def _run(
 
 
 def _control(race: Race, pair: Pair, order: tuple[int, int]) -> None:
-    """One after the other leaves what it must; else a race shows nothing. Raises Inconclusive."""
+    """Check that both requests in series leave what they must. Raises Inconclusive: else a race proves nothing."""
     requests = (pair.one, pair.other)
     came = {number: requests[number].send() for number in order}
     answers = (came[0], came[1])
@@ -411,7 +411,7 @@ def _control(race: Race, pair: Pair, order: tuple[int, int]) -> None:
 
 
 def _race(
-    race: Race, pair: Pair, number: int, senders: ThreadPoolExecutor, tally: RaceTally, told: threading.Lock
+    race: Race, pair: Pair, number: int, senders: ThreadPoolExecutor, tally: RaceTally, counting: threading.Lock
 ) -> None:
     lead = LEADS_SECONDS[number % len(LEADS_SECONDS)]
     waits = (0.0, lead) if number // len(LEADS_SECONDS) % 2 else (lead, 0.0)
@@ -433,7 +433,7 @@ def _race(
         time.sleep(SETTLED_SECONDS)
         end = pair.seen()
         order = explained(race, answers, end)
-    with told:
+    with counting:
         tally.met += began < other_ended and other_began < ended
         tally.accepted.update(name for number, name in enumerate(race.names) if race.done(number, answers[number]))
         tally.answers[" and ".join(str(answer.status) for answer in answers)] += 1
@@ -445,10 +445,10 @@ def _race(
 
 
 def explained(race: Race, answers: tuple[Answer, Answer], end: Model) -> str | None:
-    """Which of the two came first, as answers and end tell; EITHER where both could; None where neither could.
+    """Return which request came first; EITHER if both orders explain answers and state; None if neither does.
 
-    A yes had its effect and a no had none. Of an error of the server (5xx, 429) nobody knows whether it had. A platform
-    may refuse without need who comes at a bad moment: then who came first is UNTOLD.
+    An accepted request had its effect; a refused one had none. After an error of the server (5xx, 429) it is unknown. A
+    platform may refuse a request needlessly during another one; then the result is UNTOLD.
     """
     for needs_reason in (True, False):
         firsts = [race.names[order[0]] for order in ORDERS if end in _ends(race, answers, order, needs_reason)]
@@ -458,7 +458,7 @@ def explained(race: Race, answers: tuple[Answer, Answer], end: Model) -> str | N
 
 
 def _ends(race: Race, answers: tuple[Answer, Answer], order: tuple[int, int], needs_reason: bool) -> set[Model]:
-    """What the two may leave in this order; with ``needs_reason`` only what must be refused is."""
+    """Return the possible states after this order; with ``needs_reason`` only a required refusal may happen."""
     models: set[Model] = {race.start}
     for number in order:
         answer = answers[number]
@@ -480,11 +480,11 @@ def _summary(tally: RaceTally) -> str:
 
 
 def _completed(number: int, answer: Answer) -> bool:
-    """A completion may be answered 200 with an error inside."""
+    """Return whether a completion was accepted: its 200 may contain an error."""
     return answer.ok and (number == 1 or not answer.elements("Error"))
 
 
-# ---- requests, made ready
+# ---- prepared requests
 
 
 def _put(case: Case, lock: ObjectLock | None = None) -> Version:
@@ -538,7 +538,7 @@ def _xml(case: Case, version: Version, what: str, xml: str, *, bypass: bool = Fa
     return prepare(case.client, "PUT", version.bucket, version.key, query=query, headers=headers, body=body)
 
 
-# ---- what was left
+# ---- the resulting state
 
 
 def _has(state: VersionState, lock: ObjectLock) -> bool:
@@ -546,7 +546,7 @@ def _has(state: VersionState, lock: ObjectLock) -> bool:
 
 
 def _retained(case: Case, version: Version, lock: ObjectLock) -> tuple[Callable[[], Model], Callable[[], str]]:
-    """Whether the version is gone, has this lock, or has it not."""
+    """Return functions that read whether the version is gone, has this lock, or does not have it."""
 
     def seen() -> Model:
         state = case.state(version)
@@ -558,7 +558,7 @@ def _retained(case: Case, version: Version, lock: ObjectLock) -> tuple[Callable[
 
 
 def _dated(case: Case, version: Version, locks: dict[str, ObjectLock]) -> Callable[[], Model]:
-    """Which of these locks the version has."""
+    """Return a function that reads which of these locks the version has."""
 
     def seen() -> Model:
         state = case.state(version)

@@ -1,7 +1,7 @@
-"""RET: changing the retention of a version that is stored.
+"""RET: changing the retention of a stored version.
 
-One idea: a date shown is not yet a date kept. What a lock has become is read by HEAD and by GetObjectRetention, and
-where a check can afford to wait, the version is deleted at an instant at which only the right lock refuses.
+One idea: a platform may show a date that it does not enforce. A check reads a changed lock by HEAD and by
+GetObjectRetention. If it can wait, it also deletes the version when only the right lock refuses.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive
 
 SOON_SECONDS = 5.0  # of locks whose end a check waits for
-GRACE_SECONDS = 1.0  # after a date, before it counts as passed: some platforms keep whole seconds
+GRACE_SECONDS = 1.0  # added to a date before it counts as passed: some platforms keep whole seconds
 REFUSED = "403 AccessDenied"
 MALFORMED = "400 MalformedXML"
 
 
 class Shown(NamedTuple):
-    """A version by HEAD and by GetObjectRetention."""
+    """A version as HEAD and GetObjectRetention show it."""
 
     state: VersionState
     called: ObjectLock | None
@@ -55,7 +55,7 @@ class Shown(NamedTuple):
         return f"{words_of(self.state)} ({self.called.mode} until {iso(self.called.until)} by GetObjectRetention)"
 
 
-# ---- what is allowed
+# ---- changes that must be allowed
 
 
 @check("RET-01")
@@ -126,7 +126,7 @@ def remove_with_bypass(case: Case) -> None:
 
 @check("RET-16")
 def lock_again(case: Case) -> None:
-    """Each of the four changes of mode, after the first lock has run out."""
+    """Each of the four changes of mode after the first lock has expired."""
     changes = [(old, new) for old in (GOVERNANCE, COMPLIANCE) for new in (GOVERNANCE, COMPLIANCE)]
     if not case.may_use_compliance:
         case.notes.append("only GOVERNANCE to GOVERNANCE: COMPLIANCE needs --compliance")
@@ -151,7 +151,7 @@ def lock_again(case: Case) -> None:
     )
 
 
-# ---- what is refused
+# ---- changes that must be refused
 
 
 @check("RET-04")
@@ -197,7 +197,7 @@ def remove_compliance(case: Case) -> None:
 
 @check("RET-08")
 def governance_to_compliance(case: Case) -> None:
-    compliance = case.lock(COMPLIANCE)  # seconds long, for those that accept it
+    compliance = case.lock(COMPLIANCE)  # for seconds, in case the platform accepts it
     version = case.stored(lock=ObjectLock(GOVERNANCE, compliance.until))
     before = _shown(case, version)
     with _while_locked(case, compliance):
@@ -216,7 +216,7 @@ def remove_governance(case: Case) -> None:
 
 @check("RET-12")
 def malformed(case: Case) -> None:
-    """Each body names the date and the mode that are there: who reads it kindly changes nothing."""
+    """Malformed bodies with the current date and mode: a platform that guesses their meaning changes nothing."""
 
     def part(name: str, body: Callable[[str], str], aws: str, bypass: bool) -> None:
         lock = case.lock()
@@ -246,7 +246,7 @@ def malformed(case: Case) -> None:
     )
 
 
-# ---- which version
+# ---- the version that a request changes
 
 
 @check("RET-13")
@@ -368,19 +368,19 @@ def nothing_else_changes(case: Case) -> None:
         after = _described(case, version)
         if after != before:
             names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-            told = ", ".join(f"{n} {before.get(n, 'none')} became {after.get(n, 'none')}" for n in names)
-            raise Failed(f"{name}: {told}")
+            described = ", ".join(f"{n} {before.get(n, 'none')} became {after.get(n, 'none')}" for n in names)
+            raise Failed(f"{name}: {described}")
         case.must_survive(version, unlocked=True)
     if not done:
         raise Inconclusive("no change of a lock was accepted")
 
 
-# ---- how it is seen
+# ---- how the result is read
 
 
 @contextmanager
 def _while_locked(case: Case, lock: ObjectLock) -> Iterator[None]:
-    """What is found after a short lock has run out, on a slow platform, is nothing against it."""
+    """Make the result of the block inconclusive if a short lock expired meanwhile: the platform may only be slow."""
     try:
         yield
     except Failed as failed:
@@ -394,7 +394,7 @@ def _shown(case: Case, version: Version) -> Shown:
 
 
 def _must_take(case: Case, version: Version, lock: ObjectLock, answer: Answer, what: str) -> None:
-    """Accepted, and shown as asked for, to the second."""
+    """Fail unless the request was accepted and the lock is shown as requested, to the second."""
     case.must_allow(answer, what)
     after = _shown(case, version)
     for found in (after.state.lock, after.called or after.state.lock):
@@ -403,7 +403,7 @@ def _must_take(case: Case, version: Version, lock: ObjectLock, answer: Answer, w
 
 
 def _must_stay(case: Case, version: Version, before: Shown, answer: Answer, what: str, aws: str) -> None:
-    """The lock is exactly what it was, by both ways to see it, and so are the bytes."""
+    """Fail unless bytes and lock are unchanged, by HEAD and by GetObjectRetention."""
     after = _shown(case, version)
     if after.locks != before.locks:
         raise Failed(f"{what} was answered {answer}: {before} became {after}")
@@ -411,7 +411,7 @@ def _must_stay(case: Case, version: Version, before: Shown, answer: Answer, what
 
 
 def _shorten(case: Case, kind: str, seconds: float, bypasses: tuple[bool, ...]) -> None:
-    """To a few seconds from now, by a second, by a millisecond; then a delete after the earliest of these dates."""
+    """Shorten to a few seconds from now, by a second and by a millisecond; then delete after the earliest date."""
 
     def part(bypass: bool, shorter: Callable[[datetime], datetime]) -> None:
         whole = ObjectLock(kind, case.lock(kind, seconds).until.replace(microsecond=500_000))
@@ -444,7 +444,7 @@ def _lock(case: Case, version: Version, what: str) -> Answer:
 
 
 def _must_not_pretend(case: Case, version: Version, what: str, where: str) -> None:
-    """Retention or hold in a bucket without Object Lock is refused; who accepts it must also keep it."""
+    """Fail if the platform accepts retention or hold in a bucket without Object Lock and does not apply it."""
     answer = _lock(case, version, what)
     query = (("versionId", version.id),) if version.id else ()
     if answer.ok:
@@ -459,12 +459,12 @@ def _must_not_pretend(case: Case, version: Version, what: str, where: str) -> No
 
 
 def _described(case: Case, version: Version) -> dict[str, str]:
-    """What HEAD and the list of versions tell of a version beside its lock."""
+    """Return what HEAD and the list of versions show of a version except its lock."""
     answer = case.client.send(
         "HEAD", version.bucket, version.key,
         query=(("versionId", version.id),), headers=(("x-amz-checksum-mode", "ENABLED"),),
     )  # fmt: skip
-    told = {
+    described = {
         name: value
         for name, value in answer.headers.items()
         if name in ("etag", "last-modified", "content-type", "content-length", "x-amz-version-id")
@@ -473,8 +473,8 @@ def _described(case: Case, version: Version) -> dict[str, str]:
     listed = case.client.send("GET", version.bucket, query=(("versions", None), ("prefix", version.key)))
     for element in listed.elements("Version"):
         fields = {field.tag.rpartition("}")[2]: field.text or "" for field in element}
-        told[f"listed version {fields.get('VersionId')}"] = f"of {fields.get('LastModified')}"
-    return told
+        described[f"listed version {fields.get('VersionId')}"] = f"of {fields.get('LastModified')}"
+    return described
 
 
 def _retention(inner: str) -> str:

@@ -1,4 +1,4 @@
-"""VER: what is read back, and what the platform says about it."""
+"""VER: reading objects back, and what the platform says about them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from archiver.worm.requests.checksums import KINDS, checksum_of
 from archiver.worm.requests.exchange import Answer, Headers, RecordedExchange
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
-SIZES = (1, 4096, 131_072, 131_073, 1 << 20)  # around where platforms change how they keep bytes
+SIZES = (1, 4096, 131_072, 131_073, 1 << 20)  # around sizes at which platforms change how they store bytes
 VERSIONS_OF_ONE_KEY = 5
 PAGE_ENTRIES = 7
-PAGE_ENTRIES_MAX = 1000  # that Amazon gives
+PAGE_ENTRIES_MAX = 1000  # on a page of Amazon's
 PUTS = 1000
 PUTS_SECONDS_MAX = 45.0
 PUT_KEYS = 10
@@ -44,7 +44,7 @@ _ASK: Headers = (("x-amz-checksum-mode", "ENABLED"),)
 def read_back_every_version(case: Case) -> None:
     key = case.key()
     kept = [_sent(case, case.key(), secrets.token_bytes(size)) for size in SIZES]
-    # Of the same length, so that nothing but the bytes tells them apart.
+    # All have the same length, so that only their bytes differ.
     kept += [_sent(case, key, f"version {secrets.token_hex(8)}".encode()) for _ in range(VERSIONS_OF_ONE_KEY)]
     case.delete_key(case.bucket, key)
     for version in kept:
@@ -114,7 +114,7 @@ def read_pieces_of_locked_objects(case: Case) -> None:
         if not answer.ok:
             raise NotOffered(f"a multipart upload with a lock was answered {answer}")
         if not version.id:
-            raise Inconclusive("a multipart upload does not tell the version's id")
+            raise Inconclusive("a multipart upload does not return the version's id")
         case.try_all(
             ("ranges", partial(_read_ranges, case, version, len(pieces[0]))),
             ("part numbers", partial(_read_parts, case, version, pieces)),
@@ -141,9 +141,9 @@ def _read_ranges(case: Case, version: Version, edge: int) -> None:
             raise Failed(
                 f"bytes={words} of {end} was answered {answer}, {len(answer.body)} bytes, not those stored there"
             )
-        told = answer.headers.get("content-range")
-        if answer.status != 206 or told != f"bytes {first}-{after - 1}/{end}":
-            case.deviate(f"bytes={words} of {end} was answered {answer} with Content-Range {told or 'none'}")
+        content_range = answer.headers.get("content-range")
+        if answer.status != 206 or content_range != f"bytes {first}-{after - 1}/{end}":
+            case.deviate(f"bytes={words} of {end} was answered {answer} with Content-Range {content_range or 'none'}")
     beyond = _read(case, version, (), (("Range", f"bytes={end}-"),))
     if beyond.status != 416:
         case.deviate(f"a range behind the end was answered {beyond}; Amazon answers 416 InvalidRange")
@@ -158,9 +158,9 @@ def _read_parts(case: Case, version: Version, pieces: list[bytes]) -> None:
             raise Failed(
                 f"part {number} was answered {answer}, {len(answer.body)} bytes, not the {len(piece)} uploaded"
             )
-        told = answer.headers.get("x-amz-mp-parts-count")
-        if told != str(len(pieces)):
-            case.deviate(f"reading part {number} of {len(pieces)} tells of {told or 'no'} parts")
+        parts_count = answer.headers.get("x-amz-mp-parts-count")
+        if parts_count != str(len(pieces)):
+            case.deviate(f"reading part {number} of {len(pieces)} reports {parts_count or 'no'} parts")
 
 
 def _read(case: Case, version: Version, query: tuple[tuple[str, str], ...] = (), headers: Headers = ()) -> Answer:
@@ -173,7 +173,7 @@ def _read(case: Case, version: Version, query: tuple[tuple[str, str], ...] = (),
 
 
 class _Made(NamedTuple):
-    """A version or a marker that must be listed."""
+    """A version or a delete marker that the list must show."""
 
     key: str
     id: str
@@ -190,7 +190,7 @@ def list_every_version_once(case: Case) -> None:
 
 
 def _list_short_pages(case: Case) -> None:
-    """Keys that need care, with many versions and with markers between them."""
+    """List keys with special characters, many versions, and markers between them, in short pages."""
     stem, made = case.key("/"), []
     for name in ("a", "a b+c&d%", "b/c", "b/d/e", "z", "ü<記録>"):
         for number in range(4):
@@ -201,7 +201,7 @@ def _list_short_pages(case: Case) -> None:
                 if not answer.ok or not answer.version_id:
                     raise Inconclusive(f"deleting by key was answered {answer}, with no marker's id")
                 made.append(_Made(version.key, answer.version_id, True, None))
-    for page_entries in (PAGE_ENTRIES, 1, None):  # None: as many as the platform likes
+    for page_entries in (PAGE_ENTRIES, 1, None):  # None: the platform's choice
         pages = versions(case, case.bucket, stem, page_entries=page_entries)
         longest = max(len(page) for page in pages)
         if page_entries is not None and longest > page_entries:
@@ -231,7 +231,10 @@ def _list_a_full_page(case: Case) -> None:
 
 
 def _judge_list(case: Case, made: list[_Made], pages: list[list[ListedVersion]], *, is_in_order: bool = True) -> None:
-    """``is_in_order`` False: the versions of a key were made at once, so that nobody knows which came last."""
+    """Compare a list with what was created.
+
+    ``is_in_order`` is False if the versions of a key were created at the same time, so that their order is unknown.
+    """
     listed = [entry for page in pages for entry in page]
     times = Counter((entry.key, entry.id) for entry in listed)
     wanted = {(each.key, each.id): each for each in made}
@@ -255,7 +258,7 @@ def _judge_list(case: Case, made: list[_Made], pages: list[list[ListedVersion]],
     if any(one_each[key] != 1 for key in latest):
         raise Failed("a key has more than one latest version in the list, or none")
     newest_first = [(each.key, each.id) for each in made[::-1]]
-    newest_first.sort(key=lambda place: place[0].encode())  # stable: within a key they stay newest first
+    newest_first.sort(key=lambda place: place[0].encode())  # stable sort: versions of a key stay newest first
     found = [(entry.key, entry.id) for entry in listed]
     if is_in_order and sorted(found) == sorted(newest_first) and found != newest_first:
         case.deviate("the list of versions is not by key, newest first")
@@ -375,7 +378,7 @@ def _inventory_row(
         raise Failed(f"stored with {asked}, hold {hold or 'none'}, and shown with {words_of(state)}")
 
 
-# ---- reading meanwhile
+# ---- reads during writes
 
 
 @check("VER-09")
@@ -425,7 +428,7 @@ def read_while_locks_change(case: Case) -> None:
 
 
 def _wrong_in(answer: Answer, method: str, version: Version, lock: ObjectLock) -> str:
-    """What is wrong with a read; nothing where it is right. A lock that GET never shows is ING-01's."""
+    """Return what is wrong with a read; empty if it is right. A lock that GET never shows fails ING-01."""
     if not answer.ok:
         return f"was answered {answer}"
     if method == "GET":

@@ -1,8 +1,8 @@
-"""SID: ways around the lock that are not a delete by its owner.
+"""SID: ways around the lock other than a delete by the owner.
 
-One idea: a lock must hold against rights and rules too. Whoever is let in, and whatever a rule promises to delete, what
-was locked is there afterwards, locked as it was. What has to be declared, or needs an operator, a second site or days,
-has no check here.
+One idea: a lock must also hold against rights and rules. Whoever gets access, and whatever a rule deletes, a locked
+version must still be there with its lock. What needs a declaration, an operator, a second site or days has no check
+here.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 from backends.s3.control import Credentials
 
-WATCHED_SECONDS = 20.0  # a rule that is due at once has this long to do harm
+WATCHED_SECONDS = 20.0  # how long a rule that is due at once has to do damage
 EVENT_HOLD = "x-amz-object-lock-event-hold"
 
-# Lifecycle rules that some vendors have, and whose promise is to delete every version, or every marker.
+# Lifecycle rules of some vendors that delete every version or every delete marker.
 VENDOR_RULES = {
     "ExpiredObjectAllVersions (MinIO)": (
         "<Expiration><Days>1</Days><ExpiredObjectAllVersions>true</ExpiredObjectAllVersions></Expiration>"
@@ -74,7 +74,7 @@ def _set_due_rule(case: Case) -> None:
         raise NotOffered(f"was answered {answer}")
     case.wait_until(case.now() + timedelta(seconds=WATCHED_SECONDS))
     if case.state(version).body is None:
-        # Some platforms apply a due rule when somebody looks, and answer that one look as if all were gone.
+        # Some platforms apply a due rule when a client reads, and answer that one read as if all were gone.
         case.wait_until(case.now() + timedelta(seconds=1))
         case.must_survive(version)
         case.deviate("the first read by version id after a rule was due said that there is none; the next ones gave it")
@@ -84,15 +84,15 @@ def _set_due_rule(case: Case) -> None:
     case.notes.append(f"{WATCHED_SECONDS:.0f} s after a rule that was due at once, the platform {acted}")
 
 
-# ---- rights that are given to everybody
+# ---- rights for every client
 
 
 @check("SID-05")
 def open_to_everybody(case: Case) -> None:
     case.try_all(
-        ("a policy that lets everybody delete", partial(_open, case, _set_policy)),
-        ("an ACL of the bucket that lets everybody write", partial(_open, case, _set_bucket_acl)),
-        ("an ACL of the version that gives everybody full control", partial(_open, case, _set_version_acl)),
+        ("a policy that lets every client delete", partial(_open, case, _set_policy)),
+        ("an ACL of the bucket that lets every client write", partial(_open, case, _set_bucket_acl)),
+        ("an ACL of the version that gives every client full control", partial(_open, case, _set_version_acl)),
         ("no block on public access", partial(_open, case, _remove_public_access_block)),
     )
 
@@ -134,23 +134,24 @@ def _open(case: Case, change: Callable[[Case, Version], Answer]) -> None:
     _must_be_as_before(case, before, "the change itself")
     if not answer.ok:
         raise NotOffered(f"was answered {answer}")
-    anybody = case.anonymous()
+    anonymous = case.anonymous()
     for version in (retained, held):
         case.must_refuse_delete(version, case.delete(version), "deleting a locked version by its owner")
         for bypass in (False, True):
-            what = f"deleting a locked version by anybody{' with the bypass header' if bypass else ''}"
-            case.must_refuse(case.delete(version, bypass=bypass, client=anybody), what, "403 AccessDenied", version)
-        case.delete_many(bucket, [(version.key, version.id)], headers=BYPASS, client=anybody)
-    case.set_retention(retained, None, bypass=True, client=anybody)
-    case.set_retention(retained, case.lock(seconds=1), bypass=True, client=anybody)
-    case.set_hold(held, "OFF", client=anybody)
-    _must_be_as_before(case, before, "attempts of anybody")
-    if not case.delete(unlocked, client=anybody).ok:
-        case.notes.append(f"{change.__name__.strip('_').replace('_', ' ')}: lets nobody else delete unlocked versions")
+            what = f"deleting a locked version without a credential{' with the bypass header' if bypass else ''}"
+            case.must_refuse(case.delete(version, bypass=bypass, client=anonymous), what, "403 AccessDenied", version)
+        case.delete_many(bucket, [(version.key, version.id)], headers=BYPASS, client=anonymous)
+    case.set_retention(retained, None, bypass=True, client=anonymous)
+    case.set_retention(retained, case.lock(seconds=1), bypass=True, client=anonymous)
+    case.set_hold(held, "OFF", client=anonymous)
+    _must_be_as_before(case, before, "attempts without a credential")
+    if not case.delete(unlocked, client=anonymous).ok:
+        name = change.__name__.strip("_").replace("_", " ")
+        case.notes.append(f"{name}: lets no other client delete unlocked versions")
 
 
 def _make_way(case: Case, bucket: str) -> None:
-    """What else keeps strangers out on some platforms; where it is unknown, nothing is in the way."""
+    """Remove other barriers to public access that some platforms have; a platform without them needs nothing."""
     rule = "<Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule>"
     with suppress(NotOffered):
         case.client.send("DELETE", bucket, query=(("publicAccessBlock", None),))
@@ -165,7 +166,7 @@ def _must_be_as_before(case: Case, before: Mapping[Version, VersionState], after
             raise Failed(f"after {after_what}: {words_of(state)} became {words_of(now)}")
 
 
-# ---- strangers
+# ---- clients without rights
 
 
 @check("SID-06")
@@ -173,16 +174,16 @@ def strangers(case: Case) -> None:
     owner = case.client.credentials
     assert owner is not None
     clients = {
-        "anybody without a credential": case.anonymous(),
-        "an unknown access key": _door_with(case, Credentials("UNKNOWNACCESSKEY0000", owner.secret_key, None)),
-        "a wrong secret": _door_with(case, Credentials(owner.access_key, owner.secret_key[::-1] + "x", None)),
+        "a client without a credential": case.anonymous(),
+        "an unknown access key": _client_with(case, Credentials("UNKNOWNACCESSKEY0000", owner.secret_key, None)),
+        "a wrong secret": _client_with(case, Credentials(owner.access_key, owner.secret_key[::-1] + "x", None)),
     }
     parts = [(name, partial(_try_to_delete, case, client)) for name, client in clients.items()]
     parts.append(("a credential without the right to delete", partial(_try_without_right, case)))
     case.try_all(*parts)
 
 
-def _door_with(case: Case, credentials: Credentials) -> S3Client:
+def _client_with(case: Case, credentials: Credentials) -> S3Client:
     client = case.anonymous()
     client.credentials = credentials
     return client
@@ -215,12 +216,12 @@ def _try_to_delete(case: Case, client: S3Client) -> None:
         case.must_refuse(answer, what, "403 AccessDenied InvalidAccessKeyId SignatureDoesNotMatch")
 
 
-# ---- locks that a platform may not know
+# ---- locks that a platform may not support
 
 
 @check("SID-10")
 def event_hold(case: Case) -> None:
-    # A real event hold lasts a day at least, so the header carries what no platform that knows it can accept.
+    # A real event hold lasts at least a day, so the header has a value that every platform that supports it rejects.
     key = case.key()
     answer, version = case.put(key, headers=[(EVENT_HOLD, "MAYBE")])
     if answer.ok:

@@ -1,7 +1,7 @@
-"""Credentials that lack a right, as clients by that right, by the means that each platform has for making them.
+"""Clients whose credentials lack one right, created in the way of each platform.
 
-One idea: a platform is asked for credentials that live as long as the run and no longer. What they may and may not do
-is not believed: a check that uses one sees for itself that it can do all but what it lacks.
+One idea: a platform makes credentials that live as long as the run. The checks do not trust them: each check that uses
+one verifies that the credential can do everything except what it lacks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from archiver.worm.verdict import CheckEnded
 from backends.s3.control import Credentials
 
 BYPASS, RETENTION, HOLD, DELETE = "bypass", "retention", "hold", "delete"
-BYPASS_DENIED = "bypass denied"  # allowed everything by name, and denied the bypass explicitly
+BYPASS_DENIED = "bypass denied"  # allows every action and denies the bypass explicitly
 SEE_RETENTION = "see retention"
 
 _ACTIONS_OF: Mapping[str, tuple[str, ...]] = {
@@ -40,13 +40,13 @@ _OTHER_ACTIONS = (
     "s3:GetObject", "s3:GetObjectVersion", "s3:GetObjectLegalHold", "s3:PutObject", "s3:PutObjectTagging",
     "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:ListBucket", "s3:ListBucketVersions",
 )  # fmt: skip
-_NO_ROLE = "arn:aws:iam::000000000000:role/none"  # MinIO insists on a role and ignores it
+_NO_ROLE = "arn:aws:iam::000000000000:role/none"  # MinIO requires a role and ignores it
 _ROLE_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """Clients by the right that each lacks. ``open_bucket`` lets them into a bucket, and is called for each new one."""
+    """A client for each right that it lacks. ``open_bucket`` is called for each new bucket and grants them access."""
 
     clients: Mapping[str, S3Client]
     open_bucket: Callable[[str], None] = field(default=lambda bucket: None)
@@ -60,10 +60,12 @@ def limited_clients(
     given: Mapping[str, Credentials] | None = None,
     role: str | None = None,
 ) -> Iterator[Limited]:
-    """Clients for as long as the block lasts. Raises PlatformError where the platform refuses to make them.
+    """Yield clients that lack a right each, for the length of the block.
 
-    ``given`` are credentials by the right that they lack, such as those of the embedded store, and ``role`` is the ARN
-    of a role that ``client`` may assume; without either, MinIO and versitygw make their own and others have none.
+    ``given`` has credentials by the right that they lack, such as those of the embedded store. ``role`` is the ARN of a
+    role that ``client`` may assume. Without either, MinIO and versitygw create credentials; other platforms have none.
+
+    Raises PlatformError if the platform refuses to create them.
     """
     if given is not None:
         yield Limited(_clients(client, given))
@@ -79,7 +81,7 @@ def limited_clients(
 
 
 def lacking_all(credentials: Credentials) -> Mapping[str, Credentials]:
-    """A credential of the user's own choice, which is to lack every right that a keeper of records has."""
+    """Use one credential of the user for every right: it lacks all of them."""
     return dict.fromkeys((BYPASS, RETENTION, HOLD, DELETE), credentials)
 
 
@@ -92,7 +94,7 @@ def _clients(client: S3Client, credentials: Mapping[str, Credentials]) -> dict[s
 
 
 def _statements(right: str, bucket: str, **principal: Any) -> list[dict[str, Any]]:
-    """Everything in the bucket but that right."""
+    """Return policy statements that allow everything in the bucket except that right."""
     resources = {"Resource": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"], **principal}
     if right == BYPASS_DENIED:
         return [
@@ -107,7 +109,7 @@ def _policy(statements: list[dict[str, Any]]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
 
 
-# ---- temporary credentials with a policy of their own: AssumeRole
+# ---- temporary credentials with their own policy: AssumeRole
 
 
 def _assumed(client: S3Client, role: str) -> dict[str, Credentials]:
@@ -133,12 +135,12 @@ def _assume(client: S3Client, role: str, right: str) -> Credentials:
 
 
 def _token_service(client: S3Client) -> str:
-    """Amazon has an endpoint of its own for it; others answer at the same one."""
+    """Return the endpoint of AssumeRole: Amazon has a separate one, other platforms use the same one."""
     host = urlsplit(client.endpoint).hostname or ""
     return f"https://sts.{client.region}.amazonaws.com" if host.endswith(".amazonaws.com") else client.endpoint
 
 
-# ---- versitygw: accounts, which the policy of each bucket lets in
+# ---- versitygw: accounts, to which the policy of each bucket grants access
 
 
 @contextmanager
@@ -172,11 +174,11 @@ def _let_in(client: S3Client, bucket: str, accounts: Mapping[str, Credentials]) 
     _ask(client, "s3", "PUT", f"/{bucket}?policy=", _policy(statements).encode(), f"set the policy of bucket {bucket}")
 
 
-# ---- requests that no check makes: their bodies hold secrets, so nothing of them is recorded
+# ---- requests outside the checks: their bodies hold secrets, so they are not recorded
 
 
 def _ask(client: S3Client, service: str, method: str, target: str, body: bytes, doing: str) -> Answer:
-    """Raises PlatformError for any answer but success."""
+    """Send a signed request. Raises PlatformError unless it succeeds."""
     assert client.credentials is not None
     own = client.credentials
     request = AWSRequest(method, client.url(target), data=body)

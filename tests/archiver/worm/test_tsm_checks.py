@@ -186,8 +186,8 @@ def test_a_class_that_a_server_tells_is_known_to_the_day(
     found = ReportedManagementClass(
         "C", "", archives=True, retver_days=retver_days, retmin_days=retmin_days, by_event=by_event
     )
-    assert ArchiveClass.told(found) == told
-    assert ArchiveClass.told(dataclasses.replace(found, archives=False)) is None
+    assert ArchiveClass.from_server(found) == told
+    assert ArchiveClass.from_server(dataclasses.replace(found, archives=False)) is None
 
 
 def test_without_another_stanza_dsm_sys_decides_about_the_option(platform: Platform) -> None:
