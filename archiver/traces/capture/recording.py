@@ -1,13 +1,13 @@
-"""What passed through the proxy, as rows of a trace.
+"""Converts forwarded traffic into rows of a trace.
 
-One idea: a connection's bytes are looked at in both directions, and the answers belong to the requests in their order.
-An operation becomes a row when its answer has ended, or when the connection is lost. What S3 does in several requests
-becomes the one operation that a replay repeats: an upload in parts is one archive (due with its creation, done with its
-completion, ``length`` the size of its parts), and one that copies its parts one copy; a list of deletions, which is
-one request, becomes a row for each object.
+One idea: the recording parses both directions of a connection; answers belong to requests in their order. An operation
+becomes a row when its answer ends or the connection is lost. Several requests become the one operation that a replay
+repeats: a multipart upload is one archive, due with its creation and done with its completion, with the part size as
+``length``. One whose parts are copied is one copy. A list of deletions is one request and becomes a row for each
+object.
 
-No row has a signature, a token, a version, an upload's id or a presigned URL's values in it: they tell what belongs
-together, and are forgotten.
+No row has a signature, a token, a version, an upload id or the values of a presigned URL. The recording uses them only
+to find what belongs together.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _KEPT_ANSWERS = (PartialRequest.CREATE, PartialRequest.COMPLETE, PartialRequest.
 
 @dataclass(slots=True)
 class CapturedExchange:
-    """A request that has begun, and what is known of its answer."""
+    """A request that has begun, and the known part of its answer."""
 
     call: CapturedCall
     client: int
     session: int
     sent_ns: int
-    request_bytes: int | None = None  # of its body, once that has ended
+    request_bytes: int | None = None  # of its body, after its end
     request_document: bytes | None = field(default=None, repr=False)
     first_byte_ns: int | None = None
     answer_status: int = 0
@@ -64,7 +64,7 @@ class CapturedExchange:
 
 @dataclass(slots=True)
 class _CapturedUpload:
-    """An upload in parts under way, as far as it was seen."""
+    """A multipart upload in progress, as far as the capture saw it."""
 
     begun: CapturedExchange
     sizes: dict[int, int | None] = field(default_factory=dict)  # of its parts, by their number
@@ -73,25 +73,25 @@ class _CapturedUpload:
     status: int = Status.INCOMPLETE
     first_byte_ns: int | None = None
     done_ns: int | None = None
-    was_completed: bool = False  # it was tried at least
+    was_completed: bool = False  # a completion was attempted
 
 
 class Recording:
-    """All connections of one capture. ``write`` is given every row."""
+    """All connections of one capture. It calls ``write`` with every row."""
 
     def __init__(self, write: Callable[[TracedOperation], None], hosts: tuple[bytes, ...], began_at_ns: int) -> None:
-        """``began_at_ns``: since the epoch, when the capture began; all other times are counted from there."""
+        """``began_at_ns``: start of the capture since the epoch; all other times count from it."""
         self.operations = 0
-        self.unreadable = 0  # connections that did not speak HTTP/1.1 or not to the end
+        self.unreadable = 0  # connections with bytes that are not HTTP/1.1
         self.hosts = hosts
         self._write = write
         self._began_at_ns = began_at_ns
         self._clients: dict[tuple[str, bytes], int] = {}
-        self._sessions: list[int] = []  # so far, of every client
+        self._sessions: list[int] = []  # of each client so far
         self._uploads: dict[tuple[str, str], _CapturedUpload] = {}
 
     def client(self, address: str, credential: bytes) -> int:
-        """The number of the client at this address with this credential."""
+        """Return the number of the client at this address with this credential."""
         known = self._clients.get((address, credential))
         if known is None:
             known = self._clients[address, credential] = len(self._clients)
@@ -99,24 +99,24 @@ class Recording:
         return known
 
     def new_session(self, client: int) -> int:
-        """The number of this client's next session."""
+        """Return the number of this client's next session."""
         self._sessions[client] += 1
         return self._sessions[client] - 1
 
     def end(self) -> None:
-        """The capture ends: uploads that were begun and neither completed nor aborted are written as what they were."""
+        """Write the uploads still in progress: as their operation if a completion was attempted, else as `other`."""
         for upload in self._uploads.values():
             operation = _whole_operation(upload) if upload.was_completed else OTHER
             self._write_upload(upload, operation, upload.status, sum(size or 0 for size in upload.sizes.values()))
         self._uploads.clear()
 
     def answered(self, exchange: CapturedExchange, answer_bytes: int, document: bytes | None, done_ns: int) -> None:
-        """The answer has ended as it should."""
+        """Record an answer that ended normally."""
         status = exchange.answer_status
         self._finish(exchange, Status.OK if 200 <= status < 300 else status, answer_bytes, document, done_ns)
 
     def failed(self, exchange: CapturedExchange, status: Status, answer_bytes: int, at_ns: int) -> None:
-        """There is no answer, or it broke off."""
+        """Record an exchange without an answer or with a broken one."""
         self._finish(exchange, status, answer_bytes, None, at_ns)
 
     def _finish(
@@ -124,7 +124,7 @@ class Recording:
     ) -> None:
         call = exchange.call
         if status == Status.OK and document and call.part in (None, PartialRequest.COMPLETE, PartialRequest.PART):
-            status = error_status(document)  # what takes long is answered with 200 before it has failed
+            status = error_status(document)  # a slow call may be answered with 200 before it fails
         if call.part is PartialRequest.DELETE_LIST:
             self._finish_deletions(exchange, status, document, done_ns)
         elif call.part is not None:
@@ -156,7 +156,7 @@ class Recording:
             else:
                 self._write_row(exchange, call.operation, status or Status.PROTOCOL_ERROR, None, done_ns)
             return
-        # One that was created before the capture began is known from its first part on.
+        # An upload that was created before the capture began is known from its first part.
         upload = self._uploads.setdefault((call.key, call.upload_id), _CapturedUpload(exchange))
         upload.first_byte_ns, upload.done_ns = exchange.first_byte_ns, done_ns
         upload.attempts += status != Status.OK
@@ -176,7 +176,7 @@ class Recording:
         upload.status = status
         upload.was_completed = True
         if status != Status.OK:
-            return  # which may be tried again
+            return  # the client may try it again
         listed = listed_parts(exchange.request_document or b"")
         upload.sizes = {number: upload.sizes.get(number) for number in sorted(listed)}
         sizes = [size for size in upload.sizes.values() if size is not None]
@@ -232,7 +232,7 @@ class Recording:
 
 
 class ConnectionRecording:
-    """One connection: give it the bytes of both directions as they pass."""
+    """One connection; its methods take the bytes of both directions as they pass."""
 
     def __init__(self, recording: Recording, address: str) -> None:
         self._recording = recording
@@ -241,16 +241,16 @@ class ConnectionRecording:
         self._under_way: deque[CapturedExchange] = deque()
         self._requests: MessageReader | None = MessageReader(self._request_head, self._request_body)
         self._answers = MessageReader(self._answer_head, self._answer_body)
-        self._request: CapturedExchange | None = None  # the one whose body is passing
-        self._interim = False  # the answer under way is not the last to its request
+        self._request: CapturedExchange | None = None  # the request whose body is passing
+        self._interim = False  # the current answer is an interim one
 
     @property
     def is_idle(self) -> bool:
-        """Whether every request seen has its whole answer."""
+        """Return whether every request has its whole answer."""
         return not self._under_way
 
     def request_bytes(self, data: bytes, now_ns: int) -> None:
-        """Bytes from the client have passed."""
+        """Take bytes from the client."""
         if self._requests is not None:
             try:
                 self._requests.feed(data, now_ns)
@@ -258,7 +258,7 @@ class ConnectionRecording:
                 self._give_up(now_ns)
 
     def answer_bytes(self, data: bytes, now_ns: int) -> None:
-        """Bytes from the upstream have passed."""
+        """Take bytes from the upstream."""
         if self._requests is not None:
             try:
                 self._answers.feed(data, now_ns)
@@ -266,12 +266,12 @@ class ConnectionRecording:
                 self._give_up(now_ns)
 
     def answers_ended(self, now_ns: int) -> None:
-        """The upstream has sent all that it will send."""
+        """Note that the upstream sends no more."""
         if self._requests is not None:
             self._answers.connection_ended(now_ns)
 
     def lost(self, now_ns: int, status: Status = Status.CONNECTION_LOST) -> None:
-        """Nothing more will pass: what is under way has failed, with this status where no answer had begun."""
+        """Note the end of the connection: operations in progress failed, with ``status`` if no answer had begun."""
         while self._under_way:
             exchange = self._under_way.popleft()
             begun = exchange.first_byte_ns is not None
@@ -280,7 +280,7 @@ class ConnectionRecording:
         self._requests = None
 
     def _give_up(self, now_ns: int) -> None:
-        """What passes cannot be understood: one row says so where no operation is under way that can."""
+        """Stop parsing: write one row that says so if no known operation is in progress."""
         self._recording.unreadable += 1
         if not self._under_way:
             self._begin(CapturedCall(b"", OTHER, ""), now_ns)
@@ -295,7 +295,7 @@ class ConnectionRecording:
         self._under_way.append(exchange)
         return exchange
 
-    # What the readers see.
+    # Callbacks of the message readers.
 
     def _request_head(self, head: bytes, first_byte_ns: int) -> Body:
         call, headers = read_call(head, self._recording.hosts)
@@ -318,7 +318,7 @@ class ConnectionRecording:
         self._interim = status < 200
         if status == 101:
             raise Unreadable("the connection goes on in another protocol")
-        if self._interim or not self._under_way:  # a server may say why it closes an idle connection
+        if self._interim or not self._under_way:  # a server may explain why it closes an idle connection
             return NO_BODY if self._interim else body_of(headers, _TO_END)
         exchange = self._under_way[0]
         exchange.first_byte_ns, exchange.answer_status, exchange.answer_headers = first_byte_ns, status, headers
@@ -332,7 +332,7 @@ class ConnectionRecording:
 
 
 def _wants_answer(exchange: CapturedExchange) -> bool:
-    """Whether the answer's body says what became of the request: it may fail after it has begun with 200."""
+    """Return whether the answer's body decides the result: a call may fail after a 200."""
     call = exchange.call
     return exchange.answer_status == 200 and (call.part in _KEPT_ANSWERS or call.source is not None)
 
@@ -342,13 +342,13 @@ def _whole_operation(upload: _CapturedUpload) -> str:
 
 
 def _size_by_answer(exchange: CapturedExchange, answer_bytes: int) -> int | None:
-    """The object's bytes where they are known, else those of the transfer.
+    """Return the object's size if known, else the bytes transferred.
 
-    Whether it was a range, and which, is the answer's to say, too: it corrects the call.
+    The answer also decides whether the call was a range, and which one; this corrects the call.
     """
     call, status, headers = exchange.call, exchange.answer_status, exchange.answer_headers
-    told = headers.get(b"content-length", b"")
-    length = int(told) if told.isdigit() else None
+    length_text = headers.get(b"content-length", b"")
+    length = int(length_text) if length_text.isdigit() else None
     if call.operation == HEAD:
         return length if status == 200 else None
     if call.operation in (RETRIEVE, RANGE_RETRIEVE):
@@ -361,7 +361,7 @@ def _size_by_answer(exchange: CapturedExchange, answer_bytes: int) -> int | None
             return None
         if status != 200:
             return None
-        if call.operation == RANGE_RETRIEVE:  # the platform sent the whole of it
+        if call.operation == RANGE_RETRIEVE:  # the platform sent the whole object
             call.operation = RETRIEVE
             call.offset = call.length = None
         return answer_bytes if length is None else length
