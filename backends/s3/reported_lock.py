@@ -1,4 +1,4 @@
-"""The lock that a platform reports for an object, and what is wrong with it."""
+"""The lock that a platform reports for an object, and its comparison with the requested lock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ReportedLock(NamedTuple):
 
     @classmethod
     def of_headers(cls, headers: Mapping[bytes, bytes]) -> ReportedLock:
-        """From the headers, in lower case, of an answer to GET or HEAD."""
+        """Parse the headers, with lower-case names, of an answer to GET or HEAD."""
         mode = headers.get(MODE_HEADER)
         date = headers.get(b"x-amz-object-lock-retain-until-date")
         hold = headers.get(b"x-amz-object-lock-legal-hold", b"")
@@ -30,7 +30,7 @@ class ReportedLock(NamedTuple):
 
 
 class S3LockProblem(NamedTuple):
-    """What is wrong with a lock: UNLOCKED, WEAKER or LONGER, and in words."""
+    """What is wrong with a lock: UNLOCKED, WEAKER or LONGER, and a description."""
 
     status: Status
     words: str
@@ -39,9 +39,9 @@ class S3LockProblem(NamedTuple):
 def lock_problem(
     lock: ReportedLock, retention: Retention, earliest: float | None, latest: float | None
 ) -> S3LockProblem | None:
-    """What is wrong with the lock that a platform reports for an object archived with ``retention``; None: nothing.
+    """Compare the lock that a platform reports with ``retention``; return None if it is right.
 
-    Its date is to lie between ``earliest`` and ``latest`` (epoch seconds).
+    Its date must lie between ``earliest`` and ``latest`` (epoch seconds).
     """
     if retention.legal_hold and not lock.on_hold:
         missing = "the legal hold asked for is not there, or this credential may not see it (s3:GetObjectLegalHold)"
@@ -72,7 +72,7 @@ def lock_problem(
 
 
 def _instant(date: bytes | None) -> float | None:
-    """Epoch seconds of a date as S3 writes it; None for none, or for what is no date."""
+    """Parse a date of S3 to epoch seconds; None if there is none or it is invalid."""
     try:
         return datetime.fromisoformat(date.decode("ascii").strip()).timestamp() if date else None
     except ValueError:

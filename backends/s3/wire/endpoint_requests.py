@@ -1,7 +1,7 @@
-"""The requests that can be sent to one endpoint, each kind of them as a template.
+"""The requests to one endpoint: one template for each kind.
 
-One idea: a kind is made when it is first asked for, and brought to a second when it is first asked for in that second;
-so what a phase could send but does not, costs nothing.
+One idea: a kind is made on its first use, and compiled for a second on its first use in that second. So requests that a
+phase could send but does not cost nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from backends.s3.wire.connection import Endpoint
 from backends.s3.wire.signing import EMPTY_SHA256, RequestTemplate, Signer, encode_path
 
 NAMES_A_VERSION = frozenset((Operation.REFUSED_DELETE, Operation.DELETE))
-WITHOUT_HEADERS = frozenset((Lock.NONE, Lock.BUCKET_DEFAULT, Lock.SEPARATE))  # the lock comes otherwise, or not at all
+WITHOUT_HEADERS = frozenset((Lock.NONE, Lock.BUCKET_DEFAULT, Lock.SEPARATE))  # the lock is not in headers
 XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 RETENTION = f"<Retention {XMLNS}><Mode>%s</Mode><RetainUntilDate>%s</RetainUntilDate></Retention>"
 LEGAL_HOLD = f"<LegalHold {XMLNS}><Status>%s</Status></LegalHold>"
@@ -42,7 +42,7 @@ _ASKED: Mapping[Operation, What] = {
 
 
 class RequestKind(NamedTuple):
-    """What sets requests apart that differ in more than object, length and time."""
+    """How requests differ, apart from object, length and time."""
 
     what: What
     lock: Lock | None = None
@@ -51,13 +51,13 @@ class RequestKind(NamedTuple):
 
     @property
     def is_dated(self) -> bool:
-        """It names a retain-until date, where the run has one."""
+        """Whether it names a retain-until date, if the run has one."""
         if self.what == "extend":
             return True
         return self.what in ("archive", "copy", "create upload") and self.lock not in WITHOUT_HEADERS
 
 
-# As which it is looked up per object: it hashes alike, and to make the named one takes longer than to find it.
+# The key for lookups per object: it has the same hash, and making the named tuple takes longer than the lookup.
 KindTuple: TypeAlias = tuple[What, Lock | None, str, float | None]
 _OPENING, _RETRIEVE, _RANGE, _HEAD = (
     RequestKind("opening"),
@@ -69,7 +69,7 @@ _COMPLETE, _ABORT = RequestKind("complete upload"), RequestKind("abort upload")
 
 
 class EndpointRequests:
-    """The requests of one endpoint, signed for the second that ``start_second`` named."""
+    """The requests of one endpoint, signed for the second of ``start_second``."""
 
     def __init__(self, endpoint: Endpoint, setting: S3WorkerSetting, signer: Signer) -> None:
         self.endpoint = endpoint
@@ -86,11 +86,11 @@ class EndpointRequests:
         self._second = 0
         self._dates: Mapping[float | None, str] = {}
         self._made: dict[RequestKind, RequestTemplate] = {}
-        self._ready: dict[KindTuple, RequestTemplate] = {}  # those that are compiled for this second
+        self._ready: dict[KindTuple, RequestTemplate] = {}  # compiled for this second
         self._bodies: dict[RequestKind, bytes] = {}
 
     def start_second(self, second: int, dates: Mapping[float | None, str]) -> None:
-        """Sign as of this second; ``dates`` are retain-until dates by their time of retention."""
+        """Sign for this second; ``dates`` are retain-until dates by retention time."""
         self._second, self._dates = second, dates
         self._ready.clear()
 
@@ -108,7 +108,7 @@ class EndpointRequests:
         return self._template(_HEAD).head(self._object_path + b"%012d" % number)
 
     def archive(self, kind: KindTuple, number: int, values: tuple[bytes, ...], length: int) -> bytes:
-        """``kind`` as a plain tuple; ``values``: the checksum, then the payload's hash, where there are."""
+        """``kind`` is a plain tuple; ``values`` are the checksum and then the payload's hash, if there are any."""
         return self._template(kind).head(self._object_path + b"%012d" % number, values, length)
 
     def copy(self, kind: RequestKind, number: int, source: int) -> bytes:
@@ -119,7 +119,7 @@ class EndpointRequests:
     def change(
         self, operation: Operation, number: int, version: bytes, retain_for_seconds: float | None
     ) -> tuple[bytes, ...]:
-        """Head and body of a request about an object; ``version`` where the operation names one."""
+        """Return head and body of a request for an object; ``version`` for operations that name one."""
         kind = RequestKind(
             _ASKED[operation], retain_for_seconds=retain_for_seconds if operation is Operation.EXTEND else None
         )
@@ -196,7 +196,7 @@ class EndpointRequests:
                 return RequestTemplate("DELETE", host, _EMPTY, query_varies=True)
             case "query":
                 return RequestTemplate("GET", host, _EMPTY, query="retention=")
-            case "extend":  # its body has a date, and so its proof, too
+            case "extend":  # the date in its body changes, and so its Content-MD5
                 length = len(RETENTION % (self._setting.retention.mode.value, "2026-11-21T11:03:27Z"))
                 return RequestTemplate("PUT", host, {}, query="retention=", unsigned={"Content-Length": str(length)})
             case "hold" | "release":
@@ -212,7 +212,7 @@ class EndpointRequests:
                 return RequestTemplate("DELETE", host, _EMPTY)
 
     def _lock_headers(self, lock: Lock | None) -> dict[str, str]:
-        """Without the date, which changes with the time."""
+        """Return the lock's headers without the date, which changes with the time."""
         fixed: dict[str, str] = {}
         if lock not in WITHOUT_HEADERS:
             retention = self._setting.retention.locked_by(lock)
@@ -224,5 +224,5 @@ class EndpointRequests:
 
 
 def _md5(body: str) -> str:
-    """Proof that a short body arrived whole, as the platform wants it of a lock."""
+    """Return the Content-MD5 of a short body, which platforms require for locks."""
     return b64encode(hashlib.md5(body.encode(), usedforsecurity=False).digest()).decode()

@@ -1,8 +1,8 @@
-"""An object that is archived in parts: which request is due, and what each answer means.
+"""Multipart upload of one object: the next request, and the meaning of each answer.
 
-One idea: for its session this is one object and one row. Parts go one after another over the session's connection, and
-are no object before the last answer has come; where a request fails, the upload is aborted, so that nothing stays which
-no listing of objects shows. What a lost connection leaves, clean-up ends.
+One idea: for its session an upload is one object and one row. Parts follow each other on the session's connection, and
+form an object only after the last answer. If a request fails, the upload is aborted, so that no parts remain, which no
+listing of objects shows. Clean-up aborts uploads that a lost connection left.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Parts = tuple[bytes | memoryview, ...]
 
 
 class UploadStep(Enum):
-    """The request that is due."""
+    """The next request."""
 
     CREATE = "create upload"
     PART = "part"
@@ -35,7 +35,7 @@ class UploadStep(Enum):
 
 
 class MultipartUpload:
-    """One object on its way. ``request`` is what to send now, ``take`` its answer."""
+    """The upload of one object. ``request`` is the next request; ``take`` takes its answer."""
 
     def __init__(
         self,
@@ -50,33 +50,33 @@ class MultipartUpload:
         self.endpoint_index = endpoint_index
         self.number = number
         self.size_bytes = size_bytes
-        self.version = version  # of the content
-        self.kind = kind  # of the archive request that this one stands for
+        self.version = version  # content version
+        self.kind = kind  # kind of the archive request that it replaces
         self.step = UploadStep.CREATE
         self.verdict: FailureVerdict | None = None  # why the object was not archived
         self.abort_refused: FailureVerdict | None = None  # why its parts may stay
-        self.sent_ns = 0  # the first request
-        self.again = 0  # how many requests were sent once more
+        self.sent_ns = 0  # of the first request
+        self.again = 0  # number of retried requests
         self._make = make
         self._part_bytes = part_bytes
         self._id = b""
         self._sent_checksum = b""
-        self._parts: list[str] = []  # done, as the request that completes the upload lists them
+        self._parts: list[str] = []  # completed parts, as the completion lists them
 
     @property
     def part_number(self) -> int:
-        """Of the part that is due, from 1."""
+        """Number of the next part, from 1."""
         return len(self._parts) + 1
 
     @property
     def part(self) -> tuple[int, int]:
-        """Offset and length of the part that is due."""
+        """Offset and length of the next part."""
         offset = len(self._parts) * self._part_bytes
         return offset, min(self._part_bytes, self.size_bytes - offset)
 
     @property
     def query(self) -> bytes:
-        """Which upload, and which part of it, as a request names them."""
+        """The query of the next request: upload id, and part number."""
         upload = b"uploadId=" + self._id
         return b"partNumber=%d&%b" % (self.part_number, upload) if self.step is UploadStep.PART else upload
 
@@ -87,19 +87,19 @@ class MultipartUpload:
         return f"<CompleteMultipartUpload {XMLNS}>{parts}</CompleteMultipartUpload>".encode()
 
     def request(self) -> Parts:
-        """Head and body of the request that is due."""
+        """Return head and body of the next request."""
         return self._make(self)
 
     def part_checksum(self, value: bytes) -> None:
-        """The checksum that is sent with the part that is due."""
+        """Set the checksum of the next part."""
         self._sent_checksum = value
 
     def status_of(self, reply: ReplyReader) -> int:
-        """The status of an answer; that of a completion is in its body."""
+        """Return the status of an answer; that of a completion is in its body."""
         return status_of(reply, decided_by_body=self.step is UploadStep.COMPLETE)
 
     def take(self, reply: ReplyReader) -> None:
-        """Go on after this answer."""
+        """Take an answer and choose the next request."""
         match self.step:
             case UploadStep.CREATE:
                 self._created(reply)
@@ -108,13 +108,13 @@ class MultipartUpload:
             case UploadStep.COMPLETE:
                 self._completed(reply)
             case UploadStep.ABORT:
-                # Gone is gone: another request may have ended it.
+                # The upload no longer exists: another request may have ended it.
                 if reply.status not in (200, 204, 404):
-                    self.abort_refused = self._said(refusal(reply), "its parts stay until clean-up")
+                    self.abort_refused = self._of_this_step(refusal(reply), "its parts stay until clean-up")
                 self.step = UploadStep.OVER
 
     def lost(self, verdict: FailureVerdict) -> FailureVerdict:
-        """Why the object was not archived, where the connection failed over the request that is due."""
+        """Return why the object was not archived, after the connection failed during a request."""
         if self.verdict is not None:
             return self.verdict
         unknown = verdict.outcome_unknown and self.step is UploadStep.COMPLETE
@@ -129,14 +129,14 @@ class MultipartUpload:
         if reply.status == 200:
             self.verdict = FailureVerdict(Status.PROTOCOL_ERROR, "create upload: no id", "the answer names no upload")
         else:
-            self.verdict = self._said(refusal(reply))
-        self.step = UploadStep.OVER  # there is nothing to abort
+            self.verdict = self._of_this_step(refusal(reply))
+        self.step = UploadStep.OVER  # no upload to abort
 
     def _part_done(self, reply: ReplyReader) -> None:
         tag = reply.headers.get(b"etag", b"").strip().decode("latin-1")
         if reply.status != 200 or not tag:
-            untold = FailureVerdict(Status.PROTOCOL_ERROR, "part: no ETag", "the answer to a part has no ETag")
-            self.verdict = untold if reply.status == 200 else self._said(refusal(reply))
+            no_etag = FailureVerdict(Status.PROTOCOL_ERROR, "part: no ETag", "the answer to a part has no ETag")
+            self.verdict = no_etag if reply.status == 200 else self._of_this_step(refusal(reply))
             self.step = UploadStep.ABORT
             return
         element = _CHECKSUM_ELEMENT.get(self.kind.checksum)
@@ -156,18 +156,18 @@ class MultipartUpload:
                 Status.PROTOCOL_ERROR, "complete upload: no ETag", words, outcome_unknown=True
             )
         else:
-            self.verdict = self._said(refusal(reply, decided_by_body=True))
+            self.verdict = self._of_this_step(refusal(reply, decided_by_body=True))
         self.step = UploadStep.ABORT
 
-    def _said(self, verdict: FailureVerdict, more: str = "") -> FailureVerdict:
-        """Under its own reason. Parts are no object: only the completion leaves a doubt whether there is one."""
+    def _of_this_step(self, verdict: FailureVerdict, more: str = "") -> FailureVerdict:
+        """Return a verdict with the step in its reason. Only after a completion the object may exist all the same."""
         message = "; ".join(filter(None, (verdict.message, more)))
         unknown = verdict.outcome_unknown and self.step is UploadStep.COMPLETE
         return FailureVerdict(verdict.status, f"{self.step.value}: {verdict.reason}", message, unknown)
 
 
 def part_bodies(views: Sequence[memoryview | bytes], part: tuple[int, int]) -> Parts:
-    """What a part has of an object that lies in these pieces, without copying."""
+    """Return the pieces of a part of an object, without copying."""
     offset, length = part
     found: list[bytes | memoryview] = []
     for view in views:
