@@ -30,7 +30,7 @@ class TsmDataPlane:
         self._library = Library(setting.library)
         self._library.set_up(setting.configuration)
         self._sign_on = SignOn(self._library, setting.node, setting.password, setting.options)
-        self._index = _indexes.setdefault(_whose(setting), {})
+        self._index = _indexes.setdefault(_index_key(setting), {})
         self._stopping = threading.Event()
         self._clients: dict[int, ClientResources] = {}
 
@@ -80,7 +80,7 @@ class TsmDataPlane:
             raise PlatformError(f"the ids of the archived objects cannot be had: {error}") from error
 
 
-def _whose(setting: TsmWorkerSetting) -> Hashable:
+def _index_key(setting: TsmWorkerSetting) -> Hashable:
     """Return the key of an index: the server, the node and the place of the objects."""
     return setting.configuration, setting.options, setting.node, setting.space, setting.prefix
 

@@ -52,9 +52,9 @@ def default_library_path() -> Path:
     path = Path(__file__).parent.with_name(FILE_NAME)
     if not path.exists():
         raise PlatformError(
-            f"{path}: our library for the TSM API was not built when Archiver was installed, for want of a C compiler; "
-            "install one (gcc or clang) and install Archiver again, or name IBM's with --tsm-library, for example "
-            "/opt/tivoli/tsm/client/api/bin64/libApiTSM64.so"
+            f"{path}: our library for the TSM API was not built when Archiver was installed, because there was no C "
+            "compiler; install one (gcc or clang) and install Archiver again, or name IBM's with --tsm-library, for "
+            "example /opt/tivoli/tsm/client/api/bin64/libApiTSM64.so"
         )
     return path
 
