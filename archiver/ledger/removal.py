@@ -54,9 +54,9 @@ def is_under_way(run: str) -> bool | None:
 
 def may_be_under_way(run: str, holdings: Sequence[Holding], now: float) -> bool:
     """Decide by the lock on the run's results; if they are elsewhere, by the age of its last ledger entry."""
-    known = is_under_way(run)
-    if known is not None:
-        return known
+    under_way = is_under_way(run)
+    if under_way is not None:
+        return under_way
     of_run = [each for each in holdings if each.first.run == run]
     written = max(row.written_at for row in chain.from_iterable(each.placements for each in of_run))
     return written > now - _SILENT_SECONDS_MAX and not all(each.exact for each in of_run)
@@ -76,8 +76,8 @@ def remove(
         first = each.first
         key = (first.backend, first.platform or first.endpoint, first.region)
         on_one_platform.setdefault(key, []).append(each)
-    for together in on_one_platform.values():
-        yield from _remove_on(together, options, ledger, consent, now)
+    for of_platform in on_one_platform.values():
+        yield from _remove_on(of_platform, options, ledger, consent, now)
 
 
 def _remove_on(

@@ -83,9 +83,9 @@ def starting(name: str) -> Iterator[None]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with path.open("wb") as hold:
         fcntl.flock(hold, fcntl.LOCK_EX)
-        known = find(name)
-        if known is not None and known.is_up():
-            raise UsageError(f"{name} is up already on {known.server.endpoint}; stop it: archiver platform stop {name}")
+        found = find(name)
+        if found is not None and found.is_up():
+            raise UsageError(f"{name} is up already on {found.server.endpoint}; stop it: archiver platform stop {name}")
         yield
 
 

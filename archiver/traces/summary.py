@@ -107,7 +107,7 @@ class Unwritten:
     """Finds the objects that must exist before a trace: keys that it uses and did not write before, each once."""
 
     def __init__(self) -> None:
-        self._there = Seen()
+        self._existing = Seen()
 
     def of(self, batch: pa.RecordBatch) -> Iterator[tuple[str, int | None]]:
         """Yield keys first used in this batch, which has all columns, and their sizes if known; batches come in order.
@@ -123,7 +123,7 @@ class Unwritten:
         copies = good & known(batch, "source")
         if copies.any():
             yield from self._needed(batch, "source", hashes_of(batch.column("source")), copies, numbers, writes)
-        self._there.add(numbers[writes])
+        self._existing.add(numbers[writes])
 
     def _needed(
         self,
@@ -137,12 +137,12 @@ class Unwritten:
         needed, rows = np.unique(numbers[needs], return_index=True)
         rows = np.flatnonzero(needs)[rows]
         written_here, first_write = np.unique(written[writes], return_index=True)
-        missing = ~self._there.has(needed)
+        missing = ~self._existing.has(needed)
         if len(written_here):
             places = np.minimum(np.searchsorted(written_here, needed), len(written_here) - 1)
             before = (written_here[places] == needed) & (np.flatnonzero(writes)[first_write][places] < rows)
             missing &= ~before
-        self._there.add(needed[missing])
+        self._existing.add(needed[missing])
         keys, sizes = batch.column(name), batch.column("size_bytes")
         offsets, lengths = batch.column("offset"), batch.column("length")
         for row in np.sort(rows[missing]).tolist():

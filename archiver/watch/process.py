@@ -216,10 +216,10 @@ def _look_at_all(pids: list[int], before: Mapping[int, _Process]) -> dict[int, _
     """
     while True:
         now = {pid: process for pid in pids if (process := _look(pid, before.get(pid))) is not None}
-        there = [pid for pid in now if (stat := _stat(pid)) is not None and stat.started == now[pid].stat.started]
-        if len(there) == len(pids):
+        running = [pid for pid in now if (stat := _stat(pid)) is not None and stat.started == now[pid].stat.started]
+        if len(running) == len(pids):
             return now
-        pids = there
+        pids = running
 
 
 def _handed_up(before: Mapping[int, _Process], now: Mapping[int, _Process]) -> frozenset[int]:

@@ -93,10 +93,10 @@ class FoundCredentials:
         """Return the configuration of the profile and of its source profiles."""
         session = botocore.session.Session(profile=self._profile)
         with self._translated():
-            known = session.full_config.get("profiles", {})
+            profiles = session.full_config.get("profiles", {})
         name, found = session.profile or "default", dict[str, Mapping[str, Any]]()
         while name not in found:
-            found[name] = known.get(name, {})
+            found[name] = profiles.get(name, {})
             name = found[name].get("source_profile", name)
         return list(found.values())
 

@@ -33,11 +33,11 @@ class Lifecycle:
 
     def hold(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[SentTransaction]:
         """Hold objects of any class."""
-        return self._transactions.together(handle, objects, self._hold, stopped)
+        return self._transactions.all_at_once(handle, objects, self._hold, stopped)
 
     def release(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[SentTransaction]:
         """Release objects under a hold."""
-        return self._transactions.together(handle, objects, self._release, stopped)
+        return self._transactions.all_at_once(handle, objects, self._release, stopped)
 
     def delete(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[SentTransaction]:
         """Delete objects that have expired."""

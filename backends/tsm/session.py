@@ -20,7 +20,7 @@ from typing import TypeVar
 from archiver.values.record import TSM_ERROR, Operation, Recorder, Status
 from backends.base import Batch
 from backends.tsm.audit import Audit
-from backends.tsm.index import Index, Known, Target
+from backends.tsm.index import Index, IndexEntry, Target
 from backends.tsm.library.api import Library, SignOn
 from backends.tsm.library.codes import Code, describe
 from backends.tsm.lifecycle import Lifecycle
@@ -77,7 +77,7 @@ class ClientResources:
                 break
             answer = self.query.ask(self.handle, *key)
             if answer.found is not None:
-                self.index[key] = Known(answer.found.restore_order, answer.found.id)
+                self.index[key] = IndexEntry(answer.found.restore_order, answer.found.id)
                 continue
             assert answer.failure is not None
             failures[key] = answer.failure
@@ -113,8 +113,8 @@ class ClientResources:
 
     def restore_order(self, target: Target) -> float:
         """Return the sort key for objects to read; objects that do not exist come last."""
-        known = self.index.get((target.number, target.version))
-        return known.restore_order if known is not None else math.inf
+        entry = self.index.get((target.number, target.version))
+        return entry.restore_order if entry is not None else math.inf
 
     def close(self) -> None:
         """End the open session, if there is one."""
@@ -274,8 +274,8 @@ class TsmSession:
             keys, part.size_bytes, part.range or repeat(None), part.content or repeat(None), strict=False
         ):
             if key in index:
-                known = index[key]
-                targets.append(Target(key[0], size_bytes, key[1], extent, known.id, known.restore_order, content))
+                entry = index[key]
+                targets.append(Target(key[0], size_bytes, key[1], extent, entry.id, entry.restore_order, content))
             elif key in failures:
                 now_ns = time.monotonic_ns()
                 due_ns = now_ns if part.due_ns is None else part.due_ns

@@ -86,7 +86,7 @@ class Transactions:
                 break
         return done
 
-    def together(
+    def all_at_once(
         self, handle: int, objects: Sequence[Target], put_all: PutAll, stopped: Stopped
     ) -> list[SentTransaction]:
         """As ``each``, for operations that the API applies to all objects of a transaction with one call."""
