@@ -1,7 +1,7 @@
-"""Backends: our code that speaks one protocol to a platform, one file or folder per protocol.
+"""Backends: our code for each protocol, one file or folder for each.
 
-``load(name)`` finds a backend among the entry points of the group ``archiver.backends``, so that third parties add
-theirs by installing a package.
+``load(name)`` finds a backend among the entry points of the group ``archiver.backends``, so installing a package adds
+third-party backends.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ GROUP = "archiver.backends"
 
 
 def names() -> list[str]:
-    """The installed backends."""
+    """Return the names of the installed backends."""
     return sorted(point.name for point in entry_points(group=GROUP))
 
 
 def load(name: str) -> type[Backend]:
-    """The backend class of that name. Raises UsageError listing the installed ones."""
+    """Return the backend class of that name. Raises UsageError with a list of the installed ones."""
     for point in entry_points(group=GROUP, name=name):
         return cast(type[Backend], point.load())
     raise UsageError(f"no backend named {name!r} is installed; there are: {', '.join(names())}")

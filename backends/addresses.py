@@ -1,4 +1,4 @@
-"""Addresses of this machine: whether a platform shares it with us."""
+"""Recognises addresses of this machine, that is, a platform on the same host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import psutil
 
 
 def is_own_address(address: str) -> bool:
-    """True for a loopback address and for one of this machine's interfaces."""
+    """Return whether it is a loopback address or an address of one of this machine's interfaces."""
     parsed = ip_address(address)
     own = {entry.address.partition("%")[0] for entries in psutil.net_if_addrs().values() for entry in entries}
     return parsed.is_loopback or str(parsed) in own

@@ -1,8 +1,8 @@
 """The contract between the engine and every backend.
 
-One idea: the session is the unit of work, and one Python call carries a whole batch of it. The engine hands a session
-a Batch made before the clock started; the backend writes a row into the Recorder as each operation ends, and never
-raises for a platform's answer, so nothing is lost to an exception, a hang or Ctrl-C.
+One idea: the session is the unit of work, and one Python call carries a whole batch of it. The engine hands a session a
+Batch that it made before the clock started. The backend writes a row into the Recorder when each operation ends. It
+never raises for a platform's answer, so no row is lost to an exception, a hang or Ctrl-C.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CHECKSUMS = tuple(checksum.value for checksum in Checksum)
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend offers; what it lacks is shown as not offered, never emulated."""
+    """What a backend supports; the rest is shown as not offered, never emulated."""
 
-    retention_modes: tuple[str, ...] = ()  # which of GOVERNANCE, COMPLIANCE, CLASS there are; the first is the default
-    legal_hold: bool = False  # a hold can be placed with the archive operation
+    retention_modes: tuple[str, ...] = ()  # of GOVERNANCE, COMPLIANCE, CLASS; the first is the default
+    legal_hold: bool = False  # the archive operation can place a hold
     operations: tuple[Operation, ...] = (Operation.ARCHIVE, Operation.RETRIEVE)  # on objects
-    locks: tuple[Lock, ...] = ()  # ways in which an object may come by its lock, for scenarios that compare them
-    stores_content: bool = True  # False: archived bytes go nowhere, so nothing can be retrieved or verified
-    transactions: bool = False  # objects of a session are committed together
+    locks: tuple[Lock, ...] = ()  # ways in which an object can get its lock, for scenarios that compare them
+    stores_content: bool = True  # False: archived bytes are discarded, so nothing can be retrieved or verified
+    transactions: bool = False  # several objects of a session are committed at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,30 +43,30 @@ class RunPlan:
 
     run_id: str
     retention: Retention
-    archives_unlocked: bool = False  # some objects come without a lock, which no bucket may give them by itself
+    archives_unlocked: bool = False  # some objects have no lock, so no default rule may lock them
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseSetting:
-    """What a backend must know, in a worker, before a phase's clock starts."""
+    """What a backend must know in a worker before a phase's clock starts."""
 
     content: Content
-    dates: Mapping[float | None, DateMaker]  # by a workload's own time of retention; None: the run's. None: no dates
+    dates: Mapping[float | None, DateMaker]  # by a workload's retention time; key None: the run's; value None: no dates
     verify: str  # all, sample, none
     object_sizes_bytes: tuple[int, ...]
-    clients: tuple[int, ...] = ()  # of this worker
-    reads: Sequence[NDArray[np.int64]] = ()  # numbers of the archived objects that they may ask for
-    deletes: Sequence[NDArray[np.int64]] = ()  # those among them whose deletion they may try
-    operations: frozenset[Operation] = frozenset()  # that they will carry out
-    locks: frozenset[Lock | None] = frozenset((None,))  # ways of locking among them
-    checksums: frozenset[Checksum | None] = frozenset((None,))  # checksums other than the run's among them
-    expected: Sequence[ExpectedLock] = ()  # for AUDIT: by rising number, what each object was locked with
-    retentions: frozenset[float | None] = frozenset((None,))  # times of retention among them, keys of ``dates``
+    clients: tuple[int, ...] = ()  # clients of this worker
+    reads: Sequence[NDArray[np.int64]] = ()  # numbers of the archived objects that they may read
+    deletes: Sequence[NDArray[np.int64]] = ()  # numbers of those that they may try to delete
+    operations: frozenset[Operation] = frozenset()  # operations that they will do
+    locks: frozenset[Lock | None] = frozenset((None,))  # ways of locking in them
+    checksums: frozenset[Checksum | None] = frozenset((None,))  # checksums in them other than the run's
+    expected: Sequence[ExpectedLock] = ()  # for AUDIT: the lock of each object, by rising number
+    retentions: frozenset[float | None] = frozenset((None,))  # retention times in them, keys of ``dates``
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLock:
-    """What objects ``first`` to ``last`` were locked with; their dates lie between the two (epoch seconds)."""
+    """The lock of objects ``first`` to ``last``; their dates lie between the two (epoch seconds)."""
 
     first: int
     last: int
@@ -81,16 +81,16 @@ class Batch:
 
     operation: Sequence[Operation]
     number: Sequence[int]
-    size_bytes: Sequence[int]  # of the whole object, whatever is asked of it
-    due_ns: int | None = None  # when the first was due, open loop; None, and all others: when what came before is done
-    lock: Lock | None = None  # how what is archived comes by its lock; None: as the run says
-    checksum: Checksum | None = None  # sent with what is archived; None: the run's
-    retain_for_seconds: float | None = None  # a time of retention of its own for what is archived; None: the run's
-    part_bytes: int | None = None  # what is larger is archived in parts of so many bytes (S3 multipart); None: whole
-    version: Sequence[int] | None = None  # content version that is archived or expected; None: all the first, 1
+    size_bytes: Sequence[int]  # of the whole object, also for a range
+    due_ns: int | None = None  # open loop: when the first was due; None, and others: when the previous is done
+    lock: Lock | None = None  # how archived objects get their lock; None: as the run says
+    checksum: Checksum | None = None  # sent with archived objects; None: the run's
+    retain_for_seconds: float | None = None  # retention time of archived objects; None: the run's
+    part_bytes: int | None = None  # larger objects use S3 multipart upload with parts of this size; None: whole
+    version: Sequence[int] | None = None  # content version to archive or expect; None: 1 for all
     range: Sequence[tuple[int, int]] | None = None  # (offset, length) of each, for RANGE_RETRIEVE
     source: Sequence[int] | None = None  # number of the object that COPY copies to ``number``
-    content: Sequence[int] | None = None  # number of the object whose content what is read should have; None: its own
+    content: Sequence[int] | None = None  # number of the object whose content is expected; None: its own
 
     def __len__(self) -> int:
         return len(self.number)
@@ -98,115 +98,115 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a run's objects are: what the ledger and cleanup need."""
+    """Where a run's objects are, for the ledger and the clean-up."""
 
     endpoint: str
     region: str
     bucket: str
-    bucket_created: bool  # by the run, so that cleanup may remove it
+    bucket_created: bool  # by the run, so that clean-up may remove it
     prefix: str
 
 
 @dataclass(frozen=True, slots=True)
 class LockReading:
-    """The lock that a platform reports for one object, and how it differs from the lock that was agreed."""
+    """The lock that a platform reports for one object, and how it differs from the agreed lock."""
 
     mode: str | None  # GOVERNANCE, COMPLIANCE, CLASS; None: no mode is reported
     until: float | None  # retain-until date, epoch seconds; None: no date is reported
     on_hold: bool
-    problem: str | None  # None: it is as agreed
+    problem: str | None  # None: as agreed
 
 
 @dataclass(slots=True)
 class RemovalReport:
-    """What cleanup removed and what it had to leave."""
+    """What clean-up removed and what it had to leave."""
 
     objects_removed: int = 0
     bytes_removed: int = 0
     bucket_removed: bool = False
-    bucket_missing: bool = False  # the platform that answered has no such bucket
+    bucket_missing: bool = False  # the platform has no such bucket
     objects_left: int = 0
-    locked_until: float | None = None  # epoch seconds, the latest date among what is left
-    on_hold: bool = False  # a legal hold was seen among what is left
-    governance: bool = False  # a GOVERNANCE lock was seen among what is left, which a bypass removes
+    locked_until: float | None = None  # epoch seconds; the latest date of objects left
+    on_hold: bool = False  # an object left has a legal hold
+    governance: bool = False  # an object left has a GOVERNANCE lock, which a bypass removes
     refusals: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class CloserLook:
-    """What was found of an object that an audit found wanting."""
+    """What was found of an object that failed an audit."""
 
     words: str
-    hidden: bool = False  # it is there, whole, but behind something newer of the same name
-    replaced: bool = False  # whole and locked as asked for, behind later content of the same object, whole too
-    marked: bool = False  # whole and locked as asked for, behind a delete marker
-    copy_of: int | None = None  # it is another object's content, whole, and locked as asked for
+    hidden: bool = False  # the object is complete, but behind a newer version of the same name
+    replaced: bool = False  # complete and locked as requested, behind complete later content of the same object
+    marked: bool = False  # complete and locked as requested, behind a delete marker
+    copy_of: int | None = None  # it has the complete content of that object, locked as requested
 
 
 class Session(Protocol):
-    """One session of one client: opened, used for a batch or for several one after another, closed."""
+    """One session of one client: opened, used for one or more batches in turn, closed."""
 
     @property
     def is_open(self) -> bool:
-        """False once nothing more can be carried out in it: the other side ended it, or it was never opened.
+        """False once the session can do nothing more: the other side ended it, or it was never opened.
 
-        Whoever uses a session for several batches asks this before each: what is performed all the same fails, with a
-        row for its first object.
+        Check this before each of several batches. A batch on a session that is not open fails, with a row for its first
+        object.
         """
 
     async def open(self, record: Recorder, due_ns: int) -> bool:
-        """Connect, authenticate, check parameters. False: it did not open, and a row says why."""
+        """Connect, authenticate and check parameters. Returns False if that fails; a row has the reason."""
 
     async def perform(self, batch: Batch, record: Recorder) -> None:
-        """Carry out the batch, one object after another, a row for each as it ends."""
+        """Do the operations of the batch one after another; write a row when each ends."""
 
     async def close(self, record: Recorder) -> None:
         """End the session."""
 
 
 class Backend(Protocol):
-    """One protocol to one platform. Made in the coordinator; ``setting`` makes its like in a worker."""
+    """One protocol to one platform, used by the coordinator; ``in_worker`` makes its data plane in a worker."""
 
     name: str
     capabilities: Capabilities
 
     def profile(self) -> PlatformProfile:
-        """Ask the platform what it is. Raises PlatformError where it cannot be reached."""
+        """Return what the platform reports of itself. Raises PlatformError if it cannot be reached."""
 
     def retention_for(self, wish: RetentionWish) -> Retention:
-        """What objects will in truth be locked with, by the user's wish and the platform's policy; after ``profile``.
+        """Return the actual lock of objects, by the user's wish and the platform's policy. Call ``profile`` first.
 
-        Raises UsageError for a wish that cannot be met, SafetyRefused for a policy that would lock without end.
+        Raises UsageError for an impossible wish, SafetyRefused for a policy that would lock without an end.
         """
 
     def locate(self, plan: RunPlan) -> Location:
-        """Where the run's objects will be; touches nothing, so that the ledger can know it first."""
+        """Return where the run's objects will be. Changes nothing, so that the ledger can record it first."""
 
     def prepare(self) -> None:
-        """Make that place. Raises PlatformError."""
+        """Create that place. Raises PlatformError."""
 
     def attach(self, location: Location, retention: Retention) -> None:
-        """Go on in a place that an earlier run made, instead of ``locate`` and ``prepare``.
+        """Continue in the place of an earlier run, instead of ``locate`` and ``prepare``.
 
         Raises PlatformError if the place does not exist.
         """
 
     def check_place(self, plan: RunPlan) -> None:
-        """Read how the place locks what is put there, each time anew, before anything is archived in it.
+        """Read the default lock rule of the place before anything is archived there, every time it is called.
 
-        Raises SafetyRefused if the place itself would lock objects otherwise than ``plan`` says, PlatformError if it
-        cannot lock although the plan does.
+        Raises SafetyRefused if the place would lock objects in another way than ``plan`` says, PlatformError if it
+        cannot lock objects although the plan does.
         """
 
     def set_default_lock(self, retention: Retention | None) -> None:
-        """Give the run's own bucket a rule that locks by itself whatever is put there; None: take it away.
+        """Give the run's own bucket a default rule that locks every object stored there; None removes it.
 
-        Read back before it returns. Raises PlatformError. Only where Lock.BUCKET_DEFAULT is offered.
+        Reads the rule back before it returns. Raises PlatformError. Only for backends that offer Lock.BUCKET_DEFAULT.
         """
 
     @property
     def server_now(self) -> float:
-        """The platform's clock in epoch seconds, as far as it can be known."""
+        """The platform's clock in epoch seconds, as exactly as it is known."""
 
     def read_lock(self, number: int, retention: Retention, earliest: float | None, latest: float | None) -> LockReading:
         """Read the lock of object ``number`` from the platform and compare it with ``retention``.
@@ -216,66 +216,70 @@ class Backend(Protocol):
         """
 
     def object_name(self, number: int) -> str:
-        """What the platform calls object ``number``, for people."""
+        """Return the platform's name of object ``number``, for messages."""
 
     def worker_setting(self) -> Any:
-        """A picklable value from which ``in_worker`` makes the data plane. May hold secrets; never stored."""
+        """Return a picklable value for ``in_worker``. It may have secrets; do not store it."""
 
     @classmethod
     def in_worker(cls, setting: Any) -> DataPlane:
-        """The data plane of this backend, in a worker process."""
+        """Return the data plane of this backend, in a worker process."""
 
     def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
-        """Remove what may be removed of a run's objects, and the bucket where the run made it."""
+        """Remove those of a run's objects that may be removed, and the bucket if the run created it."""
 
 
 @runtime_checkable
 class VersionedBackend(Protocol):
-    """A backend that can look past what its platform answers by itself: at versions, and at what a credential sees."""
+    """A backend that sees more than the platform's plain answers: versions, and the rights of a credential."""
 
     def look_closer(self, number: int, size_bytes: int, content: Content, lock: ExpectedLock) -> CloserLook:
-        """What there is of an object, over all its versions. Raises PlatformError."""
+        """Describe an object over all its versions. Raises PlatformError."""
 
     def unseen_locks(self, number: int) -> str | None:
-        """Why this credential sees no locks, asked of one object; None: it does, or that cannot be told."""
+        """Return why this credential sees no locks, tested with one object; None: it sees them, or this is unknown."""
 
     def present(self, first: int, last: int) -> Iterator[int]:
-        """The objects ``first`` to ``last`` that the platform lists. Raises PlatformError."""
+        """Yield the numbers from ``first`` to ``last`` that the platform lists. Raises PlatformError."""
 
 
 @runtime_checkable
 class HasSecondPlace(Protocol):
-    """A backend that can copy a run's objects, on the platform itself, to a second place of the run."""
+    """A backend that can copy a run's objects to a second place on the same platform."""
 
     def beside(self) -> Backend:
-        """The same platform for that place, after ``locate``. It is located and prepared like any other; of its data
-        plane COPY takes its sources from the first place."""
+        """Return a backend for that place, after ``locate``. Locate and prepare it like any other.
+
+        COPY in its data plane takes its sources from the first place.
+        """
 
 
 class CredentialsTerm(NamedTuple):
-    """How long credentials last."""
+    """How long credentials are valid."""
 
-    ends_at: float | None = None  # epoch seconds; None: not known, or never
-    is_renewable: bool = False  # others come after them
+    ends_at: float | None = None  # epoch seconds; None: unknown, or never
+    is_renewable: bool = False  # new ones can replace them
 
 
 @runtime_checkable
 class HasCredentials(Protocol):
-    """A backend whose credentials may be temporary."""
+    """A backend with credentials that may be temporary."""
 
     def refresh_credentials(self, seconds: float) -> CredentialsTerm:
-        """Get new ones where these end within so many seconds and there can be new ones; ``worker_setting`` has them
-        from then on. Raises PlatformError."""
+        """Renew credentials that end within ``seconds``, if possible; then ``worker_setting`` has the new ones.
+
+        Raises PlatformError.
+        """
 
 
 class DataPlane(Protocol):
-    """What a worker needs of a backend: sessions, after the phase's setting is known."""
+    """What a worker uses of a backend: sessions, once the phase's setting is known."""
 
     def set_phase(self, setting: PhaseSetting) -> None:
-        """Precompute what can be known before the clock starts."""
+        """Compute in advance what is known before the clock starts."""
 
     def session(self, client: int) -> Session:
-        """A new session of client number ``client``."""
+        """Return a new session of client number ``client``."""
 
     async def end_phase(self) -> None:
-        """Close whatever was kept open over sessions."""
+        """Close everything that was kept open between sessions."""

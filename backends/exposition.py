@@ -1,9 +1,8 @@
-"""Metrics that a server exposes as Prometheus text, read from one address.
+"""Reads metrics in the Prometheus text format from one address.
 
-One idea: a read ends within SECONDS_MAX whatever the server does, and either gives the series asked for by their names
-on the wire or says in one sentence why not. What a name means is the caller's business: the types that a page declares
-are not looked at, because servers get them wrong (MinIO declares its distributions gauges and some counters without
-the suffix of one).
+One idea: a read ends within SECONDS_MAX whatever the server does. It returns the requested series by their names, or
+says in one sentence why it cannot. The caller knows what a name means. Types that a page declares are ignored, because
+servers get them wrong: MinIO declares its distributions as gauges, and some counters lack the suffix of one.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from archiver.values.errors import UsageError
 from backends.proxies import is_loopback_host
 from backends.s3.endpoints import tls_context
 
-WAIT_SECONDS = 2.0  # to connect, and between two pieces of an answer
-SECONDS_MAX = 4.0  # for a whole read: a server that sends a byte now and then is not waited for
+WAIT_SECONDS = 2.0  # to connect, and between two reads of an answer
+SECONDS_MAX = 4.0  # for a whole read, also from a server that sends slowly
 PAGE_BYTES_MAX = 16 << 20
 _PIECE_BYTES = 1 << 16
 _SHOWN_CHARACTERS = 40
@@ -33,21 +32,21 @@ _LATE = (requests.Timeout, urllib3.exceptions.TimeoutError, TimeoutError)
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(?=[{ \t])")
 
 Labels = Mapping[str, str]
-Series = Mapping[str, Sequence[tuple[Labels, float]]]  # metric name -> its series
+Series = Mapping[str, Sequence[tuple[Labels, float]]]  # by metric name
 Authorise = Callable[[requests.PreparedRequest], requests.PreparedRequest]
 
 
 class ScrapeError(Exception):
-    """The address gave no metrics; the message, one sentence, says which address, why and what to do."""
+    """The address returned no metrics; the message says in one sentence which address, why and what to do."""
 
     def __init__(self, url: str, reason: str, status: int | None = None) -> None:
         super().__init__(f"{url}: {reason}")
-        self.reason = reason  # and what to do, without the address
-        self.status = status  # of the HTTP answer, where that was the reason
+        self.reason = reason  # why and what to do, without the address
+        self.status = status  # HTTP status, if that was the reason
 
 
 class MetricsAddress:
-    """One page of metrics. Its connection is kept from read to read."""
+    """One page of metrics. Its connection is kept between reads."""
 
     def __init__(
         self,
@@ -58,24 +57,24 @@ class MetricsAddress:
         insecure: bool = False,
         direct: bool = False,
     ) -> None:
-        """``direct``: whatever proxies the environment names. Raises UsageError for what is no address of metrics."""
+        """``direct``: ignore proxies of the environment. Raises UsageError for an invalid address."""
         self.url = _checked(url)
         if url.startswith("https") and ca_bundle and not insecure:
-            tls_context(ca_bundle, insecure)  # a bundle that cannot be read is refused here, by name
+            tls_context(ca_bundle, insecure)  # refuses an unreadable bundle here, with its name
         self._verify: bool | str = False if insecure else (ca_bundle or True)
         self._session = session_to(self.url, insecure=insecure, direct=direct)
         self._session.auth = _bearer(token)
         self._token = token
-        self._asked: Future[bytes] | None = None  # what the last read gets, by now or some time
+        self._pending: Future[bytes] | None = None  # the result of the last read, perhaps still pending
 
     def scrape(self, names: Collection[str]) -> Series:
-        """The series of these names that are there now. Raises ScrapeError."""
+        """Return the current series of these names. Raises ScrapeError."""
         text = self._page().decode("utf-8", "replace")
         try:
             found = _series(line for line in text.split("\n") if _name(line) in names)
             if not found:
-                _series(text.split("\n"))  # other metrics, or none at all?
-            found = {name: series for name, series in found.items() if name in names}  # it takes blanks for names, too
+                _series(text.split("\n"))  # are these other metrics, or no metrics?
+            found = {name: series for name, series in found.items() if name in names}  # _name() accepts blanks
         except (ValueError, IndexError) as error:
             raise ScrapeError(
                 self.url,
@@ -84,12 +83,12 @@ class MetricsAddress:
         return found
 
     def _page(self) -> bytes:
-        # In a thread of its own, because nothing else bounds how long a name server or an answer's head may take. One
-        # that hangs on is left alone, but not joined by another.
-        if self._asked is not None and not self._asked.done():
+        # In its own thread, because nothing else limits the time of a name server or of an answer's head. A thread that
+        # hangs is abandoned, but no second one is started.
+        if self._pending is not None and not self._pending.done():
             raise ScrapeError(self.url, "the server is still sending its previous answer; is it overloaded?")
         page: Future[bytes] = Future()
-        self._asked = page
+        self._pending = page
 
         def ask() -> None:
             try:
@@ -143,23 +142,23 @@ class MetricsAddress:
         return ScrapeError(self.url, _TIMED_OUT)
 
     def _shown(self, text: str) -> str:
-        """The first characters, without the token, which a server may echo."""
+        """Return the first characters without the token, which a server may echo."""
         return repr((text.replace(self._token, "...") if self._token else text)[:_SHOWN_CHARACTERS])
 
 
 def session_to(url: str, *, insecure: bool, direct: bool) -> requests.Session:
-    """A session without the proxies that the environment names where it is ``direct``, or asks what is on this host."""
+    """Return a session, without proxies of the environment if ``direct`` or if the URL is on this host."""
     session = requests.Session()
     session.trust_env = not (direct or is_loopback_host(urlsplit(url).hostname or ""))
-    session.auth = _bearer(None)  # else the environment's netrc would be asked
+    session.auth = _bearer(None)  # otherwise requests would read the netrc file
     session.headers.update({"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity"})
-    if insecure:  # the user has said so; to be told at each request is no help
+    if insecure:  # the user chose it; a warning for each request does not help
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     return session
 
 
 def failure(error: BaseException) -> str:
-    """Why a request got no answer, from what lies at the bottom of the exceptions of three libraries."""
+    """Return why a request got no answer, from the innermost exception of three libraries."""
     if isinstance(error, _LATE):
         return _TIMED_OUT
     if isinstance(error, requests.exceptions.SSLError):
@@ -176,7 +175,7 @@ def failure(error: BaseException) -> str:
 
 
 def _checked(url: str) -> str:
-    """The address, with the path /metrics where it has none, as Prometheus does."""
+    """Return the address, with the path /metrics if it has none, as Prometheus does."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -200,7 +199,7 @@ def _bearer(token: str | None) -> Authorise:
 
 
 def _bottom(error: BaseException) -> BaseException:
-    """The exception that began it."""
+    """Return the innermost exception."""
     while True:
         below = error.__cause__ or error.__context__
         if below is None:
@@ -209,7 +208,7 @@ def _bottom(error: BaseException) -> BaseException:
 
 
 def _name(line: str) -> str:
-    """Of the metric; none for a comment, so that the parser believes no type."""
+    """Return the metric's name; empty for a comment, so that the parser ignores types."""
     match = _NAME.match(line)
     return match[0] if match else ""
 

@@ -1,7 +1,7 @@
-"""MinioBackend: what MinIO adds to S3, its health and what it says of its drives.
+"""MinioBackend: S3 plus the health and the drives of MinIO.
 
-One idea: sessions are S3's; a MinIO is only asked more questions before a run. One that could not take the run's
-objects is refused before anything is touched, and what protects its objects is recorded with the results.
+One idea: sessions are those of S3; before a run MinIO is queried for more. A server that could not store the run's
+objects is refused before anything is changed, and the protection of its objects is recorded with the results.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from backends.exposition import MetricsAddress, ScrapeError, Series, failure, se
 from backends.s3.backend import S3Backend, S3Options
 
 _LIVE, _READY, _CLUSTER = "/minio/health/live", "/minio/health/ready", "/minio/health/cluster"
-_STATUS_HEADER = "X-Minio-Server-Status"  # there while a server is starting: offline, iam-offline ...
+_STATUS_HEADER = "X-Minio-Server-Status"  # present while a server is starting: offline, iam-offline ...
 _QUORUM_HEADER = "X-Minio-Write-Quorum"
 _NODE_PATH = "/minio/v2/metrics/node"
 _PARITY = "minio_node_storage_class_standard_parity"
 _VERSION = "minio_software_version_info"
 
 
-class _Form(NamedTuple):
-    """Where one form of MinIO's metrics says what the profile tells."""
+class _ProfileForm(NamedTuple):
+    """Where one form of MinIO's metrics has the values of the profile."""
 
     paths: tuple[str, ...]
     wholes: Mapping[str, str]  # detail -> metric of the whole cluster
@@ -39,7 +39,7 @@ class _Form(NamedTuple):
 
 
 _FORMS = (
-    _Form(
+    _ProfileForm(
         ("/minio/metrics/v3/cluster/health", "/minio/metrics/v3/cluster/erasure-set"),
         {
             "nodes_online": "minio_cluster_health_nodes_online_count",
@@ -52,7 +52,7 @@ _FORMS = (
         "minio_cluster_erasure_set_write_quorum",
         "minio_cluster_erasure_set_read_quorum",
     ),
-    _Form(
+    _ProfileForm(
         ("/minio/v2/metrics/cluster",),
         {
             "nodes_online": "minio_cluster_nodes_online_total",
@@ -69,7 +69,7 @@ _FORMS = (
 
 
 class MinioBackend(S3Backend):
-    """Speaks S3 with Object Lock to MinIO."""
+    """S3 with Object Lock on MinIO."""
 
     name = "minio"
 
@@ -78,12 +78,12 @@ class MinioBackend(S3Backend):
         self._metrics_token = metrics_token
 
     def profile(self) -> PlatformProfile:
-        """Ask MinIO for its health, then what it is. Raises PlatformError where it is no MinIO, or not whole enough."""
+        """Return MinIO's health and profile. Raises PlatformError if it is not MinIO, or has too few drives."""
         for endpoint in self._endpoints:
             self._check_up(endpoint)
         health = self._cluster_health(self._endpoints[0])
         profile = super().profile()
-        version, cluster = self._said_by_metrics()
+        version, cluster = self._metrics_details()
         return replace(
             profile,
             name=self.options.platform_name or "minio",
@@ -93,14 +93,14 @@ class MinioBackend(S3Backend):
 
     def _check_up(self, endpoint: str) -> None:
         for path in (_LIVE, _READY):
-            with self._asked(endpoint, path) as answer:
+            with self._answer_to(endpoint, path) as answer:
                 if _STATUS_HEADER in answer.headers or answer.status_code == 503:
                     raise _not_up(endpoint, answer)
                 if answer.status_code != 200:
                     raise _not_minio(endpoint, path, answer)
 
     def _cluster_health(self, endpoint: str) -> dict[str, Any]:
-        with self._asked(endpoint, _CLUSTER) as answer:
+        with self._answer_to(endpoint, _CLUSTER) as answer:
             if _STATUS_HEADER in answer.headers:
                 raise _not_up(endpoint, answer)
             quorum = answer.headers.get(_QUORUM_HEADER, "")
@@ -114,8 +114,8 @@ class MinioBackend(S3Backend):
         return {"write_quorum_drives": int(quorum)}
 
     @contextmanager
-    def _asked(self, endpoint: str, path: str) -> Iterator[requests.Response]:
-        """The head of an answer; nobody needs the body. Raises PlatformError where none comes."""
+    def _answer_to(self, endpoint: str, path: str) -> Iterator[requests.Response]:
+        """Yield an answer without reading its body. Raises PlatformError if none comes."""
         try:
             with (
                 session_to(endpoint, insecure=self.options.insecure, direct=True) as session,
@@ -131,8 +131,8 @@ class MinioBackend(S3Backend):
         except requests.RequestException as error:
             raise PlatformError(f"{endpoint}: {failure(error)}") from error
 
-    def _said_by_metrics(self) -> tuple[str | None, dict[str, Any]]:
-        """The version where it is known, and details; with the reason where the metrics cannot be read."""
+    def _metrics_details(self) -> tuple[str | None, dict[str, Any]]:
+        """Return the version if it is known, and details; with the reason if the metrics cannot be read."""
         version: str | None = None
         details: dict[str, Any] = {}
         try:
@@ -146,13 +146,13 @@ class MinioBackend(S3Backend):
         return version, details
 
     def _cluster(self) -> dict[str, int]:
-        """By the newest form that there is. Raises ScrapeError."""
+        """Return details from the newest form that the server has. Raises ScrapeError."""
         for form in _FORMS:
             names = {*form.wholes.values(), form.online, form.write_quorum, form.read_quorum}
             try:
                 series = {name: rows for path in form.paths for name, rows in self._scraped(path, names).items()}
             except ScrapeError as error:
-                # Where it has no such page MinIO says 403 as for a missing token: the form before it will tell.
+                # MinIO answers 403 for a missing page as for a missing token: the older form decides which it is.
                 if error.status not in (401, 403, 404) or form is _FORMS[-1]:
                     raise
                 continue
@@ -170,7 +170,7 @@ class MinioBackend(S3Backend):
 
 
 def read_token(path: Path) -> str:
-    """The bearer token that a file holds in its only line. Raises UsageError."""
+    """Read the bearer token in the only line of a file. Raises UsageError."""
     try:
         token = path.read_text("ascii").strip()
     except OSError as error:
@@ -188,7 +188,7 @@ def read_token(path: Path) -> str:
     return token
 
 
-def _details(form: _Form, series: Series) -> dict[str, int]:
+def _details(form: _ProfileForm, series: Series) -> dict[str, int]:
     details = {
         detail: int(value)
         for detail, metric in form.wholes.items()
@@ -207,7 +207,7 @@ def _details(form: _Form, series: Series) -> dict[str, int]:
 
 
 def _by_set(series: Series, metric: str) -> dict[tuple[str, ...], float]:
-    """The values of a metric, by pool and set."""
+    """Return the values of a metric by pool and set."""
     return {
         tuple(value for label, value in sorted(labels.items()) if label != "server"): value
         for labels, value in series.get(metric, ())

@@ -1,7 +1,7 @@
-"""The null backend: sessions that do nothing, so that what is measured is the engine itself.
+"""The null backend: sessions that do nothing, to measure the engine itself.
 
-Its rates are the ceiling under which every other result must stay: a platform measured near them was not measured.
-The wire's own ceiling is measured against backends/s3/null_responder.py, a real process that answers at once.
+Its rates are the upper limit of every other result: a result near them measured the engine and not the platform.
+backends/s3/null_responder.py, a real process that answers at once, measures the limit of the wire path.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _MOVES_WHOLE = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT
 
 
 class NullSession:
-    """Opens, performs and closes in no time at all."""
+    """Opens, performs and closes without doing anything."""
 
     is_open = True
 
     async def open(self, record: Recorder, due_ns: int) -> bool:
-        await asyncio.sleep(0)  # let the other clients, and the engine's timers, have their turn
+        await asyncio.sleep(0)  # let the other clients and the engine's timers run
         now_ns = time.monotonic_ns()
         record.row(Operation.OPEN, 0, due_ns, now_ns, now_ns, now_ns, 0)
         return True
@@ -54,7 +54,7 @@ class NullSession:
 
 
 class NullBackend:
-    """Needs no platform, keeps nothing."""
+    """Needs no platform and stores nothing."""
 
     name = "null"
     capabilities = Capabilities(

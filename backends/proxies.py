@@ -1,7 +1,6 @@
-"""HTTP proxies that the environment names: which of its variables would send a request through one.
+"""HTTP proxies of the environment: which variable would send a request through one.
 
-One idea: nothing is measured through a proxy. Its caches, its connections and its errors would be taken for the
-platform's.
+One idea: measurements never use a proxy. Its caches, connections and errors would be taken for the platform's.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from archiver.values.errors import UsageError
 
 
 def is_loopback_host(host: str) -> bool:
-    """True for a loopback address and for localhost, which no proxy reaches."""
+    """Return whether it is a loopback address or localhost, which no proxy reaches."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -24,8 +23,10 @@ def is_loopback_host(host: str) -> bool:
 
 
 def proxy_variable(url: str) -> str | None:
-    """Return the variable whose proxy would carry a request for this URL; None where it goes direct: without such a
-    variable, by NO_PROXY, or on this host."""
+    """Return the variable whose proxy would carry a request for this URL.
+
+    Returns None if the request goes direct: without such a variable, by NO_PROXY, or on this host.
+    """
     parts = urlsplit(url)
     if is_loopback_host(parts.hostname or "") or should_bypass_proxies(url, no_proxy=None):
         return None
@@ -34,7 +35,7 @@ def proxy_variable(url: str) -> str | None:
 
 
 def refuse_proxy(url: str) -> None:
-    """Raise UsageError where a proxy would carry what is sent to this endpoint."""
+    """Raise UsageError if a proxy would carry requests to this endpoint."""
     variable = proxy_variable(url)
     if variable is not None:
         raise UsageError(

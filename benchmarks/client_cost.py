@@ -41,7 +41,7 @@ from archiver.values.retention import DateMaker, Retention
 from archiver.values.sizes import format_instant, format_size
 from backends.s3 import S3Backend, S3Options, null_responder
 from backends.s3.control import Credentials
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.checksums import WindowChecksums
 from backends.s3.wire.signing import RequestTemplate, Signer
 from benchmarks.tables import Table, labelled, plain, spread, verdict
@@ -201,7 +201,7 @@ class _Counter:
 
 
 @functools.cache  # half a second of boto3's
-def s3_setting(endpoint: str) -> WorkerSetting:
+def s3_setting(endpoint: str) -> S3WorkerSetting:
     """Of a worker on the null responder."""
     options = S3Options(
         endpoints=(endpoint,),

@@ -49,7 +49,7 @@ from archiver.values.retention import DateMaker, Retention
 from archiver.values.sizes import format_size
 from backends.s3 import S3Backend, S3Options, null_responder
 from backends.s3.control import Credentials
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.mix import Arrivals, Mix, Sizes, Transaction
 from scenarios.model import Phase, Workload
@@ -219,7 +219,7 @@ def _ratios(keepers: dict[str, list[dict[str, float]]]) -> dict[str, float]:
     }
 
 
-def _s3_setting(endpoint: str) -> WorkerSetting:
+def _s3_setting(endpoint: str) -> S3WorkerSetting:
     options = S3Options(
         endpoints=(endpoint,), credentials=Credentials("null", "null", None), region="us-east-1", session_open="connect"
     )
@@ -227,7 +227,7 @@ def _s3_setting(endpoint: str) -> WorkerSetting:
 
 
 def _assignment(
-    backend: str, setting: WorkerSetting | None, warm_up_seconds: float, seconds: float, seed: int
+    backend: str, setting: S3WorkerSetting | None, warm_up_seconds: float, seconds: float, seed: int
 ) -> Assignment:
     """An open loop of sessions of one object, all of them one worker's."""
     mix = Mix(

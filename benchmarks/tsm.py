@@ -21,7 +21,7 @@ from backends.embedded import process
 from backends.embedded.process import StoreProcess
 from backends.tsm.library.api import Library, SignOn, default_library_path
 from backends.tsm.library.configuration import private_configuration
-from backends.tsm.setting import WorkerSetting
+from backends.tsm.setting import TsmWorkerSetting
 from benchmarks.embedded_load import (
     Load,
     Way,
@@ -263,7 +263,7 @@ def _tsm_way(store: StoreProcess, configuration: Path) -> Way:
     library.set_up(configuration)
     with SignOn(library, store.node, store.node_password, "").open() as session:
         session.register_space(SPACE)
-    setting = WorkerSetting(
+    setting = TsmWorkerSetting(
         library=library.path,
         configuration=configuration,
         options="",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.worm.repeats.load import Load, order_for
+from archiver.worm.repeats.load import BackgroundLoad, order_for
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
@@ -66,7 +66,7 @@ def test_the_load_of_a_conformance_run_goes_on_over_other_connections(
         S3Options((proxy.url,), credentials=Credentials(store.access_key, store.secret_key, None), region="us-east-1")
     )
     backend.profile()
-    with Load(order_for(backend, "loaded", "run-1")) as load:
+    with BackgroundLoad(order_for(backend, "loaded", "run-1")) as load:
         bound = time.monotonic() + 30
         while proxy.connections < 20 and time.monotonic() < bound:
             time.sleep(0.01)

@@ -25,7 +25,7 @@ from archiver.values.errors import RunFailed
 from archiver.values.retention import DateMaker
 from archiver.watch.sampler import ResourceSampler
 from backends.s3 import null_responder
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 from scenarios.mix import WRITES_CONTENT, Mix
 from scenarios.model import Phase
 
@@ -62,7 +62,7 @@ def answered_at_once(
     ``processes``: of it, so that one alone does not hold up many workers. Raises PlatformError.
     """
     s3 = setting.backend_setting
-    assert isinstance(s3, WorkerSetting)
+    assert isinstance(s3, S3WorkerSetting)
     with ExitStack() as stack:
         running = [stack.enter_context(null_responder.start(sizes, cores)) for _ in range(processes)]
         instead = replace(
@@ -116,7 +116,7 @@ def measure_ceilings(
     with ExitStack() as stack:
         nobody = engine_alone(setting)
         is_near = workers.is_local  # else no worker would reach a responder of this machine's
-        if is_near and isinstance(setting.backend_setting, WorkerSetting) and _can_be_answered(phase, shares):
+        if is_near and isinstance(setting.backend_setting, S3WorkerSetting) and _can_be_answered(phase, shares):
             processes = min(len(workers), len(server_cores) or len(workers))
             nobody = stack.enter_context(answered_at_once(setting, _sizes(shares), server_cores, processes))
         reached = carry_out(phase, numbers, dates, nobody.setting, workers, server_now)

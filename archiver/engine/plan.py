@@ -35,7 +35,7 @@ from archiver.values.retention import (
     check_clock,
 )
 from archiver.values.sizes import format_duration, format_instant
-from archiver.watch.choosing import Watched, WatchOptions, watch_sources
+from archiver.watch.choosing import WatchedPlatform, WatchOptions, watch_sources
 from archiver.watch.source import Source
 from backends.base import Backend, Capabilities, HasCredentials
 from scenarios.infrastructure import Infrastructure
@@ -144,7 +144,7 @@ def make_plan(
         clients = max((phase.clients for phase in scenario.phases), default=0)
         workers = _workers(options, scenario, cores.workers)
         make_room(clients, workers, len(profile.endpoints), threads=profile.protocol == "tsm")
-    watched = Watched(
+    watched = WatchedPlatform(
         endpoints=(hosted.endpoint,) if hosted is not None else profile.endpoints if profile.protocol == "s3" else (),
         is_minio=backend.name == "minio",
         shares_host=profile.shares_host,

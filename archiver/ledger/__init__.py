@@ -1,1 +1,1 @@
-"""The record of everything that runs left behind, and its removal."""
+"""Records everything that runs left on platforms, and removes it."""

@@ -1,8 +1,8 @@
-"""Holdings: what all runs have out there, gathered from the ledger by run and place, and what keeping it costs.
+"""Holdings: what runs left on platforms, grouped from the ledger by run and place, and the cost of keeping it.
 
-One idea: a holding is what one run has in one bucket or file space, because that is locked, paid for and removed as
-one. Its state follows from the ledger's dates and a `now` that is handed in; what a platform says of it is another
-matter (see removal.py).
+One idea: a holding is the data of one run in one bucket or file space, because it is locked, paid for and removed as
+one unit. Its state follows from the ledger's dates and an explicit `now`. What a platform reports of it is the subject
+of removal.py.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ GB_BYTES = 10**9
 MONTH_SECONDS = 365.25 / 12 * 86_400
 
 
-class State(StrEnum):
-    """What a holding's locks allow at some moment, by our clock."""
+class HoldingState(StrEnum):
+    """What the locks of a holding allow at a given time of our clock."""
 
     LOCKED = "locked"
-    HELD = "held"  # a legal hold, which has no end
-    UNKNOWN = "unknown"  # a phase never ended, so that nobody counted what it locked; or it is under way
-    EXPIRED = "expired"  # nothing is locked any more, or ever was: it can be removed
+    HELD = "held"  # under a legal hold, which has no end
+    UNKNOWN = "unknown"  # a phase is in progress or never ended, so its locks were not counted
+    EXPIRED = "expired"  # nothing is locked: it can be removed
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What one run has in one bucket or file space: rows of the ledger, at least one, in the order of writing."""
+    """The data of one run in one bucket or file space: at least one row of the ledger, in the order of writing."""
 
     placements: tuple[Placement, ...]
 
     @property
     def first(self) -> Placement:
-        """Names run, platform, bucket and prefix, in which all rows agree."""
+        """The first row; all rows have the same run, platform, bucket and prefix."""
         return self.placements[0]
 
     @property
     def rows(self) -> list[int]:
-        """The ledger's numbers of these rows."""
+        """The ids of these rows in the ledger."""
         return [each.id for each in self.placements if each.id is not None]
 
     @property
     def place(self) -> str:
-        """What the platform calls such a place."""
+        """The kind of place in the platform's words."""
         return "file space" if self.first.backend == "tsm" else "bucket"
 
     @property
     def objects(self) -> int:
-        """How many there are; where it is not ``exact``, at most."""
+        """Number of objects; an upper bound unless ``exact``."""
         return sum(map(_objects, self.placements))
 
     @property
     def bytes(self) -> int:
-        """How much there is, as archived; where it is not ``exact``, at most."""
+        """Bytes archived; an upper bound unless ``exact``."""
         return sum(map(_bytes, self.placements))
 
     @property
@@ -64,48 +64,48 @@ class Holding:
 
     @property
     def exact(self) -> bool:
-        """False where a phase never ended: its bound is all that is known."""
+        """False if a phase never ended: then only its upper bound is known."""
         return all(each.objects is not None for each in self.placements)
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The retention modes of its objects."""
+        """The retention modes of the objects."""
         return tuple(dict.fromkeys(each.mode for each in self._filled() or self.placements))
 
     @property
     def locked_until(self) -> float | None:
-        """The latest date, in epoch seconds; None where nothing has one."""
+        """The latest retain-until date in epoch seconds; None if there is none."""
         return max((p.locked_until for p in self._filled() if p.locked_until is not None), default=None)
 
     @property
     def legal_hold(self) -> bool:
-        """Objects of it are under a legal hold that the run placed, or that was seen on its first objects."""
+        """Whether the run placed a legal hold, or one was seen on its first objects."""
         return any(each.is_held for each in self._filled())
 
-    def state(self, now: float) -> State:
-        """What the locks allow at ``now`` (epoch seconds)."""
+    def state(self, now: float) -> HoldingState:
+        """Return what the locks allow at ``now`` (epoch seconds)."""
         locked = [each for each in self._filled() if each.is_held or _dated_after(each, now)]
         if not locked:
-            return State.EXPIRED
+            return HoldingState.EXPIRED
         counted = [each for each in locked if each.objects is not None]
         if not counted:
-            return State.UNKNOWN
-        return State.HELD if any(each.is_held for each in counted) else State.LOCKED
+            return HoldingState.UNKNOWN
+        return HoldingState.HELD if any(each.is_held for each in counted) else HoldingState.LOCKED
 
     def may_be_locked(self, now: float) -> bool:
-        """True while not all of what was put there can have been removed."""
-        return self.state(now) is not State.EXPIRED
+        """Return whether some of the data can still be locked."""
+        return self.state(now) is not HoldingState.EXPIRED
 
     def has_expired(self, now: float) -> bool:
-        """Every date has passed at ``now``; a legal hold has none."""
+        """Return whether every retain-until date has passed; a legal hold has none."""
         return not any(_dated_after(each, now) for each in self._filled())
 
     def can_be_bypassed(self) -> bool:
-        """There is GOVERNANCE among its locks."""
+        """Return whether some locks are GOVERNANCE."""
         return any(each.mode == RetentionMode.GOVERNANCE.value for each in self.placements)
 
     def gb_months(self, now: float) -> float | None:
-        """GB-months from ``now`` until the locks end, each phase's bytes by its latest date; None: under a hold."""
+        """Return GB-months from ``now`` until the locks end, by the latest date of each phase; None under a hold."""
         if self.legal_hold:
             return None
         return sum(
@@ -114,15 +114,15 @@ class Holding:
         )
 
     def _filled(self) -> list[Placement]:
-        """Without the rows of which it is known that nothing was put there."""
+        """Rows without those that are known to be empty."""
         return [each for each in self.placements if each.objects != 0]
 
 
 def gather(placements: Iterable[Placement]) -> list[Holding]:
-    """The holdings that these rows of the ledger make, ordered by the date of their first row."""
+    """Group rows of the ledger into holdings, ordered by the date of their first row."""
     together: dict[tuple[str, ...], list[Placement]] = {}
     for each in placements:
-        # A platform that Archiver starts has another port every time.
+        # A platform that Archiver starts has a different port every time.
         where = each.platform or each.endpoint
         together.setdefault((each.run, each.backend, where, each.bucket, each.prefix), []).append(each)
     return sorted((Holding(tuple(rows)) for rows in together.values()), key=lambda holding: holding.first.written_at)
@@ -130,7 +130,7 @@ def gather(placements: Iterable[Placement]) -> list[Holding]:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Several holdings together."""
+    """The sum of several holdings."""
 
     holdings: int
     objects: int

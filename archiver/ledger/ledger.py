@@ -1,7 +1,7 @@
-"""The ledger: one SQLite file over all runs, written before the first byte of a phase is sent.
+"""The ledger: one SQLite file over all runs, written before a phase sends its first byte.
 
-One idea: a row bounds what may be out there from before it happens, so a crash at any moment leaves a true record.
-A row whose exact count is still missing means: list the prefix.
+One idea: a row is an upper bound of what a phase may leave on the platform. It is written first, so it is right after a
+crash at any moment. If a row has no exact count, list its prefix.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one phase of one run puts objects, and under which lock."""
+    """Where one phase of one run stores objects, and under which lock."""
 
     run: str
     phase: str
     backend: str
-    platform: str | None  # None: somebody else's, reached by its endpoint; else Archiver starts it
+    platform: str | None  # started by Archiver; None: another owner's, with an endpoint
     endpoint: str
     region: str
     bucket: str
@@ -40,36 +40,36 @@ class Placement:
     bytes_max: int
     objects: int | None = None
     bytes: int | None = None
-    id: int | None = field(default=None, compare=False)  # of the row; the ledger's own
-    content_seed: int | None = None  # from which content is made again; None: not made by object numbers
-    first_number: int = 0  # objects have numbers from here on, fewer than ``objects_max`` of them
-    earliest_retain_until: float | None = None  # no object's lock ends before; None: no date
+    id: int | None = field(default=None, compare=False)  # of the row; the ledger assigns it
+    content_seed: int | None = None  # generates the content; None: not by object numbers
+    first_number: int = 0  # the objects' numbers start here
+    earliest_retain_until: float | None = None  # no lock ends earlier; None: no date
     written_at: float = field(default=0.0, compare=False)  # epoch seconds
-    # The strongest lock that the platform reported for one of its objects, where that is not the agreed one.
+    # The strongest lock that the platform reported for an object, if it differs from the agreed one.
     seen_mode: str | None = None
     seen_until: float | None = None
     seen_hold: bool = False
 
     @property
     def mode(self) -> str:
-        """The strongest retention mode among its locks, agreed or seen."""
+        """The strongest retention mode of its locks, agreed or reported."""
         weaker_first = ("none", "GOVERNANCE", "CLASS", "COMPLIANCE")
         return max(self.retention_mode, self.seen_mode or "none", key=weaker_first.index)
 
     @property
     def locked_until(self) -> float | None:
-        """The latest date among its locks, agreed or seen, in epoch seconds; None: no date."""
+        """The latest retain-until date of its locks, agreed or reported, in epoch seconds; None: no date."""
         return max((each for each in (self.latest_retain_until, self.seen_until) if each is not None), default=None)
 
     @property
     def is_held(self) -> bool:
-        """A legal hold was placed, or was seen."""
+        """Whether the run placed a legal hold or the platform reported one."""
         return self.legal_hold or self.seen_hold
 
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """Objects of one size that a platform acknowledged, by the numbers that their names are made of."""
+    """Acknowledged objects of one size, by their numbers, which are part of their names."""
 
     object_bytes: int
     first: int
@@ -83,7 +83,7 @@ class Ledger:
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Threads may write in turn: SQLite's own lock is on for every call.
+            # Threads may write in turn: SQLite serialises the calls.
             self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise ResultsError(
@@ -98,7 +98,7 @@ class Ledger:
             raise
 
     def _make_current(self) -> None:
-        """Make the tables, or bring those of an earlier version up to date, all of it or nothing."""
+        """Create the tables, or upgrade those of an earlier version in one transaction."""
         try:
             self._db.execute("PRAGMA synchronous = FULL")
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -116,7 +116,7 @@ class Ledger:
             raise ResultsError(f"{self._path} was written by a newer Archiver (ledger version {version}); upgrade")
 
     def open_placement(self, placement: Placement) -> int:
-        """Commit the bound of what a phase may leave behind; returns the row's id."""
+        """Commit the upper bound of what a phase may leave; return the row's id."""
         row = {**asdict(placement), "written_at": time.time()}
         del row["id"]
         columns, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
@@ -132,10 +132,13 @@ class Ledger:
         ranges: Sequence[NumberRange] = (),
         latest_retain_until: float | None = None,
     ) -> None:
-        """Replace the bound by what the phase really left; ``ranges`` name what was acknowledged of it, and
-        ``latest_retain_until`` is the latest date of its locks, where it is known better than before."""
+        """Replace the upper bound by what the phase left.
+
+        ``ranges`` are the acknowledged objects. ``latest_retain_until`` is the latest date of its locks, if it is known
+        more exactly now.
+        """
         with self._transaction():
-            # What a phase ends with is there, whatever a clean-up removed while it was under way.
+            # Data that a phase ends with exists, even if a clean-up removed data during the phase.
             self._write(
                 "UPDATE placement SET objects = ?, bytes = ?, removed_at = NULL, "
                 "latest_retain_until = min(latest_retain_until, coalesce(?, latest_retain_until)) WHERE id = ?",
@@ -146,14 +149,14 @@ class Ledger:
                 self._write("INSERT INTO object_range VALUES (?, ?, ?, ?)", values)
 
     def ranges(self, row_id: int) -> list[NumberRange]:
-        """What the platform acknowledged of one placement."""
+        """Return the acknowledged objects of one placement."""
         rows = self._read(
             "SELECT object_bytes, first, last FROM object_range WHERE placement = ? ORDER BY first", (row_id,)
         )
         return [NumberRange(*row) for row in rows]
 
     def placements(self, run: str | None = None) -> list[Placement]:
-        """What one run, or all of them, has out there and is not yet removed, in the order of writing."""
+        """Return what one run, or all runs, left and nothing has removed yet, in the order of writing."""
         rows = self._read(
             "SELECT * FROM placement WHERE removed_at IS NULL AND (run = ?1 OR ?1 IS NULL) ORDER BY id", (run,)
         )
@@ -162,7 +165,7 @@ class Ledger:
         return [_placement({name: bool(row[name]) if name in flags else row[name] for name in names}) for row in rows]
 
     def strengthen(self, run: str, *, until: float | None = None, legal_hold: bool = False) -> None:
-        """Before the locks of a run's objects are extended, or held: the ledger knows it first."""
+        """Record later dates or a hold before they are set on a run's objects."""
         self._write(
             "UPDATE placement SET latest_retain_until = max(coalesce(latest_retain_until, ?1), coalesce(?1, "
             "latest_retain_until)), legal_hold = max(legal_hold, ?2) WHERE run = ?3 AND removed_at IS NULL "
@@ -171,10 +174,10 @@ class Ledger:
         )
 
     def observe(self, row_ids: Sequence[int], mode: str | None, until: float | None, *, on_hold: bool = False) -> None:
-        """Record a lock that the platform reports for an object of these rows, beside the one that was agreed.
+        """Record a lock that the platform reports for an object of these rows, next to the agreed one.
 
-        ``mode`` as the platform names it, ``until`` in epoch seconds; None where it reports none. Of several
-        observations the strongest is kept.
+        ``mode`` is the platform's word and ``until`` is in epoch seconds; both are None if it reports none. The
+        strongest of several observations is kept.
         """
         with self._transaction():
             for row_id in row_ids:
@@ -186,29 +189,29 @@ class Ledger:
                 )
 
     def latest_run(self) -> str | None:
-        """The last run that still has something out there."""
+        """Return the latest run with data that was not removed."""
         rows = self._read("SELECT run FROM placement WHERE removed_at IS NULL ORDER BY id DESC LIMIT 1")
         return str(rows[0]["run"]) if rows else None
 
     def knows(self, run: str) -> bool:
-        """True when the ledger ever had a row of this run."""
+        """Return whether the ledger ever had a row of this run."""
         return bool(self._read("SELECT 1 FROM placement WHERE run = ? LIMIT 1", (run,)))
 
     def mark_removed(self, run: str, bucket: str) -> None:
-        """All that this run put into a bucket is gone."""
+        """Record that all data of this run in a bucket is gone."""
         self._write("UPDATE placement SET removed_at = ? WHERE run = ? AND bucket = ?", (time.time(), run, bucket))
 
     def mark_rows_removed(self, row_ids: Sequence[int]) -> None:
-        """All that these rows stand for is gone; what was written since they were read stays known."""
+        """Record that the data of these rows is gone; rows written since they were read stay."""
         with self._transaction():
             for row_id in row_ids:
                 self._write("UPDATE placement SET removed_at = ? WHERE id = ?", (time.time(), row_id))
 
     def check_writable(self) -> None:
-        """Before anything is removed, for what is gone has to be noted. Raises ResultsError."""
+        """Raise ResultsError if the ledger cannot record a removal. Call this before removing anything."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute(f"PRAGMA user_version = {_VERSION}")  # a page, and so a journal, has to be written
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")  # writes a page, and so a journal
         except sqlite3.Error as error:
             raise ResultsError(
                 f"{self._path}, the record of what is locked, cannot be written: {error}; nothing was removed"
@@ -221,7 +224,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All of it or nothing; also its last step may find the disk full."""
+        """Run the block in one transaction; the commit may find the disk full."""
         self._write("BEGIN IMMEDIATE")
         try:
             yield
@@ -257,12 +260,12 @@ class Ledger:
             return self._db.execute(statement, values)
         except sqlite3.Error as error:
             raise RunFailed(
-                f"{self._path}, the record of what is locked, cannot be written: {error}; nothing is archived that "
-                "it does not know of"
+                f"{self._path}, the record of what is locked, cannot be written: {error}; a run archives "
+                "nothing without an entry in it"
             ) from error
 
 
-# What makes a ledger of one version one of the next.
+# Statements that upgrade a ledger from each version to the next.
 _CHANGES = {
     1: """
 ALTER TABLE placement ADD COLUMN content_seed INTEGER;

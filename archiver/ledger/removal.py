@@ -1,7 +1,7 @@
-"""Removal: what became of what runs left behind, place by place, as far as the locks allow.
+"""Removes what runs left, holding by holding, as far as the locks allow.
 
-One idea: the platform decides. Our clock and the ledger say where to try; what counts as gone is what the platform let
-go, and a place that cannot be reached, or that is not the one of old, keeps its record and holds up no other.
+One idea: the platform decides. Our clock and the ledger say where to try; only what the platform deleted counts as
+gone. A place that cannot be reached, or is not the same place as before, keeps its record and does not stop the others.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from backends.base import Backend, Location, RemovalReport
 from backends.tsm.library.configuration import parse_server
 from results.database import LOCK_NAME
 
-_SILENT_SECONDS_MAX = 86_400.0  # a run that wrote nothing for a day and did not end was killed
+_SILENT_SECONDS_MAX = 86_400.0  # a run that wrote nothing for a day without ending was killed
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one holding: exactly one of ``report`` and ``failure``."""
+class RemovalResult:
+    """The result for one holding: exactly one of ``report`` and ``failure``."""
 
     holding: Holding
     report: RemovalReport | None = None
@@ -34,14 +34,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What else than the passing of time may let objects go."""
+    """What the user allows besides waiting for retention to expire."""
 
     bypass_governance: bool = False
-    release_holds: bool = False  # that the run placed, no others
+    release_holds: bool = False  # only those that the run placed
 
 
 def is_under_way(run: str) -> bool | None:
-    """True while a process writes the run's results; None where they are not in Archiver's home."""
+    """Return whether a process is writing the run's results; None if they are not in Archiver's home."""
     try:
         with (find_run(run) / LOCK_NAME).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -53,10 +53,10 @@ def is_under_way(run: str) -> bool | None:
 
 
 def may_be_under_way(run: str, holdings: Sequence[Holding], now: float) -> bool:
-    """By the lock on the run's results; where they are elsewhere, by what the ledger heard of it until ``now``."""
-    known = is_under_way(run)
-    if known is not None:
-        return known
+    """Decide by the lock on the run's results; if they are elsewhere, by the age of its last ledger entry."""
+    under_way = is_under_way(run)
+    if under_way is not None:
+        return under_way
     of_run = [each for each in holdings if each.first.run == run]
     written = max(row.written_at for row in chain.from_iterable(each.placements for each in of_run))
     return written > now - _SILENT_SECONDS_MAX and not all(each.exact for each in of_run)
@@ -64,11 +64,11 @@ def may_be_under_way(run: str, holdings: Sequence[Holding], now: float) -> bool:
 
 def remove(
     holdings: Sequence[Holding], options: PlatformOptions, ledger: Ledger, consent: Consent, now: float
-) -> Iterator[Outcome]:
-    """Remove what may be removed of each holding, and the place where its run made it; an outcome as each is done.
+) -> Iterator[RemovalResult]:
+    """Remove what may be removed of each holding, and the bucket or file space if its run created it.
 
-    ``options`` say with which credentials; where, the ledger knows. Raises ResultsError where the ledger cannot be
-    written, and then nothing was removed.
+    Yields a result after each. The ledger knows the places; ``options`` have the credentials. Raises ResultsError
+    before removing anything if the ledger cannot be written.
     """
     ledger.check_writable()
     on_one_platform: dict[tuple[str, ...], list[Holding]] = {}
@@ -76,14 +76,14 @@ def remove(
         first = each.first
         key = (first.backend, first.platform or first.endpoint, first.region)
         on_one_platform.setdefault(key, []).append(each)
-    for together in on_one_platform.values():
-        yield from _remove_on(together, options, ledger, consent, now)
+    for of_platform in on_one_platform.values():
+        yield from _remove_on(of_platform, options, ledger, consent, now)
 
 
 def _remove_on(
     holdings: Sequence[Holding], options: PlatformOptions, ledger: Ledger, consent: Consent, now: float
-) -> Iterator[Outcome]:
-    """The outcomes of one platform, which is started once where Archiver starts it."""
+) -> Iterator[RemovalResult]:
+    """Yield the results of one platform, which is started once if Archiver starts it."""
     waiting = list(holdings)
     first = waiting[0].first
     try:
@@ -92,25 +92,25 @@ def _remove_on(
                 try:
                     report = _remove_one(waiting[0], backend, consent, now)
                 except ArchiverError as failure:
-                    yield Outcome(waiting.pop(0), failure=failure)
+                    yield RemovalResult(waiting.pop(0), failure=failure)
                     continue
                 if not report.objects_left:
                     ledger.mark_rows_removed(waiting[0].rows)
                 elif report.locked_until is not None and report.locked_until > (waiting[0].locked_until or 0.0):
                     ledger.observe(waiting[0].rows, None, report.locked_until)
-                yield Outcome(waiting.pop(0), report)
+                yield RemovalResult(waiting.pop(0), report)
     except ArchiverError as failure:
         for each in waiting:
-            yield Outcome(each, failure=failure)
+            yield RemovalResult(each, failure=failure)
 
 
 def _remove_one(holding: Holding, backend: Backend, consent: Consent, now: float) -> RemovalReport:
-    """Raises PlatformError where it cannot be the place of old that answers."""
+    """Remove one holding. Raises PlatformError if another platform than before answers."""
     first = holding.first
     location = Location(first.endpoint, first.region, first.bucket, first.bucket_created, first.prefix)
     report = backend.remove(
         location,
-        # The bypass header is only for what can be bypassed: a bucket without Object Lock refuses it (400).
+        # The bypass header is sent only for GOVERNANCE: a bucket without Object Lock refuses it (400).
         bypass_governance=consent.bypass_governance and holding.can_be_bypassed(),
         release_holds=consent.release_holds and holding.legal_hold,
     )
@@ -118,7 +118,7 @@ def _remove_one(holding: Holding, backend: Backend, consent: Consent, now: float
         return report
     if report.bucket_missing:
         raise _another_platform(holding, f"has no {holding.place} {first.bucket}")
-    # A place of the run's own is known by its name; one of the user's may have a namesake elsewhere.
+    # The name of a place that the run created is unique; the user's may have a namesake elsewhere.
     if not first.bucket_created and not report.objects_removed and not report.objects_left:
         raise _another_platform(holding, f"has nothing of the run in {holding.place} {first.bucket}")
     return report
@@ -132,7 +132,7 @@ def _another_platform(holding: Holding, what: str) -> PlatformError:
 
 
 def reaching(holding: Holding, options: PlatformOptions) -> PlatformOptions:
-    """The user's options for the platform where a holding is."""
+    """Return the user's options for the platform of a holding."""
     first = holding.first
     options = replace(options, recorded_in=f"the record of run {first.run}")
     if first.platform is not None:
@@ -140,7 +140,7 @@ def reaching(holding: Holding, options: PlatformOptions) -> PlatformOptions:
     if first.backend == "tsm":
         node, _, server = first.endpoint.removeprefix("tsm://").rpartition("@")
         server = options.tsm.server or server
-        # A stanza with stored passwords has its own node and takes no other; it is told one only with a password.
+        # A stanza with stored passwords has its own node and takes no other; a node is passed only with a password.
         names_node = options.tsm.password_file is not None or parse_server(server) is not None
         tsm = replace(options.tsm, server=server, node=options.tsm.node or (node if names_node else None))
         return replace(options, tsm=tsm)

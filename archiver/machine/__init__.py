@@ -1,1 +1,1 @@
-"""This machine: cores, caches, folders, signals, and its description in the record of a run."""
+"""This machine: cores, caches, folders, signals, and its description in a run's record."""

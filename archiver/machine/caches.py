@@ -1,8 +1,8 @@
-"""Cold reads: getting a store's files out of this host's memory, and telling afterwards whether they were.
+"""Cold reads: drops a store's files from this host's page cache, and determines afterwards whether reads were cold.
 
-One idea: whether data came from a disk is not believed but counted: bytes the device read against bytes served. Only
-the store's own files are dropped (posix_fadvise); emptying the whole host's cache would punish everything else that
-runs on it, and the device's counter shows that it is not needed.
+One idea: counters decide whether data came from a disk: bytes that the device read compared with bytes served. Only the
+store's own files are dropped (posix_fadvise). Emptying the cache of the whole host would slow down everything else on
+it and is not necessary.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ WARM_SHARE = 0.1
 
 
 def drop(paths: Iterable[Path]) -> None:
-    """Write back and forget the cached pages of these files."""
+    """Write back these files and drop their cached pages."""
     for path in paths:
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:
-            continue  # a segment that was removed meanwhile
+            continue  # the segment was removed meanwhile
         try:
             os.fdatasync(descriptor)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -30,7 +30,7 @@ def drop(paths: Iterable[Path]) -> None:
 
 
 def temperature(device_read_bytes: int | None, served_bytes: int) -> str:
-    """``cold`` where at least nine tenths came from the device, ``warm`` where at most one tenth did, else unknown."""
+    """Return ``cold`` if at least 90 % came from the device, ``warm`` if at most 10 % did, else ``unknown``."""
     if device_read_bytes is None or not served_bytes:
         return "unknown"
     share = device_read_bytes / served_bytes

@@ -1,7 +1,7 @@
-"""What cgroups let processes use of the CPU: their quotas, and for how long a quota kept them waiting.
+"""CPU quotas of cgroups, and how long a quota throttled their processes.
 
-One idea: a quota holds for everything beneath it, so every group from a process's own up to the top is asked, and the
-tightest counts. Versions 1 and 2 may both be mounted; what a version or a container does not show is no quota.
+One idea: a quota applies to everything below it, so the tightest quota from a process's own group to the top counts.
+Versions 1 and 2 may both be mounted. What a version or a container does not show counts as no quota.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ MOUNT = Path("/sys/fs/cgroup")
 
 
 def group_of(membership: str, mount: Path = MOUNT) -> Path:
-    """The folder of the group that bounds a process's CPU, from the text of its /proc/PID/cgroup.
+    """Return the folder of the group that limits a process's CPU, from the text of its /proc/PID/cgroup.
 
-    cgroups(7): "hierarchy-ID:controller-list:cgroup-path", version 2 without controllers. The CPU is bounded by one
-    version only, and by version 1 where that has it.
+    cgroups(7): "hierarchy-ID:controller-list:cgroup-path", version 2 without controllers. Only one version limits the
+    CPU: version 1 if it has that controller.
     """
     paths = {}
     for line in membership.splitlines():
@@ -25,14 +25,14 @@ def group_of(membership: str, mount: Path = MOUNT) -> Path:
         paths.update(dict.fromkeys(controllers.split(","), path.strip("/")))
     if "cpu" in paths:
         return mount / "cpu" / paths["cpu"]
-    whole = (mount / "cgroup.controllers").exists()  # else beside version 1, for other controllers
+    whole = (mount / "cgroup.controllers").exists()  # else next to version 1, for other controllers
     return (mount if whole else mount / "unified") / paths.get("", "")
 
 
 def quota_cores(groups: Iterable[Path], mount: Path = MOUNT) -> float:
-    """How many cores processes of these groups may use together; infinite without a quota.
+    """Return how many cores the processes of these groups may use in total; infinite without a quota.
 
-    What the groups beneath one may use adds up, and is bounded by its own quota; so the deepest are taken first.
+    The sum of the groups below a group is limited by that group's quota, so the deepest groups come first.
     """
     allowed = dict.fromkeys(groups, math.inf)
     while allowed:
@@ -45,7 +45,7 @@ def quota_cores(groups: Iterable[Path], mount: Path = MOUNT) -> float:
 
 
 def throttled_microseconds(group: Path) -> int | None:
-    """For how long processes of one group waited for its own quota, all cores together; None where it is not told.
+    """Return how long the group's own quota throttled its processes, summed over cores; None if unknown.
 
     Version 2: "throttled_usec"; version 1: "throttled_time", in nanoseconds.
     """
@@ -60,7 +60,7 @@ def throttled_microseconds(group: Path) -> int | None:
 
 
 def and_above(groups: Iterable[Path], mount: Path = MOUNT) -> set[Path]:
-    """These groups and all that hold them."""
+    """Return these groups and all groups above them."""
     return {folder for group in groups for folder in (group, *group.parents) if folder.is_relative_to(mount)}
 
 

@@ -1,7 +1,7 @@
 """Which cores the client's workers use, and which they leave to a server on the same host.
 
-One idea: two hyper-threads of one physical core share its units, so client and server each get whole physical cores;
-and where a control group limits the CPU time of this process, more workers than that would only wait for each other.
+One idea: two hyper-threads of one physical core share its units, so client and server each get whole physical cores. If
+a control group limits this process's CPU time, there are no more workers than that limit allows.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MEMBERSHIP = Path("/proc/self/cgroup")
 
 
 class Cores(NamedTuple):
-    """Logical cores, by their numbers."""
+    """Logical cores by number."""
 
-    workers: list[int]  # one for each worker, of different physical cores first
-    server: list[int]  # of a server on this host; empty: it shares the workers' core, or there is none
+    workers: list[int]  # one for each worker, first of different physical cores
+    server: list[int]  # for a server on this host; empty: none, or it shares the workers' core
 
 
 def cores_here(*, shares_host: bool) -> Cores:
-    """Return the cores that this process may use, divided; see ``divide``."""
+    """Return the division of the cores that this process may use; see ``divide``."""
     usable = sorted(os.sched_getaffinity(0))
     quota_cores = _quota_cores(cgroup.MOUNT, _MEMBERSHIP)
     return divide(usable, _siblings(usable, _TOPOLOGY), quota_cores, shares_host=shares_host)
@@ -36,11 +36,11 @@ def cores_here(*, shares_host: bool) -> Cores:
 def divide(
     usable: Sequence[int], siblings: Mapping[int, frozenset[int]], quota_cores: float, *, shares_host: bool
 ) -> Cores:
-    """Give the workers all cores, or half of them where a server ``shares_host``; at least one.
+    """Give the workers all cores, or half of them if a server ``shares_host``; at least one.
 
-    ``siblings``: the hyper-threads of the core that each is one of. One physical core alone is divided by its
-    hyper-threads. ``quota_cores``: what client and server on this host may use together, infinite without a quota;
-    there is a worker for each whole core of it, or of the client's half.
+    ``siblings`` has the hyper-threads of each core's physical core. A single physical core is divided by its
+    hyper-threads. ``quota_cores`` is what client and server on this host may use in total, infinite without a quota;
+    there is one worker for each whole core of it, or of the client's half.
     """
     physical = sorted({tuple(sorted(siblings[core].intersection(usable) | {core})) for core in usable})
     allowed = int(min(len(usable), quota_cores))
@@ -52,12 +52,12 @@ def divide(
 
 
 def _one_of_each(physical: Sequence[Sequence[int]]) -> list[int]:
-    """The first hyper-thread of every core, then the second of every core, and so on."""
+    """Return the first hyper-thread of every core, then the second of every core, and so on."""
     return [core for rank in zip_longest(*physical) for core in rank if core is not None]
 
 
 def _siblings(usable: Sequence[int], topology: Path) -> dict[int, frozenset[int]]:
-    """The hyper-threads of each core's physical core; a core that the kernel says nothing of is one by itself."""
+    """Return the hyper-threads of each core's physical core; a core without topology is a core by itself."""
     found = {}
     for core in usable:
         try:
@@ -68,7 +68,7 @@ def _siblings(usable: Sequence[int], topology: Path) -> dict[int, frozenset[int]
 
 
 def _listed(text: str) -> frozenset[int]:
-    """The kernel's list format: ``0-1,8``."""
+    """Parse the kernel's list format: ``0-1,8``."""
     found: set[int] = set()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -77,7 +77,7 @@ def _listed(text: str) -> frozenset[int]:
 
 
 def _quota_cores(mount: Path, membership: Path) -> float:
-    """How many cores this process's control group may use; infinite without a quota."""
+    """Return how many cores this process's control group may use; infinite without a quota."""
     try:
         return cgroup.quota_cores([cgroup.group_of(membership.read_text(), mount)], mount)
     except OSError:

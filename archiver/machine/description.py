@@ -1,4 +1,4 @@
-"""What machine this is: recorded with every run, because a number without its machine means nothing."""
+"""Describes this machine for the record of a run: a result is meaningless without its machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES = ("uvloop", "httptools", "aiohttp", "awscrt", "boto3", "numpy", "hdrh
 
 
 def describe() -> dict[str, Any]:
-    """Processor, memory, kernel and versions of this host, as plain JSON values."""
+    """Return processor, memory, kernel and versions of this host as plain JSON values."""
     packages = {}
     for name in _PACKAGES:
         try:
@@ -40,14 +40,14 @@ def describe() -> dict[str, Any]:
 
 
 def disks_under(path: Path) -> tuple[str, ...]:
-    """The disks that hold ``path``, as /proc/diskstats names them: whole ones, below partitions, LVM and RAID."""
+    """Return the disks that hold ``path``, named as in /proc/diskstats: whole disks below partitions, LVM and RAID."""
     number = os.stat(path).st_dev
     device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     return tuple(sorted(_whole_disks(device.resolve()))) if device.exists() else ()
 
 
 def disk_roles(folders: Mapping[str, Path]) -> dict[str, str]:
-    """Device -> what is kept on it, for folders by role; a device that serves several has all their names."""
+    """Return device -> role for folders by role; a device with several roles has all their names."""
     roles: dict[str, list[str]] = {}
     for role, folder in folders.items():
         for device in disks_under(folder):
@@ -63,7 +63,7 @@ def _whole_disks(device: Path) -> set[str]:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot; None where there is none of that number."""
+    """Return when a process began, in clock ticks since boot; None if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:

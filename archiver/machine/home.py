@@ -1,4 +1,4 @@
-"""Where Archiver keeps its state: ``$ARCHIVER_HOME``, or ``archiver`` in the XDG data folder. Creates nothing."""
+"""Paths of Archiver's state: ``$ARCHIVER_HOME``, or ``archiver`` in the XDG data folder. Creates nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from archiver.values.errors import ResultsError
 
 
 def archiver_home() -> Path:
-    """The folder of all state."""
+    """Return the folder of all state."""
     explicit = os.environ.get("ARCHIVER_HOME")
     if explicit:
         return Path(explicit).expanduser().resolve()
@@ -18,17 +18,17 @@ def archiver_home() -> Path:
 
 
 def store_dir() -> Path:
-    """The embedded store."""
+    """Return the folder of the embedded store."""
     return archiver_home() / "store"
 
 
 def runs_dir() -> Path:
-    """One folder per run."""
+    """Return the folder that has one folder for each run."""
     return archiver_home() / "runs"
 
 
 def find_run(run: str) -> Path:
-    """The path of a run named by id, folder, file, or `latest`. Raises ResultsError where there is no latest."""
+    """Return the path of a run named by id, folder, file or `latest`. Raises ResultsError if there is no latest."""
     if run == "latest":
         folders = sorted(path for path in runs_dir().glob("*") if path.is_dir())
         if not folders:
@@ -39,5 +39,5 @@ def find_run(run: str) -> Path:
 
 
 def ledger_path() -> Path:
-    """The one ledger over all runs."""
+    """Return the path of the ledger."""
     return archiver_home() / "ledger.db"

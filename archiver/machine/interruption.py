@@ -1,7 +1,7 @@
-"""What ends a command before its time: Ctrl-C, SIGTERM and SIGHUP.
+"""Interruption of a command by Ctrl-C, SIGTERM or SIGHUP.
 
-One idea: each of them raises KeyboardInterrupt in the main thread, so a command does on SIGTERM and SIGHUP what it does
-on Ctrl-C, and only its exit status says which signal it was. The command tells its own processes; those ignore signals.
+One idea: each signal raises KeyboardInterrupt in the main thread, so a command ends in the same way for all three; only
+the exit status names the signal. The command tells its own processes to end; those ignore the signals.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# A signal that follows within this time is the same one: timeout(1) sends SIGTERM twice, a terminal that closes SIGHUP.
+# A second signal within this time is the same one: timeout(1) sends SIGTERM twice, a closing terminal SIGHUP twice.
 REPEATED_SECONDS = 1.0
 
-_HEARD = (signal.SIGTERM, signal.SIGHUP)  # besides SIGINT, which Python hears by itself
+_HEARD = (signal.SIGTERM, signal.SIGHUP)  # besides SIGINT, which Python handles itself
 _ALL = (signal.SIGINT, *_HEARD)
 _is_put_off = False
 _waiting: list[int] = []
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP was received."""
+    """The process received SIGTERM or SIGHUP."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ def signal_of(interrupted: KeyboardInterrupt) -> signal.Signals:
 
 
 def exit_status(number: signal.Signals) -> int:
-    """Return the exit status of a command that ended for a signal, as shells have it."""
+    """Return the exit status of a command that a signal ended, by the convention of shells."""
     return 128 + number
 
 
@@ -50,7 +50,7 @@ def words(number: signal.Signals) -> str:
 def heard() -> Iterator[None]:
     """Raise Terminated on SIGTERM and SIGHUP; a second signal, more than a second later, ends the process at once.
 
-    A signal that was ignored before stays ignored, as nohup(1) has it. To be used in the main thread.
+    A signal that was ignored before stays ignored, for nohup(1). Call this in the main thread.
     """
     first_at: float | None = None
 
@@ -78,7 +78,7 @@ def heard() -> Iterator[None]:
 
 @contextmanager
 def put_off() -> Iterator[None]:
-    """Interrupt nothing in the block on SIGTERM and SIGHUP: Terminated is raised at its end."""
+    """Defer SIGTERM and SIGHUP during the block: Terminated is raised at its end."""
     global _is_put_off
     _is_put_off = True
     try:
@@ -91,7 +91,7 @@ def put_off() -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Deliver none of these signals to the processes that are started meanwhile, until each calls ``ignore``."""
+    """Block these signals in processes that are started meanwhile, until each calls ``ignore``."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL)
     try:
         yield
@@ -100,19 +100,21 @@ def held_back() -> Iterator[None]:
 
 
 def ignore() -> None:
-    """Have this process ignore them: they reach all processes of a terminal or a service, and the command tells this
-    one to end."""
+    """Ignore these signals in this process.
+
+    They reach all processes of a terminal or service, and the command tells this process to end.
+    """
     for number in _ALL:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ALL)
 
 
 def _let_go_of_the_terminal() -> None:
-    """Have what is still printed go nowhere where the terminal is gone: each write to it would fail."""
+    """Discard further output if the terminal is gone: every write to it would fail."""
     for descriptor in (1, 2):
         try:
             is_device = stat.S_ISCHR(os.fstat(descriptor).st_mode)
-        except OSError:  # it is closed
+        except OSError:  # the stream is closed
             continue
         if is_device and not os.isatty(descriptor):
             nowhere = os.open(os.devnull, os.O_WRONLY)

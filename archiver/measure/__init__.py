@@ -1,1 +1,1 @@
-"""Numbers from rows: histograms, merged reports, and what client and server used."""
+"""Computes numbers from rows: histograms, merged reports, and the resource usage of client and server."""

@@ -1,9 +1,8 @@
-"""Which resource limited a result, by rule: what the DR550 study concluded by looking at its figures.
+"""Decides by rule which resource limited a result, as the DR550 study did by looking at its figures.
 
-One idea: every resource is judged by a measure that can be trusted to say when it is full, and the one nearest to full
-limits. By the utilisation law a resource at share U bears at most 1/U times the load. A result that the client
-limited says so before anything is said of the server, because then the server was not measured. The thresholds are the
-whole rule.
+One idea: each resource is judged by the measure that best shows its saturation, and the resource nearest to saturation
+is the limit. By the utilisation law a resource at share U bears at most 1/U times the load. If the client was the
+limit, nothing is said about the server, because the server was not measured. The thresholds below are the whole rule.
 """
 
 from __future__ import annotations
@@ -14,29 +13,28 @@ from typing import NamedTuple
 from archiver.values.record import NO_LOCAL_PORT_REASON
 from results.model import ClientUsage, DiskUsage, LinkUsage, ServerUsage, Utilisation
 
-CLIENT_BUSY_PERCENT = 85.0  # of the busiest worker's time: on a core, or ready to run but without one
-CLIENT_LATENESS_MS = 20.0  # 99th percentile: the event loop was starved
-# Read from a disk at 10 ms a page of 4 KiB, this keeps a worker waiting for a quarter of its time.
+CLIENT_BUSY_PERCENT = 85.0  # of the busiest worker's time: on a core, or ready to run without one
+CLIENT_LATENESS_MS = 20.0  # 99th percentile of the scheduling delay, which is how late the client was
+# At 10 ms for each page of 4 KiB from a disk, a worker waits for a quarter of its time.
 CLIENT_SWAP_MEGABYTES_PER_SECOND = 0.1
 SATURATED_SHARE = 0.9
-# Busy time says that a disk had something to do, not that it could not do more. Only a queue shows that.
+# Busy time shows that a disk had work, not that it could do no more. Only a queue shows that.
 DISK_BUSY_PERCENT = 90.0
 DISK_QUEUE_REQUESTS = 4.0
-STEAL_PERCENT = 5.0  # of the host's time: somebody else's machine was in the measurement
-OVERLAP_MIN = 0.7  # of the sampled time: else too much of what was counted belongs to warm-up or drain
+STEAL_PERCENT = 5.0  # of the host's time: another virtual machine disturbed the measurement
+OVERLAP_MIN = 0.7  # of the sampled time: below it, warm-up or drain has too large a share
 
 
 class Verdict(NamedTuple):
-    """``limited_by`` is client, server cpu, server disk, network, host cpu (where client and server share it) or None:
-    bound by latency."""
+    """``limited_by`` is client, server cpu, server disk, network, host cpu (if shared) or None: bound by latency."""
 
     limited_by: str | None
     utilisations: tuple[Utilisation, ...]  # nearest to saturation first
-    confidence: str | None  # high, or medium or low and why; None where no server was seen
+    confidence: str | None  # high, or medium or low with the reason; None without data of the server
 
 
 def judge(client: ClientUsage, server: ServerUsage | None, *, shares_host: bool) -> Verdict:
-    """The verdict on one result. ``shares_host``: client and server run on one machine."""
+    """Return the verdict on one result. ``shares_host``: client and server run on one machine."""
     fullest, is_full = _client(client)
     found = (
         [fullest] if server is None else [fullest, *_cpu(server, shares_host), *_disks(server), *_links(server.links)]
@@ -53,8 +51,8 @@ def judge(client: ClientUsage, server: ServerUsage | None, *, shares_host: bool)
 
 
 def _client(client: ClientUsage) -> tuple[Utilisation, bool]:
-    """The client's measure that is nearest to its limit, and whether it is there."""
-    if client.sessions_without_port:  # they fail at once, which keeps a worker busy and its timers waiting
+    """Return the client's measure that is nearest to its limit, and whether the limit is reached."""
+    if client.sessions_without_port:  # they fail at once, which keeps the worker busy and delays its timers
         return Utilisation("client", NO_LOCAL_PORT_REASON, 1.0, True), True
     worker = client.busiest_worker_percent / 100
     measures = [("busiest worker", worker, worker >= CLIENT_BUSY_PERCENT / 100)]
@@ -70,7 +68,7 @@ def _client(client: ClientUsage) -> tuple[Utilisation, bool]:
 
 
 def _cpu(server: ServerUsage, shares_host: bool) -> Iterator[Utilisation]:
-    """By total, busiest thread, busiest core and quota: a server of one thread is full at half of two cores."""
+    """Judge by total, busiest thread, busiest core and quota: one thread saturates its server at half of two cores."""
     measures: list[tuple[str, float | None, bool]] = []
     limit = server.cpu_limit_percent
     if limit and server.cpu_percent is not None:
@@ -82,14 +80,14 @@ def _cpu(server: ServerUsage, shares_host: bool) -> Iterator[Utilisation]:
     measures.append(("busiest thread", threads and threads / 100, True))
     if server.host_cpu_percent is not None and not shares_host:
         measures.append(("all cores", server.host_cpu_percent / 100, True))
-    # Work that wanders from thread to thread can fill a core though others are free; where threads are not seen,
-    # a full core is all there is to go by.
+    # Work that moves between threads can saturate a core although others are free. Without data on threads, a saturated
+    # core is the only evidence.
     core = server.busiest_core_percent
     measures.append(("busiest core", core and core / 100, threads is None))
     if server.throttled_percent:
         measures.append(("throttled by its quota", server.throttled_percent / 100, True))
     known = [Utilisation("server cpu", by, share, decisive) for by, share, decisive in measures if share is not None]
-    # One resource, one line: the decisive measure that is nearest to full.
+    # One line for the resource: the decisive measure that is nearest to saturation.
     if known:
         yield max(known, key=lambda each: (each.decisive, each.share))
     if shares_host and server.host_cpu_percent is not None:
@@ -97,8 +95,10 @@ def _cpu(server: ServerUsage, shares_host: bool) -> Iterator[Utilisation]:
 
 
 def _disks(server: ServerUsage) -> Iterator[Utilisation]:
-    """By what each is said to sustain and by its queue, since many small requests fill a disk at a fraction of its
-    speed. Devices are judged one by one: the fullest decides."""
+    """Judge each device by its sustained speed and by its queue; the most saturated device decides.
+
+    Many small requests saturate a disk far below its sustained speed.
+    """
     for disk in server.disks:
         name = f"{disk.role} disk {disk.device}".strip()
         measures = []
@@ -119,7 +119,7 @@ def _is_full(disk: DiskUsage) -> bool:
 
 
 def _links(links: Sequence[LinkUsage]) -> Iterator[Utilisation]:
-    """By the busier direction's share of the rated speed."""
+    """Judge by the share of the rated speed in the busier direction."""
     for link in links:
         if link.speed_megabytes_per_second:
             busier = max(link.receive_megabytes_per_second, link.send_megabytes_per_second)

@@ -1,6 +1,6 @@
-"""What the client itself was like in a phase: what its workers spent and did, and how together they were.
+"""The client's resource usage in a phase: what its workers used and did, and how synchronous they were.
 
-One idea: workers report counters, so whatever lies between two instants is a difference, of each of them and of all.
+One idea: workers report counters, so the usage between two instants is a difference, for each worker and for all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from results.resources import CLIENT, Timeline
 
 
 def incomplete(carried: Carried) -> str | None:
-    """That workers were lost, and the first reason."""
+    """Return that workers were lost, with the first reason; None if none was."""
     if not carried.lost:
         return None
     count = len(carried.lost)
@@ -28,7 +28,7 @@ def incomplete(carried: Carried) -> str | None:
 
 
 def worker_rows(carried: Carried, merge: Merge, start_ns: int, edges: tuple[int, int]) -> list[WorkerRow]:
-    """What each worker did between two instants, and how together they were."""
+    """Return what each worker did between two instants, and how synchronous they were."""
     reports = {report.worker: report for report in carried.reports}
     rows = []
     for worker, place in sorted(carried.places.items()):
@@ -62,8 +62,10 @@ def client_usage(
     *,
     shares_host: bool = False,
 ) -> ClientUsage:
-    """What the workers spent in the window, by their counters, interpolated at its edges; and what became of their
-    ``host``, which a server may share with them."""
+    """Return what the workers used in the window, by counters interpolated at its edges, and their ``host``'s usage.
+
+    A server may share that host with them.
+    """
     seconds = (window.to_ns - window.from_ns) / 1e9
     edges = (window.from_ns, window.to_ns)
     used, busy = [0.0], [0.0]
@@ -85,7 +87,7 @@ def client_usage(
 
 
 def _with_host(usage: ClientUsage, host: Timeline, edges: tuple[int, int], *, shares_host: bool) -> ClientUsage:
-    """Add what the host's links, memory and swap were like; of a link that the server shares nothing is said."""
+    """Add usage of the host's links, memory and swap; links that the server shares are left out."""
     seen = server_usage({CLIENT: host}, ServerView(shares_host), Work(0, 0, 0), *edges)
     if seen is None:
         return usage
@@ -105,7 +107,7 @@ def _with_host(usage: ClientUsage, host: Timeline, edges: tuple[int, int], *, sh
 
 
 def _cpu_seconds(report: PhaseReport, edges: tuple[int, int]) -> tuple[float, float]:
-    """(on a core, ready but without one) between two instants: the worker's counters, interpolated."""
+    """Return seconds (on a core, ready without one) between two instants, by the worker's interpolated counters."""
     at = [sample.at_ns for sample in report.cpu]
     on_core = np.diff(np.interp(edges, at, [sample.used_seconds for sample in report.cpu]))[0]
     waiting = np.diff(np.interp(edges, at, [sample.waited_seconds for sample in report.cpu]))[0]

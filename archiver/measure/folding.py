@@ -1,7 +1,7 @@
-"""From rows to counts and histograms, in bulk.
+"""Folds rows into counts and histograms, in bulk.
 
-One idea: a row belongs to the interval in which it ended. Everything after this (rates, percentiles, the time line)
-is made of sums over intervals, so it does not matter how rows were grouped, by which client, or in which order.
+One idea: a row belongs to the interval in which it ended. Rates, percentiles and the time line are sums over intervals.
+So the grouping of rows, their client and their order do not matter.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from archiver.values.record import PLATFORM_ERROR, Delays, Operation, Recorder, 
 _Column = NDArray[np.int64]
 _HAS_ROWS = np.isin(
     list(Operation), (Operation.SESSION, Operation.TRANSACTION, Operation.LOCK)
-)  # rows of its own inside
+)  # they contain rows of their own
 _CHANGES = (
     Operation.ARCHIVE, Operation.EXTEND, Operation.HOLD, Operation.RELEASE, Operation.DELETE, Operation.DELETE_MARKER,
     Operation.NEW_VERSION, Operation.COPY,
 )  # fmt: skip
-_WRITTEN = (Operation.ARCHIVE, Operation.NEW_VERSION)  # whose rows' bytes are the object's
+_WRITTEN = (Operation.ARCHIVE, Operation.NEW_VERSION)  # the bytes of these rows are the object's
 _QUANTITIES: dict[int, tuple[tuple[str, str, str], ...]] = {
     Operation.SESSION: (("session_service", "sent_ns", "done_ns"), ("session_response", "due_ns", "done_ns")),
     Operation.OPEN: (("session_open", "sent_ns", "done_ns"),),
@@ -44,18 +44,18 @@ _DELAYS = tuple(field.name for field in fields(Delays))
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The objects of a workload whose rows are folded: how large they are, and which of them lie beside its own."""
+    """The objects of a workload whose rows are folded: their sizes, and the additional objects next to its own."""
 
     numbers: NDArray[np.int64]  # rising
     sizes: NDArray[np.int64]
     beside: tuple[int, int] = (0, 0)  # first number, last + 1
     beside_name: str = ""
-    in_parts: bool = False  # several kinds of operation, to be counted apart
+    in_parts: bool = False  # several kinds of operation, counted separately
     versions_differ: bool = False  # another version of an object may have another size
 
     @classmethod
     def of_size(cls, object_bytes: int) -> Population:
-        """Any number, all of one size."""
+        """Return a population of any numbers with one size."""
         return cls(np.zeros(1, dtype=np.int64), np.array([object_bytes], dtype=np.int64))
 
     def sizes_of(self, numbers: _Column) -> _Column:
@@ -64,19 +64,19 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class TracePopulation:
-    """The objects of a trace: two runs of numbers, whose sizes are one column."""
+    """The objects of a trace: two ranges of numbers, whose sizes are in one column."""
 
-    prepared: int  # first number of those that lie there
+    prepared: int  # first number of the objects that exist before the trace
     prepared_objects: int
-    written: int  # first number of those that it makes
-    sizes: NDArray[np.int64]  # of both, one after another
+    written: int  # first number of the objects that the trace archives
+    sizes: NDArray[np.int64]  # of both ranges, one after another
     beside: tuple[int, int] = (0, 0)
     beside_name: str = ""
     in_parts: bool = True
     versions_differ: bool = True
 
     def sizes_of(self, numbers: _Column) -> _Column:
-        """Of their first versions; of what is no object of it (a session's own rows), any."""
+        """Return the sizes of first versions; any value for numbers that are not objects (rows of a session)."""
         lies_there = (numbers >= self.prepared) & (numbers < self.prepared + self.prepared_objects)
         places = np.where(lies_there, numbers - self.prepared, numbers - self.written + self.prepared_objects)
         found: _Column = self.sizes[np.clip(places, 0, len(self.sizes) - 1)]
@@ -85,20 +85,20 @@ class TracePopulation:
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """What is to be known of a workload to count its rows."""
+    """What folding needs to know of a workload."""
 
     workload: int
     population: Population | TracePopulation
-    start_ns: int  # the phase's
+    start_ns: int  # of the phase
     deadline_ns: int | None = None
     is_open_loop: bool = False
 
 
 def fold(records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: dict[TallyKey, Tally]) -> list[Change]:
-    """Add the rows not folded before to ``tallies``; returns what became of objects, in ranges of their numbers.
+    """Add the rows not yet folded to ``tallies``; return ranges of changed objects.
 
-    Rows that ended before ``warm_up_ns`` are warm-up. ``records`` are of clients of one workload: all at once, since it
-    takes 1 to 2 ms for few rows as for thousands, and what is due meanwhile comes late.
+    Rows that ended before ``warm_up_ns`` are warm-up. ``records`` are all clients of one workload together: folding
+    takes 1 to 2 ms for few rows as for thousands, and it delays operations that are due meanwhile.
     """
     new = [record for record in records if record.folded < record.used]
     if not new:
@@ -124,8 +124,8 @@ def fold(records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: di
 
 
 def delays_of(new: Sequence[Recorder]) -> dict[str, _Column]:
-    """What held up the rows not folded yet, as columns by the names of Delays; empty where nothing did."""
-    found: dict[int, Delays] = {}  # by place among the new rows of all
+    """Return the delays of rows not yet folded, as columns by the names of Delays; empty if there are none."""
+    found: dict[int, Delays] = {}  # by position among all new rows
     rows = 0
     for record in new:
         found |= {rows + at - record.folded: each for at, each in record.delays.items() if at >= record.folded}
@@ -144,10 +144,10 @@ def _count(
     operation, status, attempts = columns["operation"], columns["status"], columns["attempts"]
     is_object, is_session = operation >= Operation.ARCHIVE, operation == Operation.SESSION
     objects = is_object & good
-    # Requests that the platform answered with an error: the final answer, and those before it that were retried.
+    # Requests that the platform answered with an error: the final answer, and retried ones before it.
     refused = is_object * (attempts - 1 + (status >= PLATFORM_ERROR))
-    # A session, a transaction or a lock that failed did so in its opening or its objects, which have rows of their own;
-    # only a session that was cut short between objects is an error by itself.
+    # A failed session, transaction or lock failed in its opening or its objects, which have their own rows. Only a
+    # session that ended between objects is an error by itself.
     failed = ~good & (~_HAS_ROWS[operation] | (is_session & (status == Status.INCOMPLETE)))
     missed = (
         objects & (columns["done_ns"] - columns["due_ns"] > how.deadline_ns) if how.deadline_ns is not None else None
@@ -190,7 +190,7 @@ def _take_times(
 
 
 def _object_times(columns: dict[str, _Column]) -> list[tuple[str, NDArray[np.bool_], _Column]]:
-    """The quantities of objects: which rows have them, and the values of all rows."""
+    """Yield the quantities of objects: the rows that have them, and the values of all rows."""
     every = np.ones(len(columns["number"]), dtype=np.bool_)
     found = [(quantity, every, columns[until] - columns[since]) for quantity, since, until in _OBJECT_QUANTITIES]
     if "retry_ns" in columns:
@@ -203,7 +203,7 @@ def _object_times(columns: dict[str, _Column]) -> list[tuple[str, NDArray[np.boo
 def _add_parts(
     tally: Tally, columns: dict[str, _Column], here: NDArray[np.bool_], good: NDArray[np.bool_], how: Folding
 ) -> None:
-    """Count every kind of operation on objects by itself."""
+    """Count each kind of object operation separately."""
     first, end = how.population.beside
     beside = (columns["number"] >= first) & (columns["number"] < end)
     counted: list[tuple[PartTally, _Column]] = []
@@ -226,7 +226,7 @@ def _add_parts(
 
 
 def _time_parts(counted: Sequence[tuple[PartTally, _Column]], columns: dict[str, _Column]) -> None:
-    """All of them at once: many small groups take hardly longer than one large one."""
+    """Compute all groups at once: many small groups take about as long as one large one."""
     if not counted:
         return
     timed = [
@@ -250,7 +250,7 @@ def _missed(columns: dict[str, _Column], objects: NDArray[np.bool_], how: Foldin
 def _changes(
     operation: _Column, numbers: _Column, moved: _Column, good: NDArray[np.bool_], how: Folding
 ) -> list[Change]:
-    """Each operation's numbers as ranges of one size."""
+    """Return each operation's numbers as ranges of one size."""
     first, end = how.population.beside
     changes = []
     for code in _CHANGES:

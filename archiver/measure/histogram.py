@@ -1,8 +1,8 @@
-"""HDR histograms as sparse arrays: recorded in bulk, merged by addition, percentiles taken once, at the end.
+"""HDR histograms as sparse arrays: recorded in bulk, merged by addition, percentiles computed once at the end.
 
 One idea: a value's index follows from its bits alone (the layout of HdrHistogram with three significant digits and a
-unit of one nanosecond), so numpy can index thousands of values at once, parts from any client, worker or host add up,
-and the counts can be handed to the HdrHistogram library unchanged for its log format.
+unit of one nanosecond). So numpy computes thousands of indices at once, and parts from any client, worker or host can
+be added. The HdrHistogram library takes the counts unchanged for its log format.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from results.model import Latency
 
 HIGHEST_NS = 24 * 3600 * 10**9
 SIGNIFICANT_DIGITS = 3
-# HdrHistogram's layout for three digits: 2048 sub-buckets, of which the upper half is new in every further bucket.
+# HdrHistogram's layout for three digits: 2048 sub-buckets; each further bucket adds only the upper half.
 _SUB_BUCKETS = 2048
 _HALF = _SUB_BUCKETS // 2
 _HALF_MAGNITUDE = 10
 _INDEX_BITS = 20  # more than any index has
-_ROOM = 8192  # counts that wait to be merged, at least
-_PART_ROOM = 32  # what a part takes by itself, as counts
+_ROOM = 8192  # minimum number of counts that wait to be merged
+_PART_ROOM = 32  # memory overhead of a part, in counts
 _NOTHING: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 class HistogramPart(NamedTuple):
-    """Sparse counts: ``indices`` rising, ``counts`` positive; ``total_ns`` is the exact sum of the values."""
+    """Sparse counts: ``indices`` rise, ``counts`` are positive; ``total_ns`` is the exact sum of the values."""
 
     indices: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -39,13 +39,13 @@ class HistogramPart(NamedTuple):
 
 
 def part_of(values_ns: NDArray[np.int64]) -> HistogramPart:
-    """The histogram of some values, in nanoseconds. Values beyond a day count as a day, negative ones as zero."""
+    """Return the histogram of values in nanoseconds. Values above a day count as a day, negative ones as zero."""
     return parts_of(values_ns, np.zeros(len(values_ns), dtype=np.int64), 1)[0]
 
 
 def parts_of(values_ns: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> list[HistogramPart]:
-    """The same of several groups at once; ``group`` says, from 0, to which each value belongs. Many small groups take
-    hardly longer than one large one."""
+    """Return the histograms of several groups at once; ``group`` has the group of each value, from 0. Many small groups
+    take about as long as one large one."""
     clipped = np.clip(values_ns, 0, HIGHEST_NS)
     keys, counts = np.unique((group << _INDEX_BITS) + index_of(clipped), return_counts=True)
     total_ns, max_ns = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
@@ -63,8 +63,8 @@ def parts_of(values_ns: NDArray[np.int64], group: NDArray[np.int64], groups: int
 
 
 def index_of(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """HdrHistogram's counts index of each value."""
-    # frexp gives the number of bits exactly for all values below 2**53, which a day of nanoseconds is.
+    """Return HdrHistogram's counts index of each value."""
+    # frexp gives the exact number of bits for values below 2**53, and a day of nanoseconds is smaller.
     bits = np.frexp(values_ns.astype(np.float64))[1].astype(np.int64)
     bucket = np.maximum(bits - (_HALF_MAGNITUDE + 1), 0)
     sub_bucket = values_ns >> bucket
@@ -72,8 +72,10 @@ def index_of(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def percentiles(parts: Sequence[HistogramPart], percents: Sequence[float]) -> list[float]:
-    """The same milliseconds as those of the parts' merged ``Histogram``, but in a hundredth of its time, for who looks
-    often: HdrHistogram walks all its counts. ``parts`` must have a value."""
+    """Return the same milliseconds as the parts' merged ``Histogram`` in a hundredth of the time.
+
+    HdrHistogram walks all its counts, which is too slow for progress lines. ``parts`` must have a value.
+    """
     indices = np.concatenate([part.indices for part in parts])
     counts = np.concatenate([part.counts for part in parts])
     order = np.argsort(indices)
@@ -85,7 +87,7 @@ def percentiles(parts: Sequence[HistogramPart], percents: Sequence[float]) -> li
 
 
 def _highest_value(index: int) -> int:
-    """The highest of the values that share an index; the reverse of ``index_of``."""
+    """Return the highest value with this index; the reverse of ``index_of``."""
     bucket = max(0, (index >> _HALF_MAGNITUDE) - 1)
     sub_bucket = index - (bucket << _HALF_MAGNITUDE)
     return ((sub_bucket + 1) << bucket) - 1
@@ -94,8 +96,8 @@ def _highest_value(index: int) -> int:
 class Histogram:
     """A merged histogram of nanoseconds.
 
-    Parts are kept as they came until there are as many counts among them as were merged before, and merged all at once:
-    a part costs its length, however often one comes. A copy travels between processes in a few bytes per count.
+    Parts are kept until they have as many counts as were merged before, and are then merged all at once: the cost of a
+    part is proportional to its length, however many parts there are. A pickled copy takes a few bytes for each count.
     """
 
     __slots__ = ("_counts", "_indices", "_new", "_room", "max_ns", "total_ns")
@@ -104,14 +106,14 @@ class Histogram:
         self._indices = _NOTHING
         self._counts = _NOTHING
         self._new: list[HistogramPart] = []
-        self._room = _ROOM  # for so many more counts before they are merged
+        self._room = _ROOM  # remaining counts before the next merge
         self.total_ns = 0
         self.max_ns = 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Histogram) and self._state() == other._state()
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         return f"Histogram(count={self.count}, total_ns={self.total_ns}, max_ns={self.max_ns})"
@@ -123,7 +125,7 @@ class Histogram:
         return _travelled, (*_narrow(gaps), *_narrow(self._counts), self.total_ns, self.max_ns)
 
     def add(self, part: HistogramPart) -> None:
-        """Merge a part; the order of merging never matters."""
+        """Merge a part; the order of merging does not matter."""
         self._new.append(part)
         self.total_ns += part.total_ns
         self.max_ns = max(self.max_ns, part.max_ns)
@@ -133,17 +135,17 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many values."""
+        """Return the number of values."""
         self._merge()
         return int(self._counts.sum())
 
     def part(self) -> HistogramPart:
-        """The merged counts, sparse again."""
+        """Return the merged counts as a sparse part."""
         self._merge()
         return HistogramPart(self._indices, self._counts, self.total_ns, self.max_ns)
 
     def hdr(self) -> HdrHistogram:
-        """The same counts as an HdrHistogram, for its log format."""
+        """Return the same counts as an HdrHistogram, for its log format."""
         histogram = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
         part = self.part()
         for index, count in zip(part.indices.tolist(), part.counts.tolist(), strict=True):
@@ -151,7 +153,7 @@ class Histogram:
         return histogram
 
     def latency(self) -> Latency | None:
-        """Mean and percentiles in milliseconds; None for an empty histogram."""
+        """Return mean and percentiles in milliseconds; None for an empty histogram."""
         count = self.count
         if not count:
             return None
@@ -175,7 +177,7 @@ class Histogram:
         if not self._new:
             return
         if len(self._new) == 1 and not len(self._indices):
-            self._indices, self._counts = self._new[0].indices, self._new[0].counts  # what most of them are
+            self._indices, self._counts = self._new[0].indices, self._new[0].counts  # the usual case
         else:
             indices = np.concatenate([self._indices, *(part.indices for part in self._new)])
             counts = np.concatenate([self._counts, *(part.counts for part in self._new)])
@@ -186,7 +188,7 @@ class Histogram:
 
 
 def _added_up(indices: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each index once, rising. Counting over all that lie between takes a tenth of sorting; sums are exact to 2**53."""
+    """Sum each index once, rising. A dense count takes a tenth of the time of sorting; sums are exact to 2**53."""
     first, last = int(indices.min()), int(indices.max())
     if last - first >> _INDEX_BITS:
         raise ValueError(f"{last} is no index of a histogram")
@@ -196,14 +198,14 @@ def _added_up(indices: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[ND
 
 
 def _narrow(values: NDArray[np.int64]) -> tuple[str, bytes]:
-    """Numbers from 0 on in the narrowest type that holds them all: its code, and their bytes."""
+    """Return non-negative numbers in the narrowest type that holds them: its code, and their bytes."""
     most = int(values.max()) if len(values) else 0
     code = "u1" if most < 1 << 8 else "<u2" if most < 1 << 16 else "<u4" if most < 1 << 32 else "<i8"
     return code, values.astype(code).tobytes()
 
 
 def _travelled(gap_type: str, gaps: bytes, count_type: str, counts: bytes, total_ns: int, max_ns: int) -> Histogram:
-    """What came from another process."""
+    """Rebuild a histogram that another process pickled."""
     histogram = Histogram()
     histogram._indices = np.frombuffer(gaps, gap_type).cumsum(dtype=np.int64)
     histogram._counts = np.frombuffer(counts, count_type).astype(np.int64)

@@ -1,6 +1,6 @@
-"""What a worker reports: counts of each interval, and how its phase went.
+"""Reports of a worker: counts of each interval, and how its phase went.
 
-One idea: reports are plain values that any carrier can take from a worker to the coordinator.
+One idea: reports are plain values that any transport can carry from a worker to the coordinator.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 from archiver.measure.histogram import Histogram
 from archiver.values.record import ErrorKind
 
-INTERVAL_NS = 250_000_000  # the grain of the time line, and of the measured window of several clients
+INTERVAL_NS = 250_000_000  # resolution of the time line, and of the measured window of several clients
 
 
 @dataclass(slots=True)
 class PartTally:
-    """Counts and histograms of one kind of object operation, of a workload that does several."""
+    """Counts and histograms of one kind of object operation in a workload with several kinds."""
 
     operation: str
     objects: int = 0
@@ -28,7 +28,7 @@ class PartTally:
     histograms: dict[str, Histogram] = field(default_factory=dict)
 
     def add(self, other: PartTally) -> None:
-        """Merge another tally of the same part."""
+        """Add another tally of the same kind."""
         self.objects += other.objects
         self.bytes += other.bytes
         self.attempts += other.attempts
@@ -48,13 +48,13 @@ class Tally:
     errors: int = 0
     refusals: int = 0
     missed_deadlines: int = 0
-    reconnects: int = 0  # since the server had ended the connection within a session
-    requests_before_close: int = 0  # that it had answered over the connections that it ended
+    reconnects: int = 0  # because the server ended the connection within a session
+    requests_before_close: int = 0  # answered on the connections that the server ended
     histograms: dict[str, Histogram] = field(default_factory=dict)
     parts: dict[str, PartTally] = field(default_factory=dict)  # by name
 
     def add(self, other: Tally) -> None:
-        """Merge another tally of the same workload."""
+        """Add another tally of the same workload."""
         self.sessions += other.sessions
         self.objects += other.objects
         self.bytes += other.bytes
@@ -69,7 +69,7 @@ class Tally:
             self.parts.setdefault(name, PartTally(part.operation)).add(part)
 
     def add_times(self, other: Tally) -> None:
-        """Take over how long something took, and what came too late, but not how much it was."""
+        """Add the times and delays of another tally, but not its counts."""
         self.missed_deadlines += other.missed_deadlines
         _merge(self.histograms, other.histograms)
         for name, part in other.parts.items():
@@ -84,38 +84,38 @@ def _merge(histograms: dict[str, Histogram], others: Mapping[str, Histogram]) ->
 
 
 class TallyKey(NamedTuple):
-    """Which rows a tally counts: those that ended in one interval, of one workload, in or after the warm-up."""
+    """The rows that a tally counts: those of one workload that ended in one interval, in or after the warm-up."""
 
-    interval: int  # counts INTERVAL_NS from the phase's start
+    interval: int  # number of INTERVAL_NS since the phase's start
     workload: int
     warm_up: bool
 
 
 class Change(NamedTuple):
-    """What became of objects ``first`` to ``last``."""
+    """What happened to objects ``first`` to ``last``."""
 
     workload: int
     operation: str
     object_bytes: int
     first: int
     last: int
-    is_beside: bool = False  # of the objects beside the workload's own
+    is_beside: bool = False  # additional objects next to the workload's own
 
 
 @dataclass(slots=True)
 class IntervalReport:
     """What happened in a worker since its last report.
 
-    ``changed`` are ranges of objects of which the platform acknowledged that they were archived, extended, held,
-    released, deleted, hidden, copied or given a new version; ``findings`` what an audit found: (object number,
-    status), INCOMPLETE where it could not even ask.
+    ``changed`` are ranges of objects that the platform acknowledged as archived, extended, held, released, deleted,
+    hidden, copied or given a new version. ``findings`` are (object number, status) of an audit; INCOMPLETE if the
+    platform could not be queried.
     """
 
     tallies: dict[TallyKey, Tally]
     changed: list[Change]
     errors: list[ErrorKind]
     findings: list[tuple[int, int]] = field(default_factory=list)
-    worker: int = 0  # who says so; whoever carries the report fills it in
+    worker: int = 0  # number of the worker, set by the transport
 
 
 @dataclass(slots=True)
@@ -130,10 +130,10 @@ class StageReport:
     workload: int
     measured_from_ns: int
     measured_to_ns: int
-    ended_ns: int  # when its last client had ended
-    ended_early: bool  # before its stop rule was met: it used up what it may archive, or met a limit
+    ended_ns: int  # when its last client ended
+    ended_early: bool  # before its stop rule was met: it used up what it may archive, or reached a limit
     steps_left_out: int = 0
-    due: int = 0  # of an open loop: sessions in the measured time
+    due: int = 0  # open loop: sessions due in the measured time
     started: int = 0
     waited: int = 0
     dropped: int = 0
@@ -141,7 +141,7 @@ class StageReport:
     lateness: Histogram = field(default_factory=Histogram)
 
     def moved(self, by_ns: int) -> StageReport:
-        """The same on a clock that is ahead by so much."""
+        """Return the same on a clock that is ahead by ``by_ns``."""
         return replace(
             self,
             measured_from_ns=_moved(self.measured_from_ns, by_ns),
@@ -151,28 +151,28 @@ class StageReport:
 
 
 class CpuSample(NamedTuple):
-    """What a worker's process has used so far. Counters, so that any two instants have a difference."""
+    """CPU time that a worker's process has used so far. These are counters, so usage is a difference."""
 
     at_ns: int  # CLOCK_MONOTONIC
     used_seconds: float  # on a core
-    waited_seconds: float  # ready to run, but without a core
+    waited_seconds: float  # ready to run without a core
 
 
 @dataclass(slots=True)
 class PhaseReport:
-    """What a worker says at the end of a phase. Times are CLOCK_MONOTONIC nanoseconds."""
+    """A worker's report at the end of a phase. Times are CLOCK_MONOTONIC nanoseconds."""
 
-    ended_ns: int  # when the last client had ended
+    ended_ns: int  # when the last client ended
     cpu: list[CpuSample]  # of the worker, through the phase
     lateness: Histogram
-    gave_up: str | None  # why no client could go on
+    gave_up: str | None  # why no client could continue
     stages: tuple[StageReport, ...] = ()
     infrastructures: tuple[InfrastructureReport, ...] = ()
-    began_ns: int = 0  # when its clients began
-    worker: int = 0  # who says so; whoever carries the report fills it in
+    began_ns: int = 0  # when its clients started
+    worker: int = 0  # number of the worker, set by the transport
 
     def moved(self, by_ns: int) -> PhaseReport:
-        """The same on a clock that is ahead by so much."""
+        """Return the same on a clock that is ahead by ``by_ns``."""
         return replace(
             self,
             ended_ns=_moved(self.ended_ns, by_ns),
@@ -183,21 +183,21 @@ class PhaseReport:
 
 
 def _moved(at_ns: int, by_ns: int) -> int:
-    """0 is no instant, but says that there was none."""
+    """Move an instant; 0 means that there was none."""
     return at_ns and at_ns + by_ns
 
 
 @dataclass(frozen=True, slots=True)
 class InfrastructureReport:
-    """What came of all instances of one kind of operation."""
+    """The results of all instances of one kind of operation."""
 
     workload: int
     completed: int
     failed: int
-    seconds: float  # in which they were begun; longer where the last one took longer
+    seconds: float  # in which they began, or until the last one ended
     instance_seconds: tuple[float, ...]  # of the completed ones
     findings: tuple[str, ...]
-    kept: int  # objects that a migration left where they were, since they are locked
+    kept: int  # objects that a migration did not move because they are locked
     copied_there: int  # objects in the second place
     copied_there_bytes: int
     gave_up: str | None = None
@@ -213,10 +213,9 @@ class WorkerPlace:
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """How far a worker's clock is ahead of the coordinator's, and by how much that may be wrong.
+    """How far a worker's clock is ahead of the coordinator's, and the error of that value.
 
-    Between the two ends of one round trip the worker read its clock, nobody knows when: half of the quickest trip is
-    the bound.
+    The worker reads its clock at an unknown moment of a round trip, so the error is half of the quickest round trip.
     """
 
     offset_ns: int = 0
@@ -225,10 +224,10 @@ class ClockOffset:
 
 @dataclass(slots=True)
 class Carried:
-    """A phase, as its workers carried it out."""
+    """The reports of a phase that workers carried out."""
 
-    reports: list[PhaseReport] = field(default_factory=list)  # of those that came to its end
-    lost: dict[int, str] = field(default_factory=dict)  # by worker: why it did not
+    reports: list[PhaseReport] = field(default_factory=list)  # of workers that reached its end
+    lost: dict[int, str] = field(default_factory=dict)  # by worker: why it did not reach the end
     places: dict[int, WorkerPlace] = field(default_factory=dict)
-    clocks: dict[int, ClockOffset] = field(default_factory=dict)  # of those whose clock is another
+    clocks: dict[int, ClockOffset] = field(default_factory=dict)  # of workers with another clock
     prepared_seconds: dict[int, float] = field(default_factory=dict)  # until each was ready to start

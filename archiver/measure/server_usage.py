@@ -1,7 +1,7 @@
-"""What the server used during a phase, from what its sources said.
+"""Computes the server's resource usage during a phase from the samples of its sources.
 
-One idea: sources overlap (the host, the store's processes, the store's own counts), and each fact is taken from the one
-that knows it best. What nobody said stays None.
+One idea: sources overlap (the host, the store's processes, the store's own counters), and each value comes from the
+most exact source. A value without a source is None.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from results.resources import QUANTITIES, Timeline
 _BUSY = ("cpu_user_seconds", "cpu_system_seconds")
 _ALL = (*_BUSY, "cpu_iowait_seconds", "cpu_steal_seconds", "cpu_idle_seconds")
 LOOPBACK = "lo"
-# What these move is counted again on the devices and interfaces below them.
+# Devices and interfaces below these count the same bytes again.
 _ABOVE_DISKS = re.compile(r"dm-|md|bcache|loop|ram|zram|sr\d|fd\d")
 _ABOVE_LINKS = re.compile(r"bond|team|br-|br\d|bridge|veth|docker|virbr|cni|flannel|tun|tap|vlan|dummy|ifb|.+\.\d+$")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """What is known of the server before it is watched."""
+    """What is known of the server before sampling."""
 
-    shares_host: bool = False  # with the client
-    client_cores: Sequence[int] = ()  # that workers are pinned to; empty: to none
+    shares_host: bool = False  # client and server run on one host
+    client_cores: Sequence[int] = ()  # cores that workers are pinned to; empty: none
     disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
-    disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> bytes per second that it sustains
-    link_speed_bytes_per_second: float | None = None  # rated; None: as the interface says
+    disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> sustained bytes per second
+    link_speed_bytes_per_second: float | None = None  # rated; None: from the interface
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What was done meanwhile, good operations only."""
+    """Operations done meanwhile, only good ones."""
 
     objects: int
     archived_bytes: int
@@ -44,7 +44,7 @@ class Work:
 def server_usage(
     timelines: Mapping[str, Timeline], view: ServerView, work: Work, from_ns: int, to_ns: int
 ) -> ServerUsage | None:
-    """What was used between two instants; None where no source covers them."""
+    """Return the usage between two instants; None if no source covers them."""
     covering = {name: each for name, each in timelines.items() if each.covers(from_ns, to_ns)}
     if not covering:
         return None
@@ -87,7 +87,7 @@ def server_usage(
 
 
 def usage_throughout(timelines: Mapping[str, Timeline], view: ServerView) -> ServerUsage | None:
-    """What was used in the time that these timelines have in common; None where there is none."""
+    """Return the usage in the time that these timelines have in common; None if there is none."""
     reaching = {name: timeline for name, timeline in timelines.items() if len(timeline)}
     from_ns = max((timeline.begin_ns for timeline in reaching.values()), default=0)
     to_ns = min((timeline.end_ns for timeline in reaching.values()), default=0)
@@ -95,7 +95,7 @@ def usage_throughout(timelines: Mapping[str, Timeline], view: ServerView) -> Ser
 
 
 def read_bytes(timelines: Mapping[str, Timeline], view: ServerView, from_ns: int, to_ns: int) -> int | None:
-    """Bytes that the devices under the store's data read; None where they are not known or were not watched."""
+    """Return the bytes read by the devices of the store's data; None if they are unknown or were not sampled."""
     if not view.disk_roles:
         return None
     usage = server_usage(timelines, view, Work(0, 0, 0), from_ns, to_ns)
@@ -104,7 +104,7 @@ def read_bytes(timelines: Mapping[str, Timeline], view: ServerView, from_ns: int
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Several sources over one time. An item of a source is told from another source's by the source's place."""
+    """Several sources over one time. Items of different sources are distinguished by the position of the source."""
 
     timelines: Mapping[str, Timeline]
     from_ns: int
@@ -115,8 +115,10 @@ class _Span:
         return (self.to_ns - self.from_ns) / 1e9
 
     def used(self, quantity: str) -> dict[str, float]:
-        """By item, of the first kind of source that knows the quantity, all its sources together: other kinds tell of
-        the same processes again."""
+        """Return usage by item from the first kind of source that has the quantity, over all sources of that kind.
+
+        Other kinds count the same processes again.
+        """
         found: dict[str, float] = {}
         kind = None
         for name, timeline in self.timelines.items():
@@ -132,7 +134,7 @@ class _Span:
         return sum(grown.values()) if grown else None
 
     def busiest_thread(self) -> float | None:
-        """Seconds in which the busiest thread had a core, or was ready to run but had none."""
+        """Return seconds in which the busiest thread had a core, or was ready to run without one."""
         waited = self.used("thread_wait_seconds")
         busy = (ran + waited.get(thread, 0.0) for thread, ran in self.used("thread_cpu_seconds").items())
         return max(busy, default=None)
@@ -141,7 +143,7 @@ class _Span:
         return None if seconds is None else seconds / self.seconds * 100
 
     def gauge(self, quantity: str, fold: Callable[[list[float]], float]) -> float | None:
-        """Folded over time, and summed over items and sources as in ``used``."""
+        """Return a gauge folded over time, and summed over items and sources as in ``used``."""
         assert not QUANTITIES[quantity].counter
         total, kind = None, None
         for name, timeline in self.timelines.items():
@@ -152,7 +154,7 @@ class _Span:
         return total
 
     def cores(self, quantities: Sequence[str]) -> dict[str, float]:
-        """Seconds of each core of each host in these states, summed."""
+        """Return the seconds of each core of each host in these states, summed."""
         seconds: dict[str, float] = {}
         for quantity in quantities:
             for place, grown in enumerate(self._each(quantity)):
@@ -191,7 +193,7 @@ class _Span:
         return found
 
     def links(self, view: ServerView) -> list[LinkUsage]:
-        """Loopback where client and server share the host, every other interface where they do not."""
+        """Return loopback if client and server share the host, else every other interface."""
         found = []
         for place, timeline in enumerate(
             t for t in self.timelines.values() if t.used("network_send_bytes", self.from_ns, self.to_ns)
@@ -203,7 +205,7 @@ class _Span:
                 if (interface == LOOPBACK) is not view.shares_host or _ABOVE_LINKS.match(interface):
                     continue
                 speed = view.link_speed_bytes_per_second or speeds.get(interface)
-                # What loopback sends it also receives: one direction is all that travels.
+                # Loopback receives what it sends: one direction is the whole traffic.
                 found.append(
                     LinkUsage(
                         interface=_named(interface, place),
@@ -217,19 +219,19 @@ class _Span:
         return found
 
     def _each(self, quantity: str) -> list[dict[str, float]]:
-        """Of every source that knows it."""
+        """Return the values of every source that has the quantity."""
         every = (timeline.used(quantity, self.from_ns, self.to_ns) for timeline in self.timelines.values())
         return [grown for grown in every if grown]
 
 
 def _kind(source: str) -> str:
-    """pid and name are one kind: processes of this machine."""
+    """Return the kind of a source; pid and name are one kind: processes of this machine."""
     kind = source.partition(":")[0]
     return "pid" if kind == "name" else kind
 
 
 def _named(item: str, place: int) -> str:
-    """The first source's items keep their names; those of others say which host they are of."""
+    """Return an item's name: unchanged for the first source, with the host for others."""
     return item if place == 0 else f"{item} of host {place + 1}"
 
 

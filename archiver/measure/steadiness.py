@@ -1,7 +1,7 @@
-"""Was the rate steady while it was measured? By rule, from the counts of the intervals.
+"""Decides by rule whether the rate was steady during the measurement, from the counts of the intervals.
 
-One idea: two questions that a reader would ask of the time line. Did the second half run as fast as the first, and is
-there a slope that is not noise? Either answer beyond 10% makes a cell unsteady, with the reason in words.
+One idea: the rule asks two questions of the time line: was the second half as fast as the first, and is there a trend
+beyond noise? More than 10% in either makes a cell unsteady, with the reason in words.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 HALVES_SHARE = 0.10
 SLOPE_SHARE = 0.10
-INTERVALS_MIN = 8  # fewer say nothing
+INTERVALS_MIN = 8  # fewer are not conclusive
 
 
 def unsteady_because(counts: Sequence[int]) -> str | None:
-    """Why the rate was not steady, from the objects of equal, whole intervals; None where it was, or cannot be known.
+    """Return why the rate was not steady, from object counts of equal intervals; None if it was, or if that is unknown.
 
-    Unsteady: the halves differ by more than 10% of the first, or the 95% interval of a straight line's slope excludes
-    zero and the line moves by more than 10% of the mean over the cell.
+    Unsteady means: the halves differ by more than 10% of the first, or the 95% confidence interval of a straight line's
+    slope excludes zero and the line changes by more than 10% of the mean over the cell.
     """
     n = len(counts)
     mean = sum(counts) / n if n else 0.0
@@ -32,7 +32,7 @@ def unsteady_because(counts: Sequence[int]) -> str | None:
     spread = sum((i - middle) ** 2 for i in range(n))
     slope = sum((i - middle) * count for i, count in enumerate(counts)) / spread
     residuals = sum((count - mean - slope * (i - middle)) ** 2 for i, count in enumerate(counts))
-    # 2.45 covers Student's t at 97.5% from 6 degrees of freedom on; more intervals make it stricter than 95%.
+    # 2.45 covers Student's t at 97.5% from 6 degrees of freedom on; with more intervals the test is stricter than 95%.
     half_width = 2.45 * math.sqrt(residuals / (n - 2) / spread)
     over_the_cell = slope * (n - 1) / mean
     if abs(slope) > half_width and abs(over_the_cell) > SLOPE_SHARE:

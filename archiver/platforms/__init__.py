@@ -1,1 +1,1 @@
-"""Platforms that Archiver starts on this machine, and how a backend for any platform is made."""
+"""Starts platforms on this machine, and makes the backend for any platform."""

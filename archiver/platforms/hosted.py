@@ -1,4 +1,4 @@
-"""A store that runs on this host, as the engine sees it."""
+"""The interface of a store that runs on this host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class HostedStore(Protocol):
-    """A store that runs on this host: what can be watched, measured and dropped from memory."""
+    """A store on this host: it can be watched and measured, and its files dropped from the page cache."""
 
     @property
     def platform(self) -> str:
@@ -16,18 +16,18 @@ class HostedStore(Protocol):
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Its process id."""
 
     @property
     def data_dir(self) -> Path:
-        """The folder that holds its data."""
+        """The folder of its data."""
 
     @property
     def endpoint(self) -> str:
-        """Its address."""
+        """Its URL."""
 
     def data_files(self) -> Sequence[Path]:
-        """The files that hold objects."""
+        """Return the files that contain objects."""
 
     def disk_roles(self) -> Mapping[str, str]:
-        """What it keeps on which disk: device -> object, catalogue."""
+        """Return device -> what it stores there: object, catalogue."""

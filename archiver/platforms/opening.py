@@ -1,7 +1,7 @@
-"""Platforms that Archiver starts itself, and how a backend for any platform is made.
+"""Starts platforms, and makes the backend for any platform.
 
-One idea: a platform named by --platform is started for the command and stopped after it; one named by an endpoint is
-somebody else's, and is only ever spoken to.
+One idea: a platform named by --platform is started for the command and stopped after it. A platform named by an
+endpoint has another owner; Archiver only sends requests to it.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ EMBEDDED_DURABILITY = "fsync of data and catalogue before each acknowledgement"
 
 @dataclass(frozen=True, slots=True)
 class PlatformOptions:
-    """What the user chose of the platform, for whichever protocol is spoken to it."""
+    """The user's options for a platform of any protocol."""
 
     s3: S3Options
     tsm: TsmOptions
     metrics_token: str | None = field(default=None, repr=False)
-    catalogue_dir: Path | None = None  # of the embedded store; None: in its data folder
-    # What the embedded store is to have, too: NAME:without=RIGHT, NAME:retver=..., NAME.
+    catalogue_dir: Path | None = None  # for the embedded store; None: in its data folder
+    # Credentials, classes and nodes to add to the embedded store: NAME:without=RIGHT, NAME:retver=..., NAME.
     credentials: tuple[str, ...] = ()
     management_classes: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
-    recorded_in: str | None = None  # the record that names the platform, for people; None: the user does
-    say: Callable[[str], None] = lambda words: None  # told which S3 platform is meant, and what named it
+    recorded_in: str | None = None  # for messages: the record that names the platform; None: the user does
+    say: Callable[[str], None] = lambda words: None  # reports which S3 platform is used, and what named it
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedStore:
-    """The embedded store's process, as a run sees it."""
+    """The embedded store's process, as a run uses it."""
 
     process: embedded.StoreProcess
     platform: str = "embedded"
@@ -80,12 +80,12 @@ class EmbeddedStore:
 def open_backend(
     backend: str, platform: str | None, options: PlatformOptions, *, keeps_nothing: bool = False
 ) -> Iterator[tuple[Backend, HostedStore | None]]:
-    """The backend to run on, and the store behind it where Archiver started one; stopped when the block ends.
+    """Yield the backend of a run, and its store if Archiver started one; the store is stopped when the block ends.
 
-    ``keeps_nothing``: a platform that has no folder yet gets one that is removed with it.
+    ``keeps_nothing``: a platform without a folder gets a temporary one.
 
-    Without ``platform`` and without an endpoint or server the protocol's own variables and files decide (AWS's,
-    DSMI_CONFIG), then the embedded store; but where an AWS profile is named that has no endpoint, UsageError is raised.
+    Without ``platform``, endpoint and server the protocol's own variables and files decide (AWS's, DSMI_CONFIG), and
+    then the embedded store is used. But if the user names an AWS profile without an endpoint, UsageError is raised.
     """
     if platform is not None and (options.s3.endpoints or options.tsm.server):
         raise UsageError(
@@ -138,8 +138,10 @@ def _open_s3(
 
 @contextmanager
 def _folder(usual: Path, keeps_nothing: bool) -> Iterator[Path]:
-    """The folder of a platform that Archiver starts; a temporary one on the same disk if nothing is to be kept and the
-    usual one does not exist."""
+    """Yield the folder of a platform that Archiver starts.
+
+    It is a temporary one on the same disk if nothing is to be kept and the usual one does not exist.
+    """
     if not keeps_nothing or usual.exists():
         yield usual
         return
@@ -149,11 +151,10 @@ def _folder(usual: Path, keeps_nothing: bool) -> Iterator[Path]:
 
 
 def choose_s3(backend: str, platform: str | None, options: PlatformOptions) -> tuple[str | None, S3Options, str]:
-    """Return the platform to start (None: one that runs already), the S3 options for it, and words that say which
-    platform is meant and what named it.
+    """Return the platform to start (None: it runs already), its S3 options, and words that say what named it.
 
-    Reads variables and files, and touches nothing. Raises UsageError; also where an AWS profile is named that has no
-    endpoint, because it is meant for another store than one that Archiver starts.
+    Reads only variables and files. Raises UsageError, also if the user names an AWS profile without an endpoint: that
+    profile is for another store than one that Archiver starts.
     """
     s3, why = options.s3, f"as {options.recorded_in or '--platform'} says"
     if platform is None:
@@ -170,7 +171,7 @@ def choose_s3(backend: str, platform: str | None, options: PlatformOptions) -> t
 
 
 def _with_endpoint(options: PlatformOptions) -> tuple[S3Options, str]:
-    """The S3 options with the endpoint that is meant; where there is none, why a platform is started instead."""
+    """Return the S3 options with the endpoint; without one, say why a platform is started instead."""
     s3 = options.s3
     if s3.endpoints:
         return replace(s3, endpoint_origin=options.recorded_in or s3.endpoint_origin), ""
@@ -189,7 +190,7 @@ def _with_endpoint(options: PlatformOptions) -> tuple[S3Options, str]:
 
 
 def _hosted(options: S3Options, endpoint: str, access: Credentials, platform: str, durability: str) -> S3Options:
-    """The user's options for a platform that Archiver started."""
+    """Return the user's options for a platform that Archiver started."""
     return replace(
         options,
         endpoints=(endpoint,),
@@ -209,7 +210,7 @@ def _open_tsm(
         raise UsageError(f"--platform {platform}: speaks S3 only; leave out --backend tsm")
     if platform is None and (options.server is not None or os.environ.get("DSMI_CONFIG")):
         address = parse_server(options.server) if options.server is not None else None
-        if address is None:  # a stanza of the user's
+        if address is None:  # the user named a stanza
             yield TsmBackend(options), None
             return
         with private_configuration(*address) as configuration:

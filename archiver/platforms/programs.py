@@ -1,7 +1,7 @@
-"""The programs of real platforms: which versions, where they are kept, and how they get there.
+"""Programs of real platforms: their versions, where they are stored, and how to build them.
 
-One idea: a program's version is part of its path, so what is found is what was asked for. The Go toolchain builds it
-from the module at that version, into a cache outside the source tree.
+One idea: a program's version is part of its path, so a program that is found has the requested version. The Go
+toolchain builds it from the module at that version into a cache outside the source tree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Program:
 
     @property
     def path(self) -> Path:
-        """Where it is, once it is installed."""
+        """Its path once it is installed."""
         return cache_folder() / f"{self.name}-{self.version}" / self.name
 
 
@@ -41,13 +41,13 @@ PROGRAMS: Mapping[str, Program] = {
 
 
 def cache_folder() -> Path:
-    """Where programs are kept; what is in it can be built again."""
+    """Return the folder of built programs; its contents can be built again."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser() / "archiver" / "platforms"
 
 
 def find(name: str) -> Path:
-    """The installed program. Raises PlatformError that says how to install it."""
+    """Return the path of the installed program. Raises PlatformError with the command that installs it."""
     program = PROGRAMS[name]
     if not os.access(program.path, os.X_OK):
         raise PlatformError(
@@ -57,7 +57,7 @@ def find(name: str) -> Path:
 
 
 def install(name: str) -> Path:
-    """Build the program where it is not there yet; takes minutes. Raises PlatformError."""
+    """Build the program if it is missing, which takes minutes. Raises PlatformError."""
     program = PROGRAMS[name]
     if os.access(program.path, os.X_OK):
         return program.path

@@ -1,7 +1,7 @@
-"""Servers that were started to stay: one file for each in Archiver's home, so that another command can stop it.
+"""Servers that run until a later command stops them: one file for each in Archiver's home.
 
-One idea: a file names a process by its number and the moment it began, so that no other process is ever taken for it.
-The files hold throw-away credentials of loopback servers, and only their owner can read them.
+One idea: a file identifies a process by its number and its start time, so another process never matches. The files have
+temporary credentials of loopback servers; only their owner can read them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from archiver.values.errors import PlatformError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A server, and when its process began: clock ticks since boot, which no setting of the clock changes."""
+class ServerEntry:
+    """A server and the start of its process, in clock ticks since boot, which do not depend on the clock."""
 
     server: Server
     began_ticks: int
@@ -42,7 +42,7 @@ class Entry:
             return None
 
     def stop(self) -> bool:
-        """End the server and forget it; False where it had ended before."""
+        """Stop the server and delete its entry; return False if it had ended before."""
         process = self._process()
         if process is not None:
             try:
@@ -51,18 +51,18 @@ class Entry:
             except psutil.TimeoutExpired:
                 process.kill()
             except psutil.NoSuchProcess:
-                pass  # it ended by itself meanwhile
+                pass  # it has ended meanwhile
         shutil.rmtree(tsm_options_folder(self.server.name), ignore_errors=True)
         _path(self.server.name).unlink(missing_ok=True)
         return process is not None
 
 
-def add(server: Server) -> Entry:
-    """Remember a server. Raises PlatformError where that cannot be, and then the server is stopped."""
+def add(server: Server) -> ServerEntry:
+    """Record a server. If that fails, stop the server and raise PlatformError."""
     began_ticks = start_ticks(server.pid)
     if began_ticks is None:
         raise PlatformError(f"{server.name} ended right after it had started; see {server.folder / 'log'}")
-    entry = Entry(server, began_ticks)
+    entry = ServerEntry(server, began_ticks)
     try:
         _write(_path(server.name), msgspec.json.encode(entry, enc_hook=str))
         if server.tsm is not None:
@@ -78,22 +78,24 @@ def add(server: Server) -> Entry:
 
 @contextmanager
 def starting(name: str) -> Iterator[None]:
-    """One platform at a time is looked for, started and remembered. Raises UsageError where it is up already."""
+    """Lock a platform's name while it is looked up, started and recorded. Raises UsageError if it is running."""
     path = _folder() / "starting"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with path.open("wb") as hold:
         fcntl.flock(hold, fcntl.LOCK_EX)
-        known = find(name)
-        if known is not None and known.is_up():
-            raise UsageError(f"{name} is up already on {known.server.endpoint}; stop it: archiver platform stop {name}")
+        found = find(name)
+        if found is not None and found.is_up():
+            raise UsageError(f"{name} is up already on {found.server.endpoint}; stop it: archiver platform stop {name}")
         yield
 
 
-def find(name: str) -> Entry | None:
-    """What is remembered of a platform, up or not. Raises UsageError where its file is damaged."""
+def find(name: str) -> ServerEntry | None:
+    """Return a platform's entry, running or not, or None. Raises UsageError if its file is damaged."""
     path = _path(name)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Entry, dec_hook=lambda kind, text: kind(text))  # a Path
+        return msgspec.json.decode(
+            path.read_bytes(), type=ServerEntry, dec_hook=lambda kind, text: kind(text)
+        )  # a Path
     except FileNotFoundError:
         return None
     except OSError as failed:
@@ -105,8 +107,8 @@ def find(name: str) -> Entry | None:
         ) from failed
 
 
-def entry(name: str) -> Entry:
-    """The server of that name. Raises UsageError."""
+def entry(name: str) -> ServerEntry:
+    """Return the entry of a running server. Raises UsageError."""
     found = find(name)
     if found is None:
         raise UsageError(f"{name} was not started by `archiver platform start`; see: archiver platform list")
@@ -114,12 +116,12 @@ def entry(name: str) -> Entry:
 
 
 def folder_of(name: str) -> Path:
-    """Where a platform keeps its data unless it is told otherwise."""
+    """Return the default data folder of a platform."""
     return _folder() / name
 
 
 def tsm_options_folder(name: str) -> Path:
-    """Where the option files are with which any TSM program uses a server that is up."""
+    """Return the folder of option files with which any TSM program can use a running server."""
     return _folder() / f"{name}-tsm"
 
 
@@ -141,7 +143,7 @@ def _write_tsm_options(folder: Path, tsm: TsmAccess) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """A file that only its owner can read, whatever rights one of that name had."""
+    """Write a file that only its owner can read, also if one with other rights exists."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

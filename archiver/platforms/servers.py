@@ -1,7 +1,7 @@
-"""A platform's server as a process: started on a free loopback port, with credentials made for it, and stopped.
+"""Runs a platform's server as a process on a free loopback port, with its own credentials.
 
-One idea: whoever starts a server gets one that answers, or an error in the server's own words. A server that belongs
-to a command ends with it, however that ends; one that is to stay is started detached.
+One idea: a started server answers, or the caller gets an error with the server's own message. A server that belongs to
+a command ends with it in every case; one that is to stay is started detached.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from archiver.platforms.programs import find
 from archiver.values.errors import PlatformError
 from backends.embedded import process as embedded
 
-EMBEDDED = "embedded"  # the platform that is no program of its own
+EMBEDDED = "embedded"  # the platform without a separate program
 READY_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 20.0
 _POLL_SECONDS = 0.05
@@ -38,7 +38,7 @@ _FOLDERS = ("data", "versions", "accounts", "certificates")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Throw-away credentials of one server."""
+    """Temporary credentials of one server."""
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -46,7 +46,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class TsmAccess:
-    """The TSM door of a server; `password` is None where its node has one of its own choice."""
+    """The TSM server of a platform; `password` is None if the user chose its node's password."""
 
     host: str
     port: int
@@ -56,7 +56,7 @@ class TsmAccess:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that answers."""
+    """A server that answers requests."""
 
     name: str
     endpoint: str
@@ -71,27 +71,27 @@ class Server:
 
     @property
     def data_dir(self) -> Path:
-        """What holds its objects."""
+        """The folder of its objects."""
         return self.folder / ("segments" if self.name == EMBEDDED else "data")
 
     def data_files(self) -> list[Path]:
-        """Every file that holds data; for dropping them from memory."""
+        """Return every file with data, to drop them from the page cache."""
         return [path for path in self.data_dir.rglob("*") if path.is_file()]
 
     def disk_roles(self) -> dict[str, str]:
-        """What is kept on which disk: device -> role."""
+        """Return device -> what is stored on it."""
         return disk_roles({"object": self.data_dir})
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How one platform's program is run."""
+    """How to run one platform's program."""
 
     health: str
     durability: str
 
     def command(self, name: str, folder: Path, port: int, *, tls: bool) -> list[str]:
-        """With TLS the server's certificate is certificates/public.crt, its key private.key beside it."""
+        """Return the command line. With TLS, certificates/public.crt and private.key are certificate and key."""
         raise NotImplementedError
 
     def environment(self, access: Access) -> dict[str, str]:
@@ -100,7 +100,7 @@ class _Kind:
 
 class _Minio(_Kind):
     def command(self, name: str, folder: Path, port: int, *, tls: bool) -> list[str]:
-        # It speaks TLS where it finds a certificate, so `tls` needs no flag.
+        # MinIO uses TLS if it finds a certificate, so `tls` needs no flag.
         return [
             str(find(name)), "server", str(folder / "data"), "--address", f"127.0.0.1:{port}",
             "--certs-dir", str(folder / "certificates"), "--quiet",
@@ -131,7 +131,7 @@ class _VersityGateway(_Kind):
 
 
 KINDS: Mapping[str, _Kind] = {
-    # Both were seen with strace at the pinned versions, at 8 KiB and at 1 MiB.
+    # strace shows both system calls at the pinned versions, for 8 KiB and 1 MiB.
     "minio": _Minio("/minio/health/cluster", "fdatasync of each object before its acknowledgement, not of its folder"),
     "versitygw": _VersityGateway(_HEALTH_PATH, "none: acknowledged from the system's memory"),
 }
@@ -141,10 +141,10 @@ KINDS: Mapping[str, _Kind] = {
 def running(
     name: str, folder: Path, *, port: int = 0, tls: Path | None = None, access: Access | None = None
 ) -> Iterator[Server]:
-    """A server for as long as the block lasts; it also ends when this process does.
+    """Run a server for the length of the block; it also ends with this process.
 
-    ``tls`` is a file of the authorities that vouch for the certificate in the folder; without it there is no TLS.
-    ``access`` are the credentials of a server that was here before; without them new ones are made.
+    ``tls`` is a file of the certificate authorities for the certificate in the folder; without it there is no TLS.
+    ``access`` has the credentials of an earlier server on this folder; without it new ones are created.
     """
     process, server = _start(name, folder, port, tls, access, detached=False)
     try:
@@ -154,7 +154,7 @@ def running(
 
 
 def start(name: str, folder: Path, *, port: int = 0) -> Server:
-    """A server that stays until somebody stops it. Raises PlatformError in the server's own words."""
+    """Start a server that runs until it is stopped. Raises PlatformError with the server's own message."""
     if name == EMBEDDED:
         store = embedded.start_to_stay(folder, port=port)
         access = Access(store.access_key, store.secret_key)
@@ -164,7 +164,7 @@ def start(name: str, folder: Path, *, port: int = 0) -> Server:
 
 
 def log_tail(folder: Path) -> str:
-    """The end of what a server in this folder has said."""
+    """Return the end of the log of a server in this folder."""
     try:
         return (folder / "log").read_bytes()[-_LOG_TAIL_BYTES:].decode("utf-8", "replace").strip()
     except OSError:
@@ -175,7 +175,7 @@ def _start(
     name: str, folder: Path, port: int, tls: Path | None, access: Access | None, *, detached: bool
 ) -> tuple[subprocess.Popen[bytes], Server]:
     kind = KINDS[name]
-    find(name)  # before a folder is made for it
+    find(name)  # fail before a folder is created
     with _held(name, folder) as hold, _log(name, folder) as log:
         port = _free_port(port)
         access = access or Access("archiver" + secrets.token_hex(6), secrets.token_urlsafe(24))
@@ -187,9 +187,9 @@ def _start(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # a Ctrl-C in the terminal is for the command, which then stops the server
+            start_new_session=True,  # Ctrl-C reaches only the command, which then stops the server
             env={**os.environ, **kind.environment(access)},
-            pass_fds=[hold.fileno()],  # the folder is held until the server ends, whoever started it
+            pass_fds=[hold.fileno()],  # the folder stays locked until the server ends
         )
     endpoint = f"http{'s' if tls else ''}://127.0.0.1:{port}"
     server = Server(name, endpoint, process.pid, folder, access)
@@ -203,7 +203,7 @@ def _start(
 
 @contextmanager
 def _held(name: str, folder: Path) -> Iterator[BinaryIO]:
-    """The folder, made where it is not there, held against a second server."""
+    """Create the folder if it is missing, and lock it against a second server."""
     try:
         for part in _FOLDERS:
             (folder / part).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -230,13 +230,13 @@ def _unfit(name: str, folder: Path, failed: OSError) -> PlatformError:
 
 
 def _end_with_this_process() -> list[str]:
-    """The kernel ends the server when the thread that started it goes; setpriv asks it to."""
+    """Return the command (setpriv) by which the kernel ends the server with the thread that started it."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], server: Server, health: str, tls: Path | None) -> None:
-    # Without the proxies that the environment may name: the server is on this host.
+    # Without proxies from the environment: the server is on this host.
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if tls is not None:
         handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(tls))))
@@ -251,7 +251,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], server: Server, health: 
                 return
         except OSError as not_yet:
             if isinstance(not_yet, HTTPError):
-                not_yet.close()  # it is an answer, too
+                not_yet.close()  # an error status is an answer too
             refused = not_yet
             time.sleep(_POLL_SECONDS)
     raise PlatformError(
@@ -270,7 +270,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _free_port(port: int) -> int:
-    """The port, or a free one for 0. Asked before the server is: some share a port that is taken, unnoticed."""
+    """Return the port, or a free one for 0. Raises if it is taken: some servers would share it without an error."""
     try:
         with socket.create_server(("127.0.0.1", port)) as listener:
             return int(listener.getsockname()[1])

@@ -1,1 +1,1 @@
-"""Traces: what was asked of an object store and when, as a file: captured, made from logs, changed, described."""
+"""Traces: files of the operations that clients requested of an object store; captured, imported, changed, described."""

@@ -1,9 +1,9 @@
-"""Anonymised keys: nobody who lacks the secret can tell names, yet what lay in one folder still does.
+"""Anonymises keys: without the secret names cannot be recovered, but the folder structure remains.
 
-One idea: every part of a path is replaced by a keyed hash (BLAKE2b, 64 bits in hexadecimal) of the path up to its end.
-So keys are equal, or share a prefix of whole parts, exactly where they did; and a name that recurs in another folder
-is another there. What remains to be seen: how deep keys are and how many lie in a folder, empty parts ("a//b", a slash
-at the end), sizes, times, retention, and who asked for what how often. Lengths and extensions of names do not remain.
+One idea: a keyed hash (BLAKE2b, 64 bits in hexadecimal) of the path up to its end replaces every part of a path. So
+two keys are equal, or share a prefix of whole parts, exactly if they did before. A name that occurs in two folders gets
+two hashes. These facts remain visible: the depth of keys, the number of keys in a folder, empty parts ("a//b", a slash
+at the end), sizes, times, retention, and which client requested what how often. Lengths and extensions of names do not.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from archiver.values.errors import UsageError
 
 KEY_BYTES_MIN = 16
 KEY_BYTES_MAX = 1 << 20
-# Sixty parts of 16 digits and their slashes fill the 1,024 bytes that S3 allows a key; what is deeper is hashed as one.
+# Sixty parts of 16 digits with slashes fill the 1,024 bytes of an S3 key; all deeper parts become one hash.
 PARTS_MAX = 60
 _DIGEST_BYTES = 8
 _FOLDERS_CACHED = 65_536
 
 
 def anonymise(out: Path, path: Path, key_file: Path, *, overwrite: bool = False) -> TraceInfo:
-    """Write a trace with anonymised keys and without the names of the logs it came from.
+    """Write a trace with anonymised keys and without the names of the logs that it came from.
 
-    The secret is in ``key_file`` and goes nowhere. Raises UsageError.
+    Reads the secret from ``key_file`` and writes it nowhere. Raises UsageError.
     """
     trace = Trace.open(path)
     name_of = anonymiser(read_secret(key_file))
@@ -40,17 +40,17 @@ def anonymise(out: Path, path: Path, key_file: Path, *, overwrite: bool = False)
     def change(batch: pa.RecordBatch) -> pa.RecordBatch:
         return replaced(batch, {name: _renamed(batch.column(name), name_of) for name in ("key", "source")})
 
-    told = replace(
+    info = replace(
         trace.info,
         origins=tuple(dict.fromkeys(Origin(origin.kind, "") for origin in trace.info.origins)),
         changes=(*trace.info.changes, "anonymised"),
         anonymised=True,
     )
-    return rewrite(out, trace, told, change, overwrite=overwrite)
+    return rewrite(out, trace, info, change, overwrite=overwrite)
 
 
 def read_secret(path: Path) -> bytes:
-    """The bytes of a key file. Raises UsageError where it is missing, short, or readable by others."""
+    """Read a key file. Raises UsageError if it is missing, short or readable by others."""
     try:
         mode = path.stat().st_mode
         with path.open("rb") as file:
@@ -70,7 +70,7 @@ def read_secret(path: Path) -> bytes:
 
 
 def anonymiser(secret: bytes) -> Callable[[str], str]:
-    """A function from a key to its anonymised form, the same for the same secret."""
+    """Return a function that anonymises a key; it depends only on the secret."""
     hashed = hashlib.blake2b(secret, digest_size=32, person=b"archiver trace").digest()
 
     def digest(path: str) -> str:

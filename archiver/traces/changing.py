@@ -1,7 +1,7 @@
-"""Traces made of others: a part of one, or the same faster, or of other sizes.
+"""Makes traces from others: a part of a trace, a faster one, or one with other sizes.
 
-One idea: a change is a function from a batch to a batch, and what was changed is written into the result, so that it is
-never taken for what was recorded.
+One idea: a change is a function from batch to batch. The new trace names the change, so that no reader takes it for a
+recorded one.
 """
 
 from __future__ import annotations
@@ -28,28 +28,30 @@ from archiver.traces.format import (
 from archiver.values.errors import UsageError
 
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
-LARGEST_FACTOR = 1e6  # of sizes and speeds: beyond it nobody means it
+LARGEST_FACTOR = 1e6  # of sizes and speeds; a larger one is a mistake
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What is to be kept of a trace. None: all."""
+class TraceSelection:
+    """The part of a trace to keep. None: all."""
 
     from_seconds: float | None = None  # after the trace began
-    to_seconds: float | None = None  # what is due then is left out
+    to_seconds: float | None = None  # exclusive
     clients: Collection[int] | None = None
     operations: Collection[str] | None = None
 
     def check(self) -> None:
-        """Raises UsageError for what no trace can have."""
+        """Raise UsageError for impossible values."""
         if self.from_seconds is not None and self.to_seconds is not None and self.from_seconds >= self.to_seconds:
             raise UsageError(f"--from {self.from_seconds:g}s is not before --to {self.to_seconds:g}s")
         for label in self.operations or ():
             if label not in CODES:
-                raise UsageError(f"--operations {label}: there is none of that name; choose of {', '.join(OPERATIONS)}")
+                raise UsageError(
+                    f"--operations {label}: there is none of that name; choose from {', '.join(OPERATIONS)}"
+                )
 
     def words(self) -> str:
-        """The same in words."""
+        """Describe the selection in words."""
         said = [
             f"from {self.from_seconds:g} s" if self.from_seconds is not None else "",
             f"to {self.to_seconds:g} s" if self.to_seconds is not None else "",
@@ -59,8 +61,8 @@ class Part:
         return "; ".join(each for each in said if each) or "all of it"
 
 
-def cut(out: Path, path: Path, part: Part, *, overwrite: bool = False) -> TraceInfo:
-    """Write a part of a trace; it begins at ``from_seconds``. Raises UsageError, also where nothing is left."""
+def cut(out: Path, path: Path, part: TraceSelection, *, overwrite: bool = False) -> TraceInfo:
+    """Write a part of a trace that begins at ``from_seconds``. Raises UsageError, also if no rows are left."""
     part.check()
     from_ns = round((part.from_seconds or 0.0) * 1e9)
     to_ns = round(part.to_seconds * 1e9) if part.to_seconds is not None else None
@@ -80,19 +82,19 @@ def cut(out: Path, path: Path, part: Part, *, overwrite: bool = False) -> TraceI
         return replaced(kept, {name: pc.subtract(kept.column(name), from_ns) for name in _TIMES}) if from_ns else kept
 
     trace = Trace.open(path)
-    told = replace(
+    info = replace(
         trace.info,
         began_at_ns=trace.info.began_at_ns + from_ns,
         changes=(*trace.info.changes, f"cut: {part.words()}"),
     )
-    return rewrite(out, trace, told, change, overwrite=overwrite)
+    return rewrite(out, trace, info, change, overwrite=overwrite)
 
 
 def scale(out: Path, path: Path, *, speed: float = 1.0, sizes: float = 1.0, overwrite: bool = False) -> TraceInfo:
     """Write a trace whose operations are due ``speed`` times as fast, with objects ``sizes`` times as large.
 
-    How long an operation took stays as it was recorded: it is moved with its due time. Sizes are rounded down, but
-    what had a byte keeps one; a range stays within its object. Raises UsageError.
+    Service times stay as recorded: they move with the due times. Sizes are rounded down, but at least one byte remains;
+    a range stays within its object. Raises UsageError.
     """
     for name, factor in (("--speed", speed), ("--sizes", sizes)):
         if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
@@ -108,8 +110,8 @@ def scale(out: Path, path: Path, *, speed: float = 1.0, sizes: float = 1.0, over
 
     trace = Trace.open(path)
     words = f"scaled: speed {speed:g}, sizes {sizes:g}"
-    told = replace(trace.info, changes=(*trace.info.changes, words))
-    return rewrite(out, trace, told, change, overwrite=overwrite)
+    info = replace(trace.info, changes=(*trace.info.changes, words))
+    return rewrite(out, trace, info, change, overwrite=overwrite)
 
 
 def _sizes(batch: pa.RecordBatch, factor: float) -> dict[str, pa.Array]:
@@ -117,24 +119,24 @@ def _sizes(batch: pa.RecordBatch, factor: float) -> dict[str, pa.Array]:
     new_size, end = _times(size, factor, least=1), _times(offset + length, factor, least=1)
     new_offset = _times(offset, factor, least=0)
     new_offset = np.where(length > 0, np.minimum(new_offset, end - 1), new_offset)
-    new_offset = np.where(offset < size, np.minimum(new_offset, new_size - 1), new_offset)  # it began within its object
+    new_offset = np.where(offset < size, np.minimum(new_offset, new_size - 1), new_offset)  # it began within it
     columns = {"size_bytes": new_size, "offset": new_offset, "length": np.where(length > 0, end - new_offset, 0)}
     return {name: pa.array(values, mask=~known(batch, name)) for name, values in columns.items()}
 
 
 def _times(sizes: NDArray[np.int64], factor: float, *, least: int) -> NDArray[np.int64]:
-    """So many times as large; at least ``least`` of what is not empty."""
+    """Multiply and round down; the result is at least ``least`` if the size is not 0."""
     scaled = np.floor(sizes * factor).astype(np.int64)
     found: NDArray[np.int64] = np.where(sizes > 0, np.maximum(scaled, least), 0)
     return found
 
 
 def rewrite(
-    out: Path, trace: Trace, told: TraceInfo, change: Callable[[pa.RecordBatch], pa.RecordBatch], *, overwrite: bool
+    out: Path, trace: Trace, info: TraceInfo, change: Callable[[pa.RecordBatch], pa.RecordBatch], *, overwrite: bool
 ) -> TraceInfo:
-    """Write what a change makes of every batch, as a trace that says ``told`` of itself. Raises UsageError."""
+    """Write what a change makes of every batch, as a trace with the metadata ``info``. Raises UsageError."""
     with TraceWriter(
-        out, told.began_at_ns, told.origins, changes=told.changes, anonymised=told.anonymised, overwrite=overwrite
+        out, info.began_at_ns, info.origins, changes=info.changes, anonymised=info.anonymised, overwrite=overwrite
     ) as writer:
         rows = 0
         for batch in trace.batches():

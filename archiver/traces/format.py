@@ -1,28 +1,27 @@
-"""The trace: what was asked of an object store, operation by operation, as one Parquet file; reading and writing it.
+"""Reads and writes traces: one Parquet file with the operations that clients requested of an object store.
 
-One idea: one format serves the operation log of a run, captured traffic and imported logs alike. Files are read and
-written by record batches, so memory does not grow with their length, and every batch is checked on its way in: whoever
-uses a trace need not doubt it.
+One idea: operation logs of runs, captured traffic and imported logs share one format. Files are read and written by
+record batches, so memory does not grow with their length. The reader checks every batch, so its users need not.
 
 Version 2. Columns, one row per operation; times are nanoseconds after ``began_at_ns`` (nanoseconds since the epoch, in
-the file's metadata); null is what is not known:
+the file's metadata); null means unknown:
 
-    due_ns        when it was due; never null, never negative. A trace rises in it; an operation log need not
+    due_ns        when it was due; never null or negative. Rises in a trace, but not always in an operation log
     sent_ns, first_byte_ns, done_ns   when it was first sent, first answered, done
     operation     a label of Operation in archiver.values.record (archive, retrieve, ... open, close, session,
                   transaction, lock);
-                  list: of a bucket; other: what has no counterpart here
-    key           the object's name; of an operation log without its prefix, of other traces with its bucket, decoded
-    source        of a copy: the key that it came from
-    size_bytes    of the object where that is known, else of the transfer; of a session or transaction, its good bytes
-    offset, length        of a range; length of an archive: of a part, where it was sent in parts
+                  list: of a bucket; other: an operation without a counterpart here
+    key           the object's name, decoded; without prefix in an operation log, with bucket in other traces
+    source        of a copy: the source key
+    size_bytes    of the object if known, else of the transfer; of a session or transaction, its good bytes
+    offset, length        of a range; length of a multipart archive: the part size
     retention_mode        GOVERNANCE, COMPLIANCE, CLASS, none
-    retain_for_seconds    from the operation's moment on
-    legal_hold    null: none was said
+    retain_for_seconds    from the operation on
+    legal_hold    null: not specified
     client        number of a stream: operations that follow each other
     session       number of a session within its client; a client's sessions are numbered as they first appear
     endpoint      number of the endpoint in the order given
-    status        0: good; 1 to 99: Status in archiver.values.record; from 300 on the platform's: HTTP's, or
+    status        0: good; 1 to 99: Status in archiver.values.record; from 300 the platform's: HTTP's, or
                   10,000 + TSM's code
     attempts      requests sent for it
 """
@@ -82,7 +81,7 @@ _NEVER_NEGATIVE = (
     "due_ns", "size_bytes", "offset", "length", "retain_for_seconds", "client", "session", "endpoint", "status",
     "attempts",
 )  # fmt: skip
-# Large enough that a reader decodes quickly, small enough that who writes while it measures stops for few milliseconds.
+# Large enough for fast decoding, small enough that writing during a measurement takes only a few milliseconds.
 ROW_GROUP_ROWS = 16_384
 _PREFIX = "archiver_trace_"
 
@@ -111,7 +110,7 @@ class TracedOperation(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where operations came from: ``kind`` is operation-log, capture, tsm, model, or a log's (aws, minio ...)."""
+    """Where operations come from: ``kind`` is operation-log, capture, tsm, model, or a log's (aws, minio ...)."""
 
     kind: str
     name: str  # of the run, or of the log file without its folder
@@ -119,11 +118,11 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TraceInfo:
-    """What a trace says of itself."""
+    """The metadata of a trace."""
 
     began_at_ns: int  # since the epoch
     origins: tuple[Origin, ...] = ()
-    changes: tuple[str, ...] = ()  # what was done to it since, in order: "scaled: speed 2"
+    changes: tuple[str, ...] = ()  # applied to it, in order: "scaled: speed 2"
     anonymised: bool = False
     operations: int = 0  # rows
     streams: int = 0  # distinct clients
@@ -132,22 +131,22 @@ class TraceInfo:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A trace file that is whole and of this version."""
+    """A complete trace file of this version."""
 
     path: Path
     info: TraceInfo
 
     @classmethod
     def open(cls, path: Path) -> Trace:
-        """Raises UsageError where there is none, or one that is truncated, foreign or of another version."""
+        """Open a trace. Raises UsageError if it is missing, truncated, not a trace or of another version."""
         with _opened(path) as file:
             return cls(path, _info_of(path, file))
 
     def batches(self, columns: Sequence[str] = COLUMNS, *, must_rise: bool = False) -> Iterator[pa.RecordBatch]:
-        """Every row in the file's order, some ten thousand at a time, with codes of OPERATIONS and MODES.
+        """Yield every row in the file's order, about ten thousand at a time, with codes of OPERATIONS and MODES.
 
-        Raises UsageError naming file and row for what no trace holds, and with ``must_rise`` for a row that is due
-        before the one that precedes it.
+        Raises UsageError with file and row for an invalid value, and with ``must_rise`` for a row that is due before
+        the previous one.
         """
         first_row, latest_ns = 1, 0
         with _opened(self.path) as file:
@@ -159,13 +158,13 @@ class Trace:
                 first_row += checked.num_rows
 
     def operations(self, *, must_rise: bool = False) -> Iterator[TracedOperation]:
-        """Every row by itself; raises as ``batches``."""
+        """Yield the rows one by one; raises as ``batches`` does."""
         for batch in self.batches(must_rise=must_rise):
             yield from rows_of(batch)
 
 
 class TraceWriter:
-    """Writes a trace. Its name is there when it is whole: until ``close`` it is called NAME.partial."""
+    """Writes a trace. Its file is named NAME.partial until ``close``."""
 
     def __init__(
         self,
@@ -178,9 +177,9 @@ class TraceWriter:
         overwrite: bool = False,
         own_columns: Sequence[tuple[str, pa.DataType]] = (),
     ) -> None:
-        """``own_columns`` come after those of every trace; whoever reads a trace passes them over.
+        """``own_columns`` follow the columns of every trace; readers of traces ignore them.
 
-        Raises UsageError where the file is there already, or cannot be made.
+        Raises UsageError if the file exists already or cannot be created.
         """
         if not overwrite and path.exists():
             raise UsageError(f"{path} exists already; name another file, or say --overwrite")
@@ -195,7 +194,7 @@ class TraceWriter:
         self._latest_ns, self._rises = 0, True
         self._closed: TraceInfo | None = None
         try:
-            # Dictionaries of numbers and of keys, which hardly recur, cost twice the time and give a larger file.
+            # Dictionaries of numbers and keys, which rarely repeat, take twice the time and make the file larger.
             self._writer = pq.ParquetWriter(
                 self._partial,
                 self._schema,
@@ -219,7 +218,7 @@ class TraceWriter:
             self.discard()
 
     def begin_at(self, began_at_ns: int) -> None:
-        """Set the instant after which times count, where it was not known when writing began."""
+        """Set the instant from which times count, if it was unknown when writing began."""
         self._info = replace(self._info, began_at_ns=began_at_ns)
 
     def add(self, operation: TracedOperation) -> None:
@@ -229,13 +228,13 @@ class TraceWriter:
             self._take_added()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows that are columns already, of SCHEMA and the file's own, with codes of OPERATIONS and MODES."""
+        """Write a batch of SCHEMA and the file's own columns, with codes of OPERATIONS and MODES."""
         if self._added:
             self._take_added()
         self._take(batch)
 
     def close(self) -> TraceInfo:
-        """Finish the file and give it its name; a second time does nothing. Raises UsageError where that cannot be."""
+        """Finish and rename the file; later calls do nothing. Raises UsageError if that fails."""
         if self._closed is not None:
             return self._closed
         self._take_added()
@@ -251,12 +250,12 @@ class TraceWriter:
         return info
 
     def discard(self) -> None:
-        """Leave nothing behind of a file that is not whole yet."""
+        """Delete an unfinished file."""
         if self._closed is not None:
             return
         try:
             self._writer.close()
-        except OSError:  # whatever stopped the writing has been reported
+        except OSError:  # the error that stopped the writing has been reported
             pass
         self._partial.unlink(missing_ok=True)
 
@@ -290,7 +289,7 @@ class TraceWriter:
 
 
 def batch_of(rows: Sequence[TracedOperation]) -> pa.RecordBatch:
-    """Rows as columns. Raises KeyError for an operation or a retention mode that is none."""
+    """Convert rows to columns. Raises KeyError for an unknown operation or retention mode."""
     columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
     operations = np.array([CODES[label] for label in columns["operation"]], dtype=np.int8)
     modes = [None if mode is None else _MODE_CODES[mode] for mode in columns["retention_mode"]]
@@ -302,12 +301,12 @@ def batch_of(rows: Sequence[TracedOperation]) -> pa.RecordBatch:
 
 
 def words(name: str, codes: Sequence[int | None] | NDArray[np.int8] | pa.Array) -> pa.DictionaryArray:
-    """The column ``operation`` or ``retention_mode`` of codes."""
+    """Make the column ``operation`` or ``retention_mode`` from codes."""
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), _DICTIONARIES[name])
 
 
 def numbers_of(batch: pa.RecordBatch, name: str, unknown: int = 0) -> NDArray[np.int64]:
-    """A column of integers, or the codes of one of words, with ``unknown`` in the place of null."""
+    """Return a column of integers, or of codes for words, with ``unknown`` in place of null."""
     column = batch.column(name)
     if isinstance(column, pa.DictionaryArray):
         column = column.indices
@@ -318,13 +317,13 @@ def numbers_of(batch: pa.RecordBatch, name: str, unknown: int = 0) -> NDArray[np
 
 
 def known(batch: pa.RecordBatch, name: str) -> NDArray[np.bool_]:
-    """Where a column is not null."""
+    """Return a mask of the values that are not null."""
     found: NDArray[np.bool_] = batch.column(name).is_valid().to_numpy(zero_copy_only=False)
     return found
 
 
 def replaced(batch: pa.RecordBatch, columns: Mapping[str, Any]) -> pa.RecordBatch:
-    """The same rows with other values in these columns."""
+    """Return the same rows with other values in these columns."""
     return pa.record_batch(
         [pa.array(columns[f.name], f.type) if f.name in columns else batch.column(f.name) for f in SCHEMA],
         schema=SCHEMA,
@@ -332,12 +331,12 @@ def replaced(batch: pa.RecordBatch, columns: Mapping[str, Any]) -> pa.RecordBatc
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[TracedOperation]:
-    """The rows of a batch that has all columns."""
+    """Yield the rows of a batch that has all columns."""
     return map(TracedOperation._make, zip(*(_values(batch.column(name)) for name in COLUMNS), strict=False))
 
 
 def _values(column: pa.Array) -> Any:
-    """A column as Python values; many times as fast as its own ``to_pylist``."""
+    """Return a column as Python values, many times faster than ``to_pylist``."""
     if column.null_count == len(column):
         return repeat(None, len(column))
     if isinstance(column, pa.DictionaryArray):
@@ -418,7 +417,7 @@ def _decoded(path: Path, file: pq.ParquetFile, columns: Sequence[str]) -> Iterat
         try:
             batch = next(batches, None)
             if batch is not None:
-                batch.validate(full=True)  # a file that somebody forged has the right checksums
+                batch.validate(full=True)  # a forged file may have right checksums
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: is damaged: {_first_line(error)}") from error
         if batch is None:
@@ -427,7 +426,7 @@ def _decoded(path: Path, file: pq.ParquetFile, columns: Sequence[str]) -> Iterat
 
 
 def _checked(path: Path, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-    """The batch with our codes for words. Raises UsageError for values that no trace has."""
+    """Return the batch with our codes for words. Raises UsageError for invalid values."""
     columns = []
     for name in batch.schema.names:
         column = batch.column(name)

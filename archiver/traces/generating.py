@@ -1,21 +1,21 @@
-"""Traces made by the model of an application, where none was captured.
+"""Generates traces from the model of an application, if none was captured.
 
-One idea: a trace is drawn block by block from two streams of random numbers, one for when operations come and one for
-what they ask for. An object's size follows from its number, so nothing is kept of the objects there are, and memory
-does not grow with a trace.
+One idea: two streams of random numbers generate a trace block by block: one for the arrival times and one for the
+operations. An object's size follows from its number. So the generator keeps no list of objects, and memory does not
+grow with the trace.
 
-When. Every stream is silent for a while, then does a session: operations with short gaps, on average so many; all times
-are exponential. That goes by a clock which runs only in busy times; they, and the quiet times between them, are
-exponential, too, and common to all streams. What is cut by a quiet time is two sessions.
+Arrivals. Every stream is silent for a while, then runs a session: operations with short think times, a given number on
+average. All times are exponential. They are measured on a clock that runs only in busy periods. Busy and quiet periods
+are exponential too, and common to all streams. A session that a quiet period interrupts counts as two.
 
-What. Every operation is drawn by its share. Reads meet what lies there before the trace begins (.../stock/...), or
-what the trace itself archived (.../new/...) at least ``SETTLED_SECONDS`` ago: of the first, objects in the order of a
-ranking that the seed gives; of the second, the newest the most often. New versions replace what the trace itself
-archived, all of it alike, and have the size of what they replace; until there is something to replace they are
-archived as objects of their own. What lies there is never changed, so it can be used again.
+Operations. Every operation is drawn by its share. Reads address the stock, which exists before the trace begins
+(.../stock/...), or objects that the trace itself archived at least ``SETTLED_SECONDS`` ago (.../new/...). Reads of the
+stock follow a ranking that the seed gives; of the new objects the newest are read most often. New versions replace
+objects that the trace itself archived, with equal probability, and keep their size; until there is one to replace they
+are archived as new objects. The stock never changes, so it can be used again.
 
-A trace is the same, byte by byte, for the same model, name, time, capacity and seed (with one version of the libraries
-that compute and write it, on one kind of processor). A longer one begins as a shorter one does.
+A trace is the same, byte by byte, for the same model, name, time, capacity and seed (with the same versions of the
+libraries and the same kind of processor). A longer trace begins with the rows of a shorter one.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def generate(
     seed: int,
     overwrite: bool = False,
 ) -> TraceInfo:
-    """Write the trace of ``seconds`` of an application, which finds at most ``lies_there_bytes`` of objects there.
+    """Write the trace of ``seconds`` of an application whose stock has at most ``lies_there_bytes``.
 
-    ``name``: of the application; keys begin with it, and applications of other names have other traces. A trace has at
-    least one operation. Raises UsageError for what cannot be written, or where not one object lies there.
+    ``name`` is the application; keys begin with it, and every name gives another trace. A trace has at least one
+    operation. Raises UsageError if the file cannot be written or no object fits into the stock.
     """
     if not 0 < seconds <= SECONDS_MAX:
         raise UsageError(f"a trace of {seconds:g} s cannot be made: above 0 s, up to 31 days")
@@ -79,33 +79,33 @@ def generate(
 
 
 class Stock:
-    """What lies there before a trace begins: as many objects as have room. Sizes come in their shares, to any number.
+    """The objects that exist before a trace begins: as many as fit. Any number of objects has sizes in their shares.
 
-    An object has the size of its number's place in a deck, whose cards are laid so that the first few of them already
-    are like the whole.
+    The size of an object follows from its number by a weighted shuffle in which every prefix has about the shares of
+    the whole.
     """
 
     def __init__(self, sizes: Sizes, bytes_max: int) -> None:
-        """Raises UsageError where no object has room."""
-        cards = np.sort(np.array(sizes.deck(), dtype=np.int64))
-        places = np.argsort(np.argsort(np.arange(len(cards)) * _GOLDEN % 1.0, kind="stable"), kind="stable")
-        self._deck: Numbers = cards[places]
-        decks, rest = divmod(bytes_max, int(self._deck.sum()))
-        self.objects = decks * len(self._deck) + int(np.searchsorted(np.cumsum(self._deck), rest, side="right"))
+        """Raises UsageError if no object fits."""
+        items = np.sort(np.array(sizes.deck(), dtype=np.int64))
+        places = np.argsort(np.argsort(np.arange(len(items)) * _GOLDEN % 1.0, kind="stable"), kind="stable")
+        self._cycle: Numbers = items[places]
+        repeats, rest = divmod(bytes_max, int(self._cycle.sum()))
+        self.objects = repeats * len(self._cycle) + int(np.searchsorted(np.cumsum(self._cycle), rest, side="right"))
         if self.objects < 1:
             raise UsageError(
                 f"{format_bytes(bytes_max)} hold no object of the model, whose smallest has"
-                f" {format_bytes(int(self._deck[0]))}; give it more capacity"
+                f" {format_bytes(int(self._cycle[0]))}; give it more capacity"
             )
 
     def sizes_of(self, numbers: Numbers) -> Numbers:
-        """Bytes of objects, those that are archived later included."""
-        found: Numbers = self._deck[numbers % len(self._deck)]
+        """Return the sizes of objects in bytes, also of those that are archived later."""
+        found: Numbers = self._cycle[numbers % len(self._cycle)]
         return found
 
 
 class _Draws:
-    """Random numbers; of numpy's generators only the raw stream is promised for all versions."""
+    """Random numbers. numpy guarantees only the raw stream of a generator for all versions."""
 
     def __init__(self, seed: int, *purpose: str) -> None:
         words = "/".join(purpose).encode()
@@ -115,18 +115,18 @@ class _Draws:
         return self._bits.random_raw(count)
 
     def uniform(self, *shape: int) -> Reals:
-        """In [0, 1)."""
+        """Draw from [0, 1)."""
         drawn = (self.raw(int(np.prod(shape))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return drawn.reshape(shape)
 
     def exponential(self, *shape: int) -> Reals:
-        """With mean 1."""
+        """Draw with mean 1."""
         drawn: Reals = -np.log1p(-self.uniform(*shape))
         return drawn
 
 
 class _BusyClock:
-    """Runs in busy times only; knows which of them an instant of it lies in, and what time it is then."""
+    """A clock that runs only in busy periods; converts its instants to periods and times."""
 
     def __init__(self, model: ApplicationModel, draws: _Draws) -> None:
         self._draws = draws
@@ -141,7 +141,7 @@ class _BusyClock:
             self._quiet_before = draws.exponential(1) * self._quiet_seconds * begins_quiet
 
     def reach(self, begin: float, end: float) -> None:
-        """Know the busy times from ``begin`` on until ``end``."""
+        """Generate the busy periods from ``begin`` to ``end``."""
         past = int(np.searchsorted(self._ends, begin))
         if past:
             self._ends, self._quiet_before = self._ends[past:], self._quiet_before[past:]
@@ -150,7 +150,7 @@ class _BusyClock:
             self._add()
 
     def busy_time(self, instants: Reals) -> Numbers:
-        """The number of the busy time that each lies in."""
+        """Return the number of the busy period of each instant."""
         found: Numbers = np.searchsorted(self._ends, instants) + self._forgotten
         return found
 
@@ -165,17 +165,17 @@ class _BusyClock:
 
 
 def _arrivals(model: ApplicationModel, seconds: float, draws: _Draws) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
-    """When operations are due (ns, rising), each one's stream, and its session within the stream."""
+    """Yield when operations are due (ns, rising), the stream of each, and its session within the stream."""
     clock = _BusyClock(model, draws)
     every = np.arange(model.streams)
     block_seconds = _BLOCK_OPERATIONS * model.busy_share / model.per_second
     columns = int(1.25 * _BLOCK_OPERATIONS / model.streams) + 8
-    # As if it had always gone on: a stream is in a session, or silent, as likely as it is at any time.
+    # Start in steady state: a stream is in a session, or silent, with the probability of any later time.
     in_sessions_seconds = (model.objects_per_session - 1) * model.gap_seconds
     in_session_share = in_sessions_seconds / (in_sessions_seconds + model.silence_seconds)
     silent = draws.uniform(model.streams) >= in_session_share
     upcoming = draws.exponential(model.streams) * np.where(silent, model.silence_seconds, model.gap_seconds)
-    begins = np.ones(model.streams, dtype=np.bool_)  # a session, with what comes next
+    begins = np.ones(model.streams, dtype=np.bool_)  # the stream's next operation begins a session
     session = np.full(model.streams, -1)
     busy_time = np.full(model.streams, -1)
     begin = 0.0
@@ -204,8 +204,8 @@ def _arrivals(model: ApplicationModel, seconds: float, draws: _Draws) -> Iterato
 def _drawn_until(
     end: float, upcoming: Reals, begins: Flags, model: ApplicationModel, columns: int, draws: _Draws
 ) -> tuple[Reals, Flags]:
-    """Of each stream (a row) its next operations, until one beyond ``end``: when by the busy clock, and whether it
-    begins a session."""
+    """Return the next operations of each stream (a row) until one beyond ``end``: times of the busy clock, and
+    whether the operation begins a session."""
     due, begun = [upcoming[:, None]], [begins[:, None]]
     while due[-1][:, -1].min() < end:
         fresh = draws.uniform(model.streams, columns) * model.objects_per_session < 1
@@ -216,7 +216,7 @@ def _drawn_until(
 
 
 class _Asking:
-    """What operations ask for, block by block in order of time."""
+    """What operations request, block by block in order of time."""
 
     def __init__(self, model: ApplicationModel, name: str, lies_there_bytes: int, draws: _Draws) -> None:
         self._model = model
@@ -226,13 +226,13 @@ class _Asking:
         self._scatter_keys = draws.raw(_ROUNDS)
         self._codes = np.array([CODES[label] for label, _ in model.operations])
         self._limits = np.cumsum([share for _, share in model.operations])
-        self._first_ns: int | None = None  # when the trace itself archived for the first time
+        self._first_ns: int | None = None  # time of the first archive in the trace
         self._archived = 0
         self._settled = 0
-        self._late_ns: Numbers = np.zeros(0, dtype=np.int64)  # when others were archived, who did not settle yet
+        self._late_ns: Numbers = np.zeros(0, dtype=np.int64)  # times of archives that have not settled yet
 
     def batch(self, due_ns: Numbers, client: Numbers, session: Numbers) -> pa.RecordBatch:
-        """The rows of these operations."""
+        """Return the rows of these operations."""
         rows = len(due_ns)
         kind_draw, recent_draw, object_draw, range_draw = self._draws.uniform(rows, 4).T
         at = np.minimum(np.searchsorted(self._limits, kind_draw, side="right"), len(self._codes) - 1)
@@ -268,7 +268,7 @@ class _Asking:
     def _objects(
         self, codes: Numbers, due_ns: Numbers, recent_draw: Reals, object_draw: Reals
     ) -> tuple[Numbers, Numbers, Flags]:
-        """What they do after all, the number of each one's object, and whether the trace itself archived it."""
+        """Return the final operations, the object number of each, and whether the trace itself archived that object."""
         archives, replaces = codes == CODES["archive"], codes == CODES["new-version"]
         writes = archives | replaces
         if self._first_ns is None and writes.any():
@@ -278,17 +278,17 @@ class _Asking:
         replaceable = self._replaceable(due_ns, archives)
         recent = ~writes & (recent_draw < self._model.recent_share) & (replaceable > 0)
         newest_first = replaceable - 1 - self._ranks(object_draw, np.maximum(replaceable, 1))
-        there = np.full(len(codes), self._stock.objects)
+        counts = np.full(len(codes), self._stock.objects)
         number = np.select(
             [archives, replaces, recent],
             [self._archived + np.cumsum(archives) - 1, (object_draw * replaceable).astype(np.int64), newest_first],
-            _scattered(self._ranks(object_draw, there), self._stock.objects, self._scatter_keys),
+            _scattered(self._ranks(object_draw, counts), self._stock.objects, self._scatter_keys),
         )
         self._remember(due_ns, archives)
         return codes, number, writes | recent
 
     def _replaceable(self, due_ns: Numbers, archives: Flags) -> Numbers:
-        """How many objects the trace itself had archived some time before each operation."""
+        """Return how many objects the trace itself had archived long enough before each operation."""
         archived_ns = np.concatenate((self._late_ns, due_ns[archives]))
         found: Numbers = np.searchsorted(archived_ns, due_ns - _SETTLED_NS, side="right")
         return found + self._settled
@@ -303,8 +303,10 @@ class _Asking:
         self._archived += int(archives.sum())
 
     def _ranks(self, draws: Reals, counts: Numbers) -> Numbers:
-        """Ranks from 0 to below counts, in proportion to 1 / (rank + 1)^exponent; the sum over ranks is taken for the
-        integral, which favours the first rank by a tenth."""
+        """Return ranks below ``counts`` in proportion to 1 / (rank + 1)^exponent.
+
+        An integral approximates the sum over ranks, which favours the first rank by a tenth.
+        """
         power = 1 - self._model.zipf_exponent
         if abs(power) < 1e-9:
             at = 0.5 * (2.0 * counts + 1) ** draws
@@ -325,8 +327,10 @@ def _digits(numbers: Numbers, width: int) -> pa.Array:
 
 
 def _scattered(ranks: Numbers, count: int, keys: NDArray[np.uint64]) -> Numbers:
-    """Numbers from 0 to below ``count`` for ranks of the same, each for one: a Feistel network over the next power of
-    four, gone through again by what it leads outside."""
+    """Map ranks below ``count`` one to one to numbers below ``count``.
+
+    This is a Feistel network over the next power of four, repeated for results that are too large.
+    """
     half = np.uint64(max(1, ((count - 1).bit_length() + 1) // 2))
     low = (np.uint64(1) << half) - np.uint64(1)
     numbers = ranks.astype(np.uint64)

@@ -1,9 +1,9 @@
-"""Servers' logs as a trace.
+"""Imports servers' logs as a trace.
 
-One idea: lines come in no order that could be relied on, so they are read into a trace as they come, which is sorted as
-any other; streams and sessions are told apart on the way out, when it is known what follows what. No line is lost
-unseen: a request that has no counterpart is an operation `other`, and what is not a request's line is counted under its
-reason, with the numbers of the first lines.
+One idea: the order of lines is not reliable. So the import writes them to a trace as they come, sorts it like any
+other, and assigns streams and sessions when the order is known. No line is lost silently: a request without a
+counterpart becomes an operation `other`. A line without a request is counted by reason, with the numbers of the first
+lines.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote
 
-from archiver.traces.capture.calls import OTHER, Call, Part, read_call
+from archiver.traces.capture.calls import OTHER, CapturedCall, PartialRequest, read_call
 from archiver.traces.capture.framing import Unreadable
 from archiver.traces.format import Origin, Trace, TracedOperation, TraceInfo, TraceWriter, rows_of
-from archiver.traces.logs import Entry, LogReader, Refused, reader_of
-from archiver.traces.merging import beside, in_order
+from archiver.traces.logs import LogEntry, LogReader, Refused, reader_of
+from archiver.traces.merging import in_order, spill_folder
 from archiver.traces.streams import Streams
 from archiver.values.errors import UsageError
 from archiver.values.record import Operation, Status
 
 KINDS = ("aws", "minio", "nginx", "haproxy")
-LINE_BYTES_MAX = 1 << 20  # a longer one is none; S3 keys and user agents stay far below
+LINE_BYTES_MAX = 1 << 20  # longer lines are not log lines; S3 keys and user agents are far shorter
 LINES_QUOTED = 5  # of each reason
 STATUS_MAX = 999
 _GZIP = b"\x1f\x8b"
@@ -39,7 +39,7 @@ _LIST_OF_DELETIONS = "does not say which objects were deleted; kept as `other`"
 
 @dataclass(slots=True)
 class Reason:
-    """Lines of which the same is to be said."""
+    """Lines that have the same problem."""
 
     lines: int = 0
     first: list[str] = field(default_factory=list)  # access.log:17
@@ -47,25 +47,25 @@ class Reason:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What became of the lines of some logs."""
+    """What happened to the lines of some logs."""
 
     info: TraceInfo
     lines: int = 0
     left_out: dict[str, Reason] = field(default_factory=dict)
     remarks: dict[str, Reason] = field(default_factory=dict)  # on lines that are in the trace
-    whole_seconds: bool = False  # no finer times are known
-    strict: bool = False  # the first line that would be noted is an error
+    whole_seconds: bool = False  # the log has no finer times
+    strict: bool = False  # the first line to be noted is an error
 
     @property
     def lines_left_out(self) -> int:
         return sum(reason.lines for reason in self.left_out.values())
 
     def leave_out(self, reason: str, where: str) -> None:
-        """Count a line that is not in the trace. Raises UsageError where the import is strict."""
+        """Count a line that is not in the trace. Raises UsageError if the import is strict."""
         self._note(self.left_out, reason, where)
 
     def remark(self, reason: str, where: str) -> None:
-        """Count a line that is in the trace, but not as it stands. Raises UsageError where the import is strict."""
+        """Count a line that is in the trace in changed form. Raises UsageError if the import is strict."""
         self._note(self.remarks, reason, where)
 
     def _note(self, reasons: dict[str, Reason], reason: str, where: str) -> None:
@@ -86,13 +86,13 @@ def import_logs(
     strict: bool = False,
     overwrite: bool = False,
 ) -> ImportReport:
-    """Write the trace of some logs of one kind, plain or compressed with gzip.
+    """Write the trace of logs of one kind, plain or compressed with gzip.
 
     ``strict``: the first line that is left out or remarked on is an error. Raises UsageError.
     """
-    reading = _Reading(reader_of(kind, pattern), strict)
+    reading = _LogReading(reader_of(kind, pattern), strict)
     origins = [Origin(kind, path.name) for path in paths]
-    with beside(out) as folder, TraceWriter(out, 0, origins, overwrite=overwrite) as writer:
+    with spill_folder(out) as folder, TraceWriter(out, 0, origins, overwrite=overwrite) as writer:
         with TraceWriter(folder / "lines", 0, origins) as lines:
             for path in paths:
                 for operation in reading.operations(path):
@@ -114,15 +114,15 @@ def import_logs(
 
 
 @dataclass(slots=True)
-class _Upload:
-    """An upload in parts, which becomes the one operation that a replay repeats."""
+class _LoggedUpload:
+    """A multipart upload, which becomes the one operation that a replay repeats."""
 
     begun: TracedOperation
     sizes: dict[int, int | None] = field(default_factory=dict)  # of its parts, by number
     source: str | None = None
 
     def whole(self, end: TracedOperation, object_bytes: int | None) -> TracedOperation:
-        """The object, from its upload's beginning to ``end``; its ``length`` is that of a part."""
+        """Return the row of the whole upload until ``end``; its ``length`` is the part size."""
         parts = [self.sizes[number] for number in sorted(self.sizes)]
         known = [size for size in parts if size is not None]
         whole = sum(known) if parts and len(known) == len(parts) else None
@@ -137,22 +137,22 @@ class _Upload:
         )
 
     def broken_off(self) -> TracedOperation:
-        """What came of it without an end."""
+        """Return the row of an upload without an end."""
         return self.begun._replace(operation=OTHER, size_bytes=sum(size or 0 for size in self.sizes.values()))
 
 
-class _Reading:
-    """Lines on their way to rows. A row's client is a number of address and credential, its session of a connection."""
+class _LogReading:
+    """Converts lines to rows. A client number stands for address and credential, a session number for a connection."""
 
     def __init__(self, read: LogReader, strict: bool) -> None:
         self.report = ImportReport(TraceInfo(0), strict=strict)
         self._read = read
         self._clients: dict[tuple[str, str], int] = {}
-        self._created: dict[str, _Upload] = {}  # by key: a log does not tell which id a creation was answered with
-        self._uploads: dict[tuple[str, str], _Upload] = {}
+        self._created: dict[str, _LoggedUpload] = {}  # by key: a log does not have the upload id of a creation
+        self._uploads: dict[tuple[str, str], _LoggedUpload] = {}
 
     def operations(self, path: Path) -> Iterator[TracedOperation]:
-        """Every request of a log as a row, at its time since the epoch."""
+        """Yield every request of a log as a row, with times since the epoch."""
         for number, raw in lines_of(path):
             self.report.lines += 1
             where = f"{path.name}:{number}"
@@ -173,7 +173,7 @@ class _Reading:
             yield from self._rows(entry, where)
 
     def unfinished(self) -> Iterator[TracedOperation]:
-        """Uploads that no line completed."""
+        """Yield uploads that no line completed."""
         for upload in (*self._created.values(), *self._uploads.values()):
             yield upload.broken_off()
 
@@ -184,7 +184,7 @@ class _Reading:
             self.report.remark(NOT_UTF_8, where)
             return raw.decode(errors="backslashreplace")
 
-    def _rows(self, entry: Entry, where: str) -> Iterator[TracedOperation]:
+    def _rows(self, entry: LogEntry, where: str) -> Iterator[TracedOperation]:
         call = self._call_of(entry, where)
         status = _status_of(entry.status)
         row = TracedOperation(
@@ -206,7 +206,7 @@ class _Reading:
         )
         if entry.label is not None:
             yield row._replace(operation=entry.label, size_bytes=entry.object_bytes)
-        elif call.part is Part.DELETE_LIST:
+        elif call.part is PartialRequest.DELETE_LIST:
             yield from self._deletions(entry, row, where)
         elif call.part is not None:
             yield from self._upload(entry, call, row)
@@ -216,7 +216,7 @@ class _Reading:
         else:
             yield _sized(row, entry, call)
 
-    def _call_of(self, entry: Entry, where: str) -> Call:
+    def _call_of(self, entry: LogEntry, where: str) -> CapturedCall:
         lines = [b"%b %b HTTP/1.1" % (entry.method, entry.target)]
         lines += [b"%b: %b" % (name, b" ".join(value.split())) for name, value in entry.headers.items()]
         if entry.method and entry.target:
@@ -226,9 +226,9 @@ class _Reading:
                 pass
         if entry.label is None:
             self.report.remark(_NOT_UNDERSTOOD, where)
-        return Call(b"", OTHER, unquote(entry.target.decode("latin-1")).strip("/"))
+        return CapturedCall(b"", OTHER, unquote(entry.target.decode("latin-1")).strip("/"))
 
-    def _deletions(self, entry: Entry, row: TracedOperation, where: str) -> Iterator[TracedOperation]:
+    def _deletions(self, entry: LogEntry, row: TracedOperation, where: str) -> Iterator[TracedOperation]:
         if not entry.deleted:
             self.report.remark(_LIST_OF_DELETIONS, where)
             yield row
@@ -236,20 +236,22 @@ class _Reading:
             label = Operation.DELETE if each.has_version else Operation.DELETE_MARKER
             yield row._replace(operation=label.label, key=each.name)
 
-    def _upload(self, entry: Entry, call: Call, row: TracedOperation) -> Iterator[TracedOperation]:
-        if call.part is Part.CREATE:
+    def _upload(self, entry: LogEntry, call: CapturedCall, row: TracedOperation) -> Iterator[TracedOperation]:
+        if call.part is PartialRequest.CREATE:
             if call.key in self._created:
                 yield self._created[call.key].broken_off()
-            self._created[call.key] = _Upload(row)
+            self._created[call.key] = _LoggedUpload(row)
             return
-        upload = self._uploads.get((call.key, call.upload_id)) or self._created.pop(call.key, None) or _Upload(row)
+        upload = (
+            self._uploads.get((call.key, call.upload_id)) or self._created.pop(call.key, None) or _LoggedUpload(row)
+        )
         self._uploads[call.key, call.upload_id] = upload
-        if call.part is Part.PART:
+        if call.part is PartialRequest.PART:
             if row.status == Status.OK:
                 size = call.size_bytes if call.source or call.size_bytes is not None else entry.received_bytes
                 upload.sizes[call.part_number] = size if size is not None else entry.object_bytes
                 upload.source = call.source or upload.source
-        elif call.part is Part.ABORT:
+        elif call.part is PartialRequest.ABORT:
             del self._uploads[call.key, call.upload_id]
             yield upload.broken_off()
         elif row.status == Status.OK:
@@ -257,12 +259,12 @@ class _Reading:
             yield upload.whole(row, entry.object_bytes)
 
 
-def _retain_for(call: Call, entry: Entry) -> float | None:
+def _retain_for(call: CapturedCall, entry: LogEntry) -> float | None:
     return None if call.retain_until is None else max(0.0, call.retain_until - entry.began_ns / 1e9)
 
 
-def _sized(row: TracedOperation, entry: Entry, call: Call) -> TracedOperation:
-    """The row with the size of its object, or of what was transferred, and with the range that was sent."""
+def _sized(row: TracedOperation, entry: LogEntry, call: CapturedCall) -> TracedOperation:
+    """Return the row with the size of its object, or of the transfer, and with the range."""
     good = row.status == Status.OK
     if row.operation in (Operation.RETRIEVE.label, Operation.RANGE_RETRIEVE.label) and good:
         if entry.status == 206:
@@ -272,22 +274,22 @@ def _sized(row: TracedOperation, entry: Entry, call: Call) -> TracedOperation:
         size = entry.object_bytes if entry.object_bytes is not None else entry.sent_bytes
         return row._replace(operation=Operation.RETRIEVE.label, offset=None, length=None, size_bytes=size)
     if row.operation == Operation.ARCHIVE.label:
-        told = (entry.object_bytes, call.size_bytes, entry.received_bytes)
-        return row._replace(size_bytes=next((size for size in told if size is not None), None))
+        sizes = (entry.object_bytes, call.size_bytes, entry.received_bytes)
+        return row._replace(size_bytes=next((size for size in sizes if size is not None), None))
     if row.operation in ("list", OTHER):
         return row._replace(size_bytes=(entry.sent_bytes or 0) + (entry.received_bytes or 0))
     return row._replace(size_bytes=entry.object_bytes)
 
 
 def _status_of(status: int) -> int:
-    """2xx is good; what no answer was sent for was lost."""
+    """Return the status of a row: 2xx is good, below 200 the connection was lost."""
     if 200 <= status < 300:
         return Status.OK
     return status if status >= 300 else Status.CONNECTION_LOST
 
 
 def _numbered(row: TracedOperation, began_at_ns: int, streams: Streams) -> TracedOperation:
-    """The row in time since the trace began, with the numbers of its stream and session."""
+    """Return the row with times since the trace began and with its stream and session numbers."""
     client, session = streams.of(row.client, row.session or None, row.due_ns, row.done_ns)
     due_ns = row.due_ns - began_at_ns
     first_byte_ns, done_ns = (None if at is None else at - began_at_ns for at in (row.first_byte_ns, row.done_ns))
@@ -297,7 +299,7 @@ def _numbered(row: TracedOperation, began_at_ns: int, streams: Streams) -> Trace
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes | None]]:
-    """Numbered lines without their ends; None for one that is too long, and where the file cannot be read further."""
+    """Yield numbered lines without line ends; None for a line that is too long, and where the file is damaged."""
     number = 0
     try:
         with _opened(path) as file:
@@ -309,7 +311,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes | None]]:
                     yield number, None
                 else:
                     yield number, line.rstrip(b"\r\n")
-    except (EOFError, gzip.BadGzipFile, zlib.error):  # compressed, and cut off or damaged
+    except (EOFError, gzip.BadGzipFile, zlib.error):  # the compressed file is truncated or damaged
         yield number + 1, None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
@@ -322,7 +324,7 @@ def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:
 
 
 def nothing_in(paths: Sequence[Path], kind: str, report: ImportReport) -> UsageError:
-    """Where no line is a request."""
+    """Return the error for logs without any request."""
     names = ", ".join(str(path) for path in paths)
     if not report.left_out:
         return UsageError(f"{names}: there is no line in it")

@@ -1,8 +1,8 @@
-"""The lines of servers' logs, each as the request that it tells of: AWS S3, MinIO, nginx, HAProxy.
+"""Parses lines of servers' logs into requests: AWS S3, MinIO, nginx, HAProxy.
 
-One idea: a line becomes an ``Entry``, or is refused with a reason; what a request asked for is then read of it as of a
-captured one, so that a log and a capture of the same traffic come to the same trace. Authorization headers and
-signatures that stand in a log are never taken from it.
+One idea: a line becomes a ``LogEntry`` or is refused with a reason. The operation is then read from the request in the
+same way as in a capture, so that a log and a capture of the same traffic give the same trace. Authorization headers and
+signatures in a log are never read.
 
 Formats: "Amazon S3 server access log format" in the S3 user guide; MinIO's audit webhook, version 1 of its documents;
 nginx "combined" (ngx_http_log_module); HAProxy's "option httplog" (configuration manual, 8.2.3).
@@ -24,7 +24,7 @@ from archiver.values.errors import UsageError
 
 
 class Refused(Exception):
-    """A line that tells of no request; ``str()`` is the reason, alike for alike lines."""
+    """A line without a request; ``str()`` is the reason, equal for lines with the same problem."""
 
 
 class Deleted(NamedTuple):
@@ -35,8 +35,8 @@ class Deleted(NamedTuple):
 
 
 @dataclass(slots=True)
-class Entry:
-    """One request as a log tells it. Times are nanoseconds since the epoch; None is what it does not tell."""
+class LogEntry:
+    """One request in a log. Times are nanoseconds since the epoch; None is unknown."""
 
     began_ns: int
     method: bytes
@@ -44,21 +44,21 @@ class Entry:
     status: int
     address: str = ""
     credential: str = field(default="", repr=False)
-    connection: str = ""  # what tells one connection of an address from another
+    connection: str = ""  # identifies a connection of the address
     first_byte_ns: int | None = None
     done_ns: int | None = None
     headers: dict[bytes, bytes] = field(default_factory=dict)
     object_bytes: int | None = None
     sent_bytes: int | None = None  # of the answer
     received_bytes: int | None = None  # of the request
-    label: str | None = None  # the operation, where the log knows more than the request tells
+    label: str | None = None  # the operation, if the log has more than the request
     deleted: tuple[Deleted, ...] = ()
-    whole_seconds: bool = False  # it knows no finer time
+    whole_seconds: bool = False  # the log has no finer time
 
 
-LogReader = Callable[[str], Entry]
+LogReader = Callable[[str], LogEntry]
 
-# What a pattern may name; what it must is in _NEEDED.
+# Group names that a pattern may have; required ones are in _NEEDED.
 GROUPS = (
     "address", "port", "credential", "connection", "time", "request", "method", "target", "bucket", "status",
     "sent_bytes", "received_bytes", "object_bytes", "seconds", "milliseconds", "first_byte_seconds", "timers", "range",
@@ -78,7 +78,7 @@ _AWS = re.compile(
     r' (?:"[^"]*"|-) (?:".*"|-) (?P<version>\S+)(?: .*)?'
 )
 _AWS_LABELS = {"REST.COPY.OBJECT": "copy", "REST.POST.OBJECT": "archive"}
-# Records of one copy's reading, and of what no client asked for: lifecycle rules.
+# Records of a copy's read, and of actions that no client requested: lifecycle rules.
 _AWS_OTHER = ("REST.COPY.OBJECT_GET", "REST.COPY.PART_GET", "S3.")
 _AWS_BATCH = "BATCH.DELETE.OBJECT"
 _MINIO_METHODS = (
@@ -102,10 +102,10 @@ _LARGEST = 1 << 62
 
 
 def reader_of(kind: str, pattern: str | None = None) -> LogReader:
-    """What reads one line of that kind's logs and raises Refused.
+    """Return a function that parses a line of this kind of log and raises Refused.
 
-    ``pattern`` is a regular expression with named groups, for nginx and HAProxy. Raises UsageError for one that is
-    none, or lacks what an entry needs.
+    ``pattern`` is a regular expression with named groups, for nginx and HAProxy. Raises UsageError if it is invalid or
+    lacks a required group.
     """
     if kind in ("aws", "minio"):
         if pattern is not None:
@@ -129,38 +129,38 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return compiled
 
 
-def _read_by(pattern: re.Pattern[str], kind: str, line: str) -> Entry:
-    """A line of nginx, whose time is when the request was done, or HAProxy, whose time is when it began."""
+def _read_by(pattern: re.Pattern[str], kind: str, line: str) -> LogEntry:
+    """Parse a line of nginx, whose time is the end of the request, or of HAProxy, whose time is its start."""
     found = pattern.fullmatch(line)
     if found is None:
         raise Refused(f"is no whole line of {kind}'s format")
-    told = {name: value for name, value in found.groupdict().items() if value not in (None, "", "-")}
-    if not {"time", "status"} <= told.keys():
+    fields = {name: value for name, value in found.groupdict().items() if value not in (None, "", "-")}
+    if not {"time", "status"} <= fields.keys():
         raise Refused("has no time or no status")
-    at_ns, whole_seconds = instant_ns(told["time"])
-    took_ns = _duration_ns(told.get("seconds"), 10**9)
+    at_ns, whole_seconds = instant_ns(fields["time"])
+    took_ns = _duration_ns(fields.get("seconds"), 10**9)
     if took_ns is None:
-        took_ns = _duration_ns(told.get("milliseconds"), 10**6)
-    to_first_ns = _duration_ns(told.get("first_byte_seconds"), 10**9)
-    if "timers" in told:
-        took_ns, to_first_ns = _timers(told["timers"])
+        took_ns = _duration_ns(fields.get("milliseconds"), 10**6)
+    to_first_ns = _duration_ns(fields.get("first_byte_seconds"), 10**9)
+    if "timers" in fields:
+        took_ns, to_first_ns = _timers(fields["timers"])
     began_ns = at_ns - (took_ns or 0) if kind == "nginx" else at_ns
-    method, target = _request_of(told, kind)
-    bucket = told.get("bucket")
-    return Entry(
+    method, target = _request_of(fields, kind)
+    bucket = fields.get("bucket")
+    return LogEntry(
         began_ns,
         method,
         b"/" + quote(bucket).encode() + target if bucket and target.startswith(b"/") else target,
-        _status(told["status"]),
-        told.get("address", ""),
-        told.get("credential", ""),
-        told.get("connection") or told.get("port", ""),
+        _status(fields["status"]),
+        fields.get("address", ""),
+        fields.get("credential", ""),
+        fields.get("connection") or fields.get("port", ""),
         None if to_first_ns is None else began_ns + to_first_ns,
         None if took_ns is None else began_ns + took_ns,
-        {name: told[group].encode() for name, group in _HEADER_GROUPS if group in told},
-        _count("object_bytes", told),
-        _count("sent_bytes", told),
-        _count("received_bytes", told),
+        {name: fields[group].encode() for name, group in _HEADER_GROUPS if group in fields},
+        _count("object_bytes", fields),
+        _count("sent_bytes", fields),
+        _count("received_bytes", fields),
         whole_seconds=whole_seconds,
     )
 
@@ -171,12 +171,12 @@ _HEADER_GROUPS = (
 )  # fmt: skip
 
 
-def _request_of(told: dict[str, str], kind: str) -> tuple[bytes, bytes]:
-    """Method and target as they were sent, without the log's own escapes; empty where the line has no request."""
-    if "request" not in told:
-        method, target = (_unescaped(told.get(name, ""), kind) for name in ("method", "target"))
+def _request_of(fields: dict[str, str], kind: str) -> tuple[bytes, bytes]:
+    """Return method and target without the log's escapes; empty if the line has no request."""
+    if "request" not in fields:
+        method, target = (_unescaped(fields.get(name, ""), kind) for name in ("method", "target"))
         return method, quote_from_bytes(target, _AS_SENT).encode()
-    return _taken_apart(_unescaped(told["request"], kind))
+    return _taken_apart(_unescaped(fields["request"], kind))
 
 
 def _unescaped(text: str, kind: str) -> bytes:
@@ -187,7 +187,7 @@ _AS_SENT = "".join(chr(code) for code in range(0x21, 0x7F))
 
 
 def _taken_apart(request: bytes) -> tuple[bytes, bytes]:
-    """Method and target of ``PUT /bucket/key HTTP/1.1``; without the version at its end it was cut off."""
+    """Return method and target of ``PUT /bucket/key HTTP/1.1``; a line without the version is truncated."""
     method, _, rest = request.partition(b" ")
     target, _, version = rest.rpartition(b" ")
     if not version.startswith(b"HTTP/") or not target:
@@ -195,42 +195,42 @@ def _taken_apart(request: bytes) -> tuple[bytes, bytes]:
     return method, quote_from_bytes(target, _AS_SENT).encode()
 
 
-def _read_aws(line: str) -> Entry:
+def _read_aws(line: str) -> LogEntry:
     found = _AWS.fullmatch(line)
     if found is None:
         raise Refused("is no whole line of an S3 server access log")
-    told = {name: value for name, value in found.groupdict().items() if value != "-"}
-    began_ns, whole_seconds = instant_ns(told.get("time", ""))
-    operation = told.get("operation", "")
-    method, target = _taken_apart(told.get("request", "").strip('"').encode())
+    fields = {name: value for name, value in found.groupdict().items() if value != "-"}
+    began_ns, whole_seconds = instant_ns(fields.get("time", ""))
+    operation = fields.get("operation", "")
+    method, target = _taken_apart(fields.get("request", "").strip('"').encode())
     path, mark, query = target.partition(b"?")
-    name = _aws_name(told, path, once=operation == _AWS_BATCH or operation.startswith("S3."))
+    name = _aws_name(fields, path, once=operation == _AWS_BATCH or operation.startswith("S3."))
     label = _AWS_LABELS.get(operation)
     if operation.startswith(_AWS_OTHER):
         label = "other"
     elif operation == _AWS_BATCH:
-        label = "delete" if "version" in told else "delete-marker"
-    took_ns, to_first_ns = (_duration_ns(told.get(each), 10**6) for each in ("total", "turn"))
-    is_read = method in (b"GET", b"HEAD")  # only then the time to the answer began with the request
-    return Entry(
+        label = "delete" if "version" in fields else "delete-marker"
+    took_ns, to_first_ns = (_duration_ns(fields.get(each), 10**6) for each in ("total", "turn"))
+    is_read = method in (b"GET", b"HEAD")  # only then the time to the answer starts with the request
+    return LogEntry(
         began_ns,
         method or (b"DELETE" if operation == _AWS_BATCH else b""),
         quote("/" + name).encode() + mark + query,
-        _status(told.get("status", "200" if label else "0")),
-        told.get("address", ""),
-        told.get("requester", ""),
+        _status(fields.get("status", "200" if label else "0")),
+        fields.get("address", ""),
+        fields.get("requester", ""),
         first_byte_ns=began_ns + to_first_ns if to_first_ns is not None and is_read else None,
         done_ns=began_ns + took_ns if took_ns is not None else None,
-        object_bytes=_count("size", told),
-        sent_bytes=_count("sent", told),
+        object_bytes=_count("size", fields),
+        sent_bytes=_count("sent", fields),
         label=label,
         whole_seconds=whole_seconds,
     )
 
 
-def _aws_name(told: dict[str, str], path: bytes, *, once: bool) -> str:
-    """bucket/key. Keys are encoded twice, those of batches and lifecycle rules once; a space may be a plus."""
-    bucket, key = told.get("bucket", ""), told.get("key")
+def _aws_name(fields: dict[str, str], path: bytes, *, once: bool) -> str:
+    """Return bucket/key. Keys are encoded twice, those of batches and lifecycle rules once; a space may be a plus."""
+    bucket, key = fields.get("bucket", ""), fields.get("key")
     if key is None:
         return bucket
     if once:
@@ -240,7 +240,7 @@ def _aws_name(told: dict[str, str], path: bytes, *, once: bool) -> str:
     return f"{bucket}/{next((way for way in ways if sent.endswith('/' + way)), ways[0])}"
 
 
-def _read_minio(line: str) -> Entry:
+def _read_minio(line: str) -> LogEntry:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
@@ -255,9 +255,9 @@ def _read_minio(line: str) -> Entry:
     began_ns = done_ns - (took_ns or 0)
     path = _text(document, "requestPath") or "/" + "/".join(each for each in (bucket, _text(api, "object")) if each)
     if bucket and path != f"/{bucket}" and not path.startswith(f"/{bucket}/"):
-        path = f"/{bucket}{path}"  # the host named the bucket
+        path = f"/{bucket}{path}"  # the host has the bucket
     query = "&".join(f"{quote(k, '')}={quote(str(v), '')}" for k, v in _table(document, "requestQuery").items())
-    return Entry(
+    return LogEntry(
         began_ns,
         next((method for prefix, method in _MINIO_METHODS if name.startswith(prefix)), b""),
         quote(path, errors="replace").encode() + (f"?{query}".encode() if query else b""),
@@ -280,7 +280,7 @@ def _read_minio(line: str) -> Entry:
 
 
 def _minio_size(name: str, headers: dict[str, Any]) -> int | None:
-    """The object's bytes, where the answer to a reading told them."""
+    """Return the object's size, if the answer to a read has it."""
     ranged = range_of(_text(headers, "Content-Range").encode())
     length = _text(headers, "Content-Length")
     if ranged is not None:
@@ -299,12 +299,12 @@ def _text(document: dict[str, Any], name: str) -> str:
 
 
 def _nanoseconds(api: dict[str, Any], name: str) -> int | None:
-    told = str(api.get(name + "InNS") or api.get(name) or "").removesuffix("ns")
-    return _duration_ns(told or None, 1)
+    text = str(api.get(name + "InNS") or api.get(name) or "").removesuffix("ns")
+    return _duration_ns(text or None, 1)
 
 
 def instant_ns(text: str) -> tuple[int, bool]:
-    """Nanoseconds since the epoch, and whether no finer time than a second was told; UTC where no zone is.
+    """Return nanoseconds since the epoch, and whether the text has only whole seconds; UTC without a time zone.
 
     Reads 06/Feb/2019:00:00:38 +0000, with a fraction or without; ISO 8601; seconds since the epoch. Raises Refused.
     """
@@ -338,14 +338,14 @@ def _seconds_of(stamp: str, minutes_ahead: int) -> int:
 
 
 def _timers(text: str) -> tuple[int | None, int | None]:
-    """HAProxy's TR/Tw/Tc/Tr/Ta: nanoseconds to the end and to the first byte; -1 is what was not reached."""
+    """Parse HAProxy's TR/Tw/Tc/Tr/Ta to nanoseconds until the end and the first byte; -1 means not reached."""
     values = [int(value) for value in text.replace("+", "").split("/")]
     to_first = sum(values[:4]) * 10**6 if min(values[:4]) >= 0 else None
     return values[4] * 10**6 if values[4] >= 0 else None, to_first
 
 
 def _duration_ns(text: str | None, unit_ns: int) -> int | None:
-    """None for what is not told, as lists of several upstream servers' times are not."""
+    """Return None for a missing duration, and for a list of durations of several upstream servers."""
     try:
         value = float(text) if text else None
     except ValueError:
@@ -357,8 +357,8 @@ def _duration_ns(text: str | None, unit_ns: int) -> int | None:
     return round(value * unit_ns)
 
 
-def _count(name: str, told: dict[str, Any]) -> int | None:
-    value = told.get(name)
+def _count(name: str, fields: dict[str, Any]) -> int | None:
+    value = fields.get(name)
     if value is None:
         return None
     try:

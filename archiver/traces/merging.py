@@ -1,8 +1,8 @@
-"""Several traces as one, or one in order, with memory for neither.
+"""Merges several traces into one, or sorts one, with bounded memory.
 
-One idea: what rises already is read as it comes; what does not is first written as runs that do, each as long as fits
-into memory, beside the result. Runs are merged by batches: up to the earliest of their last rows everything is known.
-A run is opened when its first row is due, so a hundred phases of one hour each are never open together.
+One idea: a sorted trace is read as it is. Another is first written as sorted runs that each fit into memory, next to
+the result. Runs are merged by batches: rows up to the earliest of the batches' last rows are complete. A run is opened
+when its first row is due, so a hundred phases of one hour are never open at the same time.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from archiver.traces.format import Origin, Trace, TraceInfo, TraceWriter, number
 from archiver.values.errors import UsageError
 
 _Column = NDArray[np.int64]
-RUN_ROWS = 262_144  # what is sorted in memory at a time
+RUN_ROWS = 262_144  # sorted in memory at a time
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
 
 
 def merge(out: Path, paths: Sequence[Path], *, overwrite: bool = False) -> TraceInfo:
-    """Write one trace of several, in order of time; every stream of every file gets a number of its own.
+    """Write one trace of several, in order of time; every stream of every file gets its own number.
 
-    Raises UsageError for what is no trace, and where some are anonymised and others are not.
+    Raises UsageError for a file that is not a trace, and if only some traces are anonymised.
     """
     traces = [Trace.open(path) for path in paths]
     _check_alike(traces)
@@ -39,28 +39,28 @@ def merge(out: Path, paths: Sequence[Path], *, overwrite: bool = False) -> Trace
     anonymised = traces[0].info.anonymised
     with (
         TraceWriter(out, began_at_ns, origins, changes=changes, anonymised=anonymised, overwrite=overwrite) as writer,
-        beside(out) as folder,
+        spill_folder(out) as folder,
     ):
         runs = [
             _Run(trace, trace.info.began_at_ns - began_at_ns, file)
             for file, one in enumerate(traces)
             for trace in _rising(one, folder, file)
         ]
-        numbers = _Numbers()
+        numbers = _StreamNumbers()
         for batch, files in _merged(runs):
             writer.write(replaced(batch, {"client": numbers.of(files, numbers_of(batch, "client"))}))
         return writer.close()
 
 
 def sort(out: Path, path: Path, *, overwrite: bool = False) -> TraceInfo:
-    """Write a trace in order of time; rows that are due at one instant stay in their order. Raises UsageError."""
+    """Write a trace in order of time; rows due at one instant keep their order. Raises UsageError."""
     trace = Trace.open(path)
-    told = trace.info
+    info = trace.info
     with (
         TraceWriter(
-            out, told.began_at_ns, told.origins, changes=told.changes, anonymised=told.anonymised, overwrite=overwrite
+            out, info.began_at_ns, info.origins, changes=info.changes, anonymised=info.anonymised, overwrite=overwrite
         ) as writer,
-        beside(out) as folder,
+        spill_folder(out) as folder,
     ):
         for batch in in_order(trace, folder):
             writer.write(batch)
@@ -68,13 +68,13 @@ def sort(out: Path, path: Path, *, overwrite: bool = False) -> TraceInfo:
 
 
 def in_order(trace: Trace, folder: Path) -> Iterator[pa.RecordBatch]:
-    """A trace's batches in order of time, whatever the file's; ``folder`` holds what does not fit into memory."""
+    """Yield a trace's batches in order of time; ``folder`` is for runs that do not fit into memory."""
     for batch, _ in _merged([_Run(each, 0, 0) for each in _rising(trace, folder, 0)]):
         yield batch
 
 
-class _Numbers:
-    """New numbers of streams, counted as they first appear."""
+class _StreamNumbers:
+    """Assigns new stream numbers in the order of first appearance."""
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
@@ -88,12 +88,12 @@ class _Numbers:
 
 @dataclass(slots=True)
 class _Run:
-    """Rows that rise, and those of them in hand."""
+    """Sorted rows, and the current batch of them."""
 
     trace: Trace
-    later_ns: int  # that its beginning is after the result's
+    later_ns: int  # from the result's beginning to its own
     file: int
-    place: int = 0  # among rows of one instant
+    place: int = 0  # order among rows of one instant
     _batches: Iterator[pa.RecordBatch] | None = None
     _rows: pa.RecordBatch | None = None
     _due_ns: _Column = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -106,15 +106,15 @@ class _Run:
         return None
 
     def last_ns(self) -> int:
-        """When the last row in hand is due."""
+        """When the last row of the current batch is due."""
         return int(self._due_ns[-1])
 
     def has_more(self) -> bool:
-        """True where there are rows in hand; takes the next where there are none."""
+        """Return whether rows are left; reads the next batch if necessary."""
         return bool(len(self._due_ns)) or self._read()
 
     def take(self, until_ns: int) -> pa.RecordBatch:
-        """All rows that are due by then."""
+        """Take all rows of the batch that are due by ``until_ns``."""
         while self.last_ns() <= until_ns and self._read():
             pass
         assert self._rows is not None
@@ -137,18 +137,18 @@ class _Run:
 
 
 def _merged(runs: Iterable[_Run]) -> Iterator[tuple[pa.RecordBatch, _Column]]:
-    """All rows in order of time, and which file each is of; rows of one instant in the order of the runs."""
+    """Yield all rows in order of time with the file of each; rows of one instant in the order of the runs."""
     waiting: list[tuple[int, int, _Run]] = []
     for place, run in enumerate(runs):
         run.place = place
         first_ns = run.first_ns()
         if first_ns is not None:
             waiting.append((-first_ns, -place, run))
-    waiting.sort(key=lambda each: each[:2])  # the earliest is the last
+    waiting.sort(key=lambda each: each[:2])  # the earliest comes last
     running: list[_Run] = []
     while waiting or running:
         until_ns = min((run.last_ns() for run in running), default=-waiting[-1][0] if waiting else 0)
-        if waiting and -waiting[-1][0] <= until_ns:  # it begins before the rows in hand end
+        if waiting and -waiting[-1][0] <= until_ns:  # it begins before the current rows end
             run = waiting.pop()[2]
             if run.has_more():
                 running.append(run)
@@ -169,7 +169,7 @@ def _together(taken: Sequence[tuple[_Run, pa.RecordBatch]]) -> tuple[pa.RecordBa
 
 
 def _rising(trace: Trace, folder: Path, file: int) -> list[Trace]:
-    """The trace itself where it rises, else runs that do."""
+    """Return the trace itself if it is sorted, else its sorted runs."""
     if all(_rises(trace)):
         return [trace]
     runs: list[Trace] = []
@@ -207,8 +207,8 @@ def _as_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 @contextmanager
-def beside(out: Path) -> Iterator[Path]:
-    """A folder for what does not fit into memory, where there is room for the result."""
+def spill_folder(out: Path) -> Iterator[Path]:
+    """Yield a folder for spilled data on the file system of the result."""
     try:
         made = tempfile.TemporaryDirectory(dir=out.parent, prefix=f"{out.name}.sorting-")
     except OSError as error:

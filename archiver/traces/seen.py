@@ -1,7 +1,7 @@
-"""Which numbers were there before, a batch at a time: sessions, or keys by their hashes.
+"""A set of numbers that grows by batches: sessions, or keys by their hashes.
 
-One idea: sorted arrays, merged as they come to be of like size, hold a number in 8 bytes; a set of Python's takes
-twelve times as much. A session or a key of an hour's trace costs nothing else.
+One idea: sorted arrays, merged when they have similar sizes, take 8 bytes for each number. A Python set takes twelve
+times as much.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ class Seen:
     """A growing set of 64-bit numbers."""
 
     def __init__(self) -> None:
-        self._runs: list[Numbers] = []  # sorted, without repetition in all of them
+        self._runs: list[Numbers] = []  # sorted, and disjoint
 
     def __len__(self) -> int:
         return sum(len(run) for run in self._runs)
 
     def has(self, numbers: Numbers) -> NDArray[np.bool_]:
-        """Of each number, whether it was added before."""
+        """Return for each number whether it was added before."""
         found = np.zeros(len(numbers), dtype=bool)
         for run in self._runs:
             places = np.minimum(np.searchsorted(run, numbers), len(run) - 1)
@@ -31,7 +31,7 @@ class Seen:
         return found
 
     def add(self, numbers: Numbers) -> None:
-        """Remember these."""
+        """Add these numbers."""
         new = np.unique(numbers)
         new = new[~self.has(new)]
         if not len(new):
@@ -43,7 +43,7 @@ class Seen:
 
 
 def hashes_of(keys: pa.Array) -> Numbers:
-    """A number for each key, the same for the same key in this process; two share one with odds of 2 to the -64."""
+    """Return a number for each key, stable in this process; two keys collide with probability 2^-64."""
     coded = keys.dictionary_encode()
     numbers = np.array([hash(key) for key in coded.dictionary.to_pylist()], dtype=np.int64)
     if not len(numbers):

@@ -1,8 +1,8 @@
-"""Streams and sessions of operations whose log only tells addresses.
+"""Assigns streams and sessions to operations of logs that have only addresses.
 
-One idea: a stream is what follows each other, so an operation that begins while another of the same client is under way
-belongs to another stream of that client. A connection, where the log tells it, stays with one stream and is one
-session; without one a stream's session ends with a silence.
+One idea: operations of a stream follow each other. So an operation that begins during another one of the same client
+belongs to another stream of that client. A connection, if the log has it, stays with one stream and is one session.
+Without connections a pause ends a stream's session.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-SESSION_GAP_NS = 10 * 10**9  # a silence that ends a session, or frees what a connection held
+SESSION_GAP_NS = 10 * 10**9  # a pause that ends a session, or frees the stream of a connection
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Stream:
 
 @dataclass(slots=True)
 class _Client:
-    busy: list[tuple[int, int]] = field(default_factory=list)  # heap of (busy until, place), perhaps outdated
+    busy: list[tuple[int, int]] = field(default_factory=list)  # heap of (busy until, place), may be outdated
     free: list[int] = field(default_factory=list)  # heap of places
     streams: list[_Stream] = field(default_factory=list)
     by_connection: dict[int, int] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class _Client:
 
 
 class Streams:
-    """Numbers operations, which come in order of time. ``grain_ns`` is how exactly the log knows it."""
+    """Numbers operations in order of time. ``grain_ns`` is the resolution of the log's times."""
 
     def __init__(self, grain_ns: int = 0) -> None:
         self._grain_ns = grain_ns
@@ -42,23 +42,23 @@ class Streams:
         self._count = 0
 
     def of(self, client: int, connection: int | None, due_ns: int, done_ns: int | None) -> tuple[int, int]:
-        """The stream's number, and the session's within it."""
-        mine = self._clients.setdefault(client, _Client())
+        """Return the number of the stream, and of the session within it."""
+        own = self._clients.setdefault(client, _Client())
         this = (due_ns, done_ns, connection)
-        if this == mine.latest:  # several operations of one request
-            stream = mine.streams[mine.latest_place]
+        if this == own.latest:  # several operations of one request
+            stream = own.streams[own.latest_place]
             return stream.number, stream.session
-        while mine.busy and mine.busy[0][0] <= due_ns:
-            self._let_go(mine, heapq.heappop(mine.busy)[1], due_ns)
-        place = mine.by_connection.get(connection) if connection is not None else None
+        while own.busy and own.busy[0][0] <= due_ns:
+            self._release(own, heapq.heappop(own.busy)[1], due_ns)
+        place = own.by_connection.get(connection) if connection is not None else None
         is_new = place is None
         if place is None:
-            place = heapq.heappop(mine.free) if mine.free else self._added(mine)
-        stream = mine.streams[place]
+            place = heapq.heappop(own.free) if own.free else self._new_stream(own)
+        stream = own.streams[place]
         stream.is_free = False
         ended_ns = max(done_ns if done_ns is not None else due_ns, due_ns)
         if connection is not None:
-            mine.by_connection[connection] = place
+            own.by_connection[connection] = place
             until_ns = ended_ns + SESSION_GAP_NS
             stream.session += is_new
         else:
@@ -68,22 +68,22 @@ class Streams:
         stream.quiet_since_ns = max(ended_ns, stream.quiet_since_ns)
         if until_ns > stream.busy_until_ns:
             stream.busy_until_ns = until_ns
-        heapq.heappush(mine.busy, (stream.busy_until_ns, place))
-        mine.latest, mine.latest_place = this, place
+        heapq.heappush(own.busy, (stream.busy_until_ns, place))
+        own.latest, own.latest_place = this, place
         return stream.number, stream.session
 
-    def _added(self, mine: _Client) -> int:
-        mine.streams.append(_Stream(self._count))
+    def _new_stream(self, own: _Client) -> int:
+        own.streams.append(_Stream(self._count))
         self._count += 1
-        return len(mine.streams) - 1
+        return len(own.streams) - 1
 
     @staticmethod
-    def _let_go(mine: _Client, place: int, now_ns: int) -> None:
-        stream = mine.streams[place]
+    def _release(own: _Client, place: int, now_ns: int) -> None:
+        stream = own.streams[place]
         if stream.busy_until_ns > now_ns or stream.is_free:
-            return  # it was used again since, or is free already
+            return  # it was used again meanwhile, or is free already
         if stream.connection is not None:
-            mine.by_connection.pop(stream.connection, None)
+            own.by_connection.pop(stream.connection, None)
             stream.connection = None
         stream.is_free = True
-        heapq.heappush(mine.free, place)
+        heapq.heappush(own.free, place)

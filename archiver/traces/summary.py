@@ -1,7 +1,7 @@
-"""What a trace holds: operations by kind, sizes, streams and sessions, rate, and what it reads but nobody wrote.
+"""Summarises a trace: operations by kind, sizes, streams, sessions, rate, and objects that it reads but never writes.
 
-One idea: it is read once, by batches. What grows with a trace is 8 bytes for every session and every key that it
-writes or reads, and nothing else.
+One idea: the trace is read once, by batches. Memory grows only by 8 bytes for every session and every key that it
+writes or reads.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from archiver.traces.seen import Numbers, Seen, hashes_of
 
 READS = frozenset({"retrieve", "range-retrieve", "audit", "head", "query"})
 WRITES = frozenset({"archive", "new-version", "copy"})
-# What these are of must be there already: to be read, copied, changed or removed.
+# Operations that need an existing object: to read, copy, change or remove it.
 NEEDS = READS | {"lock", "extend", "hold", "release", "refused-delete", "delete", "delete-marker"}
-_MOVES = frozenset({"archive", "new-version", "retrieve", "range-retrieve", "audit"})  # whose bytes cross the wire
+_MOVES = frozenset({"archive", "new-version", "retrieve", "range-retrieve", "audit"})  # their bytes cross the wire
 _NOT_ON_OBJECTS = frozenset({"open", "close", "session", "transaction"})
 _HASH_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
-class Kind:
-    """The operations of one kind; ``bytes`` cross the wire, sizes are of objects where they are known."""
+class KindSummary:
+    """The operations of one kind; ``bytes`` cross the wire, sizes are those of objects with known size."""
 
     operations: int = 0
     failed: int = 0
@@ -39,7 +39,7 @@ class Kind:
     sizes: Histogram = field(default_factory=Histogram)
 
     def size(self, percent: float) -> int | None:
-        """The size, to three digits, that so many percent of the objects do not exceed; None without any."""
+        """Return the size, to three digits, that ``percent`` of the objects do not exceed; None without any."""
         if not self.sizes.count:
             return None
         return round(percentiles([self.sizes.part()], [percent])[0] * 1e6)
@@ -47,12 +47,12 @@ class Kind:
 
 @dataclass(slots=True)
 class Summary:
-    """What a trace holds."""
+    """The contents of a trace."""
 
     info: TraceInfo
     sha256: str = ""  # of the file
     operations: int = 0  # on objects
-    kinds: dict[str, Kind] = field(default_factory=dict)
+    kinds: dict[str, KindSummary] = field(default_factory=dict)
     streams: int = 0
     sessions: int = 0
     first_due_ns: int = 0
@@ -62,23 +62,23 @@ class Summary:
 
     @property
     def seconds(self) -> float:
-        """From the first to the last operation's due time."""
+        """Time from the first to the last operation's due time."""
         return (self.last_due_ns - self.first_due_ns) / 1e9
 
     @property
     def operations_per_second(self) -> float | None:
-        """Operations on objects; None where no time passes."""
+        """Operations on objects per second; None if all are due at one instant."""
         return self.operations / self.seconds if self.seconds else None
 
     def read_share(self) -> float | None:
-        """Of the operations that read or write objects; None without any."""
+        """Share of reads among the operations that read or write objects; None without any."""
         reads = sum(kind.operations for name, kind in self.kinds.items() if name in READS)
         both = reads + sum(kind.operations for name, kind in self.kinds.items() if name in WRITES)
         return reads / both if both else None
 
 
 def summarise(path: Path) -> Summary:
-    """Read a trace through. Raises UsageError for what is none."""
+    """Read a whole trace. Raises UsageError for a file that is not a trace."""
     trace = Trace.open(path)
     summary = Summary(trace.info, sha256_of(path))
     sessions, clients, first = Seen(), Seen(), True
@@ -104,15 +104,15 @@ def summarise(path: Path) -> Summary:
 
 
 class Unwritten:
-    """Finds what a trace expects to be there: each key once, at its first use, unless the trace wrote it before."""
+    """Finds the objects that must exist before a trace: keys that it uses and did not write before, each once."""
 
     def __init__(self) -> None:
-        self._there = Seen()
+        self._existing = Seen()
 
     def of(self, batch: pa.RecordBatch) -> Iterator[tuple[str, int | None]]:
-        """Keys first met in this batch, which has all columns, and their sizes where known; batches come in order.
+        """Yield keys first used in this batch, which has all columns, and their sizes if known; batches come in order.
 
-        An operation that failed needs nothing. Of a size that is only known by a range, its end counts.
+        An operation that failed needs no object. If the size is known only by a range, the end of the range counts.
         """
         codes, good = numbers_of(batch, "operation"), numbers_of(batch, "status") == 0
         has_key = known(batch, "key")
@@ -123,7 +123,7 @@ class Unwritten:
         copies = good & known(batch, "source")
         if copies.any():
             yield from self._needed(batch, "source", hashes_of(batch.column("source")), copies, numbers, writes)
-        self._there.add(numbers[writes])
+        self._existing.add(numbers[writes])
 
     def _needed(
         self,
@@ -137,12 +137,12 @@ class Unwritten:
         needed, rows = np.unique(numbers[needs], return_index=True)
         rows = np.flatnonzero(needs)[rows]
         written_here, first_write = np.unique(written[writes], return_index=True)
-        missing = ~self._there.has(needed)
+        missing = ~self._existing.has(needed)
         if len(written_here):
             places = np.minimum(np.searchsorted(written_here, needed), len(written_here) - 1)
             before = (written_here[places] == needed) & (np.flatnonzero(writes)[first_write][places] < rows)
             missing &= ~before
-        self._there.add(needed[missing])
+        self._existing.add(needed[missing])
         keys, sizes = batch.column(name), batch.column("size_bytes")
         offsets, lengths = batch.column("offset"), batch.column("length")
         for row in np.sort(rows[missing]).tolist():
@@ -159,7 +159,7 @@ def _count(summary: Summary, batch: pa.RecordBatch) -> None:
     moved = np.where(is_range, numbers_of(batch, "length"), sizes)
     for code in np.unique(codes).tolist():
         name, here = OPERATIONS[code], codes == code
-        kind = summary.kinds.setdefault(name, Kind())
+        kind = summary.kinds.setdefault(name, KindSummary())
         kind.operations += int(here.sum())
         kind.failed += int((here & failed).sum())
         if name in _NOT_ON_OBJECTS:
@@ -178,7 +178,7 @@ def _is_one_of(codes: Numbers, labels: frozenset[str]) -> NDArray[np.bool_]:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while part := file.read(_HASH_BYTES):

@@ -1,9 +1,9 @@
-"""Journals of programs that use our TSM library, as a trace.
+"""Imports journals of programs that use our TSM library as a trace.
 
-One idea: the library knows at most an object's id where a program retrieves, deletes or holds it, while names are told
-by queries, perhaps of another session, process or day. So a journal keeps both as they came, and names are given to ids
-here, where all is known. What a journal holds beside that are rows as ``archiver capture`` writes them, with times
-since the epoch, the process as client and a number that no other session has.
+One idea: when a program retrieves, deletes or holds an object the library knows at most its id. Names come from
+queries, perhaps of another session, process or day. So a journal keeps both, and the import, which has all journals,
+assigns names to ids. Other lines of a journal are rows as ``archiver capture`` writes them, with times since the epoch,
+the process as client and a session number that is unique.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import msgspec
 
 from archiver.traces.format import CODES, MODES, Origin, Trace, TracedOperation, TraceInfo, TraceWriter, rows_of
 from archiver.traces.importing import NOT_UTF_8, TOO_LONG, ImportReport, lines_of, nothing_in
-from archiver.traces.merging import beside, in_order
+from archiver.traces.merging import in_order, spill_folder
 from archiver.values.errors import UsageError
 from archiver.values.record import Operation, Status
 
 KIND = "tsm"
 VERSION = 1
 _NO_ROW = "is none of a TSM program's journal, half a line, or damaged"
-_ENDS = {"client": 2**31, "endpoint": 2**15, "status": 2**15, "attempts": 2**15}  # of columns
+_ENDS = {"client": 2**31, "endpoint": 2**15, "status": 2**15, "attempts": 2**15}  # exclusive limits of columns
 _Line = TypeVar("_Line")
 
 
@@ -40,7 +40,7 @@ class _Session(msgspec.Struct):
 
 
 class _Name(msgspec.Struct):
-    """An object that a query told of."""
+    """An object that a query returned."""
 
     id: int
     session: int
@@ -58,9 +58,9 @@ def import_journals(out: Path, paths: Sequence[Path], *, strict: bool = False, o
 
     ``strict``: the first line that is left out or remarked on is an error. Raises UsageError.
     """
-    reading = _Reading(strict)
+    reading = _TsmLogReading(strict)
     origins = [Origin(KIND, path.name) for path in paths]
-    with beside(out) as folder, TraceWriter(out, 0, origins, overwrite=overwrite) as writer:
+    with spill_folder(out) as folder, TraceWriter(out, 0, origins, overwrite=overwrite) as writer:
         with TraceWriter(folder / "lines", 0, origins) as lines:
             for path in paths:
                 for row in reading.rows(path):
@@ -79,20 +79,20 @@ def import_journals(out: Path, paths: Sequence[Path], *, strict: bool = False, o
     return reading.report
 
 
-class _Reading:
-    """Lines on their way to rows."""
+class _TsmLogReading:
+    """Converts lines to rows."""
 
     def __init__(self, strict: bool) -> None:
         self.report = ImportReport(TraceInfo(0), strict=strict)
         self._sessions: dict[int, _Session] = {}
-        self._asked: set[tuple[str, int]] = set()  # server and id of objects that were asked for by id
+        self._references: set[tuple[str, int]] = set()  # server and id of objects used by id
         self._names: dict[tuple[str, int], _Name] = {}
         self._clients: dict[tuple[str, str, int], int] = {}
         self._numbers: dict[int, tuple[int, int]] = {}  # of sessions: client, and number within it
         self._session_counts: list[int] = []  # of each client
 
     def rows(self, path: Path) -> Iterator[TracedOperation]:
-        """Every row as it stands."""
+        """Yield every row unchanged."""
         for number, raw in lines_of(path):
             self.report.lines += 1
             where = f"{path.name}:{number}"
@@ -110,7 +110,7 @@ class _Reading:
                 yield row
 
     def _take(self, raw: bytes, where: str) -> TracedOperation | None:
-        """The line's row, if it is one; ValueError for what is no line."""
+        """Return the line's row, or None if it has no row. Raises ValueError for an invalid line."""
         if raw.startswith(b'{"id"'):
             self._decoded(_name, raw, where)
             return None
@@ -121,8 +121,8 @@ class _Reading:
             self._sessions[session.session] = session
             return None
         row = _checked(self._decoded(_row, raw, where))
-        if (asked := self._asked_by(row)) is not None:
-            self._asked.add(asked)
+        if (reference := self._reference_of(row)) is not None:
+            self._references.add(reference)
         return row
 
     def _decoded(self, decode: Callable[[bytes], _Line], raw: bytes, where: str) -> _Line:
@@ -132,34 +132,34 @@ class _Reading:
             self.report.remark(NOT_UTF_8, where)
             return decode(_escaped(raw))
 
-    def _asked_by(self, row: TracedOperation) -> tuple[str, int] | None:
-        """The server and the id, where a row has only that."""
+    def _reference_of(self, row: TracedOperation) -> tuple[str, int] | None:
+        """Return server and id of a row without a name."""
         if row.key is None or not row.key.startswith("#"):  # names begin with the / of a file space
             return None
         session = self._sessions.get(row.session)
         return (session.server if session else "", int(row.key[1:]))
 
     def learn_names(self, paths: Sequence[Path]) -> None:
-        """Find the names of what was asked for by id, wherever they stand."""
-        for path in paths if self._asked else ():
+        """Find the names of objects that were used by id, in all journals."""
+        for path in paths if self._references else ():
             for _, raw in lines_of(path):
                 if raw is None or not raw.startswith(b'{"id"'):
                     continue
                 try:
                     name = _name(_escaped(raw))
                 except msgspec.DecodeError:
-                    continue  # left out already
+                    continue  # was left out before
                 session = self._sessions.get(name.session)
-                asked = (session.server if session else "", name.id)
-                if asked in self._asked:
-                    self._names[asked] = name
+                reference = (session.server if session else "", name.id)
+                if reference in self._references:
+                    self._names[reference] = name
 
     def finished(self, row: TracedOperation, began_at_ns: int) -> TracedOperation:
-        """The row in time since the trace began, with its object's name and the numbers of its client and session."""
+        """Return the row with times since the trace began, its object's name, and its client and session numbers."""
         client, session = self._numbers.get(row.session) or self._numbered(row)
         key, size_bytes = row.key, row.size_bytes
-        asked = self._asked_by(row)
-        name = self._names.get(asked) if asked else None
+        reference = self._reference_of(row)
+        name = self._names.get(reference) if reference else None
         if name is not None:
             key = name.key
             if row.operation == Operation.RANGE_RETRIEVE.label and row.status == Status.OK:
@@ -179,8 +179,8 @@ class _Reading:
         )
 
     def _numbered(self, row: TracedOperation) -> tuple[int, int]:
-        told = self._sessions.get(row.session)
-        identity = (told.node, told.owner, row.client) if told else ("", "", row.client)
+        session = self._sessions.get(row.session)
+        identity = (session.node, session.owner, row.client) if session else ("", "", row.client)
         client = self._clients.setdefault(identity, len(self._clients))
         if client == len(self._session_counts):
             self._session_counts.append(0)
@@ -190,7 +190,7 @@ class _Reading:
 
 
 def _checked(row: TracedOperation) -> TracedOperation:
-    """Raises ValueError for a row that no trace can hold, as of two lines that a dying process made one of."""
+    """Raise ValueError for an impossible row, such as two lines that a dying process joined."""
     if row.operation not in CODES or not (row.retention_mode is None or row.retention_mode in MODES):
         raise ValueError
     for name, value in zip(row._fields, row, strict=True):
@@ -202,7 +202,7 @@ def _checked(row: TracedOperation) -> TracedOperation:
 
 
 def _escaped(raw: bytes) -> bytes:
-    r"""A line with \xNN in its strings for what is not UTF-8."""
+    r"""Replace bytes in a line's strings that are not UTF-8 by \xNN."""
     text = raw.decode(errors="surrogateescape")
     return re.sub("[\udc80-\udcff]", _hexadecimal, text).encode()
 

@@ -1,1 +1,1 @@
-"""Values that every package shares. They import nothing of the project but each other."""
+"""Values that every package shares. They import nothing else of the project."""

@@ -1,7 +1,7 @@
-"""The date, as this process goes by it: that of its beginning, and the seconds since, which nobody can set.
+"""The time of this process: its start time and the seconds since, which no clock change affects.
 
-One idea: retention dates, signatures and what the ledger says of them must agree for as long as a run takes. So whoever
-sets this machine's clock in the middle of a run, by hand or by a time service that steps it, moves none of them.
+One idea: retention dates, signatures and the ledger must agree for the length of a run. So a change of this machine's
+clock during a run, by hand or by a time service, moves none of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 
 
 def _elapsed_seconds() -> float:
-    # Unlike CLOCK_MONOTONIC, CLOCK_BOOTTIME goes on while the machine is suspended.
+    # Unlike CLOCK_MONOTONIC, CLOCK_BOOTTIME also counts while the machine is suspended.
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -18,16 +18,16 @@ _began_seconds = time.time() - _elapsed_seconds()
 
 
 def began_seconds() -> float:
-    """When the machine started, in epoch seconds, as this process has it: what other processes of it can follow."""
+    """Return when the machine started, in epoch seconds of this process; other processes here can follow it."""
     return _began_seconds
 
 
 def follow(others_began_seconds: float) -> None:
-    """Go by the clock of another process of this machine."""
+    """Use the clock of another process of this machine."""
     global _began_seconds
     _began_seconds = others_began_seconds
 
 
 def now_seconds() -> float:
-    """Seconds since the epoch."""
+    """Return seconds since the epoch."""
     return _began_seconds + _elapsed_seconds()

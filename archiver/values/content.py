@@ -1,14 +1,14 @@
-"""Object content: what the bytes of object number N are, today and years later.
+"""Object content: the bytes of object number N, today and years later.
 
 One idea: content is a window of one random pool followed by a 64-byte last block that names run, object number and
-content version. No two objects are equal (from 64 bytes up: a smaller object is only the tail of that block), any of
-them can be made again from the run's id and seed alone, a checksum continues from the window's cached state, and
-checking what was retrieved is a memory comparison. A later version of an object differs from the first in the four
-digits of that block that count versions, and in nothing else (below 23 bytes in nothing at all).
+content version. This has four effects. No two objects are equal from 64 bytes up; a smaller object is only the tail of
+that block. Run id and seed alone reproduce every object. A checksum continues from the cached state of the window. A
+retrieved object is checked by a memory comparison. A later version of an object differs only in the four digits of that
+block that count versions (below 23 bytes in nothing at all).
 
 The pool is SHAKE-256 over a fixed text and the run's seed: a standardised generator, so a database read years later
 gives the same bytes. WINDOWS and the odd WINDOW_STRIDE_BYTES are part of that definition and never change.
-Windows repeat every WINDOWS objects: a platform that deduplicates would see them, and results say so.
+Windows repeat every WINDOWS objects: a platform that deduplicates would find them, and results say so.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ WINDOWS = 64
 WINDOW_STRIDE_BYTES = 4099
 VERSIONS_MAX = 9999
 GENERATOR = "shake-256/window-64x4099/1"
-_SIZES_MAX = 1024  # whose views are kept, all windows of each
-_TOLD_BYTES = 23  # of a last block: version, space, number
+_SIZES_MAX = 1024  # sizes with cached views of all windows
+_TOLD_BYTES = 23  # end of a last block: version, space, number
 
 
 class Checksum(StrEnum):
-    """Sent with an object, so that the platform can check what it got."""
+    """Checksums sent with an object, so that the platform can verify it."""
 
     CRC32C = "crc32c"
     CRC64NVME = "crc64nvme"
@@ -46,14 +46,14 @@ class Content:
         self._view = memoryview(self.pool)
         self._windows: dict[int, list[memoryview]] = {}
         self._block_head = f"archiver {run_id:<30.30} v".encode()
-        self._first_block_head = self._block_head + b"0001 "  # of the version that nearly every object has
+        self._first_block_head = self._block_head + b"0001 "  # of version 1, which almost every object has
 
     def window_start(self, number: int) -> int:
-        """Where in the pool the content of object ``number`` starts."""
+        """Return where in the pool the content of object ``number`` starts."""
         return (number % WINDOWS) * WINDOW_STRIDE_BYTES
 
     def window(self, number: int, size_bytes: int) -> memoryview:
-        """All but the last block of object ``number`` of ``size_bytes``, as a view of the pool."""
+        """Return object ``number`` of ``size_bytes`` without its last block, as a view of the pool."""
         windows = self._windows.get(size_bytes)
         if windows is None:
             length = max(0, size_bytes - LAST_BLOCK_BYTES)
@@ -66,9 +66,9 @@ class Content:
         return windows[number % WINDOWS]
 
     def last_block(self, number: int, size_bytes: int, version: int = 1) -> bytes:
-        """The end of the object: 64 bytes, or all of an object that is smaller (its tail holds the number).
+        """Return the end of the object: 64 bytes, or the whole of a smaller object, whose tail has the number.
 
-        ``version``: of its content, from 1 to ``VERSIONS_MAX``.
+        ``version`` is the content version, from 1 to ``VERSIONS_MAX``.
         """
         head = self._first_block_head
         if version != 1:
@@ -78,13 +78,13 @@ class Content:
         return block if size_bytes >= LAST_BLOCK_BYTES else block[LAST_BLOCK_BYTES - size_bytes :]
 
     def whole(self, number: int, size_bytes: int, version: int = 1) -> bytes:
-        """The whole content of one object."""
+        """Return the whole content of one object."""
         return bytes(self.window(number, size_bytes)) + self.last_block(number, size_bytes, version)
 
     def named_in(self, end: bytes) -> tuple[int, int] | None:
-        """Number and version that the end of an object names (its last 64 bytes, or all of a smaller one).
+        """Return number and version in the end of an object (its last 64 bytes, or all of a smaller one).
 
-        None where it is no object of this run, or too small to tell.
+        Returns None if it is not an object of this run, or too small.
         """
         version, number = end[-_TOLD_BYTES : -_TOLD_BYTES + 4], end[-18:]
         if len(end) < _TOLD_BYTES or not (version.isdigit() and number.isdigit()):
@@ -93,15 +93,15 @@ class Content:
         return named if self.last_block(named[0], len(end), named[1]) == end else None
 
     def reaching(self, size_bytes: int) -> Content:
-        """The same content, for objects of up to ``size_bytes``."""
+        """Return the same content for objects of up to ``size_bytes``."""
         return self if size_bytes <= self.object_bytes_max else Content(self.run_id, self.seed, size_bytes)
 
 
 class ContentCheck:
     """Compares the bytes of one retrieved object with what was archived, chunk by chunk, without collecting them.
 
-    Feeding is in order; ``finish()`` says whether length and every byte agreed. ``part`` is the (offset, length) of
-    the part of the object that will be fed; None: all of it.
+    Feed the chunks in order; ``finish()`` says whether length and every byte are right. ``part`` is the (offset,
+    length) of the part that will be fed; None: the whole object.
     """
 
     __slots__ = (
@@ -127,7 +127,7 @@ class ContentCheck:
         self._content = content
         self._offset = content.window_start(number)
         if part is not None:
-            # A part is an object of its own: what it has of the window, then what it has of the last block.
+            # Treat a part as an object: first its part of the window, then its part of the last block.
             offset, length = part
             last_block = last_block[max(0, offset - window_bytes) : max(0, offset + length - window_bytes)]
             self._offset += offset
@@ -135,7 +135,7 @@ class ContentCheck:
         self._window_bytes = window_bytes
         self._last_block = last_block
         self._good = True
-        self.size_bytes = size_bytes  # to be fed
+        self.size_bytes = size_bytes  # expected
         self.received_bytes = 0
 
     def feed(self, chunk: bytes | memoryview) -> None:
@@ -157,12 +157,12 @@ class ContentCheck:
             self._good = False
 
     def finish(self) -> bool:
-        """True when exactly the archived bytes were fed."""
+        """Return whether exactly the archived bytes were fed."""
         return self._good and self.received_bytes == self.size_bytes
 
 
 class LengthCheck:
-    """Counts the bytes of one retrieved object; used where content is not verified."""
+    """Counts the bytes of one retrieved object, if its content is not verified."""
 
     __slots__ = ("received_bytes", "size_bytes")
 

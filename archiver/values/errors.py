@@ -1,56 +1,56 @@
-"""Every exception of Archiver, so that the whole tree is visible at once.
+"""Every exception of Archiver.
 
-Grouped by what the caller can do about it, because that is what the exit status tells: change the command (2),
-mend the platform or its address (3), look at what was measured (1). A platform's answer to one operation is never
-an exception: it is a recorded row with a reason.
+They are grouped by what the caller can do, as the exit status is: change the command (2), repair the platform or its
+address (3), look at the results (1). A platform's answer to one operation is never an exception: it is a recorded row
+with a reason.
 """
 
 from __future__ import annotations
 
 
 class ArchiverError(Exception):
-    """Base of all. ``str()`` says what happened, to which thing, and what to do."""
+    """Base class. ``str()`` says what happened, to which thing, and what to do."""
 
     exit_status = 1
 
 
 class UsageError(ArchiverError):
-    """The command, an option or a scenario is wrong; nothing was touched."""
+    """The command, an option or a scenario is wrong; nothing was changed."""
 
     exit_status = 2
 
 
 class ScenarioError(UsageError):
-    """A scenario file or a ``--set`` override is wrong: names the file, the key and the remedy."""
+    """A scenario file or a ``--set`` override is wrong; the message names the file, the key and the remedy."""
 
 
 class SafetyRefused(UsageError):
-    """A guard refused to lock data that long, that much, or in that mode."""
+    """A guard refused a lock that is too long, of too much data, or of a forbidden mode."""
 
 
 class NotEnoughSpace(UsageError):
-    """The run's upper bound of bytes does not fit where the store keeps its data."""
+    """The run's upper bound of bytes exceeds the free space of the store."""
 
 
 class PlatformError(ArchiverError):
-    """The platform could not be reached or refused the set-up."""
+    """The platform could not be reached, or refused the set-up."""
 
     exit_status = 3
 
 
 class RunFailed(ArchiverError):
-    """The run ended early; what finished is saved."""
+    """The run ended early; finished results are saved."""
 
 
 class ResultsError(ArchiverError):
-    """A results database is missing, damaged, of another version, or lacks what was asked for."""
+    """A results database is missing, damaged, of another version, or lacks what the user requested."""
 
 
 class StoreError(ArchiverError):
-    """The embedded store cannot start or go on."""
+    """The embedded store cannot start or continue."""
 
     exit_status = 3
 
 
 class Damaged(StoreError):
-    """Stored bytes no longer match their checksum; they are never served."""
+    """Stored bytes do not match their checksum; they are never served."""

@@ -11,20 +11,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PlatformProfile:
-    """What the platform said of itself, recorded with the results."""
+    """What the platform reported of itself, for the record of a run."""
 
     name: str  # embedded, minio, null, or the Server header of an unknown platform
     backend: str
     endpoints: tuple[str, ...]
     version: str | None
-    tls: bool | None  # None: nobody tells
-    shares_host: bool  # an endpoint is an address of this machine
-    durability: str  # what an acknowledgement means, or unknown
+    tls: bool | None  # None: unknown
+    shares_host: bool  # an endpoint has an address of this machine
+    durability: str  # what an acknowledgement guarantees, or unknown
     server_clock_offset_seconds: float | None  # server minus client
     details: dict[str, Any] = field(default_factory=dict)
-    session_kind: str = "opened"  # opened: every session anew; kept: once per client
-    session_open: str = "none"  # what opening a session asks of the platform
-    checksum: str = "none"  # sent with an object, so that the platform can check it
+    session_kind: str = "opened"  # opened: for every session; kept: once per client
+    session_open: str = "none"  # the request that opens a session
+    checksum: str = "none"  # sent with an object, so that the platform can verify it
     payload_signing: bool = False
-    objects_per_transaction_max: int | None = None  # that are committed together; None: there are no transactions
-    protocol: str = "none"  # s3, tsm: runs of one protocol can be asked for the same things
+    objects_per_transaction_max: int | None = None  # None: there are no transactions
+    protocol: str = "none"  # s3, tsm: runs of one protocol have the same options

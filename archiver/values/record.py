@@ -1,8 +1,8 @@
-"""The record of timed operations: one client's preallocated columns with one writer.
+"""The record of timed operations: preallocated columns of one client with one writer.
 
-One idea: the backend writes a row the moment an operation ends, and nothing is computed then. Rates, histograms and
-intervals come later, in bulk, from whole columns (see folding.py), because folding each session by itself was
-measured at three to four times the cost of folding thousands of rows at once.
+One idea: the backend writes a row when an operation ends, and computes nothing then. Rates, histograms and intervals
+are computed later, in bulk, from whole columns (see folding.py). To fold each session separately takes three to four
+times as long as to fold thousands of rows at once.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from enum import IntEnum
 
 
 class Operation(IntEnum):
-    """What a row timed. Those before ARCHIVE are a session's own; from ARCHIVE on they are objects.
+    """What a row timed. Operations before ARCHIVE are of a session; from ARCHIVE on they are of objects.
 
-    A TRANSACTION is sent when it began, has its first byte when its vote was sent, and is done when that was answered.
-    A LOCK is a request of its own that locks an object just archived; the ARCHIVE row has its time in it.
+    A TRANSACTION is sent when it begins, has its first byte when its vote is sent, and is done when the vote is
+    answered. A LOCK is a separate request that locks an object just archived; the time of the ARCHIVE row includes it.
     """
 
     OPEN = 0
@@ -26,27 +26,27 @@ class Operation(IntEnum):
     LOCK = 4
     ARCHIVE = 5
     RETRIEVE = 6
-    EXTEND = 7  # give a later date
+    EXTEND = 7  # set a later retain-until date
     HOLD = 8
     RELEASE = 9
     QUERY = 10  # read the lock
-    REFUSED_DELETE = 11  # try to delete what is locked: the refusal is the success
-    DELETE = 12  # of what has expired
-    AUDIT = 13  # retrieve, and compare content and lock with what was asked for
+    REFUSED_DELETE = 11  # try to delete a locked object: the refusal is the success
+    DELETE = 12  # of an expired object
+    AUDIT = 13  # retrieve, and compare content and lock with those requested
     RANGE_RETRIEVE = 14  # a part of an object
-    HEAD = 15  # what the platform says of an object, without its content
+    HEAD = 15  # metadata of an object without its content
     COPY = 16  # on the platform itself, to a new object
-    NEW_VERSION = 17  # archive other content under a name that is there: S3 another version, TSM another archive
-    DELETE_MARKER = 18  # hide an object behind a marker (S3): what is locked stays
+    NEW_VERSION = 17  # archive other content under an existing name: S3 a new version, TSM a new archive
+    DELETE_MARKER = 18  # hide an object behind a marker (S3); locked versions stay
 
     @property
     def label(self) -> str:
-        """As scenarios and results write it: refused-delete."""
+        """The name in scenarios and results: refused-delete."""
         return self.name.lower().replace("_", "-")
 
 
 class Status(IntEnum):
-    """How a row ended: OK, a failure of transport or content, or, from PLATFORM_ERROR on, the platform's own code."""
+    """How a row ended: OK, a failure of transport or content, or from PLATFORM_ERROR on the platform's code."""
 
     OK = 0
     CONNECT_FAILED = 1
@@ -57,32 +57,32 @@ class Status(IntEnum):
     TRUNCATED = 6
     PROTOCOL_ERROR = 7
     DAMAGED = 8
-    INCOMPLETE = 9  # a session that ended before all its objects were tried
-    UNLOCKED = 10  # whole, but without the lock or the hold it was archived with
-    WEAKER = 11  # its lock ends earlier, or can be bypassed
-    LONGER = 12  # its lock ends later than was promised
-    DELETED_LOCKED = 13  # the platform deleted what was locked
-    TOO_SLOW = 14  # an answer that had begun, or a request that was being taken, came on too slowly to wait for its end
-    ANOTHERS_ANSWER = 15  # what came as the answer belongs to another request
-    NO_LOCAL_PORT = 16  # this machine had no port left to connect from, which says nothing of the platform
+    INCOMPLETE = 9  # the session ended before all its objects were tried
+    UNLOCKED = 10  # complete, but without its lock or hold
+    WEAKER = 11  # its lock ends too early or can be bypassed
+    LONGER = 12  # its lock ends too late
+    DELETED_LOCKED = 13  # the platform deleted a locked object
+    TOO_SLOW = 14  # request or answer had begun, but made too little progress
+    ANOTHERS_ANSWER = 15  # the answer belongs to another request
+    NO_LOCAL_PORT = 16  # this machine had no free port to connect from; not a failure of the platform
 
 
-PLATFORM_ERROR = 300  # statuses from here on are the platform's own: HTTP's as they are
-TSM_ERROR = 10_000  # and those of the TSM client API, added to this
-NO_LOCAL_PORT_REASON = "no local port free"  # under which such failures are counted: the client's own limit
+PLATFORM_ERROR = 300  # from here on statuses of the platform: HTTP statuses unchanged
+TSM_ERROR = 10_000  # plus the code of the TSM client API
+NO_LOCAL_PORT_REASON = "no local port free"  # the reason under which these failures of the client count
 
 
 @dataclass(slots=True)
 class Delays:
-    """What held up an object besides the attempts that were answered for good. Most rows have none."""
+    """What delayed an object, besides its final attempts. Most rows have no delays."""
 
-    retry_ns: int = 0  # of its service time: from the first attempt to the last one, over all its requests
-    reconnect_ns: int = 0  # connecting again, where the server had ended the connection between two requests
+    retry_ns: int = 0  # part of the service time: from first to last attempt, over all its requests
+    reconnect_ns: int = 0  # to connect again after the server ended the connection between two requests
     reconnects: int = 0
-    answered: int = 0  # requests, over the connections that the server had ended
+    answered: int = 0  # requests, on the connections that the server ended
 
     def add(self, other: Delays) -> None:
-        """Add what held up another request of the same object."""
+        """Add the delays of another request of the same object."""
         self.retry_ns += other.retry_ns
         self.reconnect_ns += other.reconnect_ns
         self.reconnects += other.reconnects
@@ -91,7 +91,7 @@ class Delays:
 
 @dataclass(slots=True)
 class ErrorKind:
-    """All failures of one operation for one reason, with the first of them quoted."""
+    """All failures of one operation for one reason; quotes the first."""
 
     operation: str
     reason: str
@@ -99,14 +99,14 @@ class ErrorKind:
     message: str
     request_id: str
     object_name: str
-    outcomes_unknown: int = 0  # of them: those after which the platform may have done what was asked all the same
-    workload: int = 0  # place of the workload in its phase; whoever reports it knows
+    outcomes_unknown: int = 0  # failures after which the platform may have done the operation
+    workload: int = 0  # number of the workload in its phase, set by the reporter
 
 
 class Recorder:
     """One client's rows. Times are CLOCK_MONOTONIC nanoseconds; ``bytes`` is goodput (0 for a failed row).
 
-    ``sent_ns`` is the first attempt's. ``delays`` has the rows that were held up, by their place: no other row pays.
+    ``sent_ns`` is the time of the first attempt. ``delays`` has delayed rows by number, so other rows cost nothing.
     """
 
     __slots__ = (
@@ -154,7 +154,7 @@ class Recorder:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.used = 0
-        self.folded = 0  # rows that were counted already; they stay until the session they belong to has ended
+        self.folded = 0  # rows counted already; they stay until their session has ended
         self.errors: dict[tuple[int, str], ErrorKind] = {}
         self.delays: dict[int, Delays] = {}
         for name, typecode in self.COLUMNS:
@@ -173,7 +173,7 @@ class Recorder:
         attempts: int = 1,
         endpoint: int = 0,
     ) -> None:
-        """Write one row. ``number`` is the object's (0 for what is a session's own)."""
+        """Write one row. ``number`` is the object's; 0 for an operation of the session."""
         i = self.used
         self.operation[i] = operation
         self.number[i] = number
@@ -197,9 +197,9 @@ class Recorder:
         *,
         outcome_unknown: bool = False,
     ) -> None:
-        """Count a failure under its own reason and keep the first of each kind.
+        """Count a failure under its reason and keep the first of each kind.
 
-        ``outcome_unknown``: no answer came, or none that can be believed, so it may have been done all the same.
+        ``outcome_unknown``: no answer came, or none that can be trusted, so the platform may have done the operation.
         """
         kind = self.errors.get((operation, reason))
         if kind is None:
@@ -210,11 +210,11 @@ class Recorder:
         kind.outcomes_unknown += outcome_unknown
 
     def room(self) -> int:
-        """Rows that still fit."""
+        """Return how many rows still fit."""
         return self.capacity - self.used
 
     def clear(self) -> None:
-        """Forget the rows, all of which must have been folded."""
+        """Delete the rows, which must all have been folded."""
         assert self.folded == self.used
         self.used = self.folded = 0
         self.delays.clear()

@@ -1,7 +1,7 @@
-"""Retention asked for by the user, and the one place where Archiver makes a retain-until date.
+"""Retention as the user requests it, and the only code that computes a retain-until date.
 
-One idea: every date that ever reaches a platform comes from DateMaker.retain_until(), on the server's clock, in whole
-seconds, and only after the guards agreed. A typing error here costs its user years of undeletable storage.
+One idea: every date sent to a platform comes from DateMaker.retain_until(), in whole seconds of the server's clock, and
+only after the guards have accepted it. A wrong date costs the user years of undeletable storage.
 """
 
 from __future__ import annotations
@@ -12,56 +12,56 @@ from enum import StrEnum
 from archiver.values.errors import SafetyRefused
 from archiver.values.sizes import format_bytes, format_duration, format_instant
 
-RETAIN_FOR_SECONDS = 300.0  # where nothing else is asked for
-SHORTEST_SECONDS = 2.0  # dates are whole seconds, and a request takes its time
+RETAIN_FOR_SECONDS = 300.0  # the default
+SHORTEST_SECONDS = 2.0  # dates are whole seconds, and a request takes time
 BUCKET_DEFAULT_SECONDS = 86_400.0  # a bucket's rule counts in days
-# How far a phase's promised latest date lies beyond its first: an hour's trace, what it may take longer, and the shifts
-# of its sets.
+# By how much a phase's latest date can exceed its first: an hour's trace, its allowed overrun, and the shifts of its
+# sets.
 PHASE_SECONDS_MAX = 7200.0
 DATE_TOLERANCE_SECONDS = 2.0  # dates and the server's clock are known in whole seconds
-WITHOUT_END = 253_402_300_799.0  # 9999-12-31T23:59:59Z, which stands for a lock without an end
-CLOCK_OFFSET_SECONDS_MAX = 900.0  # between the platform's clock and this machine's, without the user's consent
+WITHOUT_END = 253_402_300_799.0  # 9999-12-31T23:59:59Z, used for a lock without an end
+CLOCK_OFFSET_SECONDS_MAX = 900.0  # between platform and this machine, without the user's consent
 
 
 class RetentionMode(StrEnum):
-    GOVERNANCE = "GOVERNANCE"  # a privileged caller may bypass
-    COMPLIANCE = "COMPLIANCE"  # nobody may
-    CLASS = "CLASS"  # the platform's management class decides, and makes the dates itself
+    GOVERNANCE = "GOVERNANCE"  # a privileged caller may bypass it
+    COMPLIANCE = "COMPLIANCE"  # no caller may bypass it
+    CLASS = "CLASS"  # the platform's management class computes the dates
     NONE = "none"
 
 
 class Lock(StrEnum):
-    """How an object comes by its lock, where a scenario measures what that costs."""
+    """How an object gets its lock, in scenarios that measure what that costs."""
 
     NONE = "none"
-    BUCKET_DEFAULT = "bucket-default"  # by the bucket's own rule, whose shortest time is a day
+    BUCKET_DEFAULT = "bucket-default"  # by the bucket's default rule, at least a day
     HEADER = "header"  # in the request that archives it
-    SEPARATE = "separate"  # by a request of its own, after the one that archives it
+    SEPARATE = "separate"  # in a separate request after the archive request
     HEADER_AND_HOLD = "header-and-hold"  # as header, with a legal hold
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What archived objects are locked with. Exactly one of the two dates unless the mode is none."""
+    """The lock of archived objects. Exactly one of the two dates is set unless the mode is none."""
 
     mode: RetentionMode = RetentionMode.GOVERNANCE
     retain_for_seconds: float | None = RETAIN_FOR_SECONDS
-    retain_until: float | None = None  # seconds since the epoch
+    retain_until: float | None = None  # epoch seconds
     legal_hold: bool = False
-    management_class: str | None = None  # that decides, in mode CLASS
-    late_seconds: float = 0.0  # by which the class may end later than ``retain_for_seconds`` says
+    management_class: str | None = None  # in mode CLASS
+    late_seconds: float = 0.0  # the class may end that much later than ``retain_for_seconds``
 
     @property
     def locks(self) -> bool:
         return self.mode is not RetentionMode.NONE or self.legal_hold
 
     def locked_by(self, lock: Lock | None, retain_for_seconds: float | None = None) -> Retention:
-        """What an object is locked with that comes by its lock in this way; None: just as the run says.
+        """Return the lock of an object that gets it in this way; None: as the run says.
 
-        ``retain_for_seconds`` is a time of its own, for what is to expire while the run goes on.
+        ``retain_for_seconds`` replaces the run's, for objects that are to expire during the run.
         """
         if self.mode is RetentionMode.CLASS:
-            return self  # which decides alone
+            return self  # the class alone decides
         if retain_for_seconds is not None and self.mode is not RetentionMode.NONE:
             return replace(self, retain_for_seconds=retain_for_seconds, retain_until=None).locked_by(lock)
         if lock is None:
@@ -76,15 +76,15 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class RetentionWish:
-    """What a user asked for; None is left to the backend."""
+    """The retention that the user requested; None is left to the backend."""
 
     mode: RetentionMode | None = None
     retain_for_seconds: float | None = None
-    retain_until: float | None = None  # seconds since the epoch
+    retain_until: float | None = None  # epoch seconds
     legal_hold: bool = False
 
     def resolved(self, default: RetentionMode) -> Retention:
-        """The retention of a platform that locks every object as asked for."""
+        """Return the retention on a platform that locks every object as requested."""
         mode = self.mode or default
         if mode is RetentionMode.NONE:
             return Retention(mode, None, None, self.legal_hold)
@@ -96,7 +96,7 @@ class RetentionWish:
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """Limits no run may pass. ``accept_locked_until`` (epoch seconds) is the user's consent for COMPLIANCE."""
+    """Limits for every run. ``accept_locked_until`` (epoch seconds) is the user's consent to COMPLIANCE."""
 
     max_retain_seconds: float = 3600.0
     max_locked_bytes: int = 40 * 10**9
@@ -105,20 +105,20 @@ class Guards:
 
 @dataclass(frozen=True, slots=True)
 class DateMaker:
-    """Makes the dates of one phase; ``latest`` (epoch seconds) is what the ledger promised."""
+    """Computes the dates of one phase; ``latest`` (epoch seconds) is the bound in the ledger."""
 
     retention: Retention
     latest: float
 
     def retain_until(self, server_now: float) -> int:
-        """Whole epoch seconds until which an object archived at ``server_now`` is to be kept."""
+        """Return the retain-until date, in whole epoch seconds, of an object archived at ``server_now``."""
         if self.retention.retain_until is not None:
             return int(self.retention.retain_until)
         return int(min(server_now + (self.retention.retain_for_seconds or 0.0), self.latest))
 
 
 def latest_date(retention: Retention, guards: Guards, server_now: float) -> float | None:
-    """The latest date a phase that starts at ``server_now`` may make; None where nothing gets a date."""
+    """Return the latest date of a phase that starts at ``server_now``; None if no object gets a date."""
     if retention.mode is RetentionMode.NONE:
         return None
     if retention.retain_until is not None:
@@ -131,9 +131,9 @@ def latest_date(retention: Retention, guards: Guards, server_now: float) -> floa
 
 
 def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:
-    """Refuse what would lock too long, too much or for good; nothing has been touched when this raises.
+    """Refuse retention that is too long, of too much data or without an end, before anything is changed.
 
-    ``locked_bytes`` is the upper bound of what the run archives. Raises SafetyRefused naming limit and option.
+    ``locked_bytes`` is the upper bound of what the run archives. Raises SafetyRefused with the limit and its option.
     """
     if not retention.locks:
         return
@@ -171,8 +171,8 @@ def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: f
         latest = server_now + asked_seconds
         if guards.accept_locked_until is None or latest > guards.accept_locked_until:
             raise SafetyRefused(
-                "COMPLIANCE objects can be removed by nobody before their date, and this run may lock until "
-                f"{format_instant(latest)} or, as it goes on, somewhat later; say until when you accept that: "
+                "no caller can remove COMPLIANCE objects before their date, and this run may lock objects until "
+                f"{format_instant(latest)}, or somewhat later while it runs; state the latest date that you accept: "
                 f"--accept-locked-until {format_instant(latest + PHASE_SECONDS_MAX)}"
             )
 
@@ -180,8 +180,8 @@ def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: f
 def check_clock(offset_seconds: float | None, client_now: float, *, accepted: bool) -> None:
     """Refuse a platform whose clock is far from this machine's: dates follow it, so it decides how long locks last.
 
-    ``offset_seconds``: platform minus client, None where it is unknown; ``client_now`` in epoch seconds; ``accepted``:
-    the user consented to dates by the platform's clock. Raises SafetyRefused naming both clocks.
+    ``offset_seconds`` is platform minus client, None if unknown; ``client_now`` is in epoch seconds; ``accepted`` is
+    the user's consent to dates by the platform's clock. Raises SafetyRefused with both clocks.
     """
     if accepted or offset_seconds is None or abs(offset_seconds) <= CLOCK_OFFSET_SECONDS_MAX:
         return
@@ -194,7 +194,7 @@ def check_clock(offset_seconds: float | None, client_now: float, *, accepted: bo
 
 
 def _check_class(retention: Retention, guards: Guards, seconds: float) -> None:
-    """A class may lock for any time from none at all; only the limit from above is the user's to set."""
+    """Check a class against the upper limit only: it may retain for any shorter time, or not at all."""
     if seconds > guards.max_retain_seconds:
         raise SafetyRefused(
             f"management class {retention.management_class} locks objects for {format_duration(seconds)}, longer than "

@@ -1,7 +1,7 @@
-"""Sizes, durations and rates as people write them, and back.
+"""Parses and formats sizes, durations and rates.
 
-One idea: inside there are only bytes, seconds and per-second floats; units exist at the surface and nowhere else.
-``K`` alone is 1024, as in the DR550 paper; ``KB`` is 1000 and ``KiB`` is 1024.
+One idea: all code uses bytes, seconds and per-second floats; units exist only in input and output. ``K`` alone is 1024,
+as in the DR550 paper; ``KB`` is 1000 and ``KiB`` is 1024.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 def parse_size(text: str) -> int:
-    """Bytes of ``8KiB``, ``8K``, ``8KB``, ``1.5MiB`` or ``8192``. Raises ValueError with the remedy."""
+    """Return the bytes of ``8KiB``, ``8K``, ``8KB``, ``1.5MiB`` or ``8192``. Raises ValueError with the remedy."""
     number, unit = _split(text, "a size such as 8KiB, 8KB or 8192")
     if unit.lower() not in _SIZE_UNITS:
         raise ValueError(f"{text!r}: unknown size unit {unit!r}; use B, KiB, MiB, GiB, KB, MB or GB")
-    size = Fraction(number) * _SIZE_UNITS[unit.lower()]  # exact, which a float is not: 1.001KB
+    size = Fraction(number) * _SIZE_UNITS[unit.lower()]  # exact, unlike a float: 1.001KB
     if size != int(size):
         raise ValueError(f"{text!r} is not a whole number of bytes")
     return int(size)
 
 
 def parse_link_speed(text: str) -> float:
-    """Bytes per second of ``10Gbit``, ``100Mbit`` (as links are rated) or ``100MB``. Raises ValueError."""
+    """Return bytes per second of ``10Gbit``, ``100Mbit`` (as links are rated) or ``100MB``. Raises ValueError."""
     number, unit = _split(text, "a link's speed such as 10Gbit or 100MB (each per second)")
     factor = _BIT_RATE_UNITS.get(unit.lower())
     speed = float(number) * factor / 8 if factor else float(parse_size(text))
@@ -52,7 +52,7 @@ def parse_link_speed(text: str) -> float:
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of ``90s``, ``5m``, ``1h``, ``250ms``, ``7d`` or ``2y`` (365 days). Raises ValueError."""
+    """Return the seconds of ``90s``, ``5m``, ``1h``, ``250ms``, ``7d`` or ``2y`` (365 days). Raises ValueError."""
     number, unit = _split(text, "a duration such as 90s, 5m or 1h")
     if unit.lower() not in _DURATION_UNITS:
         raise ValueError(f"{text!r}: a duration needs a unit: ms, s, m, h, d or y (for example 90s)")
@@ -60,7 +60,7 @@ def parse_duration(text: str) -> float:
 
 
 def parse_instant(text: str) -> datetime:
-    """A UTC instant of ISO 8601 text; a zone is required. Raises ValueError."""
+    """Return the UTC instant of ISO 8601 text; a time zone is required. Raises ValueError."""
     try:
         instant = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -71,7 +71,7 @@ def parse_instant(text: str) -> datetime:
 
 
 def format_size(size_bytes: int) -> str:
-    """``8KiB`` for 8192: the largest binary unit that divides it, so that it parses back to the same number."""
+    """Return ``8KiB`` for 8192: the largest binary unit that divides it, so that it parses to the same number."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes and size_bytes % factor == 0:
             return f"{size_bytes // factor}{unit}"
@@ -79,7 +79,7 @@ def format_size(size_bytes: int) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """A rounded amount for people, decimal units: ``1.6 GB``."""
+    """Return a rounded amount in decimal units: ``1.6 GB``."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
             return f"{count / factor:.1f} {unit}"
@@ -87,7 +87,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """``5m``, ``90s``, ``1h 30m``, ``25h``, ``30d``, ``5y`` for people; a year has 365 days."""
+    """Return ``5m``, ``90s``, ``1h 30m``, ``25h``, ``30d`` or ``5y``; a year has 365 days."""
     whole = round(seconds)
     if whole < 120:
         return f"{whole}s"
@@ -104,7 +104,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_instant(epoch_seconds: float) -> str:
-    """``2026-11-21T18:00:00Z`` of seconds since the epoch."""
+    """Return ``2026-11-21T18:00:00Z`` for seconds since the epoch."""
     return datetime.fromtimestamp(epoch_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,1 +1,1 @@
-"""Where server resource usage comes from: one module per kind of source, chosen by ``--watch``."""
+"""Sources of server resource usage: one module for each kind, selected by ``--watch``."""

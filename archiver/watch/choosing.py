@@ -1,8 +1,8 @@
-"""Which sources of server resource usage a run has: those the user names, and those that go without saying.
+"""Chooses a run's sources of server resource usage: those that the user names, and the default ones.
 
-One idea: what runs on this host is watched without asking: the server, and the client itself, whose host has a name of
-its own where the server is elsewhere. A source that would show the wrong machine is refused: the
-client's processor, taken for the server's, is worse than no number.
+One idea: what runs on this host is watched by default: the server, and the client itself. If the server is elsewhere,
+the client's host has its own name in the results. A source that would show the wrong machine is refused: the client's
+processor taken for the server's is worse than no number.
 """
 
 from __future__ import annotations
@@ -25,54 +25,56 @@ KINDS = "local, pid:N, name:PROGRAM, prometheus:URL or minio"
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """What the user chose."""
+    """The user's choices."""
 
-    sources: tuple[str, ...] = ()  # beside those that go without saying
-    metric_names: Path | None = None  # of prometheus sources; None: node_exporter's
+    sources: tuple[str, ...] = ()  # besides the default ones
+    metric_names: Path | None = None  # for prometheus sources; None: node_exporter's
     metrics_token: str | None = field(default=None, repr=False)
-    ca_bundle: str | None = None  # for metrics over TLS, as for objects
+    ca_bundle: str | None = None  # for metrics over TLS
     insecure: bool = False
-    direct: bool = False  # whatever proxies the environment names
+    direct: bool = False  # ignore proxies of the environment
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """The platform, as far as watching it is concerned."""
+class WatchedPlatform:
+    """What watching needs to know of the platform."""
 
-    endpoints: tuple[str, ...]  # of its S3 door; none where it has no such door
+    endpoints: tuple[str, ...]  # of its S3 server; empty if it has none
     is_minio: bool
     shares_host: bool
     pid: int | None  # of the server that Archiver started
     platform: str | None  # its name
-    is_one_of_several: bool = False  # that the same words are for
+    is_one_of_several: bool = False  # the options are for several platforms
     client_is_here: bool = True  # the workers run on this host
 
 
-def watch_sources(options: WatchOptions, watched: Watched) -> list[Source]:
-    """Every source, each once. Raises UsageError for a word that names none, or that would show another machine."""
+def watch_sources(options: WatchOptions, watched: WatchedPlatform) -> list[Source]:
+    """Return every source once. Raises UsageError for an unknown one, or one that would show another machine."""
     _refuse_what_would_be_ignored(options, watched)
     found: dict[str, Source] = {}
-    # Of several platforms only a MinIO can be asked as one.
+    # Of several platforms only a MinIO can be watched by endpoint.
     words = [word for word in options.sources if word != "minio" or watched.is_minio or not watched.is_one_of_several]
     for source in [*_without_asking(options, watched), *(_named(word, options, watched) for word in words)]:
         found.setdefault(source.name, source)
     return list(found.values())
 
 
-def _refuse_what_would_be_ignored(options: WatchOptions, watched: Watched) -> None:
+def _refuse_what_would_be_ignored(options: WatchOptions, watched: WatchedPlatform) -> None:
     pages = [word for word in options.sources if word.startswith("prometheus:")]
     if options.metric_names is not None and not pages:
         raise UsageError(f"--metric-names {options.metric_names}: there is no --watch prometheus:URL to use it for")
     asked = bool(pages) or _asks_minio(options, watched) or watched.is_one_of_several
     if options.metrics_token is not None and not asked:
-        raise UsageError("--metrics-token-file: neither a MinIO nor a --watch prometheus:URL is asked for metrics")
+        raise UsageError(
+            "--metrics-token-file: this run reads metrics neither of a MinIO nor of a --watch prometheus:URL"
+        )
 
 
-def _asks_minio(options: WatchOptions, watched: Watched) -> bool:
+def _asks_minio(options: WatchOptions, watched: WatchedPlatform) -> bool:
     return watched.is_minio or "minio" in options.sources
 
 
-def _without_asking(options: WatchOptions, watched: Watched) -> Iterator[Source]:
+def _without_asking(options: WatchOptions, watched: WatchedPlatform) -> Iterator[Source]:
     if watched.shares_host:
         yield HostSource()
     elif watched.client_is_here:
@@ -85,7 +87,7 @@ def _without_asking(options: WatchOptions, watched: Watched) -> Iterator[Source]
         yield _named("minio", options, watched)
 
 
-def _named(word: str, options: WatchOptions, watched: Watched) -> Source:
+def _named(word: str, options: WatchOptions, watched: WatchedPlatform) -> Source:
     kind, _, value = word.partition(":")
     if kind in ("local", "pid", "name") and not watched.shares_host:
         raise UsageError(
@@ -99,7 +101,7 @@ def _named(word: str, options: WatchOptions, watched: Watched) -> Source:
     if kind == "name" and value:
         return ProcessSource.of_name(value)
     if kind == "prometheus" and value:
-        # A MinIO's token is nobody else's.
+        # A MinIO token is only for MinIO.
         token = None if _asks_minio(options, watched) else options.metrics_token
         return PrometheusSource(
             value,

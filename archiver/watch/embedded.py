@@ -1,6 +1,7 @@
-"""The watch source ``embedded``: what the embedded store counts of itself.
+"""The watch source ``embedded``: counters of the embedded store.
 
-One idea: its counts are a page of Prometheus metrics like any other's, so embedded.toml beside this module says all.
+One idea: the store has an ordinary page of Prometheus metrics, so embedded.toml next to this module is the whole
+source.
 """
 
 from __future__ import annotations

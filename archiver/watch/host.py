@@ -1,7 +1,7 @@
-"""The host that this process runs on: its cores, memory, swap, disks and network interfaces, from psutil.
+"""This host's cores, memory, swap, disks and network interfaces, from psutil.
 
-One idea: every byte has one item. Partitions, mapped devices and arrays are left out, because what they move is counted
-on the disks below them; and what is no counter of the kernel's to rely on is made one here.
+One idea: every byte counts once. Partitions, mapped devices and arrays are left out, because the disks below them count
+the same bytes. Values that the kernel does not count reliably are turned into counters here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from results.resources import LOCAL, Reading
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _VMSTAT = Path("/proc/vmstat")
-READS_PER_SPEED = 10  # a link's speed hardly changes, and asking every driver costs as much as all the rest
+READS_PER_SPEED = 10  # link speeds rarely change, and reading them takes as long as the rest
 
 _NO_DEVICE = re.compile(r"(loop|ram|zram|fd|sr)\d+")
 _ABOVE_DEVICES = re.compile(r"(dm-|md_?|bcache)\w+")
@@ -28,7 +28,7 @@ _PARTS = (re.compile(r"(.*\D)\d+"), re.compile(r"(.*\d)p\d+"), re.compile(r"(nvm
 
 
 class HostSource(Source):
-    """This host, as the server's or as the client's."""
+    """This host, as the server's or the client's."""
 
     def __init__(self, name: str = LOCAL) -> None:
         self.name = name
@@ -47,10 +47,10 @@ class HostSource(Source):
         return reading
 
     def _cpu_seconds(self) -> dict[str, dict[str, float]]:
-        """Per core. The kernel's user and nice include the time of guests already.
+        """Return CPU seconds of each core. The kernel's user and nice include guest time.
 
-        None falls, though the kernel's do: "iowait [...] value may decrease" and idle with it (proc.rst), and a
-        counter that fell would be taken for one that began anew.
+        The result never falls, although the kernel's values do: "iowait [...] value may decrease" and idle with it
+        (proc.rst). A counter that falls would be taken for a restarted one.
         """
         for core, times in enumerate(psutil.cpu_times(percpu=True)):
             for quantity, seconds in (
@@ -67,7 +67,7 @@ class HostSource(Source):
     def _networks(self) -> dict[str, dict[str, float]]:
         networks = psutil.net_io_counters(pernic=True, nowrap=False) or {}
         if self._reads % READS_PER_SPEED == 0:
-            # In Mbit/s; 0 where it is not known.
+            # In Mbit/s; 0 means unknown.
             self._speeds = {
                 name: link.speed * 1e6 / 8 for name, link in psutil.net_if_stats().items() if link.speed > 0
             }
@@ -87,7 +87,7 @@ def _memory() -> dict[str, dict[str, float]]:
 
 
 def _swap() -> dict[str, dict[str, float]]:
-    """In whole pages, as the kernel counts them (psutil takes every page for 4 KiB). Some containers show none."""
+    """Return swap traffic in whole pages, as the kernel counts (psutil assumes 4 KiB). Some containers show none."""
     try:
         counts = dict(line.split(" ", 1) for line in _VMSTAT.read_text().splitlines())
         pages = {"swap_in_bytes": int(counts["pswpin"]), "swap_out_bytes": int(counts["pswpout"])}
@@ -98,7 +98,7 @@ def _swap() -> dict[str, dict[str, float]]:
 
 def _disks() -> dict[str, dict[str, float]]:
     try:
-        # As the kernel has them: whoever takes differences knows what a counter that fell means.
+        # Unchanged kernel counters: the code that takes differences handles a counter that fell.
         listed: Mapping[str, Any] = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
     except (NotImplementedError, PermissionError):  # some containers show no disks
         listed = {}
@@ -114,13 +114,13 @@ def _disks() -> dict[str, dict[str, float]]:
 
 
 def _is_device(name: str, listed: Mapping[str, Any]) -> bool:
-    """Whether a name of /proc/diskstats is a disk whose bytes no other name has too."""
+    """Return whether a name of /proc/diskstats is a disk whose bytes no other name counts."""
     if _NO_DEVICE.fullmatch(name) or _ABOVE_DEVICES.fullmatch(name):
         return False
     for pattern in _PARTS:
         part = pattern.fullmatch(name)
         whole = listed.get("".join(part.groups())) if part else None
-        # Before Linux 6.4 what goes over a path to an NVMe disk is counted on the path alone.
+        # Before Linux 6.4 the traffic of a path to an NVMe disk is counted only on the path.
         if whole is not None and (_has_counted(whole) or not _has_counted(listed[name])):
             return False
     return True

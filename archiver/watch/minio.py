@@ -1,8 +1,7 @@
-"""The watch source ``minio``: what MinIO counts of its requests and of its process.
+"""The watch source ``minio``: MinIO's counters of its requests and of its process.
 
-One idea: each server counts for itself, so every server is asked and their counts are added, the processes' too. An
-address whose answers come from now this server and now that one would make counters jump back and forth, so it is
-refused.
+One idea: each server counts only its own requests, so the source reads every server and adds the counters. It refuses
+an address that different servers answer in turn, because counters would jump back and forth.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from backends.exposition import Labels, MetricsAddress, ScrapeError, Series
 from backends.s3.endpoints import expand
 from results.resources import Reading
 
-# The second form writes operations in lower case. Any other stays as it is written.
+# The second form writes operations in lower case; other items are unchanged.
 _OPERATIONS = {
     name.lower(): name
     for name in (
@@ -26,16 +25,16 @@ _OPERATIONS = {
         "PutObjectRetention",
     )
 }  # fmt: skip
-_IO_READ = "minio_system_process_io_rchar_bytes"  # there whenever the process could read its own input and output
-_NAMES_SERVER = "minio_s3_requests_incoming_total"  # of the second form: has the server's name from the beginning
+_IO_READ = "minio_system_process_io_rchar_bytes"  # present if the process could read its I/O counters
+_NAMES_SERVER = "minio_s3_requests_incoming_total"  # in the second form it has the server's name from the start
 
 
-class _Form(NamedTuple):
+class _MetricsForm(NamedTuple):
     """One form of MinIO's metrics."""
 
     names: Names
     paths: tuple[str, ...]
-    counts_late_seconds: float  # how old its counts of requests may be
+    counts_late_seconds: float  # maximum age of its request counters
 
 
 class MinioSource(Source):
@@ -51,25 +50,25 @@ class MinioSource(Source):
         ca_bundle: str | None = None,
         insecure: bool = False,
     ) -> None:
-        """One endpoint of each server; ``http://node{1...4}:9000`` is four. Raises UsageError."""
+        """``endpoints`` has one URL for each server; ``http://node{1...4}:9000`` is four. Raises UsageError."""
         given = (endpoints,) if isinstance(endpoints, str) else endpoints
         self._endpoints = tuple(url for endpoint in given for url in expand(endpoint))
         self._token, self._ca_bundle, self._insecure = token, ca_bundle, insecure
         self._forms = (
-            _Form(
+            _MetricsForm(
                 read_names(builtin("minio_v3")),
                 ("/minio/metrics/v3/system/process", "/minio/metrics/v3/api/requests"),
                 0.0,
             ),
-            _Form(read_names(builtin("minio_v2")), ("/minio/v2/metrics/node",), 10.0),
+            _MetricsForm(read_names(builtin("minio_v2")), ("/minio/v2/metrics/node",), 10.0),
         )
-        self._form: _Form | None = None  # found at the first read
+        self._form: _MetricsForm | None = None  # set at the first read
         self._pages: dict[str, list[MetricsAddress]] = {}  # endpoint -> its pages
         self._servers: dict[str, str] = {}  # endpoint -> the server that answered there first
 
     @property
     def counts_late_seconds(self) -> float:
-        """By how much counts of requests may lag behind; known after the first read."""
+        """Maximum age of request counters; known after the first read."""
         return self._form.counts_late_seconds if self._form is not None else 0.0
 
     def read(self) -> Reading:
@@ -80,8 +79,8 @@ class MinioSource(Source):
         except ScrapeError as error:
             raise WatchError(f"{self.name}: {error}") from error
 
-    def _found(self) -> tuple[_Form, dict[str, list[MetricsAddress]]]:
-        """The newest form that the first server has. Raises ScrapeError."""
+    def _found(self) -> tuple[_MetricsForm, dict[str, list[MetricsAddress]]]:
+        """Return the newest form that the first server has. Raises ScrapeError."""
         for form in self._forms:
             pages = {
                 endpoint: [
@@ -90,7 +89,7 @@ class MinioSource(Source):
                         self._token,
                         ca_bundle=self._ca_bundle,
                         insecure=self._insecure,
-                        direct=True,  # as all that is sent to the platform
+                        direct=True,  # as all requests to the platform
                     )
                     for path in form.paths
                 ]
@@ -100,17 +99,17 @@ class MinioSource(Source):
                 pages[self._endpoints[0]][0].scrape(metrics_of(form.names))
                 return form, pages
             except ScrapeError as error:
-                # Where it has no such page MinIO says 403 as for a missing token: the form before it will tell.
+                # MinIO answers 403 for a missing page as for a missing token: the older form decides which it is.
                 if error.status not in (401, 403, 404) or form is self._forms[-1]:
                     raise
         raise AssertionError("the last form returns or raises")
 
-    def _read(self, form: _Form) -> Reading:
+    def _read(self, form: _MetricsForm) -> Reading:
         wanted = metrics_of(form.names) | {_IO_READ, _NAMES_SERVER}
         series_of: dict[str, Series] = {}
         for endpoint, pages in self._pages.items():
             series = _joined([page.scrape(wanted) for page in pages])
-            series_of[self._server(endpoint, series)] = series  # once, if it has several addresses
+            series_of[self._server(endpoint, series)] = series  # counts once if it has several addresses
         series = _joined(series_of.values())
         reading = read_by(form.names, series)
         if "process_cpu_seconds" not in reading:
@@ -118,7 +117,7 @@ class MinioSource(Source):
                 f"{self.name}: {self._endpoints[0]} gives metrics, but none of MinIO's process; is it MinIO?"
             )
         if _IO_READ in series:
-            # The third form leaves out what is 0; of these two only the growth would be known from then on.
+            # The third form leaves out zeros; without them only later growth of these two would be seen.
             for quantity in ("process_read_bytes", "process_write_bytes"):
                 reading.setdefault(quantity, {"": 0.0})
         return {
@@ -127,7 +126,7 @@ class MinioSource(Source):
         }
 
     def _server(self, endpoint: str, series: Series) -> str:
-        """The name of the server that answered at an endpoint. Raises WatchError where it is not always the same."""
+        """Return the name of the server at an endpoint. Raises WatchError if it changes."""
         answered = {labels["server"] for rows in series.values() for labels, _ in rows if "server" in labels}
         if endpoint in self._servers:
             answered.add(self._servers[endpoint])
@@ -148,7 +147,7 @@ def _joined(pages: Iterable[Series]) -> Series:
 
 
 def _item(quantity: str, item: str) -> str:
-    """An item as the third form writes operations, and with the seconds as a plain number."""
+    """Convert an item to the third form: operations in its spelling, seconds as a plain number."""
     if quantity == "first_byte_requests":
         operation, _, seconds = item.rpartition(" ")
         return f"{_OPERATIONS.get(operation, operation)} {float(seconds):g}"

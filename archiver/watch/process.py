@@ -1,11 +1,11 @@
 """Processes of this host with all their descendants, from /proc: CPU by thread, memory, I/O, limits.
 
-One idea: a tree's counters never fall. Linux adds the CPU time and I/O of a process that has ended to its parent's when
-that waits for it; what was handed up so is in the sums already, and what was not stays there as it was last seen. All
-counting is in whole numbers, because a sum of fractions can fall by a rounding.
+One idea: a tree's counters never fall. Linux adds CPU time and I/O of a process that has ended to its parent when the
+parent waits for it. Values added to a parent are part of the sums already; other values stay as they were last seen.
+All counters are integers, because a sum of fractions can fall by rounding.
 
-Descendants are looked for now and then only. A child that came and went in between is counted when it is waited for,
-except its context switches. Memory that processes share is counted for each.
+Descendants are searched only every few reads. A child that lives only between two searches is counted when its parent
+waits for it, except its context switches. Memory that processes share is counted for each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from archiver.values.errors import UsageError
 from archiver.watch.source import Source, WatchError
 from results.resources import Reading
 
-READS_PER_SEARCH = 10  # the whole process table is read for descendants, which costs with every process of the host
+READS_PER_SEARCH = 10  # a search reads the whole process table, so it is not done at every read
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -32,14 +32,14 @@ _FILE_BYTES_MAX = 65536  # all files read here are shorter
 
 @dataclass(frozen=True, slots=True)
 class _Stat:
-    """What /proc/PID/stat tells: proc_pid_stat(5)."""
+    """The fields of /proc/PID/stat: proc_pid_stat(5)."""
 
     command: str
-    has_ended: bool  # and waits for its parent to ask
+    has_ended: bool  # a zombie
     parent: int
-    own_ticks: int  # user and system, of its ended threads too
-    waited_ticks: int  # of children that it has waited for, and of theirs
-    started: int  # ticks since boot: two processes of one number differ in it
+    own_ticks: int  # user and system, including ended threads
+    waited_ticks: int  # of waited-for descendants
+    started: int  # ticks since boot; identifies a process together with its pid
     resident_pages: int
 
     @property
@@ -52,7 +52,7 @@ class _Thread(NamedTuple):
 
     cpu_ticks: int
     switches: int
-    wait_nanoseconds: int | None  # ready to run, but without a core; None: the kernel does not tell
+    wait_nanoseconds: int | None  # ready to run without a core; None: the kernel does not report it
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +60,21 @@ class _Process:
     """One process at one read."""
 
     stat: _Stat
-    read_write_bytes: tuple[int, int]  # as it last showed them
-    shows_bytes: bool  # else this user may not see them, or this kernel does not count
+    read_write_bytes: tuple[int, int]  # last values shown
+    shows_bytes: bool  # False: not allowed for this user, or not counted by this kernel
     open_files: int | None
     threads: Mapping[int, _Thread]
 
 
 class _Sum:
-    """A sum of counters that never falls: what one had counted stays when it ends or begins anew."""
+    """A sum of counters that never falls: the value of an ended or restarted counter stays in the sum."""
 
     def __init__(self) -> None:
         self._ended = 0
         self._last: Mapping[Any, int] = {}
 
     def total(self, values: Mapping[Any, int], elsewhere: frozenset[int] = frozenset()) -> int:
-        """The sum now. What ended ``elsewhere`` had counted is in another's value."""
+        """Return the sum now. Values of processes that ended ``elsewhere`` are part of other values."""
         for key, last in self._last.items():
             if key not in elsewhere and values.get(key, -1) < last:
                 self._ended += last
@@ -93,12 +93,12 @@ class ProcessSource(Source):
         self._cgroups = cgroups
         self._reads = 0
         self._limit_cores = 0.0
-        self._throttling: list[Path] = []  # groups that tell how long their quota kept processes waiting
+        self._throttling: list[Path] = []  # groups that report how long their quota throttled processes
         self._cpu, self._read, self._written, self._switches, self._throttled = (_Sum() for _ in range(5))
 
     @classmethod
     def of_pid(cls, pid: int, cgroups: Path = cgroup.MOUNT) -> Self:
-        """This process and no later one of its number. Raises UsageError where it does not run."""
+        """Watch this process, but no later one with its number. Raises UsageError if it does not run."""
         process = _look(pid)
         if process is None or process.stat.has_ended:
             raise UsageError(f"pid:{pid}: no such process runs on this machine that this user may see; look with ps -e")
@@ -106,7 +106,7 @@ class ProcessSource(Source):
 
     @classmethod
     def of_name(cls, program: str, cgroups: Path = cgroup.MOUNT) -> Self:
-        """Every process whose executable or first command word has this name, whenever it begins."""
+        """Watch every process whose executable or first command word has this name, also later ones."""
         return cls(f"name:{program}", {}, program, cgroups)
 
     def read(self) -> Reading:
@@ -120,18 +120,18 @@ class ProcessSource(Source):
             raise WatchError(f"{self.name}: /proc cannot be read ({failed}); mend that, or do not watch it") from failed
         self._reads += 1
         self._processes = now
-        reading = self._reading(now, _handed_up(before, now))  # even where nothing runs: it counts what has ended
+        reading = self._reading(now, _handed_up(before, now))  # also without processes: it counts the ended ones
         self._refuse_what_has_ended(now)
         return reading
 
     def _search(self) -> list[int]:
-        """The processes known, those of the name, and what descends from either; never the one that asks."""
+        """Return the known processes, those of the name, and their descendants, but never this process."""
         pids = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
         table = {pid: stat for pid in pids if pid != os.getpid() and (stat := _stat(pid)) is not None}
         children: dict[int, list[int]] = {}
         for pid, stat in table.items():
             children.setdefault(stat.parent, []).append(pid)
-        workers = {worker.pid for worker in multiprocessing.active_children()}  # the client's own are no server
+        workers = {worker.pid for worker in multiprocessing.active_children()}  # the client's workers are not servers
         named = [
             pid for pid in table if self._program is not None and pid not in workers and self._program in _names(pid)
         ]
@@ -144,7 +144,7 @@ class ProcessSource(Source):
         return list(found)
 
     def _find_limits(self, processes: Mapping[int, _Process]) -> None:
-        """What the tree may use of the CPU: the threads' affinity masks together, and the cgroups' quotas."""
+        """Find the tree's CPU limits: the union of the threads' affinity masks, and the cgroups' quotas."""
         cores: set[int] = set()
         groups: set[Path] = set()
         for pid, process in processes.items():
@@ -152,14 +152,14 @@ class ProcessSource(Source):
                 for thread in process.threads:
                     cores |= os.sched_getaffinity(thread)
                 groups.add(cgroup.group_of(_text(f"/proc/{pid}/cgroup"), self._cgroups))
-            except (FileNotFoundError, ProcessLookupError):  # has ended meanwhile
+            except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
                 continue
         self._limit_cores = min(len(cores), cgroup.quota_cores(groups, self._cgroups))
         above = cgroup.and_above(groups, self._cgroups)
         self._throttling = [group for group in above if cgroup.throttled_microseconds(group) is not None]
 
     def _reading(self, processes: Mapping[int, _Process], handed_up: frozenset[int]) -> Reading:
-        """Every sum is told of every process, whether it is in the reading or not, so that none misses an end."""
+        """Return the reading. Every sum gets every process, in the reading or not, so that it sees each end."""
         everyone = processes.items()
         cpu_ticks = self._cpu.total({pid: process.stat.cpu_ticks for pid, process in everyone}, handed_up)
         read = self._read.total({pid: process.read_write_bytes[0] for pid, process in everyone}, handed_up)
@@ -191,7 +191,7 @@ class ProcessSource(Source):
             reading["process_cpu_limit_cores"] = {"": self._limit_cores}
         if self._throttling:
             reading["process_throttled_seconds"] = {"": self._throttled.total(throttled) / 1e6}
-        # What one process does not show is not known of the tree.
+        # A value that one process does not show is unknown for the tree.
         if all(process.shows_bytes for process in processes.values()):
             reading |= {"process_read_bytes": {"": read}, "process_write_bytes": {"": written}}
         if len(files) == len(processes):
@@ -210,29 +210,29 @@ class ProcessSource(Source):
 
 
 def _look_at_all(pids: list[int], before: Mapping[int, _Process]) -> dict[int, _Process]:
-    """The processes as they are now; of those that are gone, whoever waited for them was looked at afterwards.
+    """Return the processes as they are now; an ended one's parent is read after the child was found gone.
 
-    Else a parent could be looked at before it was handed a child's counts, and the child be found gone after that.
+    Otherwise the source could read a parent before it gets a child's counters, and find the child gone afterwards.
     """
     while True:
         now = {pid: process for pid in pids if (process := _look(pid, before.get(pid))) is not None}
-        there = [pid for pid in now if (stat := _stat(pid)) is not None and stat.started == now[pid].stat.started]
-        if len(there) == len(pids):
+        running = [pid for pid in now if (stat := _stat(pid)) is not None and stat.started == now[pid].stat.started]
+        if len(running) == len(pids):
             return now
-        pids = there
+        pids = running
 
 
 def _handed_up(before: Mapping[int, _Process], now: Mapping[int, _Process]) -> frozenset[int]:
-    """Ended processes whose counts are in those of an ancestor, because their parents have waited for them.
+    """Return ended processes whose counters are part of an ancestor's, because their parents waited for them.
 
-    That shows in the ancestor: its count of waited-for children grew by at least what each had counted. A parent that
-    ignores SIGCHLD is handed nothing: wait(2), getrusage(2).
+    The ancestor shows it: its counters of waited-for children grew by at least the values of each. A parent that
+    ignores SIGCHLD gets nothing: wait(2), getrusage(2).
     """
     room = {
         pid: process.stat.waited_ticks - before[pid].stat.waited_ticks for pid, process in now.items() if pid in before
     }
     found = set()
-    # Who began first first: what a parent was handed by its children is handed up with its own.
+    # Oldest first: a parent hands up its children's counters with its own.
     for pid in sorted(before.keys() - now.keys(), key=lambda ended: (before[ended].stat.started, ended)):
         ended = before[pid].stat
         ancestor = ended.parent
@@ -245,15 +245,15 @@ def _handed_up(before: Mapping[int, _Process], now: Mapping[int, _Process]) -> f
 
 
 def _look(pid: int, before: _Process | None = None) -> _Process | None:
-    """A process as it is now; None where it is gone, or its number is another's."""
+    """Read a process; None if it is gone or its number belongs to another process."""
     stat = _stat(pid)
     if stat is None or (before is not None and before.stat.started != stat.started):
         return None
     last_bytes = before.read_write_bytes if before is not None else (0, 0)
-    if stat.has_ended:  # then only its parent may know more
+    if stat.has_ended:  # then only its parent has newer values
         return _Process(stat, last_bytes, True, 0, {})
     try:
-        # A process that is about to end shows them to root only.
+        # A process that is about to end shows these only to root.
         found = _read_write_bytes(pid)
         return _Process(stat, found or last_bytes, found is not None, _open_files(pid), dict(_threads(pid)))
     except (FileNotFoundError, ProcessLookupError):
@@ -261,14 +261,14 @@ def _look(pid: int, before: _Process | None = None) -> _Process | None:
 
 
 def _stat(pid: int) -> _Stat | None:
-    """None where the process is gone, or hidden from this user."""
+    """Read the fields; None if the process is gone or hidden from this user."""
     try:
         text = _text(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
-    before, _, after = text.rpartition(")")  # a command may hold anything
+    before, _, after = text.rpartition(")")  # a command may contain any character
     fields = after.split()
-    # Where the first thread has ended and others go on, the process is a zombie in name only.
+    # If the first thread has ended and others run, the process only looks like a zombie.
     has_ended = fields[0] in "ZX" and int(fields[17]) <= 1
     own, waited = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
     command = before.partition("(")[2]
@@ -276,7 +276,7 @@ def _stat(pid: int) -> _Stat | None:
 
 
 def _threads(pid: int) -> Iterator[tuple[int, _Thread]]:
-    """Every thread; one that ends meanwhile is passed over."""
+    """Yield every thread; skip one that ends meanwhile."""
     for entry in os.listdir(f"/proc/{pid}/task"):
         try:
             fields = _text(f"/proc/{pid}/task/{entry}/stat").rpartition(")")[2].split()
@@ -284,13 +284,13 @@ def _threads(pid: int) -> Iterator[tuple[int, _Thread]]:
             waited = int(_text(f"/proc/{pid}/task/{entry}/schedstat").split()[1]) if _TELLS_WAITING else None
         except (FileNotFoundError, ProcessLookupError):
             continue
-        # Two neighbouring lines, voluntary_ctxt_switches and nonvoluntary_ctxt_switches, of this thread alone.
+        # Two adjacent lines, voluntary_ctxt_switches and nonvoluntary_ctxt_switches, of this thread only.
         switches = status[status.index("voluntary_ctxt_switches:") :].split()
         yield int(entry), _Thread(int(fields[11]) + int(fields[12]), int(switches[1]) + int(switches[3]), waited)
 
 
 def _read_write_bytes(pid: int) -> tuple[int, int] | None:
-    """What the process and its waited-for children made storage read and write; None where that is not shown."""
+    """Return the storage bytes read and written by the process and its waited-for children; None if not shown."""
     try:
         counts = dict(line.split(": ") for line in _text(f"/proc/{pid}/io").splitlines())
     except (PermissionError, FileNotFoundError):
@@ -299,7 +299,7 @@ def _read_write_bytes(pid: int) -> tuple[int, int] | None:
 
 
 def _open_files(pid: int) -> int | None:
-    """The number of open descriptors; since Linux 6.2 the folder's size, so that thousands need no listing."""
+    """Return the number of open descriptors. Since Linux 6.2 the folder's size has it, without listing thousands."""
     folder = f"/proc/{pid}/fd"
     try:
         return os.stat(folder).st_size or len(os.listdir(folder))
@@ -308,18 +308,18 @@ def _open_files(pid: int) -> int | None:
 
 
 def _names(pid: int) -> set[str]:
-    """What a process is called: its executable and the first word of its command, without their folders."""
+    """Return the executable and the first word of the command, without folders."""
     names = set()
     try:
         names.add(os.path.basename(_text(f"/proc/{pid}/cmdline").partition("\0")[0]))
         names.add(os.path.basename(os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")))
-    except OSError:  # has ended, or is another user's, whose executable is not shown
+    except OSError:  # it has ended, or belongs to another user
         pass
     return names
 
 
 def _text(path: str) -> str:
-    """A file of /proc in one read, at two thirds of what open() costs; there are two for every thread."""
+    """Read a file of /proc in one call, in two thirds of the time of open(); every thread has two."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.read(descriptor, _FILE_BYTES_MAX).decode("utf-8", "replace")

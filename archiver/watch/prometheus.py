@@ -1,7 +1,7 @@
-"""The watch source ``prometheus:URL``: any server with Prometheus metrics, by a file that says what its names mean.
+"""The watch source ``prometheus:URL``: any server with Prometheus metrics, and a file that maps their names.
 
-One idea: a names file maps our quantities to metrics of the endpoint, so that a new kind of endpoint is a TOML file and
-no code. node_exporter.toml beside this module is the one that is used where the user gives none, and the example.
+One idea: a names file maps our quantities to metrics of the endpoint, so that a new kind of endpoint needs a TOML file
+and no code. node_exporter.toml next to this module is the default and an example.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from backends.exposition import Labels, MetricsAddress, ScrapeError, Series
 from results.resources import QUANTITIES, Reading
 
 _LOOKED_FOR_SHOWN = 3
-# The keys of a rule, and how each is written.
+# The keys of a rule, and their formats.
 _WRITTEN = {
     "metric": 'write metric = "name", or metric = ["name", "other"] for their sum',
     "where": 'write where = { label = "value" }, or a list of values for any of them',
@@ -32,8 +32,8 @@ _WRITTEN = {
 }
 
 
-class Rule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How one quantity follows from the series of a page."""
+class MetricRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How to compute one quantity from the series of a page."""
 
     metric: str | tuple[str, ...]  # several are added
     where: dict[str, str | tuple[str, ...]] = {}  # label -> the value it must have, or any of these
@@ -42,11 +42,11 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     factor: float = 1.0
 
     def metrics(self) -> tuple[str, ...]:
-        """Every metric that it looks for."""
+        """Return every metric that the rule uses."""
         return (*_several(self.metric), *((self.minus,) if self.minus else ()))
 
     def values(self, series: Series) -> dict[str, float]:
-        """The value of each item; items that lack a part, and values that cannot be, are left out."""
+        """Return the value of each item, without incomplete items and impossible values."""
         parts = [self._sums(series, metric) for metric in _several(self.metric)]
         less = self._sums(series, self.minus) if self.minus else {}
         values = {
@@ -54,7 +54,7 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             for item in parts[0]
             if all(item in part for part in parts) and (not self.minus or item in less)
         }
-        return {item: value for item, value in values.items() if 0 <= value < inf}  # not so for NaN
+        return {item: value for item, value in values.items() if 0 <= value < inf}  # False for NaN
 
     def _sums(self, series: Series, metric: str) -> dict[str, float]:
         sums: dict[str, float] = {}
@@ -69,7 +69,7 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return all(labels.get(label) in _several(wanted) for label, wanted in self.where.items())
 
 
-Names = Mapping[str, Rule]  # quantity -> how it follows
+Names = Mapping[str, MetricRule]  # by quantity
 
 
 class PrometheusSource(Source):
@@ -85,7 +85,7 @@ class PrometheusSource(Source):
         insecure: bool = False,
         direct: bool = False,
     ) -> None:
-        """``names`` is a names file; None: node_exporter's. Raises UsageError for what is wrong with it or the URL."""
+        """``names`` is a names file; None: node_exporter's. Raises UsageError for an invalid file or URL."""
         self.name = f"prometheus:{url}"
         self._names = read_names(names if names is not None else builtin("node_exporter"))
         self._address = MetricsAddress(url, token, ca_bundle=ca_bundle, insecure=insecure, direct=direct)
@@ -102,12 +102,12 @@ class PrometheusSource(Source):
 
 
 def builtin(name: str) -> Traversable:
-    """A names file that comes with Archiver."""
+    """Return a names file that is part of Archiver."""
     return files("archiver.watch").joinpath(f"{name}.toml")
 
 
 def read_names(path: Traversable) -> Names:
-    """The rules of a names file. Raises UsageError naming file, key and remedy."""
+    """Read the rules of a names file. Raises UsageError with file, key and remedy."""
     try:
         return _names(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -115,12 +115,12 @@ def read_names(path: Traversable) -> Names:
 
 
 def metrics_of(names: Names) -> frozenset[str]:
-    """Every metric that the rules look for."""
+    """Return every metric that the rules use."""
     return frozenset(metric for rule in names.values() for metric in rule.metrics())
 
 
 def read_by(names: Names, series: Series) -> dict[str, dict[str, float]]:
-    """The quantities that these series have."""
+    """Return the quantities that these series have."""
     reading = {quantity: rule.values(series) for quantity, rule in names.items()}
     return {quantity: values for quantity, values in reading.items() if values}
 
@@ -128,7 +128,7 @@ def read_by(names: Names, series: Series) -> dict[str, dict[str, float]]:
 def _names(text: str, where: str) -> Names:
     try:
         document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # some numbers are too long for it, some lists too deep
+    except (ValueError, RecursionError) as error:  # a number may be too long, a list too deep
         raise UsageError(f"{where}: not TOML: {error}") from error
     if not document:
         raise UsageError(
@@ -140,9 +140,9 @@ def _names(text: str, where: str) -> Names:
     return {quantity: _rule(table, f"{where}: {quantity}") for quantity, table in document.items()}
 
 
-def _rule(table: object, where: str) -> Rule:
+def _rule(table: object, where: str) -> MetricRule:
     try:
-        rule = msgspec.convert(table, Rule)
+        rule = msgspec.convert(table, MetricRule)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}: {_explained(str(error))}") from error
     if not all(rule.metrics()) or not _several(rule.metric):
@@ -153,7 +153,7 @@ def _rule(table: object, where: str) -> Rule:
 
 
 def _explained(message: str) -> str:
-    """What msgspec says of a table, with the key first and the remedy last."""
+    """Reorder msgspec's message about a table: the key first, the remedy last."""
     unknown = re.search(r"unknown field `(.*?)`", message)
     if unknown:
         return f"unknown key {unknown[1]!r}{_suggest(unknown[1], _WRITTEN)}"

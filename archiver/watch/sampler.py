@@ -1,7 +1,7 @@
-"""Asks every source of server resource usage once a second and at every phase's edges, on the run's clock.
+"""Samples every source of server resource usage once a second and at the start and end of every phase.
 
-One idea: each source has a thread of its own, which alone asks it. Whoever wants a sample now says so and waits a
-moment; so a slow source delays nobody, and one that fails is reported once, left out at the edges, and asked again
+One idea: each source has its own thread, which alone reads it. A caller that needs a sample requests it and waits a
+moment. So a slow source delays no caller. A source that fails is reported once, left out at phase edges, and read again
 until it answers.
 """
 
@@ -18,20 +18,20 @@ from archiver.watch.source import Source, WatchError
 from results.resources import CLIENT, LOCAL, SampleRow, SourceProblem, Timeline
 
 PERIOD_SECONDS = 1.0
-EDGE_SECONDS_MAX = 0.25  # that a phase waits for its edges to be sampled
-LAST_SECONDS_MAX = 5.0  # that a run waits for its last sample
-KEPT_SECONDS = 60.0  # that a sample stays known beyond being stored: what a phase began with, or used lately
+EDGE_SECONDS_MAX = 0.25  # a phase waits that long for the samples of its edges
+LAST_SECONDS_MAX = 5.0  # a run waits that long for its last sample
+KEPT_SECONDS = 60.0  # a stored sample stays in memory that long
 
 
 class ResourceSampler:
-    """Keeps the samples of several sources: the server's, and the client's host where that is another."""
+    """Keeps the samples of several sources: of the server, and of the client's host if it is another one."""
 
     def __init__(self, sources: Sequence[Source], period_seconds: float = PERIOD_SECONDS) -> None:
-        self._watched = [_Watched(source, period_seconds) for source in sources]
+        self._watched = [_WatchedSource(source, period_seconds) for source in sources]
 
     def start(self) -> None:
         """Take the first sample of every source, then one each period."""
-        with interruption.put_off():  # a run that is interrupted here stops them all
+        with interruption.put_off():  # an interruption here must stop all of them
             for each in self._watched:
                 each.thread.start()
         self._take(LAST_SECONDS_MAX)
@@ -44,27 +44,29 @@ class ResourceSampler:
             each.end()
 
     def take(self) -> None:
-        """Take one sample now, of every source that answered when it was last asked and answers soon."""
+        """Take one sample now of every source that works, unless it is slow."""
         self._take(EDGE_SECONDS_MAX)
 
     def timelines(self, since_ns: int = 0) -> dict[str, Timeline]:
-        """Everything seen of the server since an instant of the run's clock, by source; what was stored is forgotten in
-        time."""
+        """Return the server's samples since an instant of the run's clock, by source.
+
+        Stored samples are dropped after KEPT_SECONDS.
+        """
         return {
             each.source.name: Timeline(each.samples(since_ns)) for each in self._watched if each.source.name != CLIENT
         }
 
     def client_timeline(self) -> Timeline:
-        """Everything seen of the client's host, which may be the server's too; empty where it is not watched."""
+        """Return the samples of the client's host, which may be the server's too; empty if it is not watched."""
         seen = (each.samples(0) for each in self._watched if each.source.name in (CLIENT, LOCAL))
         return Timeline(next(seen, ()))
 
     def take_unstored(self) -> list[SampleRow]:
-        """Samples not handed out before, for the database; a run of days does not keep them here, too."""
+        """Return samples that were not returned before, for the database, so that memory does not grow."""
         return [sample for each in self._watched for sample in each.take_unstored()]
 
     def take_problems(self) -> list[SourceProblem]:
-        """Problems not handed out before: at most one of each source."""
+        """Return problems that were not returned before: at most one for each source."""
         return [problem for each in self._watched if (problem := each.take_problem())]
 
     def _take(self, seconds_max: float) -> None:
@@ -75,20 +77,20 @@ class ResourceSampler:
 
 
 @dataclass(slots=True)
-class _Watched:
-    """One source, its thread, and what it has said."""
+class _WatchedSource:
+    """One source, its thread and its samples."""
 
     source: Source
     period_seconds: float
     failing: bool = False
     thread: threading.Thread = field(init=False)
-    _asked: int = 0  # how often somebody wanted a sample
-    _answered: int = 0  # up to which of these there is one, or a failure
+    _requested: int = 0  # number of requests for a sample
+    _answered: int = 0  # number of the last request that has a sample or a failure
     _ended: bool = False
     _samples: list[SampleRow] = field(default_factory=list)
     _stored: int = 0
     _problem: SourceProblem | None = None
-    _problem_told: bool = False
+    _problem_reported: bool = False
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
@@ -99,22 +101,22 @@ class _Watched:
         return 0.0 if self.failing else self.source.counts_late_seconds
 
     def ask(self) -> int:
-        """Want a sample now; the number to wait for it by."""
+        """Request a sample now; return the number of the request, to wait for it."""
         with self._changed:
-            self._asked += 1
+            self._requested += 1
             self._changed.notify_all()
-            return self._asked
+            return self._requested
 
     def wait_for(self, ticket: int, deadline: float) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._answered >= ticket, max(0.0, deadline - time.monotonic()))
 
     def end(self) -> None:
-        """Let the thread go; one that is in the middle of asking goes with the process."""
+        """Stop the thread; one that is reading a source ends with the process."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
-        if self.thread.ident is not None:  # else the run was interrupted before it began to watch
+        if self.thread.ident is not None:  # None: the run was interrupted before the thread started
             self.thread.join(EDGE_SECONDS_MAX)
 
     def samples(self, since_ns: int) -> list[SampleRow]:
@@ -132,16 +134,16 @@ class _Watched:
 
     def take_problem(self) -> SourceProblem | None:
         with self._changed:
-            told, self._problem_told = self._problem_told, self._problem is not None
-            return None if told else self._problem
+            was_reported, self._problem_reported = self._problem_reported, self._problem is not None
+            return None if was_reported else self._problem
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._ended or self._asked > self._answered, self.period_seconds)
+                self._changed.wait_for(lambda: self._ended or self._requested > self._answered, self.period_seconds)
                 if self._ended:
                     return
-                ticket = self._asked
+                ticket = self._requested
             found = self._read()
             with self._changed:
                 self.failing = isinstance(found, SourceProblem)
@@ -158,10 +160,10 @@ class _Watched:
             reading = self.source.read()
         except WatchError as failed:
             return SourceProblem(self.source.name, time.time(), str(failed))
-        except Exception as unforeseen:  # noqa: BLE001 - whatever a server says, it must not end a run
+        except Exception as unforeseen:  # noqa: BLE001 - no answer of a server may end a run
             problem = f"{self.source.name}: what came cannot be understood ({type(unforeseen).__name__}: {unforeseen})"
             return SourceProblem(self.source.name, time.time(), problem)
-        # What was read lay between the two instants: the middle errs least.
+        # The values are from between the two instants; the middle has the smallest error.
         at_ns = (before_ns + time.monotonic_ns()) // 2
         at = time.time() - (time.monotonic_ns() - at_ns) / 1e9
         return SampleRow(self.source.name, at, at_ns, reading)

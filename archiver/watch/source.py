@@ -1,7 +1,7 @@
-"""What a source of server resource usage is.
+"""The interface of a source of server resource usage.
 
-One idea: a source is asked for everything it knows at one instant and either answers or says in one sentence why it
-cannot. Asking again and again, clocks and keeping are the sampler's business.
+One idea: a source returns all its values at one instant, or says in one sentence why it cannot. The sampler repeats
+reads, takes the times and keeps the samples.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ class WatchError(Exception):
 
 
 class Source(Protocol):
-    """One source, asked about once a second from one thread at a time. Inherited from, for what is the same in most."""
+    """One source, read about once a second from one thread at a time. Subclasses inherit what most of them share."""
 
-    name: str  # as it was chosen: local, pid:123, name:minio, minio, prometheus:http://...
+    name: str  # as the user names it: local, pid:123, name:minio, minio, prometheus:http://...
 
     @property
     def counts_late_seconds(self) -> float:
-        """How old what it counts may be, as far as is known by now."""
+        """Maximum age of its counters, as far as is known by now."""
         return 0.0
 
     def read(self) -> Reading:
-        """Everything it knows now, under names of results.resources.QUANTITIES. Raises WatchError."""
+        """Read all values, by names of results.resources.QUANTITIES. Raises WatchError."""

@@ -1,1 +1,1 @@
-"""WORM conformance: what a platform refuses, what it allows, and the evidence of both."""
+"""WORM conformance: what a platform refuses, what it allows, and the evidence for both."""

@@ -1,4 +1,4 @@
-"""The catalogue of conformance checks, as data."""
+"""Reads the catalogue of conformance checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One check, whether it can be tried from outside or not."""
+    """One check, whether or not a client can try it."""
 
     id: str
     family: str
@@ -23,13 +23,13 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_violation(self) -> bool:
-        """Whether failing it means that a record can be lost, altered, or is without its lock."""
+        """Return whether a failure means that a record can be lost or altered, or has no lock."""
         return self.severity in ("S1", "S2")
 
 
 @cache
 def catalogue() -> dict[str, CatalogueEntry]:
-    """Every check by its id, in order."""
+    """Return every check by its id, in the catalogue's order."""
     text = files("archiver.worm").joinpath("catalogue.toml").read_text(encoding="utf-8")
     entries = msgspec.convert(tomllib.loads(text)["check"], list[CatalogueEntry])
     return {entry.id: entry for entry in entries}

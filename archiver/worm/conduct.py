@@ -1,7 +1,7 @@
-"""One conformance run on one platform: its buckets, its record in ledger and database, and its clean-up.
+"""Conducts one conformance run on one platform: its buckets, its entries in ledger and database, and its clean-up.
 
-One idea: a suite that locks things must leave less behind than any run: every bucket is in the ledger before it is
-made, and at the end everything is removed that may be.
+One idea: the run records every bucket in the ledger before it creates it, and removes at the end all that it may
+remove. So nothing that the checks locked is left without a record.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from archiver.worm.case import COMPLIANCE_SECONDS, FARTHEST_SECONDS, LOCKING_FAR
 from archiver.worm.repeats import rounds
 from archiver.worm.repeats.load import LoadReport, Order, order_for
 from archiver.worm.repeats.restart import Restart
-from archiver.worm.requests.exchange import Exchange, S3Door
+from archiver.worm.requests.exchange import RecordedExchange, S3Client
 from archiver.worm.requests.limited import Limited
 from archiver.worm.suite import CheckResult, Round, Suite
-from archiver.worm.tsm.calls import Call
+from archiver.worm.tsm.calls import ApiCall
 from archiver.worm.tsm_conduct import conduct_tsm
 from archiver.worm.verdict import Inconclusive
 from backends.base import Location, RemovalReport, RunPlan
@@ -42,41 +42,41 @@ from backends.s3 import S3Backend
 from results.database import FILE_NAME, RunDatabase, RunRecord
 from results.model import CheckRecord, RoundRecord
 
-CLOCK_SECONDS = 2.0  # by which the server's clock may be known too early
-LASTING_SECONDS = 3600.0  # for which credentials should last when a run begins: the checks send them as they are then
-LOCKED_SECONDS_MAX = 25 * 3600.0  # a default retention has whole days: one, under GOVERNANCE
+CLOCK_SECONDS = 2.0  # the server's clock may be ahead of our estimate by this much
+LASTING_SECONDS = 3600.0  # credentials should last that long when a run begins: the checks do not refresh them
+LOCKED_SECONDS_MAX = 25 * 3600.0  # a default retention has whole days: the checks use one day, under GOVERNANCE
 
-LimitedDoors = Callable[[S3Door], AbstractContextManager[Limited]]  # from the door that has all rights
+LimitedClients = Callable[[S3Client], AbstractContextManager[Limited]]  # makes them from the client with all rights
 
 
 @dataclass(frozen=True, slots=True)
 class WormOptions:
-    """What the user chose, besides the platform."""
+    """The user's choices besides the platform."""
 
     ids: Sequence[str]
-    compliance: bool  # may lock for seconds in COMPLIANCE mode
+    compliance: bool  # checks may lock objects for seconds in COMPLIANCE mode
     out_dir: Path
     command_line: list[str]
-    accepts_server_clock: bool = False  # dates may follow a platform's clock that is far from this machine's
+    accepts_server_clock: bool = False  # use the platform's clock even if it is far from this machine's
 
 
 @dataclass(slots=True)
 class _Buckets:
-    """The buckets of one run."""
+    """The buckets that one run creates."""
 
     run_id: str
     backend: S3Backend
     hosted: HostedStore | None
     ledger: Ledger
     made: list[Location] = field(default_factory=list)
-    locked: set[str] = field(default_factory=set)  # those of them that were made with Object Lock
+    locked: set[str] = field(default_factory=set)  # the buckets with Object Lock
     open_to_limited: Callable[[str], None] = lambda bucket: None  # called for each new bucket
     _making: threading.Lock = field(default_factory=threading.Lock)
 
-    def make(self, door: S3Door, lock: bool, lock_seconds_max: float = LOCKED_SECONDS_MAX) -> str:
-        """A new bucket, with Object Lock or without. Raises Inconclusive where it is not made."""
+    def make(self, client: S3Client, lock: bool, lock_seconds_max: float = LOCKED_SECONDS_MAX) -> str:
+        """Create a bucket, with Object Lock or without. Raises Inconclusive if the platform refuses."""
         bucket = f"archiver-{self.run_id.lower()}-{secrets.token_hex(4)}"
-        location = Location(door.endpoint, door.region, bucket, True, "")
+        location = Location(client.endpoint, client.region, bucket, True, "")
         placement = Placement(
             run=self.run_id,
             phase=f"worm {bucket}",
@@ -98,26 +98,29 @@ class _Buckets:
             self.locked |= {bucket} if lock else set()
             self.ledger.open_placement(placement)
         headers = [("x-amz-bucket-object-lock-enabled", "true")] if lock else []
-        region = "" if door.region == "us-east-1" else f"<LocationConstraint>{door.region}</LocationConstraint>"
+        region = "" if client.region == "us-east-1" else f"<LocationConstraint>{client.region}</LocationConstraint>"
         body = f"<CreateBucketConfiguration>{region}</CreateBucketConfiguration>".encode() if region else b""
-        answer = door.send("PUT", bucket, headers=headers, body=body)
+        answer = client.send("PUT", bucket, headers=headers, body=body)
         if not answer.ok:
             raise Inconclusive(f"a bucket could not be made: {answer}")
         self.open_to_limited(bucket)
         return bucket
 
     def remove(self) -> tuple[RemovalReport, ...]:
-        """Remove all that may be removed; a report of each bucket that remains. Waits once for COMPLIANCE locks."""
+        """Remove all buckets that can be removed, and return a report for each one that remains.
+
+        Waits once for COMPLIANCE locks to expire.
+        """
         left = self._removed(self.made)
         if left:
-            # A report has the dates of a few objects only, so there may be later ones.
+            # A report has the dates of a few objects only, so other objects may be locked longer.
             latest = max(report.locked_until or 0.0 for _, report in left) - self.backend.server_now
             time.sleep(min(max(latest, COMPLIANCE_SECONDS), WAIT_SECONDS_MAX) + CLOCK_SECONDS)
             left = self._removed([location for location, _ in left])
         return tuple(report for _, report in left)
 
     def _removed(self, locations: Sequence[Location]) -> list[tuple[Location, RemovalReport]]:
-        """Those that remain, and why."""
+        """Remove these buckets; return those that remain, with the reason."""
         left = []
         for location in locations:
             report = self._removal(location)
@@ -128,7 +131,10 @@ class _Buckets:
         return left
 
     def _removal(self, location: Location) -> RemovalReport:
-        """A bucket made without Object Lock may refuse to hear of a bypass, and may have been given its lock since."""
+        """Remove one bucket. A bucket created without Object Lock is tried without bypass first.
+
+        The platform may reject a bypass header there, but a check may also have enabled Object Lock since.
+        """
         report = RemovalReport()
         for force in (True,) if location.bucket in self.locked else (False, True):
             try:
@@ -142,29 +148,31 @@ class _Buckets:
 
 @dataclass(frozen=True, slots=True)
 class WormOutcome:
-    """How a conformance run ended; everything seen is in the database."""
+    """The result of a conformance run; the evidence is in the database."""
 
     run_id: str
     database: Path
     profile: PlatformProfile
-    buckets_left: tuple[RemovalReport, ...]  # what was seen in each bucket that remains
-    spaces_left: int  # of the TSM door
+    buckets_left: tuple[RemovalReport, ...]  # one for each bucket that remains
+    spaces_left: int  # TSM file spaces that remain
 
 
 def conduct(
     backend: S3Backend,
     hosted: HostedStore | None,
     options: WormOptions,
-    limited: LimitedDoors,
+    limited: LimitedClients,
     store: StoreProcess | None,
     restart: Restart | None,
     ledger: Ledger,
     on_check: Callable[[CheckResult], None],
 ) -> WormOutcome:
-    """Run the checks; those of TSM where ``store`` is the embedded one, which has that door, too. Then again those of
-    ``rounds``: under load, and after ``restart`` where the server may be killed.
+    """Run the checks alone, then those of ``rounds`` under load and after a restart.
 
-    Raises PlatformError where the platform cannot be reached or makes no bucket with Object Lock.
+    TSM checks run if ``store`` is the embedded store, which has a TSM server too. ``restart`` is None if the server may
+    not be killed.
+
+    Raises PlatformError if the platform cannot be reached or does not create a bucket with Object Lock.
     """
     checks.load()
     profile = backend.profile()
@@ -173,7 +181,7 @@ def conduct(
     access = backend.access
     run_id = new_run_id()
     database = RunDatabase.create(options.out_dir / run_id / FILE_NAME, _record(run_id, backend, profile, options))
-    door = S3Door(
+    client = S3Client(
         access.endpoint, access.region, access.credentials, [], tls=access.tls, virtual_hosted=access.virtual_hosted
     )
     buckets = _Buckets(run_id, backend, hosted, ledger)
@@ -186,22 +194,22 @@ def conduct(
         results.append(result)
         on_check(result)
 
-    with ExitStack() as servers:  # that were started again: they are needed until all is removed
+    with ExitStack() as servers:  # restarted ones run until the clean-up is over
         try:
-            with limited(door) as fewer_rights:
+            with limited(client) as fewer_rights:
                 buckets.open_to_limited = fewer_rights.open_bucket
                 try:
-                    bucket = buckets.make(door, True, locked_seconds_max(options.ids))
+                    bucket = buckets.make(client, True, locked_seconds_max(options.ids))
                 except Inconclusive as refused:
                     raise PlatformError(f"{access.endpoint}: no bucket with Object Lock: {refused}") from refused
-                # A rule that new buckets get from the platform itself would lock what the checks leave unlocked.
+                # A default that the platform sets on new buckets would lock objects that the checks leave unlocked.
                 nothing = Retention(RetentionMode.NONE, None, None)
                 backend.check_rule(bucket, RunPlan(run_id, nothing, archives_unlocked=True))
                 suite = Suite(
-                    door,
+                    client,
                     bucket,
                     options.compliance or hosted is not None,
-                    fewer_rights.doors,
+                    fewer_rights.clients,
                     buckets.make,
                     profile.server_clock_offset_seconds or 0.0,
                 )
@@ -224,7 +232,7 @@ def conduct(
             verdict = "interrupted"
             raise
         finally:
-            # Checks end in other threads; the database is this one's.
+            # Checks end in other threads, but only this thread may use the database.
             for result in results:
                 database.add_check(_check_record(result), [_exchange_document(each) for each in result.exchanges])
             for record in rounds_done:
@@ -236,7 +244,7 @@ def conduct(
 
 
 class _Later:
-    """The rounds after the first, of a run that has some of their checks."""
+    """The rounds after the first one."""
 
     def __init__(
         self,
@@ -258,7 +266,7 @@ class _Later:
         if not ids:
             return [], None
         try:
-            bucket = self._buckets.make(self._suite.door, True)
+            bucket = self._buckets.make(self._suite.client, True)
         except Inconclusive as refused:
             return [], RoundRecord(Round.UNDER_LOAD, time.time(), 0.0, f"not tried: {refused}")
         order = order_for(self._buckets.backend, bucket, self._buckets.run_id)
@@ -278,7 +286,7 @@ class _Later:
 
 
 def locked_seconds_max(ids: Sequence[str]) -> float:
-    """Of the bucket that the checks share, should the process end in the middle of one."""
+    """Return how long the shared bucket can stay locked if the process dies during a check."""
     far = any(each in LOCKING_FAR for each in ids)
     return FARTHEST_SECONDS + LOCKED_SECONDS_MAX if far else LOCKED_SECONDS_MAX
 
@@ -328,14 +336,14 @@ def _check_record(result: CheckResult) -> CheckRecord:
 
 
 def is_tsm(identifier: str) -> bool:
-    """Whether a check is of the TSM protocol."""
+    """Return whether this is a check of the TSM protocol."""
     return identifier.startswith("TSM-")
 
 
-def _exchange_document(exchange: Exchange | Call) -> dict[str, Any]:
-    """Bodies as text where they are text, else in base64."""
+def _exchange_document(exchange: RecordedExchange | ApiCall) -> dict[str, Any]:
+    """Return an exchange for JSON: bodies as text if they are UTF-8, else in base64."""
     document = asdict(exchange)
-    if isinstance(exchange, Call):
+    if isinstance(exchange, ApiCall):
         return document
     for name in ("request_body", "response_body"):
         body: bytes = document.pop(name)

@@ -1,7 +1,7 @@
-"""Lists of versions: what the platform says is there.
+"""Lists of versions, as the platform returns them.
 
-One idea: a page is taken as it came. Entries keep the platform's order and are given as often as it named them, so that
-a check can see what is missing, doubled or misplaced.
+One idea: nothing corrects a page. Entries keep the platform's order and their repetitions, so that a check can find
+versions that are missing, repeated or misplaced.
 """
 
 from __future__ import annotations
@@ -16,30 +16,31 @@ from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive
 
 
-class Entry(NamedTuple):
-    """One version or delete marker in a list of versions."""
+class ListedVersion(NamedTuple):
+    """One version or delete marker of a list of versions."""
 
     key: str
     id: str
     is_marker: bool
     is_latest: bool
     bytes: int | None
-    at: datetime | None  # its Last-Modified
+    at: datetime | None  # Last-Modified
     etag: str
 
 
-def versions(case: Case, bucket: str, prefix: str, *, page_entries: int | None = None) -> list[list[Entry]]:
-    """Every version and marker under a prefix, page by page; ``page_entries`` None leaves the length to the platform.
+def versions(case: Case, bucket: str, prefix: str, *, page_entries: int | None = None) -> list[list[ListedVersion]]:
+    """Return every version and delete marker under a prefix, page by page.
 
-    Raises Failed where the pages would never end.
+    ``page_entries`` None leaves the page length to the platform. Raises Failed if the list never ends, and Inconclusive
+    if the platform does not list versions.
     """
-    pages: list[list[Entry]] = []
+    pages: list[list[ListedVersion]] = []
     size = (("max-keys", str(page_entries)),) if page_entries is not None else ()
     mark: tuple[str, str] | None = None
     while True:
         after = (("key-marker", mark[0]), ("version-id-marker", mark[1])) if mark else ()
         query = (("versions", None), ("prefix", prefix), ("encoding-type", "url"), *size, *after)
-        answer = case.door.send("GET", bucket, query=query)
+        answer = case.client.send("GET", bucket, query=query)
         if not answer.ok:
             raise Inconclusive(f"the versions of {bucket} cannot be listed: {answer}")
         if not answer.elements("ListVersionsResult"):
@@ -54,8 +55,8 @@ def versions(case: Case, bucket: str, prefix: str, *, page_entries: int | None =
         mark = following
 
 
-def entries_of(answer: Answer) -> list[Entry]:
-    """The versions and markers of one page."""
+def entries_of(answer: Answer) -> list[ListedVersion]:
+    """Return the versions and delete markers of one page."""
     is_encoded = _is_encoded(answer)
     return [
         _entry_of(each, is_encoded)
@@ -66,20 +67,20 @@ def entries_of(answer: Answer) -> list[Entry]:
 
 
 def must_store_nothing(case: Case, answer: Answer, what: str, aws: str, bucket: str, key: str) -> None:
-    """A write was refused: its key has no version. An answer that is not Amazon's is a deviation."""
+    """Fail if a refused write stored a version. An answer other than Amazon's is a deviation."""
     for page in versions(case, bucket, key):
         for entry in page:
             state = case.state(Version(bucket, entry.key, entry.id, b""))
             raise Failed(f"{what} was answered {answer}, and a version was stored: {words_of(state)}")
-    if case.door.send("GET", bucket, key).ok:
+    if case.client.send("GET", bucket, key).ok:
         raise Failed(f"{what} was answered {answer}, and an object was stored that no list of versions shows")
     case.must_refuse(answer, what, aws)
 
 
-def _entry_of(element: ET.Element, is_encoded: bool) -> Entry:
+def _entry_of(element: ET.Element, is_encoded: bool) -> ListedVersion:
     texts = {_name_of(each): each.text or "" for each in element}
     size, key = texts.get("Size", ""), texts.get("Key", "")
-    return Entry(
+    return ListedVersion(
         key=unquote_plus(key) if is_encoded else key,
         id=texts.get("VersionId", ""),
         is_marker=_name_of(element) == "DeleteMarker",
@@ -91,7 +92,7 @@ def _entry_of(element: ET.Element, is_encoded: bool) -> Entry:
 
 
 def _is_encoded(answer: Answer) -> bool:
-    """URL-encoding of keys is asked for, and not every platform does it; Amazon writes + for a space."""
+    """Return whether keys are URL-encoded: not every platform does as requested. Amazon writes + for a space."""
     return answer.text_of("EncodingType") == "url"
 
 

@@ -1,7 +1,7 @@
-"""Multipart uploads, step by step: start, part, complete, abort.
+"""Multipart upload, one function for each request: start, part, complete, abort.
 
-One idea: a check decides what each step carries. Nothing is done on its behalf but the integrity header that every
-part of an object under a lock must have.
+One idea: the check decides what each request contains. These functions add only Content-MD5, which S3 requires of
+every part of a locked object.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from archiver.worm.case import ROOT, Case, Lock, Version, lock_headers, md5_of
-from archiver.worm.requests.exchange import Answer, Headers, S3Door
+from archiver.worm.case import ROOT, Case, ObjectLock, Version, lock_headers, md5_of
+from archiver.worm.requests.exchange import Answer, Headers, S3Client
 from archiver.worm.verdict import Inconclusive
 
-PART_BYTES_MIN = 5 << 20  # of every part but the last
+PART_BYTES_MIN = 5 << 20  # of every part except the last
 
 
-class Upload(NamedTuple):
-    """One multipart upload; its id is empty where none came back."""
+class StartedUpload(NamedTuple):
+    """One multipart upload; its id is empty if the platform returned none."""
 
     bucket: str
     key: str
@@ -29,39 +29,48 @@ def start(
     case: Case,
     key: str | None = None,
     *,
-    lock: Lock | None = None,
+    lock: ObjectLock | None = None,
     hold: str | None = None,
     headers: Headers = (),
     bucket: str | None = None,
-    door: S3Door | None = None,
-) -> tuple[Answer, Upload]:
-    """CreateMultipartUpload, with what the finished version is to be locked by."""
+    client: S3Client | None = None,
+) -> tuple[Answer, StartedUpload]:
+    """CreateMultipartUpload, with the lock of the finished version."""
     bucket, key = bucket or case.bucket, key or case.key()
     wanted = [*headers, *lock_headers(lock, hold)]
-    answer = (door or case.door).send("POST", bucket, key, query=(("uploads", None),), headers=wanted)
-    return answer, Upload(bucket, key, answer.text_of("UploadId") if answer.ok else "")
+    answer = (client or case.client).send("POST", bucket, key, query=(("uploads", None),), headers=wanted)
+    return answer, StartedUpload(bucket, key, answer.text_of("UploadId") if answer.ok else "")
 
 
 def part(
-    case: Case, upload: Upload, number: int, body: bytes, *, headers: Headers = (), door: S3Door | None = None
+    case: Case,
+    upload: StartedUpload,
+    number: int,
+    body: bytes,
+    *,
+    headers: Headers = (),
+    client: S3Client | None = None,
 ) -> Answer:
-    """UploadPart (with Content-MD5); numbers begin with 1."""
-    return (door or case.door).send(
+    """UploadPart with Content-MD5; part numbers start at 1."""
+    return (client or case.client).send(
         "PUT", upload.bucket, upload.key, query=(("partNumber", str(number)), ("uploadId", upload.id)),
         headers=[("Content-MD5", md5_of(body)), *headers], body=body,
     )  # fmt: skip
 
 
 def complete(
-    case: Case, upload: Upload, etags: Sequence[str], *, headers: Headers = (), door: S3Door | None = None
+    case: Case, upload: StartedUpload, etags: Sequence[str], *, headers: Headers = (), client: S3Client | None = None
 ) -> Answer:
-    """CompleteMultipartUpload of parts 1, 2 ...; raises Inconclusive for an error inside a 200, as Amazon may send."""
+    """CompleteMultipartUpload of parts 1, 2 and so on.
+
+    Raises Inconclusive for an error inside a 200, as Amazon may send.
+    """
     listed = "".join(
         f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(etag)}</ETag></Part>"
         for number, etag in enumerate(etags, start=1)
     )
     body = f'<CompleteMultipartUpload xmlns="{ROOT}">{listed}</CompleteMultipartUpload>'.encode()
-    answer = (door or case.door).send(
+    answer = (client or case.client).send(
         "POST", upload.bucket, upload.key, query=(("uploadId", upload.id),), headers=headers, body=body
     )
     if answer.ok and answer.elements("Error"):
@@ -69,13 +78,13 @@ def complete(
     return answer
 
 
-def abort(case: Case, upload: Upload, *, door: S3Door | None = None) -> Answer:
+def abort(case: Case, upload: StartedUpload, *, client: S3Client | None = None) -> Answer:
     """AbortMultipartUpload."""
-    return (door or case.door).send("DELETE", upload.bucket, upload.key, query=(("uploadId", upload.id),))
+    return (client or case.client).send("DELETE", upload.bucket, upload.key, query=(("uploadId", upload.id),))
 
 
-def send_parts(case: Case, upload: Upload, bodies: Sequence[bytes]) -> list[str]:
-    """Upload these parts and give their ETags. Raises Inconclusive."""
+def send_parts(case: Case, upload: StartedUpload, bodies: Sequence[bytes]) -> list[str]:
+    """Upload these parts and return their ETags. Raises Inconclusive."""
     etags = []
     for number, body in enumerate(bodies, start=1):
         answer = part(case, upload, number, body)
@@ -90,14 +99,14 @@ def uploaded(
     bodies: Sequence[bytes],
     key: str | None = None,
     *,
-    lock: Lock | None = None,
+    lock: ObjectLock | None = None,
     hold: str | None = None,
     headers: Headers = (),
     bucket: str | None = None,
 ) -> tuple[Answer, Version]:
-    """Start, parts and completion in one: the last answer, and the version as ``Case.put`` gives it.
+    """Start, send all parts and complete. Return the last answer and the version, as ``Case.put`` does.
 
-    Where the start was refused, that answer is given. Raises Inconclusive where a part was.
+    If the platform refuses the start, that answer is returned. Raises Inconclusive if it refuses a part.
     """
     answer, upload = start(case, key, lock=lock, hold=hold, headers=headers, bucket=bucket)
     if answer.ok:

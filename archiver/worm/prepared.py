@@ -1,7 +1,7 @@
 """Requests that are signed before they are sent.
 
-One idea: what must leave at a given instant, or with another date than ours, is made ready first; sending it is then no
-more than writing it.
+One idea: a check prepares a request first if it must leave at an exact instant or with a shifted date. Sending it then
+only writes bytes.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from botocore.auth import SIGV4_TIMESTAMP, S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotoCredentials
 
-from archiver.worm.requests.exchange import Answer, Headers, S3Door, query_text
+from archiver.worm.requests.exchange import Answer, Headers, S3Client, query_text
 from archiver.worm.verdict import NotTried
 
 
 class Prepared(NamedTuple):
-    """One request, ready to be sent once."""
+    """One signed request, to be sent once."""
 
-    door: S3Door
+    client: S3Client
     method: str
     target: str
     headers: Headers
     body: bytes
 
     def send(self) -> Answer:
-        """5xx and 429 are answers like any other: what they did is unknown. Raises Inconclusive for silence."""
-        return self.door.send_as_is(self.method, self.target, self.headers, self.body, unsure=True)
+        """Send it. 5xx and 429 are returned: their effect is unknown. Raises Inconclusive if no answer comes."""
+        return self.client.send_as_is(self.method, self.target, self.headers, self.body, unsure=True)
 
 
 def prepare(
-    door: S3Door,
+    client: S3Client,
     method: str,
     bucket: str,
     key: str | None = None,
@@ -44,19 +44,22 @@ def prepare(
     body: bytes = b"",
     shift_seconds: float = 0.0,
 ) -> Prepared:
-    """As ``S3Door.send`` takes it; its date is shifted from our clock's. Raises NotTried for an anonymous door."""
-    if door.credentials is None:
+    """Sign a request; arguments are those of ``S3Client.send``.
+
+    ``shift_seconds`` is added to the date of the signature. Raises NotTried for an anonymous client.
+    """
+    if client.credentials is None:
         raise NotTried("needs a credential to sign with")
     target = "/" + bucket + ("" if key is None else "/" + quote(key, safe="/~")) + query_text(query)
-    request = AWSRequest(method, door.url(target), headers=dict(headers), data=body)
-    given = door.credentials
+    request = AWSRequest(method, client.url(target), headers=dict(headers), data=body)
+    given = client.credentials
     credentials = BotoCredentials(given.access_key, given.secret_key, given.session_token)
-    _ShiftedAuth(credentials, door.region, shift_seconds).add_auth(request)
-    return Prepared(door, method, target, tuple(request.headers.items()), body)
+    _ShiftedAuth(credentials, client.region, shift_seconds).add_auth(request)
+    return Prepared(client, method, target, tuple(request.headers.items()), body)
 
 
 class _ShiftedAuth(S3SigV4Auth):  # type: ignore[misc]
-    """Signs with a date of its own."""
+    """Signs with a shifted date."""
 
     def __init__(self, credentials: BotoCredentials, region: str, shift_seconds: float) -> None:
         super().__init__(credentials, "s3", region)

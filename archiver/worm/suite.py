@@ -1,7 +1,7 @@
-"""Runs the conformance checks on one platform, side by side, and keeps what each came to.
+"""Runs the conformance checks on one platform in parallel and collects their results.
 
-One idea: a check cannot harm another. Each has keys or buckets of its own, every bucket is in the ledger before it is
-made, and whatever a check does, it ends in exactly one verdict with a reason.
+One idea: checks cannot disturb each other. Each has its own keys or buckets, the ledger knows every bucket before it
+exists, and each check ends in exactly one verdict with a reason.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Protocol, TypeVar
 from archiver.worm.case import Case
 from archiver.worm.catalogue import CatalogueEntry, catalogue
 from archiver.worm.checks import CHECKS, CheckFunction
-from archiver.worm.requests.exchange import Exchange, S3Door
-from archiver.worm.tsm.calls import Call
-from archiver.worm.verdict import CheckEnded, Verdict
+from archiver.worm.requests.exchange import RecordedExchange, S3Client
+from archiver.worm.tsm.calls import ApiCall
+from archiver.worm.verdict import CheckEnded, CheckVerdict
 from results.model import FIRST_ROUND
 
-CHECKS_AT_ONCE = 12  # most of their time they wait
+CHECKS_AT_ONCE = 12  # they spend most of their time waiting
 _NOT_FROM_OUTSIDE = ("declared", "operator", "days", "two sites")
 
 
 class Round(StrEnum):
-    """What the platform was doing while a check was tried."""
+    """What the platform was doing during a check."""
 
     ALONE = FIRST_ROUND  # nothing but other checks
     UNDER_LOAD = "under load"
@@ -37,14 +37,14 @@ class Round(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one check came to, and how that is known."""
+    """The result of one check, with its evidence."""
 
     id: str
-    verdict: Verdict
+    verdict: CheckVerdict
     reason: str
     started_at: float  # epoch seconds
     seconds: float
-    exchanges: tuple[Exchange | Call, ...] = ()
+    exchanges: tuple[RecordedExchange | ApiCall, ...] = ()
     round: Round = Round.ALONE
 
     @property
@@ -53,38 +53,38 @@ class CheckResult:
 
     @property
     def is_violation(self) -> bool:
-        return self.verdict is Verdict.FAIL and self.entry.is_violation
+        return self.verdict is CheckVerdict.FAIL and self.entry.is_violation
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
     """The checks of one platform."""
 
-    door: S3Door
+    client: S3Client
     bucket: str
     may_use_compliance: bool
-    limited: Mapping[str, S3Door]
-    make_bucket: Callable[[S3Door, bool], str]
+    limited: Mapping[str, S3Client]
+    make_bucket: Callable[[S3Client, bool], str]
     clock_offset_seconds: float
 
     def run(
         self, ids: Sequence[str], on_result: Callable[[CheckResult], None], round_: Round = Round.ALONE
     ) -> list[CheckResult]:
-        """Every check of ``ids``, in their order; ``on_result`` hears of each as it ends, one at a time."""
-        # Those that wait for expiry first, so that nobody waits for them at the end.
+        """Run the checks ``ids`` and return results in that order; ``on_result`` is called as each ends, serially."""
+        # Checks that wait for an expiry start first, so that the run does not wait for them at the end.
         first = sorted(ids, key=lambda identifier: "W" not in catalogue()[identifier].needs)
         found = side_by_side(first, lambda each: self._run_one(each, round_), on_result, CHECKS_AT_ONCE)
         done = {result.id: result for result in found}
         return [done[identifier] for identifier in ids]
 
     def judge(self, identifier: str, function: CheckFunction, round_: Round) -> CheckResult:
-        """What this function comes to as the check ``identifier``."""
+        """Run ``function`` as the check ``identifier``."""
         began, clock = time.time(), time.monotonic()
-        record: list[Exchange] = []
-        door = self.door.recording(record)
+        record: list[RecordedExchange] = []
+        client = self.client.recording(record)
         case = Case(
-            identifier, door, self.bucket, self.may_use_compliance, self.limited,
-            lambda lock: self.make_bucket(door, lock), self.clock_offset_seconds,
+            identifier, client, self.bucket, self.may_use_compliance, self.limited,
+            lambda lock: self.make_bucket(client, lock), self.clock_offset_seconds,
         )  # fmt: skip
         verdict, reason = conclude(function, case)
         return CheckResult(identifier, verdict, reason, began, time.monotonic() - clock, tuple(record), round_)
@@ -93,12 +93,12 @@ class Suite:
         function = CHECKS.get(identifier)
         if function is None:
             why = _why_not(catalogue()[identifier])
-            return CheckResult(identifier, Verdict.NOT_TRIED, why, time.time(), 0.0, round=round_)
+            return CheckResult(identifier, CheckVerdict.NOT_TRIED, why, time.time(), 0.0, round=round_)
         return self.judge(identifier, function, round_)
 
 
 class Noticing(Protocol):
-    """A case of either protocol, as far as its conclusion is concerned."""
+    """The part of an S3 case and a TSM case that ``conclude`` needs."""
 
     deviations: list[str]
     notes: list[str]
@@ -107,18 +107,18 @@ class Noticing(Protocol):
 _AnyCase = TypeVar("_AnyCase", bound=Noticing)
 
 
-def conclude(function: Callable[[_AnyCase], None], case: _AnyCase) -> tuple[Verdict, str]:
-    """Carry a check out: its one verdict, and the reason with all that was noticed on the way."""
+def conclude(function: Callable[[_AnyCase], None], case: _AnyCase) -> tuple[CheckVerdict, str]:
+    """Run a check; return its verdict and its reason with all deviations and notes."""
     try:
         function(case)
-        verdict, reason = Verdict.PASS, ""
+        verdict, reason = CheckVerdict.PASS, ""
     except CheckEnded as ended:
         verdict, reason = ended.verdict, str(ended)
-    except Exception:  # noqa: BLE001 - an answer that nobody foresaw must not end the suite
-        verdict = Verdict.INCONCLUSIVE
+    except Exception:  # noqa: BLE001 - an unforeseen answer must not end the suite
+        verdict = CheckVerdict.INCONCLUSIVE
         reason = "the check itself broke off: " + traceback.format_exc(limit=-2).strip().replace("\n", " | ")
-    if verdict is Verdict.PASS and case.deviations:
-        verdict = Verdict.DEVIATION
+    if verdict is CheckVerdict.PASS and case.deviations:
+        verdict = CheckVerdict.DEVIATION
     return verdict, "; ".join(part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part)
 
 
@@ -128,12 +128,12 @@ def side_by_side(
     on_result: Callable[[CheckResult], None],
     at_once: int,
 ) -> list[CheckResult]:
-    """The results in the order of ``ids``; ``on_result`` hears of each as it ends, one at a time."""
-    told = threading.Lock()
+    """Run in parallel; return results in the order of ``ids``. ``on_result`` is called as each ends, serially."""
+    reporting = threading.Lock()
 
     def one(identifier: str) -> CheckResult:
         result = run_one(identifier)
-        with told:
+        with reporting:
             on_result(result)
         return result
 

@@ -1,7 +1,7 @@
-"""The TSM checks on the embedded store's second door: classes of seconds, a second node, file spaces of the run's own.
+"""Runs the TSM checks on the TSM server of the embedded store, with management classes that retain for seconds.
 
-One idea: only on a store of our own can classes of seconds be had for the asking. On other servers a class locks for
-days, and what the checks archive would stay that long.
+One idea: only our own store can have classes of seconds. On other servers a class retains for days, and the objects
+that the checks archive would stay that long.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from time import time
 
 from archiver.ledger.ledger import Ledger, Placement
 from archiver.worm.suite import CheckResult
-from archiver.worm.tsm.calls import TsmDoor
+from archiver.worm.tsm.calls import TsmClient
 from archiver.worm.tsm.case import ArchiveClass, TsmCase
 from archiver.worm.tsm_suite import plain_stanza, run_tsm
 from backends.embedded.core.rules import policy
@@ -22,7 +22,7 @@ from backends.embedded.process import StoreProcess
 from backends.tsm.library.api import Library, default_library_path
 from backends.tsm.library.configuration import private_configuration
 
-# What the embedded store is to have for these checks.
+# Management classes that the embedded store must have for these checks.
 CLASSES = ("BRIEF:retver=4s", "CASE:retver=3s,retinit=event,retmin=2s", "LATER:retver=20s,retinit=event")
 OTHER_NODE = "OTHER"
 LOCKED_SECONDS_MAX = 3600.0
@@ -30,10 +30,10 @@ LOCKED_SECONDS_MAX = 3600.0
 
 @dataclass(slots=True)
 class _Spaces:
-    """The file spaces of one run."""
+    """The file spaces that one run creates."""
 
     run_id: str
-    door: TsmDoor
+    client: TsmClient
     endpoint: str
     ledger: Ledger
     made: list[str] = field(default_factory=list)
@@ -61,16 +61,16 @@ class _Spaces:
                 )
             )
             self.made.append(space)
-        _, session = self.door.sign_on([])
+        _, session = self.client.sign_on([])
         session.register_space(space)
         session.terminate()
         return space
 
     def remove(self) -> int:
-        """Delete every space in which nothing is left that is locked; how many remain."""
+        """Delete every file space without locked objects; return how many remain."""
         left = 0
         for space in self.made:
-            _, session = self.door.sign_on([])
+            _, session = self.client.sign_on([])
             session.delete_space(space)
             if session.has_space(space):
                 left += 1
@@ -83,25 +83,25 @@ class _Spaces:
 def conduct_tsm(
     store: StoreProcess, run_id: str, ids: Sequence[str], ledger: Ledger, on_result: Callable[[CheckResult], None]
 ) -> tuple[list[CheckResult], int]:
-    """The checks' results, and how many file spaces had to stay until what is in them expires."""
+    """Run the checks; return their results and the number of file spaces that remain until their objects expire."""
     if not ids:
         return [], 0
     with private_configuration(store.tsm_host, store.tsm_port) as configuration:
         plain = plain_stanza(configuration)
         library = Library(str(default_library_path()))
         library.set_up(configuration)
-        door = TsmDoor(library, store.node, store.node_password)
-        spaces = _Spaces(run_id, door, f"tsm://{store.node}@{store.tsm_host}:{store.tsm_port}", ledger)
+        client = TsmClient(library, store.node, store.node_password)
+        spaces = _Spaces(run_id, client, f"tsm://{store.node}@{store.tsm_host}:{store.tsm_port}", ledger)
         classes = [
             ArchiveClass(each.name, each.retver_seconds, each.retinit == "event", each.retmin_seconds)
             for each in policy.load(store.data_dir).values()
             if each.retver_seconds is not None
         ]
         shared = spaces.make()
-        other = TsmDoor(library, OTHER_NODE, store.nodes[OTHER_NODE].password)
+        other = TsmClient(library, OTHER_NODE, store.nodes[OTHER_NODE].password)
 
         def case(identifier: str) -> TsmCase:
-            return TsmCase(identifier, door, shared, classes, spaces.make, other, plain)
+            return TsmCase(identifier, client, shared, classes, spaces.make, other, plain)
 
         results = run_tsm(ids, case, on_result)
         return results, spaces.remove()

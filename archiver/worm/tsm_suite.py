@@ -1,7 +1,7 @@
-"""Runs the TSM checks on one server, side by side, and keeps what each came to.
+"""Runs the TSM checks on one server in parallel and collects their results.
 
-One idea: as for S3, a check cannot harm another: it has names, sessions and file spaces of its own, ends in exactly one
-verdict with a reason, and lets go what it made as far as the server does.
+One idea: as with S3, checks cannot disturb each other. Each has its own names, sessions and file spaces. Each ends in
+exactly one verdict with a reason, and then releases and deletes what the server lets it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from archiver.worm.checks.tsm import TSM_CHECKS
 from archiver.worm.suite import CheckResult, conclude, side_by_side
 from archiver.worm.tsm.case import TsmCase
-from archiver.worm.verdict import Verdict
+from archiver.worm.verdict import CheckVerdict
 
-CHECKS_AT_ONCE = 6  # each has up to four sessions, and a server has often no more than 25
+CHECKS_AT_ONCE = 6  # each has up to four sessions; many servers allow 25
 _PLAIN = "PLAIN"
 _WHY_NOT = {
     "TSM-19": "needs the server's administrator: activate a policy set with a smaller RETVER or RETMIN",
@@ -25,7 +25,10 @@ _WHY_NOT = {
 
 
 def plain_stanza(configuration: Path) -> str:
-    """Add to private option files the same server without retention protection; the options of a session with it."""
+    """Add the same server without retention protection to private option files.
+
+    Return the session options that select it.
+    """
     path = configuration / "dsm.sys"
     lines = path.read_text().splitlines()[1:]
     plain = [line for line in lines if "ENABLEARCHIVERETENTIONPROTECTION" not in line]
@@ -41,7 +44,7 @@ def run_tsm(
     *,
     at_once: int = CHECKS_AT_ONCE,
 ) -> list[CheckResult]:
-    """Every check of ``ids``, in their order; ``on_result`` hears of each as it ends, one at a time."""
+    """Run every check of ``ids`` and return results in that order; ``on_result`` is called as each ends, serially."""
     return side_by_side(ids, lambda identifier: _run_one(identifier, make_case), on_result, at_once)
 
 
@@ -50,7 +53,7 @@ def _run_one(identifier: str, make_case: Callable[[str], TsmCase]) -> CheckResul
     began, clock = time.time(), time.monotonic()
     if function is None:
         why = _WHY_NOT.get(identifier, "this version has no check for it")
-        return CheckResult(identifier, Verdict.NOT_TRIED, why, began, 0.0)
+        return CheckResult(identifier, CheckVerdict.NOT_TRIED, why, began, 0.0)
     case = make_case(identifier)
     verdict, reason = conclude(function, case)
     seconds = time.monotonic() - clock

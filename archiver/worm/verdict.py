@@ -1,7 +1,7 @@
-"""What a check can come to.
+"""Verdicts of conformance checks.
 
-One idea: only state decides. A check passes where the platform did as it must, fails where a record was lost, changed
-or left unprotected, or where it refused what it must allow; everything else says why nothing is known.
+One idea: only state decides. A check passes if the platform did what it must. It fails if a record was lost, changed
+or left unprotected, or if the platform refused what it must allow. Any other result says why nothing is known.
 """
 
 from __future__ import annotations
@@ -9,42 +9,42 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
-    """The outcome of one check."""
+class CheckVerdict(StrEnum):
+    """The verdict of one check."""
 
     PASS = "PASS"
-    DEVIATION = "DEVIATION"  # the state is right, the answer is not Amazon's
+    DEVIATION = "DEVIATION"  # the state is right, but the answer is not Amazon's
     FAIL = "FAIL"
-    NOT_OFFERED = "NOT OFFERED"  # the platform lacks what the check is about
-    NOT_TRIED = "NOT TRIED"  # it needs what this run does not have: a credential, an operator, days
-    INCONCLUSIVE = "INCONCLUSIVE"  # tried, and nothing can be concluded
+    NOT_OFFERED = "NOT OFFERED"  # the platform lacks the feature that the check tests
+    NOT_TRIED = "NOT TRIED"  # needs a credential, an operator or days that this run lacks
+    INCONCLUSIVE = "INCONCLUSIVE"  # tried, but no conclusion is possible
 
 
 class CheckEnded(Exception):
-    """A check ends here; the message is its reason."""
+    """Ends a check; the message is its reason."""
 
-    verdict: Verdict
+    verdict: CheckVerdict
 
 
 class Failed(CheckEnded):
-    """A record was lost, changed or left unprotected, or what must be allowed was refused."""
+    """The platform lost, changed or left unprotected a record, or refused what it must allow."""
 
-    verdict = Verdict.FAIL
+    verdict = CheckVerdict.FAIL
 
 
 class NotOffered(CheckEnded):
-    """The platform lacks what the check is about; the message says how that was seen."""
+    """The platform lacks the feature that the check tests; the message says how that was found."""
 
-    verdict = Verdict.NOT_OFFERED
+    verdict = CheckVerdict.NOT_OFFERED
 
 
 class NotTried(CheckEnded):
-    """The check needs what this run does not have; the message says what."""
+    """The run lacks what the check needs; the message says what."""
 
-    verdict = Verdict.NOT_TRIED
+    verdict = CheckVerdict.NOT_TRIED
 
 
 class Inconclusive(CheckEnded):
-    """An error of the server or the network, a control that failed, a clock too far off."""
+    """An error of the server or the network, a failed control, or a clock that is too far off."""
 
-    verdict = Verdict.INCONCLUSIVE
+    verdict = CheckVerdict.INCONCLUSIVE

@@ -1,4 +1,4 @@
-"""The S3 Object Lock backend: boto3 for what happens once per run, our own wire path for what happens per object."""
+"""The S3 Object Lock backend: boto3 for calls made once per run, our own wire path for calls made per object."""
 
 from backends.s3.backend import S3Backend, S3Options
 

@@ -1,7 +1,7 @@
-"""What AWS's variables and configuration files say of S3: endpoint, region, certificate authorities, addressing style.
+"""Reads S3 settings from AWS's variables and files: endpoint, region, certificate authorities, addressing style.
 
-One idea: botocore decides, as it does for every AWS tool, and once for both planes. It is asked for one place at a
-time where an endpoint may be configured, so that the place can be named.
+One idea: botocore decides, as for every AWS tool, and once for both planes. It is called for one source of endpoints at
+a time, so that messages can name the source.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 @dataclass(frozen=True, slots=True)
 class AwsSettings:
-    """Settings of S3 clients, without credentials. None and "auto": nothing is configured."""
+    """Settings of S3 clients, without credentials. None and "auto" mean not configured."""
 
     profile: str | None = None  # named by --profile or AWS_PROFILE
     endpoint: str | None = None
-    endpoint_origin: str = ""  # where the endpoint is configured, for people
+    endpoint_origin: str = ""  # for messages: where the endpoint is configured
     region: str | None = None
     ca_bundle: str | None = None
     addressing: str = "auto"  # path, virtual, auto
 
 
 def aws_settings(profile: str | None) -> AwsSettings:
-    """Return what is configured for this profile; None: for the one that the environment names, or the default one.
+    """Return the settings of this profile; None: of the environment's profile, or of the default one.
 
     Raises UsageError for a profile or a file that cannot be read.
     """
@@ -62,7 +62,7 @@ def aws_settings(profile: str | None) -> AwsSettings:
 
 
 def _endpoint(session: botocore.session.Session, scoped: Mapping[str, Any]) -> tuple[str | None, str]:
-    """The configured endpoint and where it is configured; (None, "") where there is none, or it is to be ignored."""
+    """Return the configured endpoint and its source; (None, "") if there is none or it is to be ignored."""
     if session.get_config_variable("ignore_configured_endpoint_urls"):
         return None, ""
     for origin, profile, environment in _places(session.profile or "default", scoped):
@@ -73,7 +73,7 @@ def _endpoint(session: botocore.session.Session, scoped: Mapping[str, Any]) -> t
 
 
 def _places(name: str, scoped: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, str]]]:
-    """Where an endpoint may be configured, in botocore's order: words, and what there is of profile and environment."""
+    """Yield the sources of endpoints in botocore's order: their names, and the settings in profile and environment."""
     for variable in _ENDPOINT_VARIABLES:
         yield variable, {}, {variable: os.environ.get(variable, "")}
     if "services" in scoped:

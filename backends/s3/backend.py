@@ -28,32 +28,32 @@ from backends.base import (
 )
 from backends.proxies import refuse_proxy
 from backends.s3.aws_settings import AwsSettings, aws_settings
-from backends.s3.closer_look import AskedObject, look_closer
+from backends.s3.closer_look import ExpectedObject, look_closer
 from backends.s3.control import Control, Credentials, CredentialSource
 from backends.s3.credentials import FoundCredentials
 from backends.s3.data_plane import S3DataPlane
 from backends.s3.endpoints import expand, find_addresses, is_this_host, tls_context
 from backends.s3.reported_lock import lock_problem
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 
 DAY_SECONDS = 86_400
-SECOND_PLACE = "-second"  # at the end of its bucket's name, and of its prefix
+SECOND_PLACE = "-second"  # suffix of its bucket's name or its prefix
 
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """What a user chooses of an S3 platform. Credentials given here (the embedded store's) beat the environment's."""
+    """The user's options for an S3 platform. Credentials given here (the embedded store's) come first."""
 
     endpoints: tuple[str, ...]
-    endpoint_origin: str = "--endpoint"  # what named the endpoints, for people
+    endpoint_origin: str = "--endpoint"  # for messages: where the endpoints come from
     bucket: str | None = None
     region: str | None = None
     profile: str | None = None
     credentials: Credentials | None = None
     ca_bundle: str | None = None
     insecure: bool = False
-    addressing: str = "auto"  # path, virtual, auto: as the AWS settings say, else as botocore decides
-    direct: bool = False  # ignore the proxies that the environment names, instead of refusing to be measured with one
+    addressing: str = "auto"  # path, virtual, auto: by the AWS settings, else by botocore
+    direct: bool = False  # ignore proxies of the environment instead of refusing to run
     checksum: str = "crc32c"
     payload_signing: bool = False
     session_open: str = "head-bucket"
@@ -61,15 +61,14 @@ class S3Options:
     connect_timeout_seconds: float = 5.0
     read_timeout_seconds: float = 30.0
     retries: int = 0
-    on_close: str = "reconnect"  # where the server ends the connection within a session; or stop
-    platform_name: str | None = None  # known where Archiver started the platform itself
+    on_close: str = "reconnect"  # if the server ends the connection within a session; or stop
+    platform_name: str | None = None  # known if Archiver started the platform
     durability: str = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """An endpoint, the region to sign for, the credential, the TLS settings of an https endpoint, and whether buckets
-    are named in the host."""
+    """Endpoint, region for signatures, credential, TLS settings for https, and whether the host names buckets."""
 
     endpoint: str
     region: str
@@ -79,7 +78,7 @@ class S3Access:
 
 
 class S3Backend:
-    """Speaks S3 with Object Lock to one platform (possibly through several endpoints)."""
+    """S3 with Object Lock on one platform, which may have several endpoints."""
 
     name = "s3"
     capabilities = Capabilities(
@@ -104,7 +103,7 @@ class S3Backend:
         self._credentials: CredentialSource = options.credentials or FoundCredentials(options.profile)
         self._region = options.region or settings.region or "us-east-1"
         self._ca_bundle = options.ca_bundle or settings.ca_bundle
-        tls_context(self._ca_bundle, options.insecure)  # a bundle that cannot be read is refused here, by name
+        tls_context(self._ca_bundle, options.insecure)  # refuses an unreadable bundle here, with its name
         self._control = Control(
             self._endpoints[0],
             self._region,
@@ -115,14 +114,14 @@ class S3Backend:
             addressing=settings.addressing if options.addressing == "auto" else options.addressing,
         )
         self._clock_offset_seconds = 0.0
-        self._addresses: dict[str, tuple[str, ...]] = {}  # of endpoints, that took connections
+        self._addresses: dict[str, tuple[str, ...]] = {}  # addresses that accept connections, by endpoint
         self._retention = Retention()
         self._location: Location | None = None
-        self._source: Location | None = None  # the run's first place, where this is its second
+        self._source: Location | None = None  # the run's first place, if this is its second
 
     def profile(self) -> PlatformProfile:
-        """Ask the platform for its name and clock. Raises PlatformError where it cannot be reached."""
-        bucket = self.options.bucket or "archiver"  # a name like those of the buckets that runs make
+        """Return the platform's name and clock. Raises PlatformError if it cannot be reached."""
+        bucket = self.options.bucket or "archiver"  # a name like those of runs' buckets
         virtual_hosted = self._control.is_virtual_hosted(bucket)
         if self.options.addressing == "virtual" and not virtual_hosted:
             raise UsageError(
@@ -161,29 +160,31 @@ class S3Backend:
         )
 
     def retention_for(self, wish: RetentionWish) -> Retention:
-        """The wish: every object is locked as asked for."""
+        """Return the wish: every object is locked as requested."""
         return wish.resolved(RetentionMode.GOVERNANCE)
 
     @property
     def access(self) -> S3Access:
-        """How this platform is reached, for who speaks to it in words of his own."""
+        """How to reach this platform, for code that sends its own requests."""
         endpoint = self._endpoints[0]
         tls = tls_context(self._ca_bundle, self.options.insecure) if endpoint.startswith("https") else None
         virtual_hosted = self._control.is_virtual_hosted(self.options.bucket or "archiver")
         return S3Access(endpoint, self._region, self._credentials.current(), tls, virtual_hosted)
 
     def refresh_credentials(self, seconds: float) -> CredentialsTerm:
-        """Get new credentials where these end within so many seconds. Raises PlatformError."""
+        """Renew credentials that end within ``seconds``. Raises PlatformError."""
         return self._credentials.refresh(seconds)
 
     @property
     def server_now(self) -> float:
-        """The platform's clock, in epoch seconds, as far as its Date header tells."""
+        """The platform's clock in epoch seconds, from its Date header."""
         return now_seconds() + self._clock_offset_seconds
 
     def locate(self, plan: RunPlan) -> Location:
-        """The run's bucket and prefix; touches nothing. A second place is another bucket, or, in a bucket that the
-        user named, another prefix."""
+        """Return the run's bucket and prefix. Changes nothing.
+
+        A second place is another bucket or, in a bucket that the user named, another prefix.
+        """
         self._retention = plan.retention
         second = SECOND_PLACE if self._source is not None else ""
         bucket = self.options.bucket or f"archiver-{plan.run_id.lower()}{second}"
@@ -192,19 +193,19 @@ class S3Backend:
         return self._location
 
     def beside(self) -> S3Backend:
-        """The same platform, for a second place of the run."""
+        """Return a backend for a second place of the run on the same platform."""
         second = copy.copy(self)
         second._source, second._location = self._located(), None
         return second
 
     def prepare(self) -> None:
-        """Make the bucket if the run makes its own. Raises PlatformError."""
+        """Create the bucket if the run has its own. Raises PlatformError."""
         location = self._located()
         if location.bucket_created:
             self._control.create_bucket(location.bucket)
 
     def attach(self, location: Location, retention: Retention) -> None:
-        """Go on in a bucket that exists. Raises PlatformError."""
+        """Continue in an existing bucket. Raises PlatformError."""
         self._retention, self._location = retention, location
         if not self._control.lock_of_bucket(location.bucket).enabled and retention.locks:
             raise PlatformError(f"{location.endpoint}: bucket {location.bucket} has no Object Lock any more")
@@ -214,10 +215,10 @@ class S3Backend:
         self.check_rule(self._located().bucket, plan)
 
     def check_rule(self, bucket: str, plan: RunPlan) -> None:
-        """Refuse a bucket whose default rule would lock objects of ``plan``: those archived without a mode and a date
-        of their own, with or without a legal hold.
+        """Refuse a bucket whose default rule would lock objects of ``plan`` that have no mode and date of their own.
 
-        Raises SafetyRefused, and PlatformError for a bucket without Object Lock if the plan locks.
+        A legal hold makes no difference. Raises SafetyRefused, and PlatformError for a bucket without Object Lock if
+        the plan locks.
         """
         endpoint = self._endpoints[0]
         lock = self._control.lock_of_bucket(bucket)
@@ -235,7 +236,7 @@ class S3Backend:
             )
 
     def set_default_lock(self, retention: Retention | None) -> None:
-        """The bucket's own rule, in days, rounded up; read back."""
+        """Set the bucket's default rule, in days rounded up, and read it back."""
         bucket = self._located().bucket
         days = ceil((retention.retain_for_seconds or 0.0) / DAY_SECONDS) if retention is not None else 0
         mode = retention.mode.value if retention is not None else None
@@ -266,22 +267,22 @@ class S3Backend:
         return self._location
 
     def object_name(self, number: int) -> str:
-        """Bucket and key."""
+        """Return bucket and key."""
         location = self._located()
         return f"{location.bucket}/{self._key(number)}"
 
     def look_closer(self, number: int, size_bytes: int, content: Content, lock: ExpectedLock) -> CloserLook:
-        """Every version of an object. Raises PlatformError."""
-        asked = AskedObject(self._located().bucket, self._key(number), number, size_bytes, content, lock)
-        return look_closer(self._control, asked)
+        """Describe every version of an object. Raises PlatformError."""
+        expected = ExpectedObject(self._located().bucket, self._key(number), number, size_bytes, content, lock)
+        return look_closer(self._control, expected)
 
     def unseen_locks(self, number: int) -> str | None:
-        """Whether the credential lacks the right to see locks, asked of one object. Raises PlatformError."""
+        """Return whether the credential lacks the right to see locks, tested with one object. Raises PlatformError."""
         missing = self._control.right_missing_to_see_locks(self._located().bucket, self._key(number))
         return f"this credential may not see locks ({missing})" if missing else None
 
     def present(self, first: int, last: int) -> Iterator[int]:
-        """The objects ``first`` to ``last`` that the bucket lists. Raises PlatformError."""
+        """Yield the numbers from ``first`` to ``last`` that the bucket lists. Raises PlatformError."""
         location = self._located()
         before = self._key(first - 1) if first else ""
         for key, _ in self._control.versions(location.bucket, location.prefix, before, self._key(last)):
@@ -292,17 +293,17 @@ class S3Backend:
     def _key(self, number: int) -> str:
         return f"{self._located().prefix}{number:012d}"
 
-    def worker_setting(self) -> WorkerSetting:
+    def worker_setting(self) -> S3WorkerSetting:
         location, source = self._located(), self._source
         setting = self.setting_for(location.bucket, location.prefix, self._retention)
         if source is None:
             return setting
         return replace(setting, source_bucket=source.bucket, source_prefix=source.prefix)
 
-    def setting_for(self, bucket: str, prefix: str, retention: Retention) -> WorkerSetting:
-        """The data plane's setting for a bucket that is known to be there."""
+    def setting_for(self, bucket: str, prefix: str, retention: Retention) -> S3WorkerSetting:
+        """Return the data plane's setting for an existing bucket."""
         options, credentials = self.options, self._credentials.current()
-        return WorkerSetting(
+        return S3WorkerSetting(
             endpoints=self._endpoints,
             region=self._region,
             access_key=credentials.access_key,
@@ -327,7 +328,7 @@ class S3Backend:
         )
 
     @classmethod
-    def in_worker(cls, setting: WorkerSetting) -> S3DataPlane:
+    def in_worker(cls, setting: S3WorkerSetting) -> S3DataPlane:
         return S3DataPlane(setting)
 
     def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:

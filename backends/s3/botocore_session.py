@@ -1,4 +1,4 @@
-"""A botocore session that reads no profile and no file: what they say was read before, for both planes alike."""
+"""A botocore session that reads no profile and no file: other modules read them before, for both planes alike."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class _Keys(Protocol):
     def session_token(self) -> str | None: ...
 
 
-class _Current(botocore.credentials.Credentials):  # type: ignore[misc]
-    """A source of credentials, as botocore reads them: anew for each request."""
+class _CurrentCredentials(botocore.credentials.Credentials):  # type: ignore[misc]
+    """Credentials that botocore reads again for each request."""
 
     def __init__(self, current: Callable[[], _Keys]) -> None:
         super().__init__("", "")
@@ -34,7 +34,7 @@ class _Current(botocore.credentials.Credentials):  # type: ignore[misc]
 
 
 class _Provider(botocore.credentials.CredentialProvider):  # type: ignore[misc]
-    """The only place where a session looks for credentials."""
+    """The only provider in which a session looks for credentials."""
 
     METHOD = "given"
 
@@ -42,12 +42,12 @@ class _Provider(botocore.credentials.CredentialProvider):  # type: ignore[misc]
         super().__init__()
         self._current = current
 
-    def load(self) -> _Current:
-        return _Current(self._current)
+    def load(self) -> _CurrentCredentials:
+        return _CurrentCredentials(self._current)
 
 
 def session_of(current: Callable[[], _Keys]) -> botocore.session.Session:
-    """Return a session that signs with what ``current`` returns, asked before each request."""
+    """Return a session that signs with the result of ``current``, called before each request."""
     unread: dict[str, tuple[None, None, str | None, None]] = {
         "profile": (None, None, None, None),
         "config_file": (None, None, os.devnull, None),

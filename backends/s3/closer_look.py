@@ -1,7 +1,7 @@
-"""A closer look at one object that was found wanting: at every version of it.
+"""Describes all versions of an object that failed an audit.
 
-One idea: a store that keeps versions loses nothing when a key is overwritten or deleted, it only hides it. So what an
-auditor gets under a name is one thing, and what is there another.
+One idea: a store with versions loses no object when its key is overwritten or deleted; it only hides the object. So
+what a name returns may differ from what the store has.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from backends.base import CloserLook, ExpectedLock
 from backends.s3.control import Control, KeyVersion
 from backends.s3.reported_lock import lock_problem
 
-VERSIONS_READ_MAX = 20  # of one object
+VERSIONS_READ_MAX = 20  # versions of one object
 
 
 @dataclass(frozen=True, slots=True)
-class AskedObject:
+class ExpectedObject:
     """An object as it was archived."""
 
     bucket: str
@@ -31,47 +31,47 @@ class AskedObject:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """One version of an object as it was read again."""
+    """One version of an object, read again."""
 
     id: str
     is_latest: bool
-    content: tuple[int, int] | None  # object number and content version that it is, whole; None: other bytes
-    problem: str | None = None  # with its lock, where it is the content that was archived
-    unreadable: str | None = None  # why
+    content: tuple[int, int] | None  # object number and content version, if complete; None: other bytes
+    problem: str | None = None  # what is wrong with the lock of the archived content
+    unreadable: str | None = None  # why it cannot be read
 
-    def words(self, asked: AskedObject) -> str:
-        """Of a version that is not the one that was archived, or not as it was."""
+    def words(self, expected: ExpectedObject) -> str:
+        """Describe a version that is not the archived one, or has changed."""
         if self.unreadable is not None:
             return self.unreadable
         if self.content is None:
             return f"version {self.id} has other bytes than were archived"
         number, version = self.content
-        if number != asked.number:
+        if number != expected.number:
             return f"version {self.id} is a copy of object {number} of the same run"
         if version != 1:
             return f"version {self.id} is a later content of it, number {version}"
         return f"on a second reading it was {_state(self.problem)}"
 
 
-def look_closer(control: Control, asked: AskedObject) -> CloserLook:
-    """What there is of it. Raises PlatformError where versions cannot be listed."""
-    every = control.versions_of(asked.bucket, asked.key)
+def look_closer(control: Control, expected: ExpectedObject) -> CloserLook:
+    """Describe the object's versions. Raises PlatformError if they cannot be listed."""
+    every = control.versions_of(expected.bucket, expected.key)
     versions = [each for each in every if not each.is_marker]
     if not versions:
         return CloserLook("nothing but a delete marker is left of it" if every else "no version of it is left")
     latest = next((each for each in every if each.is_latest), every[0])
-    # Where there are too many, the newest and the oldest: the first that was archived is the last of them.
+    # If there are too many, read the newest and the oldest: the first archived version is the last in the list.
     read = versions if len(versions) <= VERSIONS_READ_MAX else [versions[0], *versions[1 - VERSIONS_READ_MAX :]]
-    seen = [_read(control, asked, version, is_latest=version.id == latest.id) for version in read]
-    archived = _archived(asked, seen)
+    seen = [_read(control, expected, version, is_latest=version.id == latest.id) for version in read]
+    archived = _archived(expected, seen)
     if archived is None or archived.is_latest:
-        copy_of = _copied(asked, seen) if len(versions) == 1 else None
+        copy_of = _copied(expected, seen) if len(versions) == 1 else None
         more = f" (of {len(versions):,} versions)" if len(versions) > len(seen) else ""
-        return CloserLook("; ".join(each.words(asked) for each in seen) + more, copy_of=copy_of)
+        return CloserLook("; ".join(each.words(expected) for each in seen) + more, copy_of=copy_of)
     state = f"the version that was archived, {archived.id}, is {_state(archived.problem)}"
-    # What else is there must be ours, too: other bytes among it are somebody else's doing.
+    # The other versions must be ours too: unknown bytes come from another writer.
     is_ours = archived.problem is None and all(
-        each is archived or (each.content is not None and each.content[0] == asked.number and each.content[1] > 1)
+        each is archived or (each.content is not None and each.content[0] == expected.number and each.content[1] > 1)
         for each in seen
     )
     if latest.is_marker:
@@ -81,44 +81,44 @@ def look_closer(control: Control, asked: AskedObject) -> CloserLook:
     return CloserLook(f"hidden by a newer version; {state}", hidden=True)
 
 
-def _archived(asked: AskedObject, seen: list[_Seen]) -> _Seen | None:
-    """The version that was archived first: the one with its lock, where several have its bytes."""
-    whole = [each for each in seen if each.content == (asked.number, 1)]
+def _archived(expected: ExpectedObject, seen: list[_Seen]) -> _Seen | None:
+    """Return the version that was archived first: of several with its bytes, the one with its lock."""
+    whole = [each for each in seen if each.content == (expected.number, 1)]
     return next((each for each in whole if each.problem is None), next(iter(whole), None))
 
 
-def _copied(asked: AskedObject, seen: list[_Seen]) -> int | None:
-    """Of which other object it is a copy, locked as asked for; None: of none."""
+def _copied(expected: ExpectedObject, seen: list[_Seen]) -> int | None:
+    """Return the number of another object whose content it has, locked as requested; None if there is none."""
     content = seen[0].content
-    return content[0] if content is not None and content[0] != asked.number and seen[0].problem is None else None
+    return content[0] if content is not None and content[0] != expected.number and seen[0].problem is None else None
 
 
 def _state(problem: str | None) -> str:
     return f"intact, but {problem}" if problem else "intact, and locked as it was asked for"
 
 
-def _read(control: Control, asked: AskedObject, version: KeyVersion, *, is_latest: bool) -> _Seen:
+def _read(control: Control, expected: ExpectedObject, version: KeyVersion, *, is_latest: bool) -> _Seen:
     try:
-        content = _content(control, asked, version)
+        content = _content(control, expected, version)
         problem = None
-        if content is not None and (content == (asked.number, 1) or content[0] != asked.number):
-            lock = control.lock_of_version(asked.bucket, asked.key, version.id)
-            found = lock_problem(lock, asked.lock.retention, asked.lock.earliest, asked.lock.latest)
+        if content is not None and (content == (expected.number, 1) or content[0] != expected.number):
+            lock = control.lock_of_version(expected.bucket, expected.key, version.id)
+            found = lock_problem(lock, expected.lock.retention, expected.lock.earliest, expected.lock.latest)
             problem = found.words if found else None
     except PlatformError as error:
         return _Seen(version.id, is_latest, None, unreadable=str(error))
     return _Seen(version.id, is_latest, content, problem)
 
 
-def _content(control: Control, asked: AskedObject, version: KeyVersion) -> tuple[int, int] | None:
-    """Which object of the run, and which content of it, a version is, whole; None: other bytes."""
+def _content(control: Control, expected: ExpectedObject, version: KeyVersion) -> tuple[int, int] | None:
+    """Return object number and content version of a complete version; None: other bytes."""
     size_bytes = version.size_bytes
     end_at = max(0, size_bytes - LAST_BLOCK_BYTES)
-    end = b"".join(control.content_of(asked.bucket, asked.key, version.id, end_at)) if size_bytes else b""
-    number, content_version = named = asked.content.named_in(end) or (asked.number, 1)  # too small to name itself
-    if (number, content_version) == (asked.number, 1) and size_bytes != asked.size_bytes:
+    end = b"".join(control.content_of(expected.bucket, expected.key, version.id, end_at)) if size_bytes else b""
+    number, content_version = named = expected.content.named_in(end) or (expected.number, 1)  # too small for its number
+    if (number, content_version) == (expected.number, 1) and size_bytes != expected.size_bytes:
         return None
-    check = ContentCheck(asked.content.reaching(size_bytes), number, size_bytes, content_version)
-    for piece in control.content_of(asked.bucket, asked.key, version.id):
+    check = ContentCheck(expected.content.reaching(size_bytes), number, size_bytes, content_version)
+    for piece in control.content_of(expected.bucket, expected.key, version.id):
         check.feed(piece)
     return named if check.finish() else None

@@ -1,7 +1,7 @@
 """The S3 control plane, through boto3: buckets, lock configuration, listing, removal.
 
-One idea: what happens once per run goes through the client library that every S3 user trusts; what happens once per
-object does not (see data_plane.py). Foreign errors are translated here, at one border.
+One idea: calls made once per run use the client library that every S3 user trusts; calls made per object do not (see
+data_plane.py). This module translates foreign errors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Resolved as every AWS tool does: environment, profile, instance role."""
+    """Credentials found as every AWS tool does: environment, profile, instance role."""
 
     access_key: str
     secret_key: str
@@ -41,26 +41,26 @@ class Credentials:
         return f"Credentials({self.access_key})"
 
     def current(self) -> Credentials:
-        """Itself: these are refreshed by nothing."""
+        """Return itself: these credentials are not renewed."""
         return self
 
     def refresh(self, seconds: float) -> CredentialsTerm:
-        """There are no others."""
+        """Return that there are no newer credentials."""
         return CredentialsTerm()
 
 
 class CredentialSource(Protocol):
-    """What says which credentials to use now: Credentials, or those that are refreshed from time to time."""
+    """A source of the credentials to use now: fixed ones, or renewed ones."""
 
     def current(self) -> Credentials:
-        """Raises PlatformError where they had to be refreshed and could not be."""
+        """Return the credentials. Raises PlatformError if a necessary renewal failed."""
 
     def refresh(self, seconds: float) -> CredentialsTerm:
-        """Get new ones where these end within so many seconds and there can be new ones. Raises PlatformError."""
+        """Renew credentials that end within ``seconds``, if possible. Raises PlatformError."""
 
 
 class BucketLock(NamedTuple):
-    """A bucket's own lock: what it puts on objects that ask for none."""
+    """Object Lock of a bucket, and its default retention for objects without one."""
 
     enabled: bool
     default_retention: str | None  # "GOVERNANCE, 30 days"
@@ -89,8 +89,8 @@ class Control:
         read_timeout_seconds: float,
         addressing: str = "path",
     ) -> None:
-        """``addressing``: path, virtual, or auto, as botocore understands them."""
-        import boto3  # takes 0.2 s to load, and most workers never need it
+        """``addressing``: path, virtual or auto, as in botocore."""
+        import boto3  # loading takes 0.2 s, and most workers never need it
         from botocore.config import Config
 
         from backends.s3.botocore_session import session_of
@@ -99,30 +99,30 @@ class Control:
         config = Config(
             s3={"addressing_style": addressing},
             signature_version="s3v4",
-            proxies={},  # none: the data plane uses none either
+            proxies={},  # none, as in the data plane
             retries={"total_max_attempts": _max_attempts()},
             connect_timeout=connect_timeout_seconds,
-            read_timeout=max(read_timeout_seconds, 30.0),  # listings and batch deletions take longer than objects do
+            read_timeout=max(read_timeout_seconds, 30.0),  # listings and batch deletions take longer than objects
         )
         try:
             self._client: Any = boto3.session.Session(botocore_session=session_of(credentials.current)).client(
                 "s3", endpoint_url=endpoint, region_name=region, verify=verify, config=config
             )
-        except ValueError as error:  # a host name that boto3 does not take, such as one with an underscore
+        except ValueError as error:  # boto3 rejects some host names, such as one with an underscore
             raise UsageError(f"--endpoint {endpoint}: {error}") from error
         self._client.meta.events.register("before-call.s3", _stay_at_the_endpoint)
         self._region = region
 
     def is_virtual_hosted(self, bucket: str) -> bool:
-        """True where requests for this bucket name it in the host, not in the path, as botocore decides."""
+        """Return whether requests name this bucket in the host instead of the path, as botocore decides."""
         with self._translated(f"address bucket {bucket}"):
             url = self._client.generate_presigned_url("head_bucket", Params={"Bucket": bucket})
         return bool(urlsplit(url).hostname != urlsplit(self.endpoint).hostname)
 
     def server_header_and_clock(self) -> tuple[str, float | None]:
-        """The Server header, and the server's clock minus ours in seconds (None where it sends no Date).
+        """Return the Server header, and the server's clock minus ours in seconds (None without a Date header).
 
-        This is the first thing asked of a platform, so it is where a wrong key or endpoint is found.
+        This is the first request to a platform, so it finds a wrong key or endpoint.
         """
         with self._translated("list buckets"):
             before = now_seconds()
@@ -132,7 +132,7 @@ class Control:
                     raise ValueError("what came back lists no buckets")
                 headers = reply["ResponseMetadata"]["HTTPHeaders"]
             except botocore.exceptions.ClientError as error:
-                # A credential may lack s3:ListAllMyBuckets; its answer still has the headers.
+                # A credential may lack s3:ListAllMyBuckets; the refusal has the headers too.
                 if _code(error) not in ("AccessDenied", "NotImplemented", "InvalidArgument"):
                     raise
                 headers = error.response["ResponseMetadata"]["HTTPHeaders"]
@@ -143,7 +143,7 @@ class Control:
         return headers.get("server", ""), offset
 
     def create_bucket(self, bucket: str) -> None:
-        """A bucket of the run's own, with Object Lock (and so with versioning)."""
+        """Create the run's own bucket with Object Lock, and so with versioning."""
         location = {} if self._region == "us-east-1" else {"LocationConstraint": self._region}
         with self._translated(f"create bucket {bucket}"):
             self._client.create_bucket(
@@ -153,7 +153,7 @@ class Control:
             )
 
     def lock_of_bucket(self, bucket: str) -> BucketLock:
-        """Read back, not believed. Raises PlatformError for a bucket that is not there."""
+        """Read a bucket's lock configuration back. Raises PlatformError if the bucket does not exist."""
         with self._translated(f"read the lock configuration of bucket {bucket}"):
             try:
                 reply = self._client.get_object_lock_configuration(Bucket=bucket)
@@ -173,17 +173,17 @@ class Control:
         )
 
     def lock_of(self, bucket: str, key: str) -> ReportedLock:
-        """The lock that the platform reports for an object."""
+        """Return the lock that the platform reports for an object."""
         with self._translated(f"read the lock of {bucket}/{key}"):
             return _lock_in(self._client.head_object(Bucket=bucket, Key=key))
 
     def lock_of_version(self, bucket: str, key: str, version: str) -> ReportedLock:
-        """The lock that the platform reports for one version; by the calls for locks, where HEAD shows none."""
+        """Return the lock that the platform reports for one version; by lock requests if HEAD shows none."""
         which = {"Bucket": bucket, "Key": key, "VersionId": version}
         with self._translated(f"read the lock of {bucket}/{key} (version {version})"):
             lock = _lock_in(self._client.head_object(**which))
             if lock.mode is None:
-                with suppress(botocore.exceptions.ClientError):  # it has none, or nobody may know
+                with suppress(botocore.exceptions.ClientError):  # it has none, or the credential may not see it
                     found = self._client.get_object_retention(**which)["Retention"]
                     lock = lock._replace(mode=found["Mode"], until=found["RetainUntilDate"].timestamp())
             if not lock.on_hold:
@@ -193,7 +193,7 @@ class Control:
         return lock
 
     def set_default_lock(self, bucket: str, mode: str | None, days: int) -> None:
-        """Have a bucket lock by itself whatever is put there, or (None) no longer."""
+        """Set the bucket's default lock rule; a mode of None removes it."""
         rule = {"Rule": {"DefaultRetention": {"Mode": mode, "Days": days}}} if mode is not None else {}
         with self._translated(f"set the lock configuration of bucket {bucket}"):
             self._client.put_object_lock_configuration(
@@ -201,7 +201,7 @@ class Control:
             )
 
     def versions(self, bucket: str, prefix: str, after: str, last: str) -> Iterator[tuple[str, str]]:
-        """(key, version id) of the newest version of every key from just after ``after`` to ``last``."""
+        """Yield (key, version id) of the newest version of every key from after ``after`` to ``last``."""
         pages = self._client.get_paginator("list_object_versions")
         with self._translated(f"list the versions of {bucket}/{prefix}"):
             for page in pages.paginate(Bucket=bucket, Prefix=prefix, KeyMarker=after):
@@ -212,7 +212,7 @@ class Control:
                         yield row["Key"], row["VersionId"]
 
     def versions_of(self, bucket: str, key: str) -> list[KeyVersion]:
-        """Every version and delete marker of one key, versions by age, the newest first."""
+        """Return every version and delete marker of one key, the newest version first."""
         pages = self._client.get_paginator("list_object_versions")
         found: dict[str, KeyVersion] = {}
         with self._translated(f"list the versions of {bucket}/{key}"):
@@ -226,14 +226,14 @@ class Control:
         return list(found.values())
 
     def content_of(self, bucket: str, key: str, version: str, first: int = 0) -> Iterator[bytes]:
-        """The bytes of one version from ``first`` on, in pieces."""
+        """Yield the bytes of one version from ``first`` on, in pieces."""
         part = {"Range": f"bytes={first}-"} if first else {}
         with self._translated(f"retrieve {bucket}/{key} (version {version})"):
             answer = self._client.get_object(Bucket=bucket, Key=key, VersionId=version, **part)
             yield from answer["Body"].iter_chunks(_CHUNK_BYTES)
 
     def right_missing_to_see_locks(self, bucket: str, key: str) -> str | None:
-        """The right that this credential lacks to see an object's lock; None: it may see it, or nobody can tell."""
+        """Return the right that this credential lacks to see an object's lock; None: it may, or this is unknown."""
         for right, ask in (
             ("s3:GetObjectRetention", self._client.get_object_retention),
             ("s3:GetObjectLegalHold", self._client.get_object_legal_hold),
@@ -247,20 +247,20 @@ class Control:
         return None
 
     def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
-        """Remove what is not locked of everything under the run's prefix, then the run's own bucket.
+        """Remove everything under the run's prefix that is not locked, then the run's own bucket.
 
-        Every version, every marker and every unfinished upload. Raises PlatformError.
+        This includes every version, every delete marker and every unfinished upload. Raises PlatformError.
         """
         report = RemovalReport()
         with self._translated(f"remove {location.bucket}/{location.prefix}"):
             try:
                 removed_before, claimed = -1, set[_Version]()
-                # A listing may pass over what moves up when its neighbours go, so it is asked for until nothing went.
+                # A listing may skip entries that move up after a deletion, so list until nothing more was deleted.
                 while report.objects_removed > removed_before:
                     removed_before, report.objects_left = report.objects_removed, 0
                     first_page = True
                     for page in self._versions(location):
-                        if first_page:  # each listing begins where the one before did
+                        if first_page:  # each listing begins at the same place
                             self._refuse_lies(claimed, page)
                         gone = self._remove_page(location.bucket, page, report, bypass_governance, release_holds)
                         if first_page:
@@ -275,7 +275,7 @@ class Control:
         return report
 
     def _refuse_lies(self, claimed: set[_Version], page: list[dict[str, Any]]) -> None:
-        """What a platform said that it deleted is not to be listed again. Raises PlatformError."""
+        """Raise PlatformError if the platform lists a version again that it reported as deleted."""
         for row in page:
             if (row["Key"], row["VersionId"]) in claimed:
                 raise PlatformError(
@@ -284,7 +284,7 @@ class Control:
                 )
 
     def _delete_bucket(self, bucket: str, report: RemovalReport) -> None:
-        """Delete the run's own bucket, unless somebody else has put something into it."""
+        """Delete the run's own bucket, unless it contains objects of other writers."""
         try:
             self._client.delete_bucket(Bucket=bucket)
             report.bucket_removed = True
@@ -293,10 +293,10 @@ class Control:
                 raise
 
     def _abort_uploads(self, location: Location, report: RemovalReport) -> None:
-        """End the run's unfinished uploads: they are paid for, and no listing of objects shows them."""
+        """Abort the run's unfinished uploads: they cost storage, and no listing of objects shows them."""
         pages = self._client.get_paginator("list_multipart_uploads")
         try:
-            # MinIO takes a prefix for a whole key, and lists nothing under it.
+            # MinIO takes the prefix for a whole key, and lists nothing under it.
             for page in pages.paginate(Bucket=location.bucket):
                 for upload in page.get("Uploads", []):
                     if upload["Key"].startswith(location.prefix):
@@ -304,7 +304,7 @@ class Control:
                             Bucket=location.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
                         )
         except botocore.exceptions.ClientError as error:
-            # Without the operation there are no uploads; without the right, what else there is still goes.
+            # Without the operation there are no uploads. Without the right, the other objects are still removed.
             if _code(error) == "NoSuchBucket":
                 raise
             if _code(error) != "NotImplemented":
@@ -321,7 +321,7 @@ class Control:
                 for kind in ("Versions", "DeleteMarkers")
                 for row in page.get(kind, [])
             }
-            # versitygw begins a page with the last version of the one before.
+            # versitygw begins a page with the last version of the previous page.
             new = [row for pair, row in rows.items() if pair not in before]
             before = set(rows)
             if new:
@@ -335,7 +335,7 @@ class Control:
         bypass_governance: bool,
         release_holds: bool,
     ) -> set[_Version]:
-        """Delete what a page lists; what went of it, as the platform says."""
+        """Delete the versions of a page; return those that the platform reports as deleted."""
         sizes = {(row["Key"], row["VersionId"]): row.get("Size", 0) for row in rows}
         left = self._delete(bucket, list(sizes), bypass_governance)
         if release_holds and left and self._release_holds(bucket, left, report):
@@ -349,7 +349,7 @@ class Control:
         return gone
 
     def _release_holds(self, bucket: str, versions: Iterable[_Version], report: RemovalReport) -> bool:
-        """False where the platform refuses it: a credential may lack the right."""
+        """Release holds; return False if the platform refuses, because a credential may lack the right."""
         try:
             for key, version in versions:
                 self._client.put_object_legal_hold(Bucket=bucket, Key=key, VersionId=version, LegalHold=_HOLD_OFF)
@@ -361,11 +361,11 @@ class Control:
         return True
 
     def _ask_why(self, bucket: str, left: list[_Version], report: RemovalReport) -> None:
-        """Why they stay is asked of a few only, for a run may leave a hundred thousand: of those archived last."""
+        """Read the locks of the few versions archived last: a run may leave a hundred thousand."""
         for key, version in left[-_LEFT_ASKED_PER_PAGE:]:
             try:
                 head = self._client.head_object(Bucket=bucket, Key=key, VersionId=version)
-            except botocore.exceptions.ClientError:  # that they stay is known, and the ledger knows until when
+            except botocore.exceptions.ClientError:  # the report says that they stay, and the ledger until when
                 return
             report.on_hold = report.on_hold or head.get("ObjectLockLegalHoldStatus") == "ON"
             report.governance = report.governance or head.get("ObjectLockMode") == RetentionMode.GOVERNANCE.value
@@ -374,7 +374,7 @@ class Control:
                 report.locked_until = max(report.locked_until or 0.0, until.timestamp())
 
     def _delete(self, bucket: str, versions: list[_Version], bypass: bool) -> dict[_Version, str]:
-        """Delete versions in one batch; what was refused, and why."""
+        """Delete versions in one batch; return those that were refused, with the reason."""
         reply = self._client.delete_objects(
             Bucket=bucket,
             Delete={"Objects": [{"Key": key, "VersionId": version} for key, version in versions], "Quiet": True},
@@ -383,7 +383,7 @@ class Control:
         refused: dict[_Version, str] = {}
         for error in reply.get("Errors", []):
             key, version = error["Key"], error.get("VersionId")
-            # A refusal that does not name its version may mean any of that key.
+            # A refusal without a version id may concern any version of its key.
             meant = [(key, version)] if version else [each for each in versions if each[0] == key]
             refused |= dict.fromkeys(meant, f"{error['Code']}: {error.get('Message', '')}")
         return refused
@@ -419,13 +419,13 @@ def _max_attempts() -> int:
 
 
 def _stay_at_the_endpoint(context: dict[str, Any], **_: object) -> None:
-    # boto3 answers a redirect by asking which region the bucket is in, and a redirect of that question likewise:
-    # without end where what redirects is a console. The data plane follows no redirect either.
+    # boto3 answers a redirect by requesting the bucket's region, and handles a redirect of that request in the same
+    # way. If a web console redirects, this never ends. The data plane does not follow redirects either.
     context.get("s3_redirect", {})["redirected"] = True
 
 
 def _lock_in(reply: dict[str, Any]) -> ReportedLock:
-    """Of an answer to HEAD."""
+    """Return the lock in an answer to HEAD."""
     until = reply.get("ObjectLockRetainUntilDate")
     return ReportedLock(
         reply.get("ObjectLockMode"),
@@ -460,7 +460,7 @@ def _explain(endpoint: str, doing: str, error: botocore.exceptions.ClientError) 
     metadata = error.response.get("ResponseMetadata", {})
     code = _code(error)
     remedy = _REMEDY.get(code, "")
-    if not code.strip() or code.isdigit():  # botocore found no S3 error in the body and put the HTTP status here
+    if not code.strip() or code.isdigit():  # botocore found no S3 error in the body and used the HTTP status
         remedy = "that is no S3 answer; is this the S3 endpoint, and not a console or a proxy?"
     request = metadata.get("RequestId") or "-"
     text = f"{endpoint}: {doing} was refused: {code} {answer.get('Message', '')} (request {request})"

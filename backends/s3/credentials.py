@@ -1,6 +1,6 @@
-"""Credentials by AWS conventions, kept fresh: environment, profile, SSO, assumed roles, web identities, instances.
+"""Credentials by AWS conventions, renewed in time: environment, profile, SSO, assumed roles, web identities, instances.
 
-One idea: botocore finds and refreshes them. What goes wrong there, whatever library raises it, is one message.
+One idea: botocore finds and renews them. Its failures, whichever library raises them, become one message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from archiver.values.errors import PlatformError, UsageError
 from backends.base import CredentialsTerm
 from backends.s3.control import Credentials
 
-# What a file or an option has to say otherwise.
+# Places of AWS credentials for which the message names another remedy.
 _WRONG_SETTINGS = (
     botocore.exceptions.ProfileNotFound,
     botocore.exceptions.ConfigNotFound,
@@ -30,43 +30,43 @@ _WRONG_SETTINGS = (
     botocore.exceptions.UnknownCredentialError,
     botocore.exceptions.MissingDependencyException,
 )
-# What services, files and programs come to that give out credentials.
+# Exceptions of the services, files and programs that issue credentials.
 _NOT_TO_BE_HAD = (
     botocore.exceptions.BotoCoreError,
     botocore.exceptions.ClientError,
-    OSError,  # a file with a token that cannot be read
-    RuntimeError,  # what was refreshed had expired
-    ValueError,  # no JSON
+    OSError,  # an unreadable token file
+    RuntimeError,  # the renewed credentials had expired
+    ValueError,  # not JSON
     KeyError,  # a field is missing
 )
 
 
 class FoundCredentials:
-    """Credentials of one profile, or of the environment; refreshed where botocore can."""
+    """Credentials of one profile or of the environment; botocore renews them if it can."""
 
     def __init__(self, profile: str | None) -> None:
-        """Raises UsageError where there are none, PlatformError where they cannot be had."""
+        """Raises UsageError if there are none, PlatformError if they cannot be obtained."""
         self._profile = profile
         self._found = self._load()
-        self.current()  # roles are assumed and tokens exchanged only when a key is asked for
+        self.current()  # roles are assumed and tokens exchanged on the first use
 
     def __repr__(self) -> str:
         return f"FoundCredentials({self._profile})"
 
     def current(self) -> Credentials:
-        """Return the credentials to use now; about to expire, they are refreshed first. Raises PlatformError."""
+        """Return the credentials to use now; renew them if they are about to expire. Raises PlatformError."""
         with self._translated():
             frozen = self._found.get_frozen_credentials()
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
 
     def refresh(self, seconds: float) -> CredentialsTerm:
-        """Get new ones where these end within so many seconds and there can be new ones. Raises PlatformError."""
+        """Renew credentials that end within ``seconds``, if possible. Raises PlatformError."""
         if self._expiry() is None:
             return CredentialsTerm()
         profiles = self._profiles()
         can_be_refreshed = self._found.method != "env" and not any(map(_asks_for_a_code, profiles))
         if can_be_refreshed and self._found.refresh_needed(refresh_in=seconds):
-            found = self._load()  # by a new session, whose caches are empty
+            found = self._load()  # with a new session, whose caches are empty
             with self._translated():
                 found.get_frozen_credentials()
             self._found = found
@@ -85,18 +85,18 @@ class FoundCredentials:
         return found
 
     def _expiry(self) -> float | None:
-        # botocore tells in no other way when credentials end.
+        # botocore has no other way to get the end of credentials.
         expiry: datetime | None = getattr(self._found, "_expiry_time", None)
         return expiry.timestamp() if expiry is not None else None
 
     def _profiles(self) -> list[Mapping[str, Any]]:
-        """What the configuration says of the profile, and of those that it takes its credentials from."""
+        """Return the configuration of the profile and of its source profiles."""
         session = botocore.session.Session(profile=self._profile)
         with self._translated():
-            known = session.full_config.get("profiles", {})
+            profiles = session.full_config.get("profiles", {})
         name, found = session.profile or "default", dict[str, Mapping[str, Any]]()
         while name not in found:
-            found[name] = known.get(name, {})
+            found[name] = profiles.get(name, {})
             name = found[name].get("source_profile", name)
         return list(found.values())
 
@@ -110,17 +110,17 @@ class FoundCredentials:
         except _NOT_TO_BE_HAD as error:
             is_sign_in = isinstance(error, botocore.exceptions.SSOError | botocore.exceptions.TokenRetrievalError)
             remedy = "sign in again: aws sso login" if is_sign_in else "correct the profile, or name another"
-            words = " ".join(str(error).split())  # a program's may have several lines
+            words = " ".join(str(error).split())  # a program's message may have several lines
             raise PlatformError(f"no S3 credentials ({whose}): {words}; {remedy}") from error
 
 
 def _asks_for_a_code(profile: Mapping[str, Any]) -> bool:
-    """A role of which botocore gets credentials once, with a code from a device (MFA)."""
+    """Return whether botocore gets the role's credentials only once, with a code from an MFA device."""
     return "mfa_serial" in profile and "role_arn" in profile
 
 
 def _sign_in_ends_at(profile: Mapping[str, Any]) -> float | None:
-    """When a sign-in (SSO) ends that only the user can renew, in epoch seconds; None where the profile has none."""
+    """Return the end (epoch seconds) of an SSO sign-in, which only the user can renew; None if there is none."""
     if "sso_start_url" not in profile or "sso_session" in profile:
         return None
     cache = botocore.credentials.JSONFileCache(str(Path("~/.aws/sso/cache").expanduser()))

@@ -1,7 +1,7 @@
-"""The S3 data plane of one worker: the requests its sessions send, made and signed.
+"""The S3 data plane of one worker: makes and signs the requests of its sessions.
 
-One idea: all that does not change from object to object is made before the clock starts or once a second, so a
-request costs its checksum's last block, two formats and a signature.
+One idea: everything that is the same for many objects is made before the clock starts or once a second. So a request
+costs only the checksum of its last block, two formats and a signature.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from archiver.values.sizes import format_instant
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3.control import Control, Credentials
 from backends.s3.endpoints import resolve, tls_context
-from backends.s3.reported_lock import LockProblem, ReportedLock, lock_problem
-from backends.s3.setting import WorkerSetting
+from backends.s3.reported_lock import ReportedLock, S3LockProblem, lock_problem
+from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.checksums import Checksums, PlainChecksums, WindowChecksums
 from backends.s3.wire.connection import Endpoint
-from backends.s3.wire.endpoint_requests import NAMES_A_VERSION, EndpointRequests, Kind, KindTuple
-from backends.s3.wire.multipart import MultipartUpload, Parts, Step, part_bodies
+from backends.s3.wire.endpoint_requests import NAMES_A_VERSION, EndpointRequests, KindTuple, RequestKind
+from backends.s3.wire.multipart import MultipartUpload, Parts, UploadStep, part_bodies
 from backends.s3.wire.replies import BodyCheck
 from backends.s3.wire.session import Request, S3Session
 from backends.s3.wire.signing import Signer
 
-# Looked up once: to read a member of an enumeration takes 0.1 us, several of which would add up for every object.
+# Looked up once: reading an enumeration's member takes 0.1 us, and an object would need several.
 _ARCHIVE, _NEW_VERSION = Operation.ARCHIVE, Operation.NEW_VERSION
 _RETRIEVE, _AUDIT, _REFUSED_DELETE = Operation.RETRIEVE, Operation.AUDIT, Operation.REFUSED_DELETE
 _MAKES = frozenset((Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY))
 SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
-_CLOCK_SET_SECONDS = 60.0  # a platform that is further from where its clock was had it set
-CHECKSUM_SIZES_MAX = 256  # of a phase, whose windows' checksums are computed beforehand: 64 of each size
+_CLOCK_SET_SECONDS = 60.0  # a platform whose clock moved further has set its clock
+CHECKSUM_SIZES_MAX = 256  # sizes of a phase with checksums computed in advance: 64 windows of each
 
 
 class S3DataPlane:
-    """Sessions of one worker, and the requests they send."""
+    """The sessions of one worker, and their requests."""
 
-    def __init__(self, setting: WorkerSetting) -> None:
+    def __init__(self, setting: S3WorkerSetting) -> None:
         self.setting = setting
         self._signer = Signer(setting.access_key, setting.secret_key, setting.region, setting.session_token)
         tls = tls_context(setting.ca_bundle, setting.insecure)
         bucket = setting.bucket if setting.virtual_hosted else None
         endpoints = [resolve(url, tls, setting.addresses.get(url, ()), bucket) for url in setting.endpoints]
         self._requests = [EndpointRequests(each, setting, self._signer) for of_url in endpoints for each in of_url]
-        self._indices: list[list[int]] = []  # into these, by endpoint and then by its addresses
+        self._indices: list[list[int]] = []  # into these, by endpoint and address
         for of_url in endpoints:
             first = sum(map(len, self._indices))
             self._indices.append(list(range(first, first + len(of_url))))
@@ -66,14 +66,14 @@ class S3DataPlane:
         self._kept: dict[int, S3Session] = {}
         self._expected: list[ExpectedLock] = []
         self._expected_firsts: list[int] = []
-        self.unlike_ids = 0.0  # of answers, so far
-        self.names_versions = False  # some requests of this phase name the version they mean
-        self._versions: dict[int, bytes] = {}  # the newest known of each object
-        self._older: dict[int, list[bytes]] = {}  # those before it, where there are several
+        self.unlike_ids = 0.0  # count of answers with their own ids, so far
+        self.names_versions = False  # some requests of this phase name a version
+        self._versions: dict[int, bytes] = {}  # the newest known version of each object
+        self._older: dict[int, list[bytes]] = {}  # older versions, if there are several
         self._notes_all = True
 
     def set_phase(self, setting: PhaseSetting) -> None:
-        """Make window checksums for the phase's sizes, before its clock starts."""
+        """Compute window checksums for the phase's sizes before its clock starts."""
         if setting.content is not self._content:
             self._checksums.clear()
         self._content = setting.content
@@ -96,7 +96,7 @@ class S3DataPlane:
         self._second = -1
 
     def session(self, client: int) -> S3Session:
-        """A new session of this client, or its open one with --keep-sessions-open."""
+        """Return a new session of this client, or its open one with --keep-sessions-open."""
         if not self.setting.keep_sessions_open:
             return S3Session(self, self._index_for(client))
         if client not in self._kept:
@@ -104,12 +104,12 @@ class S3DataPlane:
         return self._kept[client]
 
     def _index_for(self, client: int) -> int:
-        """Clients take the endpoints in turn, and those of one endpoint its addresses."""
+        """Assign endpoints to clients in turn, and the addresses of an endpoint to its clients in turn."""
         of_endpoint = self._indices[client % len(self._indices)]
         return of_endpoint[client // len(self._indices) % len(of_endpoint)]
 
     async def end_phase(self) -> None:
-        """Close what was kept open."""
+        """Close everything that was kept open."""
         for session in self._kept.values():
             await session.disconnect()
         self._kept.clear()
@@ -118,16 +118,16 @@ class S3DataPlane:
         return self._requests[index].endpoint
 
     def object_name(self, number: int) -> str:
-        """Bucket and key, for messages."""
+        """Return bucket and key, for messages."""
         return f"{self.setting.bucket}/{self.setting.prefix}{number:012d}"
 
     def opening_request(self, endpoint_index: int) -> bytes:
-        """The request that opens a session, where one is asked for."""
+        """Return the request that opens a session; empty if there is none."""
         self._start_second()
         return self._requests[endpoint_index].opening()
 
     def request(self, endpoint_index: int, batch: Batch, index: int) -> Request:
-        """What is sent for one object of a batch; nothing of its content is copied."""
+        """Return the request for one object of a batch, without copying its content."""
         operation, number = batch.operation[index], batch.number[index]
         self._start_second()
         if operation is _ARCHIVE or operation is _NEW_VERSION:
@@ -143,7 +143,7 @@ class S3DataPlane:
             return (requests.head(number),), None, True, None
         if operation is Operation.COPY:
             assert batch.source is not None
-            kind = Kind("copy", batch.lock, retain_for_seconds=batch.retain_for_seconds)
+            kind = RequestKind("copy", batch.lock, retain_for_seconds=batch.retain_for_seconds)
             return (requests.copy(kind, number, batch.source[index]),), None, False, None
         version = self._version_meant(operation, number) if operation in NAMES_A_VERSION else b""
         return requests.change(operation, number, version, batch.retain_for_seconds), None, False, None
@@ -155,7 +155,7 @@ class S3DataPlane:
         kind: KindTuple = ("archive", batch.lock, checksum, batch.retain_for_seconds)
         if batch.part_bytes is not None and size_bytes > batch.part_bytes:
             upload = MultipartUpload(
-                endpoint_index, number, size_bytes, batch.part_bytes, version, Kind(*kind), self._upload_request
+                endpoint_index, number, size_bytes, batch.part_bytes, version, RequestKind(*kind), self._upload_request
             )
             return upload.request(), None, False, upload
         content = self._content
@@ -170,15 +170,15 @@ class S3DataPlane:
         return (head, content.window(number, size_bytes), last_block), None, False, None
 
     def _upload_request(self, upload: MultipartUpload) -> Parts:
-        """The request that is due of an object that is archived in parts."""
+        """Return the next request of a multipart upload."""
         self._start_second()
         requests, number, kind = self._requests[upload.endpoint_index], upload.number, upload.kind
         match upload.step:
-            case Step.CREATE:
+            case UploadStep.CREATE:
                 return (requests.create_upload(kind._replace(what="create upload"), number),)
-            case Step.PART:
+            case UploadStep.PART:
                 return self._part(requests, upload)
-            case Step.COMPLETE:
+            case UploadStep.COMPLETE:
                 body = upload.completion
                 return requests.complete_upload(number, upload.query, len(body)), body
             case _:
@@ -196,12 +196,14 @@ class S3DataPlane:
             upload.part_checksum(values[0])
         if self.setting.payload_signing:
             values = (*values, self._checksums_of("sha256", size_bytes, part).hex(number, of_block))
-        kind = Kind("part", checksum=upload.kind.checksum)
+        kind = RequestKind("part", checksum=upload.kind.checksum)
         return requests.part(kind, number, upload.query, values, length), *part_bodies((window, last_block), part)
 
     def _checksums_of(self, algorithm: str, size_bytes: int, part: tuple[int, int] | None = None) -> Checksums:
-        """Made when it is first asked for: of whole objects before the clock starts, of parts as they come. Not kept
-        where a phase has too many sizes."""
+        """Return checksums for one size, cached unless a phase has too many sizes.
+
+        Those of whole objects are computed before the clock starts, those of parts when needed.
+        """
         checksums = self._checksums.get((algorithm, size_bytes, part))
         if checksums is None:
             assert self._content is not None
@@ -212,25 +214,25 @@ class S3DataPlane:
         return checksums
 
     def head_request(self, endpoint_index: int, number: int) -> bytes:
-        """What asks for the lock of an object that was just read."""
+        """Return the request for the lock of an object that was just read."""
         self._start_second()
         return self._requests[endpoint_index].head(number)
 
     def lock_request(self, endpoint_index: int, batch: Batch, index: int) -> Parts:
-        """What locks an object that was just archived."""
+        """Return the request that locks an object that was just archived."""
         self._start_second()
         requests = self._requests[endpoint_index]
         return requests.change(Operation.EXTEND, batch.number[index], b"", batch.retain_for_seconds)
 
     def lacks_version(self, batch: Batch, index: int) -> bool:
-        """True where a version is to be deleted that was neither looked up before the phase nor made in it."""
-        # Without its version a deletion would only hide the object, which no lock refuses.
+        """Return whether the version to delete was neither looked up before the phase nor created in it."""
+        # Without a version id a delete would only hide the object, which no lock refuses.
         return batch.operation[index] in NAMES_A_VERSION and batch.number[index] not in self._versions
 
     def note_version(self, batch: Batch, index: int, headers: Mapping[bytes, bytes]) -> None:
-        """Of an object that was archived, copied or deleted: which version a deletion of it means from now on.
+        """Note the version that a later delete of this object is for, after it was archived, copied or deleted.
 
-        What is locked is not noted where no deletion of it will be tried in this phase: there may be very many.
+        Versions of locked objects are not noted if this phase will not try to delete them: there may be very many.
         """
         operation, number = batch.operation[index], batch.number[index]
         if operation is Operation.DELETE:
@@ -249,22 +251,22 @@ class S3DataPlane:
                 self._versions[number] = quote(version.decode("latin-1"), safe="-_.~").encode()
 
     def versions_known(self, number: int) -> int:
-        """How many versions of an object can be deleted, one after another."""
+        """Return how many versions of an object can be deleted one after another."""
         return (number in self._versions) + len(self._older.get(number, ()))
 
     def _version_meant(self, operation: Operation, number: int) -> bytes:
-        """The newest version goes first; what is to refuse its deletion is what was there first."""
+        """Return the version to delete: the newest; for a refused delete the oldest."""
         older = self._older.get(number) if operation is _REFUSED_DELETE else None
         return older[0] if older else self._versions[number]
 
-    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None:
-        """What is wrong with the lock that an answer's headers report for an object that is audited."""
+    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> S3LockProblem | None:
+        """Return what is wrong with the lock in an answer's headers for an audited object."""
         at = bisect_right(self._expected_firsts, number) - 1
         expected = self._expected[at]
         return lock_problem(ReportedLock.of_headers(headers), expected.retention, expected.earliest, expected.latest)
 
     def _check(self, batch: Batch, index: int, part: tuple[int, int] | None) -> BodyCheck:
-        """What looks at the retrieved bytes of this object."""
+        """Return the check for the retrieved bytes of this object."""
         assert self._content is not None
         number, size_bytes = batch.number[index], batch.size_bytes[index]
         verifies = self._verify == "all" or (self._verify == "sample" and number % SAMPLE_EVERY == 0)
@@ -275,7 +277,7 @@ class S3DataPlane:
         return LengthCheck(size_bytes if part is None else part[1])
 
     def _find_versions(self, deletes: Sequence[NDArray[np.int64]]) -> dict[int, bytes]:
-        """The version ids, as a query writes them, of the objects whose deletion will be tried."""
+        """Return the version ids, encoded for a query, of the objects that the phase will try to delete."""
         numbers = np.concatenate([np.empty(0, dtype=np.int64), *deletes])
         if not len(numbers):
             return {}
@@ -296,7 +298,7 @@ class S3DataPlane:
             for key, version in control.versions(setting.bucket, setting.prefix, first if numbers.min() else "", last)
             if key in keys
         }
-        # Without its version a deletion would only hide an object, which no lock refuses.
+        # Without a version id a delete would only hide the object, which no lock refuses.
         missing = keys.keys() - {f"{setting.prefix}{number:012d}" for number in found}
         if missing:
             raise PlatformError(
@@ -306,7 +308,7 @@ class S3DataPlane:
         return found
 
     def note_refusal(self, headers: Mapping[bytes, bytes]) -> None:
-        """The platform refused a request (403). Where that is because its clock was set meanwhile, sign by it."""
+        """After a refusal (403), update the clock offset if the platform has set its clock."""
         try:
             date = parsedate_to_datetime(headers.get(b"date", b"").decode("latin-1")).timestamp()
         except ValueError:
@@ -317,15 +319,15 @@ class S3DataPlane:
             self._second = -1
 
     def _start_second(self) -> None:
-        # Signing time and retain-until dates are the server's, so that a skewed client makes neither refused
-        # requests nor longer locks.
+        # Signing time and retain-until dates follow the server's clock, so that a client with a wrong clock causes
+        # neither refused requests nor longer locks.
         server_now = now_seconds() + self._clock_offset_seconds
         second = int(server_now)
         if second != self._second:
             self._second = second
             dates = {}
             if self.setting.retention.mode is not RetentionMode.NONE:
-                # A clock that was set makes no lock longer than asked for, nor later than the ledger knows.
+                # A changed clock makes no lock longer than requested, or later than the ledger has it.
                 now = min(server_now, now_seconds() + self.setting.clock_offset_seconds)
                 dates = {key: format_instant(maker.retain_until(now)) for key, maker in self._dates.items()}
             for requests in self._requests:

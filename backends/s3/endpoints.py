@@ -1,4 +1,4 @@
-"""Endpoints: URLs as users write them, host ranges, addresses and TLS."""
+"""Endpoints: URLs, host ranges, addresses and TLS."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from archiver.values.errors import PlatformError, UsageError
 from backends.addresses import is_own_address
 from backends.s3.wire.connection import Endpoint
 
-PROBES_AT_ONCE = 32  # endpoints whose addresses are tried at the same time
+PROBES_AT_ONCE = 32  # endpoints whose addresses are tried concurrently
 _RANGE = re.compile(r"\{(\d+)\.\.\.(\d+)\}")
 
 
 def expand(url: str, origin: str = "--endpoint") -> list[str]:
-    """``http://host{1...4}:9000`` as four URLs; any other URL as itself. Raises UsageError, naming the ``origin``, for
-    what is no URL."""
+    """Return the four URLs of ``http://host{1...4}:9000``, or any other URL itself.
+
+    Raises UsageError with the ``origin`` for an invalid URL.
+    """
     if "@" in url:
         raise UsageError(f"{origin}: credentials do not belong in an endpoint; use AWS_ACCESS_KEY_ID or a profile")
     match = _RANGE.search(url)
@@ -46,7 +48,7 @@ def expand(url: str, origin: str = "--endpoint") -> list[str]:
 
 
 def tls_context(ca_bundle: str | None, insecure: bool) -> ssl.SSLContext:
-    """The TLS settings of every HTTPS endpoint: verified unless the user said --insecure."""
+    """Return the TLS settings of every HTTPS endpoint: verified, unless the user chose --insecure."""
     if insecure:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
@@ -59,24 +61,23 @@ def tls_context(ca_bundle: str | None, insecure: bool) -> ssl.SSLContext:
 
 
 class Addresses(NamedTuple):
-    """The addresses of an endpoint's name, by whether they took a connection."""
+    """The addresses of an endpoint's name: those that accept connections, and the others."""
 
     answering: tuple[str, ...]
     silent: tuple[str, ...] = ()
 
 
 def is_this_host(addresses: Iterable[str]) -> bool:
-    """True where one of an endpoint's addresses is this machine's."""
+    """Return whether one of an endpoint's addresses is this machine's."""
     return any(map(is_own_address, addresses))
 
 
 def find_addresses(urls: Sequence[str], timeout_seconds: float, bucket: str | None = None) -> dict[str, Addresses]:
-    """Look up each endpoint's name, or that of a ``bucket`` there that is named in the host, and find out which of its
-    addresses take connections where it has several.
+    """Look up each endpoint's name, and test which of its addresses accept connections if it has several.
 
-    IPv6 addresses are tried where no IPv4 address answers: names like localhost have both, and often only IPv4 is
-    served. Where none answers, all of the first kind count as answering: whoever uses them then hears why. Raises
-    PlatformError for an unknown host.
+    With ``bucket``, the name is that of the bucket's host. IPv6 addresses are tried if no IPv4 address answers: names
+    like localhost have both, and often only IPv4 is served. If no address answers, all of the first kind are returned
+    as answering, so that their users get the error. Raises PlatformError for an unknown host.
     """
     with ThreadPoolExecutor(PROBES_AT_ONCE) as probes:
         return dict(zip(urls, probes.map(lambda url: _find(url, timeout_seconds, bucket), urls), strict=True))
@@ -106,11 +107,11 @@ def _answers(address: str, port: int, timeout_seconds: float) -> bool:
 
 
 def _look_up(url: str, bucket: str | None) -> list[tuple[str, ...]]:
-    """The addresses of an endpoint's name: IPv4, then IPv6, each kind where there is one, in the resolver's order."""
+    """Return the addresses of an endpoint's name in the resolver's order: IPv4, then IPv6, without empty kinds."""
     host = _host(url, bucket)
     try:
         found = socket.getaddrinfo(host, _port(url), type=socket.SOCK_STREAM)
-    except (socket.gaierror, UnicodeError) as error:  # the second: a label that is empty or too long
+    except (socket.gaierror, UnicodeError) as error:  # UnicodeError: a label is empty or too long
         if bucket is not None:
             raise PlatformError(
                 f"{url}: the host name {host} of a bucket is unknown ({error}); have every name under it resolved, or "
@@ -135,8 +136,10 @@ def _port(url: str) -> int:
 def resolve(
     url: str, tls: ssl.SSLContext | None, addresses: Sequence[str] = (), bucket: str | None = None
 ) -> list[Endpoint]:
-    """Where sessions connect: one endpoint for each of the addresses. Without them the name is looked up, once, so that
-    no session pays for it; ``bucket``: one that is named in the host. Raises PlatformError for an unknown host."""
+    """Return where sessions connect: one endpoint for each address. Without addresses the name is looked up once.
+
+    ``bucket`` is given if the host names it. Raises PlatformError for an unknown host.
+    """
     own_tls = tls if urlsplit(url).scheme == "https" else None
     return [
         Endpoint(url, _host(url, bucket), address, _port(url), own_tls)

@@ -1,9 +1,8 @@
-"""A null S3 platform: a process that answers every request at once and keeps nothing.
+"""A null S3 platform: a process that answers every request at once and stores nothing.
 
-One idea: what it adds to a request is as little as a real socket allows, so the rate reached against it is the
-ceiling of the client and its wire path. It takes any PUT, and answers any GET of an object with the content that the
-key's number stands for (its first version), so that retrieved bytes can be checked here as everywhere. Of which size an
-object is follows from its number, too.
+One idea: it adds as little to a request as a real socket allows, so the rate against it is the upper limit of the
+client and its wire path. It accepts any PUT. It answers a GET of any object with the content of the key's number (its
+first version), so that the client can verify it. The size of an object follows from its number, too.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _PART_REPLY = b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\nE
 _HEAD_REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\n\r\n"
 _DELETE_REPLY = b"HTTP/1.1 204 No Content\r\nx-amz-request-id: 0\r\nx-amz-delete-marker: true\r\n\r\n"
 _RANGE = re.compile(rb"\r\nrange: *bytes=(\d+)-(\d+)", re.IGNORECASE)
-_FIRST_LINE_BYTES_MAX = 300  # as far as a query may begin
+_FIRST_LINE_BYTES_MAX = 300  # a query begins within this
 
 
 def _document(name: bytes, elements: bytes) -> bytes:
@@ -47,28 +46,28 @@ _CREATE_REPLY = _document(b"InitiateMultipartUploadResult", b"<UploadId>0</Uploa
 _COMPLETE_REPLY = _document(b"CompleteMultipartUploadResult", b'<ETag>"0"</ETag>')
 
 
-class _Objects:
-    """The content of every object that can be asked for."""
+class _ServedObjects:
+    """The content of every object that a client can request."""
 
     def __init__(self, sizes: Sequence[tuple[int, int]]) -> None:
-        """``sizes`` are (first number, bytes of the objects from there on), by rising number."""
+        """``sizes`` are (first number, bytes of the objects from that number), by rising number."""
         self._firsts = [first for first, _ in sizes]
         self._sizes = [size_bytes for _, size_bytes in sizes]
         self._content = Content(RUN_ID, CONTENT_SEED, max(self._sizes))
 
     def find(self, number: int) -> tuple[int, memoryview, bytes]:
-        """Size, and the two pieces of the content."""
+        """Return the size and the two pieces of the content."""
         size_bytes = self._sizes[max(0, bisect_right(self._firsts, number) - 1)]
         content = self._content
         return size_bytes, content.window(number, size_bytes), content.last_block(number, size_bytes)
 
 
 class _Responder(asyncio.BufferedProtocol):
-    """One connection; requests are parsed no further than an answer needs."""
+    """One connection; it parses requests only as far as an answer needs."""
 
     _buffer = memoryview(bytearray(_RECEIVE_BYTES))
 
-    def __init__(self, objects: _Objects) -> None:
+    def __init__(self, objects: _ServedObjects) -> None:
         self._objects = objects
         self._head = b""
         self._body_left = 0
@@ -111,7 +110,7 @@ class _Responder(asyncio.BufferedProtocol):
             return (_COPY_REPLY if not body_bytes and b"x-amz-copy-source" in head else _PUT_REPLY,)
         if head.startswith((b"GET", b"HEAD")):
             number = _NUMBER.search(head)
-            if number is None or head[number.end() - 1] == ord("?"):  # of the bucket, or of a lock
+            if number is None or head[number.end() - 1] == ord("?"):  # a request for the bucket or a lock
                 return (_HEAD_REPLY,)
             return self._retrieve(head, int(number[1]))
         if head.startswith(b"DELETE"):
@@ -136,10 +135,10 @@ class _Responder(asyncio.BufferedProtocol):
 
 
 async def _serve(sizes: Sequence[tuple[int, int]]) -> None:
-    objects = _Objects(sizes)
+    objects = _ServedObjects(sizes)
     server = await asyncio.get_running_loop().create_server(lambda: _Responder(objects), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
-    # The starter's end of standard input closes when it ends: then so do we.
+    # The parent's end of standard input closes when the parent ends; then this process ends.
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 
@@ -166,7 +165,7 @@ class NullResponder:
 def start(sizes: int | Sequence[tuple[int, int]], cores: Sequence[int] = ()) -> NullResponder:
     """Start a responder on these cores. Raises PlatformError.
 
-    ``sizes``: bytes of every object, or (first number, bytes of the objects from there on), by rising number.
+    ``sizes``: bytes of every object, or (first number, bytes of the objects from that number), by rising number.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "backends.s3.null_responder"],

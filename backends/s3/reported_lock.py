@@ -1,4 +1,4 @@
-"""The lock that a platform reports for an object, and what is wrong with it."""
+"""The lock that a platform reports for an object, and its comparison with the requested lock."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class ReportedLock(NamedTuple):
 
     @classmethod
     def of_headers(cls, headers: Mapping[bytes, bytes]) -> ReportedLock:
-        """From the headers, in lower case, of an answer to GET or HEAD."""
+        """Parse the headers, with lower-case names, of an answer to GET or HEAD."""
         mode = headers.get(MODE_HEADER)
         date = headers.get(b"x-amz-object-lock-retain-until-date")
         hold = headers.get(b"x-amz-object-lock-legal-hold", b"")
         return cls(mode.decode("latin-1") if mode else None, _instant(date), hold.strip().upper() == b"ON")
 
 
-class LockProblem(NamedTuple):
-    """What is wrong with a lock: UNLOCKED, WEAKER or LONGER, and in words."""
+class S3LockProblem(NamedTuple):
+    """What is wrong with a lock: UNLOCKED, WEAKER or LONGER, and a description."""
 
     status: Status
     words: str
@@ -38,41 +38,41 @@ class LockProblem(NamedTuple):
 
 def lock_problem(
     lock: ReportedLock, retention: Retention, earliest: float | None, latest: float | None
-) -> LockProblem | None:
-    """What is wrong with the lock that a platform reports for an object archived with ``retention``; None: nothing.
+) -> S3LockProblem | None:
+    """Compare the lock that a platform reports with ``retention``; return None if it is right.
 
-    Its date is to lie between ``earliest`` and ``latest`` (epoch seconds).
+    Its date must lie between ``earliest`` and ``latest`` (epoch seconds).
     """
     if retention.legal_hold and not lock.on_hold:
         missing = "the legal hold asked for is not there, or this credential may not see it (s3:GetObjectLegalHold)"
-        return LockProblem(Status.UNLOCKED, missing)
+        return S3LockProblem(Status.UNLOCKED, missing)
     wanted = retention.mode
     if wanted is RetentionMode.NONE:
         if lock.mode is None:
             return None
-        return LockProblem(Status.LONGER, f"it is locked in mode {lock.mode}, which nobody asked for")
+        return S3LockProblem(Status.LONGER, f"it is locked in mode {lock.mode}, which nobody asked for")
     if lock.mode is None:
-        return LockProblem(
+        return S3LockProblem(
             Status.UNLOCKED,
             f"the platform reports no mode, not {wanted.value}; either it dropped the lock, or this credential may not "
             "see it (s3:GetObjectRetention)",
         )
     if lock.mode != wanted.value:
         status = Status.LONGER if lock.mode == RetentionMode.COMPLIANCE.value else Status.WEAKER
-        return LockProblem(status, f"its mode is {lock.mode}, not {wanted.value}")
+        return S3LockProblem(status, f"its mode is {lock.mode}, not {wanted.value}")
     if lock.until is None:
-        return LockProblem(Status.UNLOCKED, "its retain-until date is missing, so nothing protects it")
+        return S3LockProblem(Status.UNLOCKED, "its retain-until date is missing, so nothing protects it")
     if earliest is not None and lock.until < earliest:
         until, asked = format_instant(lock.until), format_instant(earliest)
-        return LockProblem(Status.WEAKER, f"it is locked until {until} only, not until {asked} as asked for")
+        return S3LockProblem(Status.WEAKER, f"it is locked until {until} only, not until {asked} as asked for")
     if latest is not None and lock.until > latest:
         until, asked = format_instant(lock.until), format_instant(latest)
-        return LockProblem(Status.LONGER, f"it is locked until {until}, later than the {asked} asked for")
+        return S3LockProblem(Status.LONGER, f"it is locked until {until}, later than the {asked} asked for")
     return None
 
 
 def _instant(date: bytes | None) -> float | None:
-    """Epoch seconds of a date as S3 writes it; None for none, or for what is no date."""
+    """Parse a date of S3 to epoch seconds; None if there is none or it is invalid."""
     try:
         return datetime.fromisoformat(date.decode("ascii").strip()).timestamp() if date else None
     except ValueError:

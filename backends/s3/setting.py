@@ -1,4 +1,4 @@
-"""The setting of the S3 data plane: what travels from the coordinator to its workers."""
+"""The setting of the S3 data plane, which the coordinator sends to its workers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from archiver.values.retention import Retention
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSetting:
-    """All that a worker needs to speak to the platform. Travels to workers only; never stored or printed."""
+class S3WorkerSetting:
+    """All that a worker needs to use the platform. It is sent to workers only, and never stored or printed."""
 
     endpoints: tuple[str, ...]
     region: str
@@ -29,9 +29,9 @@ class WorkerSetting:
     connect_timeout_seconds: float
     read_timeout_seconds: float
     clock_offset_seconds: float  # server minus client
-    virtual_hosted: bool = False  # the bucket is named in the host, not in the path
-    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of endpoints; without: looked up
-    retries: int = 0  # of a request answered with 429, 500, 502, 503 or 504
-    on_close: str = "reconnect"  # where the server ended the connection between two requests; or stop
-    source_bucket: str | None = None  # from which COPY copies; None: its own
+    virtual_hosted: bool = False  # the host names the bucket, not the path
+    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by endpoint; looked up if missing
+    retries: int = 0  # for a request answered with 429, 500, 502, 503 or 504
+    on_close: str = "reconnect"  # if the server ended the connection between two requests; or stop
+    source_bucket: str | None = None  # source of COPY; None: its own bucket
     source_prefix: str | None = None

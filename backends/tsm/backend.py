@@ -36,7 +36,7 @@ from backends.tsm.library.api import (
     ApiSession,
     ArchivedObject,
     Library,
-    ManagementClass,
+    ReportedManagementClass,
     SignOn,
     TsmError,
     default_library_path,
@@ -47,7 +47,7 @@ from backends.tsm.library.configuration import read_password, session_options
 from backends.tsm.library.interruptible import interruptible
 from backends.tsm.lock import DAY_SECONDS, SUMMER_TIME_SECONDS, LockRule
 from backends.tsm.removal import remove
-from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level, low_level, object_name
+from backends.tsm.setting import OBJECTS_PER_GROUP, TsmWorkerSetting, high_level, low_level, object_name
 from backends.tsm.transfer import Transfer
 
 SPACE_LENGTH_MAX = 1024
@@ -120,7 +120,7 @@ class TsmBackend:
         self._limit = 1
         self._protected = False
         self._default_class = ""
-        self._classes: dict[str, ManagementClass] = {}
+        self._classes: dict[str, ReportedManagementClass] = {}
         self._retention = Retention(RetentionMode.CLASS)
         self._location: Location | None = None
 
@@ -298,9 +298,9 @@ class TsmBackend:
     def _lock_rule(self) -> LockRule:
         return LockRule(self._zone_seconds, frozenset(self.options.class_seconds or {}))
 
-    def worker_setting(self) -> WorkerSetting:
+    def worker_setting(self) -> TsmWorkerSetting:
         location = self._located()
-        return WorkerSetting(
+        return TsmWorkerSetting(
             library=self._library.path,
             configuration=self.options.configuration,
             options=self._session_options,
@@ -314,7 +314,7 @@ class TsmBackend:
         )
 
     @classmethod
-    def in_worker(cls, setting: WorkerSetting) -> TsmDataPlane:
+    def in_worker(cls, setting: TsmWorkerSetting) -> TsmDataPlane:
         return TsmDataPlane(setting)
 
     @interruptible

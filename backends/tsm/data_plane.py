@@ -17,22 +17,22 @@ from backends.tsm.index import Index, learn
 from backends.tsm.library.api import Library, SignOn, TsmError
 from backends.tsm.lifecycle import Lifecycle
 from backends.tsm.query import ObjectQuery
-from backends.tsm.session import Client, TsmSession
-from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level
+from backends.tsm.session import ClientResources, TsmSession
+from backends.tsm.setting import OBJECTS_PER_GROUP, TsmWorkerSetting, high_level
 from backends.tsm.transfer import Transfer
 
 
 class TsmDataPlane:
     """The sessions of one worker."""
 
-    def __init__(self, setting: WorkerSetting) -> None:
+    def __init__(self, setting: TsmWorkerSetting) -> None:
         self._setting = setting
         self._library = Library(setting.library)
         self._library.set_up(setting.configuration)
         self._sign_on = SignOn(self._library, setting.node, setting.password, setting.options)
-        self._index = _indexes.setdefault(_whose(setting), {})
+        self._index = _indexes.setdefault(_index_key(setting), {})
         self._stopping = threading.Event()
-        self._clients: dict[int, Client] = {}
+        self._clients: dict[int, ClientResources] = {}
 
     def set_phase(self, setting: PhaseSetting) -> None:
         """Query the ids of existing objects, and make the structures and threads of the clients."""
@@ -42,7 +42,7 @@ class TsmDataPlane:
             thread.submit(int).result()  # starts the thread before the first session opens
             transfer = Transfer(self._library, self._setting, setting.content, setting.verify)
             query = ObjectQuery(self._library, self._setting)
-            self._clients[number] = Client(
+            self._clients[number] = ClientResources(
                 library=self._library,
                 setting=self._setting,
                 sign_on=self._sign_on,
@@ -80,7 +80,7 @@ class TsmDataPlane:
             raise PlatformError(f"the ids of the archived objects cannot be had: {error}") from error
 
 
-def _whose(setting: WorkerSetting) -> Hashable:
+def _index_key(setting: TsmWorkerSetting) -> Hashable:
     """Return the key of an index: the server, the node and the place of the objects."""
     return setting.configuration, setting.options, setting.node, setting.space, setting.prefix
 

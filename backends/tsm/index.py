@@ -15,7 +15,7 @@ from backends.tsm.library.api import ArchivedObject
 _VERSION = b"content version "  # description of a later archive of a name; the first has none
 
 
-class Known(NamedTuple):
+class IndexEntry(NamedTuple):
     """What is needed to retrieve an archived object."""
 
     restore_order: int
@@ -35,7 +35,7 @@ class Target(NamedTuple):
 
 
 # By object number and content version. Several threads add entries, each with one assignment.
-Index = dict[tuple[int, int], Known]
+Index = dict[tuple[int, int], IndexEntry]
 
 
 def description(version: int) -> bytes | None:
@@ -67,4 +67,4 @@ def firsts(found: Iterable[ArchivedObject]) -> dict[tuple[int, int], ArchivedObj
 def learn(index: Index, found: Iterable[ArchivedObject]) -> None:
     """Add the objects that a query found to the index."""
     for key, one in firsts(found).items():
-        index[key] = Known(one.restore_order, one.id)
+        index[key] = IndexEntry(one.restore_order, one.id)

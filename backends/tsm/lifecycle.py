@@ -15,7 +15,7 @@ from backends.tsm.index import Target
 from backends.tsm.library import structures as abi
 from backends.tsm.library.api import Library, halves
 from backends.tsm.library.codes import Code
-from backends.tsm.transactions import Failure, Stopped, Transaction, Transactions
+from backends.tsm.transactions import Failure, SentTransaction, Stopped, Transactions
 
 _REFUSED = TSM_ERROR + Code.ABORT_DELETE_NOT_ALLOWED
 _DELETED_LOCKED = Failure(
@@ -31,19 +31,19 @@ class Lifecycle:
         self._transactions = Transactions(library, objects_per_transaction)
         self._single = Transactions(library, 1)
 
-    def hold(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
+    def hold(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[SentTransaction]:
         """Hold objects of any class."""
-        return self._transactions.together(handle, objects, self._hold, stopped)
+        return self._transactions.all_at_once(handle, objects, self._hold, stopped)
 
-    def release(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
+    def release(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[SentTransaction]:
         """Release objects under a hold."""
-        return self._transactions.together(handle, objects, self._release, stopped)
+        return self._transactions.all_at_once(handle, objects, self._release, stopped)
 
-    def delete(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
+    def delete(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[SentTransaction]:
         """Delete objects that have expired."""
         return self._transactions.each(handle, objects, self._delete, stopped)
 
-    def refused_delete(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
+    def refused_delete(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[SentTransaction]:
         """Try to delete locked objects. A transaction succeeds only if the server refuses it because of the lock."""
         done = self._single.each(handle, objects, self._delete, stopped)
         for one in done:

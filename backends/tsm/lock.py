@@ -17,7 +17,7 @@ SUMMER_TIME_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class LockProblem:
+class TsmLockProblem:
     """What is wrong with a lock. ``status`` is UNLOCKED, WEAKER or LONGER."""
 
     status: Status
@@ -33,34 +33,36 @@ class LockRule:
 
     def problem(
         self, found: ArchivedObject, retention: Retention, earliest: float | None, latest: float | None
-    ) -> LockProblem | None:
+    ) -> TsmLockProblem | None:
         """Return what is wrong with the lock of this object, None if nothing. A hold placed later is not wrong.
 
         The expiration date must lie between ``earliest`` and ``latest`` (epoch seconds; None: no limit).
         """
         if retention.legal_hold and not found.held:
-            return LockProblem(Status.UNLOCKED, "the hold asked for is not there")
+            return TsmLockProblem(Status.UNLOCKED, "the hold asked for is not there")
         wrong_date = self._date_problem(found, earliest, latest)
         if retention.management_class not in (None, found.management_class):
             words = f"its class is {found.management_class}, not {retention.management_class}"
-            return LockProblem(wrong_date.status if wrong_date else Status.WEAKER, words)
+            return TsmLockProblem(wrong_date.status if wrong_date else Status.WEAKER, words)
         return wrong_date
 
-    def _date_problem(self, found: ArchivedObject, earliest: float | None, latest: float | None) -> LockProblem | None:
+    def _date_problem(
+        self, found: ArchivedObject, earliest: float | None, latest: float | None
+    ) -> TsmLockProblem | None:
         if found.expires is None:
-            return LockProblem(Status.LONGER, "it has no date of expiry, so it would stay for good")
+            return TsmLockProblem(Status.LONGER, "it has no date of expiry, so it would stay for good")
         expires = found.expires - self.zone_seconds
         if found.management_class not in self.exact_classes:
             # The API reports lengths in whole days, rounded up, and dates in local time, which summer time may shift.
             earliest = earliest - DAY_SECONDS if earliest is not None else None
             latest = latest + SUMMER_TIME_SECONDS if latest is not None else None
         if earliest is not None and expires < earliest:
-            return LockProblem(
+            return TsmLockProblem(
                 Status.WEAKER,
                 f"it expires at {format_instant(expires)} already, not at {format_instant(earliest)} as its class says",
             )
         if latest is not None and expires > latest:
-            return LockProblem(
+            return TsmLockProblem(
                 Status.LONGER,
                 f"it expires at {format_instant(expires)} only, later than the {format_instant(latest)} of its class",
             )

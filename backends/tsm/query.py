@@ -15,7 +15,7 @@ from backends.tsm.index import firsts
 from backends.tsm.library import structures as abi
 from backends.tsm.library.api import RESPONSE_VERSION, ArchivedObject, Library, archived_object
 from backends.tsm.library.codes import Code, describe
-from backends.tsm.setting import WorkerSetting, high_level, low_level
+from backends.tsm.setting import TsmWorkerSetting, high_level, low_level
 from backends.tsm.transactions import Failure, failure_of
 
 NO_SUCH_OBJECT = Failure(
@@ -26,7 +26,7 @@ NO_SUCH_OBJECT = Failure(
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """The result of one query. ``found`` is None if and only if there is a failure."""
 
     sent_ns: int
@@ -39,7 +39,7 @@ class Answer:
 class ObjectQuery:
     """The query of one client, for one thread at a time."""
 
-    def __init__(self, library: Library, setting: WorkerSetting) -> None:
+    def __init__(self, library: Library, setting: TsmWorkerSetting) -> None:
         self._library = library
         self._prefix = setting.prefix
         self._name = abi.dsmObjName(fs=setting.space.encode(), objType=abi.DSM_OBJ_FILE)
@@ -51,7 +51,7 @@ class ObjectQuery:
         self._block.bufferPtr = ctypes.addressof(self._response)
         self._block_ref = byref(self._block)
 
-    def ask(self, handle: int, number: int, version: int) -> Answer:
+    def ask(self, handle: int, number: int, version: int) -> QueryResult:
         """Query the archive of object ``number`` that has this content version."""
         functions, block = self._library.functions, self._block
         self._name.hl = high_level(self._prefix, number).encode()
@@ -76,4 +76,4 @@ class ObjectQuery:
         else:
             wanted = firsts(found).get((number, version))
             failure = NO_SUCH_OBJECT if wanted is None else None
-        return Answer(sent_ns, first_byte_ns or done_ns, done_ns, wanted, failure)
+        return QueryResult(sent_ns, first_byte_ns or done_ns, done_ns, wanted, failure)

@@ -20,13 +20,13 @@ from typing import TypeVar
 from archiver.values.record import TSM_ERROR, Operation, Recorder, Status
 from backends.base import Batch
 from backends.tsm.audit import Audit
-from backends.tsm.index import Index, Known, Target
+from backends.tsm.index import Index, IndexEntry, Target
 from backends.tsm.library.api import Library, SignOn
 from backends.tsm.library.codes import Code, describe
 from backends.tsm.lifecycle import Lifecycle
 from backends.tsm.query import ObjectQuery
-from backends.tsm.setting import WorkerSetting, object_name
-from backends.tsm.transactions import Failure, Transaction, ends_session
+from backends.tsm.setting import TsmWorkerSetting, object_name
+from backends.tsm.transactions import Failure, SentTransaction, ends_session
 from backends.tsm.transfer import Retrieved, Transfer
 
 _Value = TypeVar("_Value")
@@ -37,11 +37,11 @@ Look = Callable[[int, Target], Retrieved]
 
 
 @dataclass(slots=True)
-class Client:
+class ClientResources:
     """What one client keeps between its sessions."""
 
     library: Library
-    setting: WorkerSetting
+    setting: TsmWorkerSetting
     sign_on: SignOn
     transfer: Transfer
     lifecycle: Lifecycle
@@ -77,7 +77,7 @@ class Client:
                 break
             answer = self.query.ask(self.handle, *key)
             if answer.found is not None:
-                self.index[key] = Known(answer.found.restore_order, answer.found.id)
+                self.index[key] = IndexEntry(answer.found.restore_order, answer.found.id)
                 continue
             assert answer.failure is not None
             failures[key] = answer.failure
@@ -113,8 +113,8 @@ class Client:
 
     def restore_order(self, target: Target) -> float:
         """Return the sort key for objects to read; objects that do not exist come last."""
-        known = self.index.get((target.number, target.version))
-        return known.restore_order if known is not None else math.inf
+        entry = self.index.get((target.number, target.version))
+        return entry.restore_order if entry is not None else math.inf
 
     def close(self) -> None:
         """End the open session, if there is one."""
@@ -126,7 +126,7 @@ class Client:
 class TsmSession:
     """One session. The client's thread calls the API; the event loop's thread writes the rows."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ClientResources) -> None:
         self._client = client
         self._is_over = False  # the connection is lost, or no transaction can begin
 
@@ -194,7 +194,7 @@ class TsmSession:
         return self._transactions_rows(part.operation, transactions, due_ns, record)
 
     def _transactions_rows(
-        self, operations: Sequence[Operation], transactions: Sequence[Transaction], due_ns: int, record: Recorder
+        self, operations: Sequence[Operation], transactions: Sequence[SentTransaction], due_ns: int, record: Recorder
     ) -> bool:
         """Write the rows of these transactions; return False if the last one ended the session."""
         at = 0
@@ -205,7 +205,7 @@ class TsmSession:
         return not (transactions and transactions[-1].session_over)
 
     def _transaction_rows(
-        self, operations: Sequence[Operation], one: Transaction, due_ns: int, record: Recorder
+        self, operations: Sequence[Operation], one: SentTransaction, due_ns: int, record: Recorder
     ) -> None:
         failure, done_ns = one.failure, one.done_ns
         status = Status.OK if failure is None else failure.status
@@ -274,8 +274,8 @@ class TsmSession:
             keys, part.size_bytes, part.range or repeat(None), part.content or repeat(None), strict=False
         ):
             if key in index:
-                known = index[key]
-                targets.append(Target(key[0], size_bytes, key[1], extent, known.id, known.restore_order, content))
+                entry = index[key]
+                targets.append(Target(key[0], size_bytes, key[1], extent, entry.id, entry.restore_order, content))
             elif key in failures:
                 now_ns = time.monotonic_ns()
                 due_ns = now_ns if part.due_ns is None else part.due_ns

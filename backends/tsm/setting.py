@@ -11,7 +11,7 @@ OBJECTS_PER_GROUP = 1000  # share a high-level name; one query finds them all
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSetting:
+class TsmWorkerSetting:
     """All that a worker needs to use the server. It is sent to workers only, and never stored or printed."""
 
     library: str

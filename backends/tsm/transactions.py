@@ -50,7 +50,7 @@ def ends_session(failure: Failure | None) -> bool:
 
 
 @dataclass(slots=True)
-class Transaction:
+class SentTransaction:
     """The result of one transaction; ``sent_ns`` has the start of each of its objects."""
 
     began_ns: int
@@ -71,12 +71,12 @@ class Transactions:
         self._reason = abi.dsUint16_t()
         self._reason_ref = byref(self._reason)
 
-    def each(self, handle: int, objects: Sequence[Target], put: Put, stopped: Stopped) -> list[Transaction]:
+    def each(self, handle: int, objects: Sequence[Target], put: Put, stopped: Stopped) -> list[SentTransaction]:
         """Put objects, one by one, into transactions of as many objects as allowed.
 
         After a refused transaction the next is tried. After one that ends the session, none is tried.
         """
-        done: list[Transaction] = []
+        done: list[SentTransaction] = []
         at = 0
         while at < len(objects) and not stopped():
             one = self._one(handle, objects[at : at + self._objects_max], put, stopped)
@@ -86,14 +86,16 @@ class Transactions:
                 break
         return done
 
-    def together(self, handle: int, objects: Sequence[Target], put_all: PutAll, stopped: Stopped) -> list[Transaction]:
+    def all_at_once(
+        self, handle: int, objects: Sequence[Target], put_all: PutAll, stopped: Stopped
+    ) -> list[SentTransaction]:
         """As ``each``, for operations that the API applies to all objects of a transaction with one call."""
-        done: list[Transaction] = []
+        done: list[SentTransaction] = []
         at = 0
         while at < len(objects) and not stopped():
             chunk = objects[at : at + self._objects_max]
             at += len(chunk)
-            one = Transaction(monotonic_ns())
+            one = SentTransaction(monotonic_ns())
             failed_in, code = "dsmBeginTxn", self._library.functions.dsmBeginTxn(handle)
             one.objects += chunk[:1] if code else chunk
             one.sent_ns = [monotonic_ns()] * len(one.objects)
@@ -105,9 +107,9 @@ class Transactions:
                 break
         return done
 
-    def _one(self, handle: int, objects: Sequence[Target], put: Put, stopped: Stopped) -> Transaction:
+    def _one(self, handle: int, objects: Sequence[Target], put: Put, stopped: Stopped) -> SentTransaction:
         """Run one transaction of as many of these objects as the server accepts, at least one."""
-        one = Transaction(monotonic_ns())
+        one = SentTransaction(monotonic_ns())
         code = self._library.functions.dsmBeginTxn(handle)
         failed_in = "dsmBeginTxn" if code else ""
         if code:
@@ -129,7 +131,7 @@ class Transactions:
         self._finish(handle, one, failed_in, code, stopped())
         return one
 
-    def _finish(self, handle: int, one: Transaction, failed_in: str, code: int, stopped: bool) -> None:
+    def _finish(self, handle: int, one: SentTransaction, failed_in: str, code: int, stopped: bool) -> None:
         """Vote, and record the times and the result."""
         one.voted_ns = monotonic_ns()
         one.failure = self._vote(handle, failed_in, code, stopped)

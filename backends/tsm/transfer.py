@@ -19,8 +19,8 @@ from backends.tsm.index import Target, description
 from backends.tsm.library import structures as abi
 from backends.tsm.library.api import Library, halves
 from backends.tsm.library.codes import Code
-from backends.tsm.setting import OBJECTS_PER_GROUP, WorkerSetting, high_level
-from backends.tsm.transactions import Failure, Stopped, Transaction, Transactions, ends_session, failure_of
+from backends.tsm.setting import OBJECTS_PER_GROUP, TsmWorkerSetting, high_level
+from backends.tsm.transactions import Failure, SentTransaction, Stopped, Transactions, ends_session, failure_of
 
 SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
 BUFFER_BYTES = 256 * 1024  # retrieved data is checked in pieces of this size, which fit in the processor's cache
@@ -43,7 +43,7 @@ class Retrieved:
 class Transfer:
     """The structures of one client, for one thread at a time."""
 
-    def __init__(self, library: Library, setting: WorkerSetting, content: Content, verify: str) -> None:
+    def __init__(self, library: Library, setting: TsmWorkerSetting, content: Content, verify: str) -> None:
         self._library = library
         self._setting = setting
         self._content = content
@@ -75,7 +75,7 @@ class Transfer:
 
     # Archiving.
 
-    def archive(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[Transaction]:
+    def archive(self, handle: int, objects: Sequence[Target], stopped: Stopped) -> list[SentTransaction]:
         """Archive objects in transactions of as many objects as allowed, one after another.
 
         After a refused transaction the next is tried. After one that ends the session, none is tried.

@@ -12,7 +12,7 @@ from archiver.measure.bottleneck import judge
 from archiver.measure.client_usage import client_usage
 from archiver.measure.merging import Window
 from archiver.values.errors import UsageError
-from archiver.watch.choosing import Watched, WatchOptions, watch_sources
+from archiver.watch.choosing import WatchedPlatform, WatchOptions, watch_sources
 from archiver.watch.sampler import ResourceSampler
 from results.database import RunDatabase
 from results.model import ClientUsage
@@ -81,7 +81,7 @@ def test_a_host_that_was_not_watched_limits_nothing() -> None:
 
 
 def watched(*, shares_host: bool, client_is_here: bool = True) -> list[str]:
-    platform = Watched((), False, shares_host, None, None, client_is_here=client_is_here)
+    platform = WatchedPlatform((), False, shares_host, None, None, client_is_here=client_is_here)
     return [source.name for source in watch_sources(WatchOptions(), platform)]
 
 
@@ -90,11 +90,11 @@ def test_one_host_is_sampled_once() -> None:
     assert watched(shares_host=False) == ["client"]
     assert watched(shares_host=False, client_is_here=False) == []  # workers of a cluster: this host is not theirs
     with pytest.raises(UsageError, match="the platform is not on this machine"):
-        watch_sources(WatchOptions(("local",)), Watched((), False, False, None, None))
+        watch_sources(WatchOptions(("local",)), WatchedPlatform((), False, False, None, None))
 
 
 def test_the_clients_host_is_never_taken_for_the_servers() -> None:
-    sampler = ResourceSampler(watch_sources(WatchOptions(), Watched((), False, False, None, None)))
+    sampler = ResourceSampler(watch_sources(WatchOptions(), WatchedPlatform((), False, False, None, None)))
     sampler.start()
     sampler.stop()
     assert sampler.timelines() == {}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from archiver.ledger.holdings import GB_BYTES, MONTH_SECONDS, Holding, State, gather, total
+from archiver.ledger.holdings import GB_BYTES, MONTH_SECONDS, Holding, HoldingState, gather, total
 from archiver.ledger.ledger import Placement
 
 NOW = 1_800_000_000.0
@@ -45,26 +45,26 @@ def never_ended(placement: Placement) -> Placement:
 @pytest.mark.parametrize(
     ("rows", "state"),
     [
-        ((LOCKED,), State.LOCKED),
-        ((PAST,), State.EXPIRED),
-        ((FREE,), State.EXPIRED),
-        ((HELD,), State.HELD),
-        ((EMPTY,), State.EXPIRED),  # the mode of a run that put nothing there holds nothing
-        ((EMPTY, LOCKED), State.LOCKED),
-        ((PAST, LOCKED), State.LOCKED),
-        ((LOCKED, HELD), State.HELD),
-        ((replace(PAST, legal_hold=True),), State.HELD),
-        ((never_ended(LOCKED),), State.UNKNOWN),
-        ((never_ended(HELD),), State.UNKNOWN),
-        ((PAST, never_ended(LOCKED)), State.UNKNOWN),
-        ((LOCKED, never_ended(LOCKED)), State.LOCKED),
-        ((never_ended(PAST),), State.EXPIRED),  # how much is not known, but nothing of it is locked
-        ((replace(PLACEMENT, latest_retain_until=NOW),), State.EXPIRED),  # a lock ends with its date
+        ((LOCKED,), HoldingState.LOCKED),
+        ((PAST,), HoldingState.EXPIRED),
+        ((FREE,), HoldingState.EXPIRED),
+        ((HELD,), HoldingState.HELD),
+        ((EMPTY,), HoldingState.EXPIRED),  # the mode of a run that put nothing there holds nothing
+        ((EMPTY, LOCKED), HoldingState.LOCKED),
+        ((PAST, LOCKED), HoldingState.LOCKED),
+        ((LOCKED, HELD), HoldingState.HELD),
+        ((replace(PAST, legal_hold=True),), HoldingState.HELD),
+        ((never_ended(LOCKED),), HoldingState.UNKNOWN),
+        ((never_ended(HELD),), HoldingState.UNKNOWN),
+        ((PAST, never_ended(LOCKED)), HoldingState.UNKNOWN),
+        ((LOCKED, never_ended(LOCKED)), HoldingState.LOCKED),
+        ((never_ended(PAST),), HoldingState.EXPIRED),  # how much is not known, but nothing of it is locked
+        ((replace(PLACEMENT, latest_retain_until=NOW),), HoldingState.EXPIRED),  # a lock ends with its date
     ],
 )
-def test_the_state_follows_from_dates_holds_and_counts(rows: tuple[Placement, ...], state: State) -> None:
+def test_the_state_follows_from_dates_holds_and_counts(rows: tuple[Placement, ...], state: HoldingState) -> None:
     assert Holding(rows).state(NOW) is state
-    assert Holding(rows).may_be_locked(NOW) is (state is not State.EXPIRED)
+    assert Holding(rows).may_be_locked(NOW) is (state is not HoldingState.EXPIRED)
 
 
 def test_only_dates_expire() -> None:

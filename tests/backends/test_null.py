@@ -26,7 +26,7 @@ from backends.null import NullBackend
 from backends.s3 import null_responder
 from backends.s3.data_plane import S3DataPlane
 from backends.s3.null_responder import CONTENT_SEED, RUN_ID, NullResponder
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 
 SIZES = (1, 8192, 1 << 20)
 COLUMNS = ("operation", "number", "bytes", "status", "attempts")
@@ -123,7 +123,7 @@ def data_plane(endpoint: str, size_bytes: int, content: Content, **changes: Any)
         "keep_sessions_open": False, "connect_timeout_seconds": 20.0, "read_timeout_seconds": 20.0,
         "clock_offset_seconds": 0.0,
     }  # fmt: skip
-    setting = WorkerSetting(**{**values, **changes})
+    setting = S3WorkerSetting(**{**values, **changes})
     plane = S3DataPlane(setting)
     plane.set_phase(PhaseSetting(content, {None: DateMaker(setting.retention, 4e9)}, "all", (size_bytes,)))
     return plane

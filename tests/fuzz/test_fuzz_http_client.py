@@ -23,7 +23,7 @@ from archiver.values.record import Operation, Recorder, Status
 from archiver.values.retention import DateMaker, Retention
 from backends.base import Batch, PhaseSetting
 from backends.s3.data_plane import S3DataPlane
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.replies import ReplyError, ReplyReader
 from tests.fuzz.hostile import damaged, tries
 
@@ -155,8 +155,8 @@ class Liar:
             writer.close()
 
 
-def setting(url: str) -> WorkerSetting:
-    return WorkerSetting(
+def setting(url: str) -> S3WorkerSetting:
+    return S3WorkerSetting(
         endpoints=(url,), region="us-east-1", access_key="AKIDEXAMPLE", secret_key="very-secret", session_token=None,
         bucket="bucket-1", prefix="run/", ca_bundle=None, insecure=False, retention=Retention(), checksum="crc32c",
         payload_signing=False, session_open="connect", keep_sessions_open=False, connect_timeout_seconds=SECONDS_MAX,

@@ -21,7 +21,7 @@ from archiver.cli.parameters import (
 )
 from archiver.ledger.holdings import Holding, gather, total
 from archiver.ledger.ledger import Ledger
-from archiver.ledger.removal import Consent, Outcome, is_under_way, may_be_under_way, remove
+from archiver.ledger.removal import Consent, RemovalResult, is_under_way, may_be_under_way, remove
 from archiver.machine.home import ledger_path
 from archiver.platforms.opening import PlatformOptions
 from archiver.values.errors import ArchiverError, UsageError
@@ -115,7 +115,7 @@ def _all_expired(ledger: Ledger, now: float, release_holds: bool) -> list[Holdin
     return found
 
 
-def _exit_status(outcomes: Sequence[Outcome]) -> int:
+def _exit_status(outcomes: Sequence[RemovalResult]) -> int:
     """A platform that cannot be used is the answer only where it was the only one."""
     failures = [each.failure for each in outcomes if each.failure is not None]
     if failures and len(failures) == len(outcomes):
@@ -123,7 +123,7 @@ def _exit_status(outcomes: Sequence[Outcome]) -> int:
     return 1 if failures or any(each.report is not None and each.report.objects_left for each in outcomes) else 0
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: RemovalResult) -> None:
     """Say what became of one bucket or file space."""
     holding, report = outcome.holding, outcome.report
     if report is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from archiver.ledger.holdings import Holding, State, gather, total
+from archiver.ledger.holdings import Holding, HoldingState, gather, total
 from archiver.ledger.ledger import Ledger, Placement
 from archiver.machine.home import ledger_path
 from archiver.values.errors import UsageError
@@ -21,10 +21,10 @@ from results.text import render_text
 _WIDTH = 132
 _WIDTH_WITH_COSTS = 158
 _WORDS = {
-    State.LOCKED: "locked",
-    State.HELD: "under hold",
-    State.UNKNOWN: "unknown",
-    State.EXPIRED: "can be removed",
+    HoldingState.LOCKED: "locked",
+    HoldingState.HELD: "under hold",
+    HoldingState.UNKNOWN: "unknown",
+    HoldingState.EXPIRED: "can be removed",
 }
 _BOUND = "at most: a phase never ended, or is under way, so that nobody has counted"
 _NO_END = "under hold, which has no end"
@@ -152,7 +152,7 @@ def _summary(holdings: Sequence[Holding], now: float, price: float | None) -> li
     lines.append(f"together: {_amount(holdings)}{_until(holdings, now)}")
     if price is not None:
         lines += _costs(holdings, now, price)
-    if any(each.state(now) is State.EXPIRED for each in holdings):
+    if any(each.state(now) is HoldingState.EXPIRED for each in holdings):
         lines.append("remove what can be removed: archiver cleanup --all-expired")
     return lines
 

@@ -22,9 +22,9 @@ from archiver.values.sizes import format_duration
 from archiver.worm import tsm_conduct
 from archiver.worm.case import COMPLIANCE_SECONDS
 from archiver.worm.catalogue import catalogue
-from archiver.worm.conduct import LimitedDoors, WormOptions, WormOutcome, conduct
+from archiver.worm.conduct import LimitedClients, WormOptions, WormOutcome, conduct
 from archiver.worm.repeats.restart import restart_of
-from archiver.worm.requests.limited import BYPASS, DELETE, HOLD, RETENTION, lacking_all, limited_doors
+from archiver.worm.requests.limited import BYPASS, DELETE, HOLD, RETENTION, lacking_all, limited_clients
 from archiver.worm.suite import CheckResult, Round
 from backends.base import RemovalReport
 from backends.s3 import S3Backend, S3Options
@@ -132,7 +132,7 @@ def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> Wor
         return conduct(backend, hosted, worm_options, limited, store, restart_of(hosted), ledger, _told)
 
 
-def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedDoors:
+def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedClients:
     """Credentials with fewer rights: the user's, or those that a platform of ours makes. On somebody else's platform
     no account is made without asking."""
     own: Mapping[str, Credentials] | None = None
@@ -144,7 +144,7 @@ def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedDoors:
         own = {
             right: Credentials(store[name].access_key, store[name].secret_key, None) for right, name in names.items()
         }
-    return partial(limited_doors, hosted.platform if hosted is not None else "", given=own)
+    return partial(limited_clients, hosted.platform if hosted is not None else "", given=own)
 
 
 def _told(result: CheckResult) -> None:

@@ -104,7 +104,7 @@ def _make_trace(out: Path, *, overwrite: bool) -> None:
             click.echo("warning: the journal ended in half a line, which is left out", err=True)
 
 
-def _tell(outcome: proxy.Outcome) -> None:
+def _tell(outcome: proxy.CaptureResult) -> None:
     """What the numbers in the trace do not show."""
     if outcome.cut_off:
         click.echo(f"warning: {outcome.cut_off:,} operations were under way at the end and cut off", err=True)

@@ -12,12 +12,12 @@ import click
 
 from archiver.cli.parameters import DURATION
 from archiver.traces.anonymising import anonymise
-from archiver.traces.changing import Part, cut, scale
+from archiver.traces.changing import TraceSelection, cut, scale
 from archiver.traces.format import Trace, TracedOperation, TraceInfo
 from archiver.traces.generating import generate
 from archiver.traces.importing import KINDS, ImportReport, Reason, import_logs
 from archiver.traces.merging import merge, sort
-from archiver.traces.summary import Kind, Summary, summarise
+from archiver.traces.summary import KindSummary, Summary, summarise
 from archiver.traces.tsm import KIND as TSM
 from archiver.traces.tsm import import_journals
 from archiver.values.errors import UsageError
@@ -145,7 +145,7 @@ def cut_command(
     Example:
         archiver trace cut part.parquet day.parquet --operations archive,retrieve
     """
-    part = Part(
+    part = TraceSelection(
         from_seconds,
         to_seconds,
         None if clients is None else _numbers(clients),
@@ -314,7 +314,7 @@ def _table(file: Path, summary: Summary) -> Table:
     )
 
 
-def _row(name: str, kind: Kind) -> tuple[Cell, ...]:
+def _row(name: str, kind: KindSummary) -> tuple[Cell, ...]:
     return (
         Cell(name),
         Cell(f"{kind.operations:,}", kind.operations),

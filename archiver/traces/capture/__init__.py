@@ -1,1 +1,1 @@
-"""A capture: what passes between S3 clients and their store, read from the bytes and written as a trace."""
+"""Captures the traffic between S3 clients and their store: reads the bytes and writes a trace."""

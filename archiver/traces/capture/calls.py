@@ -1,9 +1,9 @@
-"""What an S3 request asks for, read from its head and, where that does not tell, from its body.
+"""Reads which operation an S3 request requests, from its head and, if necessary, from its body.
 
-One idea: the operation follows from the method, the query's names and a few headers, and nothing else of the request is
-kept: no signature, no token and no value of a presigned URL leaves this module.
+One idea: the operation follows from the method, the names in the query and a few headers. Nothing else of the request
+is kept: no signature, no token and no value of a presigned URL leaves this module.
 
-The S3 API reference, "Actions", has the forms.
+The forms are those of the S3 API reference, "Actions".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from archiver.values.record import Operation
 
 LIST = "list"
 OTHER = "other"
-# Labels are looked up once, not with every request.
+# Labels are looked up once instead of with every request.
 ARCHIVE = Operation.ARCHIVE.label
 RETRIEVE = Operation.RETRIEVE.label
 RANGE_RETRIEVE = Operation.RANGE_RETRIEVE.label
@@ -34,7 +34,7 @@ RELEASE = Operation.RELEASE.label
 DELETE = Operation.DELETE.label
 DELETE_MARKER = Operation.DELETE_MARKER.label
 
-# Names in a query that make another call of it; any other (versionId, x-id, response-...) leaves it the plain one.
+# Query names that select another call. With any other name (versionId, x-id, response-...) it stays the plain call.
 _SUBRESOURCES = frozenset(
     {
         "abac", "accelerate", "acl", "analytics", "attributes", "cors", "delete", "encryption",
@@ -54,10 +54,10 @@ _HTTP_STATUS_OF_CODE = {
 }  # fmt: skip
 
 
-class Part(Enum):
-    """A request that is not an operation by itself."""
+class PartialRequest(Enum):
+    """A request that is only part of an operation, or a list of operations."""
 
-    CREATE = 1  # an upload in parts
+    CREATE = 1  # create a multipart upload
     PART = 2
     COMPLETE = 3
     ABORT = 4
@@ -65,46 +65,46 @@ class Part(Enum):
 
 
 @dataclass(slots=True)
-class Call:
-    """One request taken apart."""
+class CapturedCall:
+    """One parsed request."""
 
     method: bytes
     operation: str
-    key: str  # bucket/key; the bucket alone for what concerns no object
-    source: str | None = None  # bucket/key that a copy comes from
-    size_bytes: int | None = None  # of what it sends, where the head says so
+    key: str  # bucket/key; only the bucket for requests without an object
+    source: str | None = None  # bucket/key of a copy's source
+    size_bytes: int | None = None  # of its body, if the head says so
     offset: int | None = None
     length: int | None = None
     retention_mode: str | None = None
     retain_until: float | None = None  # seconds since the epoch
     legal_hold: bool | None = None
-    part: Part | None = None
+    part: PartialRequest | None = None
     upload_id: str = field(default="", repr=False)
     part_number: int = 0
-    wants_body: bool = False  # which says the rest
+    wants_body: bool = False  # the body completes the call
     is_chunked: bool = False  # its body is aws-chunked
-    credential: bytes = field(default=b"", repr=False)  # the access key's id, to tell clients apart
+    credential: bytes = field(default=b"", repr=False)  # the access key's id, which identifies the client
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """One object of a list to delete."""
+    """One object in a list of deletions."""
 
     key: str
     has_version: bool
 
 
-def read_call(head: bytes, hosts: tuple[bytes, ...]) -> tuple[Call, dict[bytes, bytes]]:
-    """The request that this head begins, and its headers. Raises Unreadable.
+def read_call(head: bytes, hosts: tuple[bytes, ...]) -> tuple[CapturedCall, dict[bytes, bytes]]:
+    """Parse the head of a request; return the call and its headers. Raises Unreadable.
 
-    ``hosts``: names below which a bucket may be named as part of the host.
+    ``hosts``: names below which the host may contain a bucket.
     """
     first, headers = headers_of(head)
     words = first.split(b" ")
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
         raise Unreadable("it does not begin with an HTTP/1.1 request")
     method, target, _ = words
-    if not target.startswith(b"/") and b"://" in target:  # the form that proxies are sent (RFC 9112, 3.2.2)
+    if not target.startswith(b"/") and b"://" in target:  # the form of requests to a proxy (RFC 9112, 3.2.2)
         target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
     path, _, raw_query = target.partition(b"?")
     name = decode_name(path[1:])
@@ -112,7 +112,7 @@ def read_call(head: bytes, hosts: tuple[bytes, ...]) -> tuple[Call, dict[bytes, 
     if bucket_of_host:
         name = f"{bucket_of_host}/{name}" if name else bucket_of_host
     query = _query_of(raw_query)
-    call = Call(method, OTHER, name, credential=_credential_of(headers, query))
+    call = CapturedCall(method, OTHER, name, credential=_credential_of(headers, query))
     bucket, _, key = name.partition("/")
     if not key:
         call.key = bucket
@@ -128,7 +128,7 @@ def read_call(head: bytes, hosts: tuple[bytes, ...]) -> tuple[Call, dict[bytes, 
 
 
 def decode_name(raw: bytes) -> str:
-    """A name percent-decoded once; as it came where that would be no UTF-8."""
+    """Percent-decode a name once; return it unchanged if the result is not UTF-8."""
     if b"%" in raw:
         try:
             return unquote_to_bytes(raw).decode()
@@ -138,7 +138,7 @@ def decode_name(raw: bytes) -> str:
 
 
 def _query_of(raw: bytes) -> dict[str, str]:
-    """Names and values, not decoded."""
+    """Return names and values without decoding them."""
     if not raw:
         return {}
     pairs = (part.partition("=") for part in raw.decode("latin-1").split("&"))
@@ -147,9 +147,9 @@ def _query_of(raw: bytes) -> dict[str, str]:
 
 def _bucket_of(host: bytes, hosts: tuple[bytes, ...]) -> str:
     name = host.rpartition(b":")[0] if host[-1:].isdigit() and b":" in host else host
-    for known in hosts:
-        if name.lower().endswith(b"." + known):
-            return name[: -len(known) - 1].decode("latin-1")
+    for domain in hosts:
+        if name.lower().endswith(b"." + domain):
+            return name[: -len(domain) - 1].decode("latin-1")
     return ""
 
 
@@ -162,18 +162,20 @@ def _credential_of(headers: dict[bytes, bytes], query: dict[str, str]) -> bytes:
     return unquote(given).partition("/")[0].encode()
 
 
-def _read_bucket_call(call: Call, query: dict[str, str], subresources: list[str]) -> None:
+def _read_bucket_call(call: CapturedCall, query: dict[str, str], subresources: list[str]) -> None:
     if call.method == b"GET" and subresources in ([], ["uploads"], ["versions"]):
         call.operation = LIST
         prefix = unquote(query.get("prefix", "").replace("+", " "))
         if prefix and call.key:
             call.key += "/" + prefix
     elif call.method == b"POST" and subresources == ["delete"]:
-        call.part = Part.DELETE_LIST
+        call.part = PartialRequest.DELETE_LIST
         call.wants_body = True
 
 
-def _read_object_call(call: Call, headers: dict[bytes, bytes], query: dict[str, str], subresources: list[str]) -> None:
+def _read_object_call(
+    call: CapturedCall, headers: dict[bytes, bytes], query: dict[str, str], subresources: list[str]
+) -> None:
     match call.method, subresources:
         case b"GET", []:
             _read_range(call, headers.get(b"range"), by_part="partNumber" in query)
@@ -196,10 +198,10 @@ def _read_object_call(call: Call, headers: dict[bytes, bytes], query: dict[str, 
             call.operation = DELETE if "versionId" in query else DELETE_MARKER
         case b"POST", ["uploads"]:
             call.operation = ARCHIVE
-            call.part = Part.CREATE
+            call.part = PartialRequest.CREATE
             _read_lock(call, headers)
         case b"PUT", ["uploadId"]:
-            call.part = Part.PART
+            call.part = PartialRequest.PART
             call.upload_id = unquote(query["uploadId"])
             number = query.get("partNumber", "")
             call.part_number = int(number) if number.isdecimal() and len(number) < 7 else 0
@@ -207,35 +209,35 @@ def _read_object_call(call: Call, headers: dict[bytes, bytes], query: dict[str, 
             _read_source(call, headers)
         case b"POST", ["uploadId"]:
             call.operation = ARCHIVE
-            call.part = Part.COMPLETE
+            call.part = PartialRequest.COMPLETE
             call.upload_id = unquote(query["uploadId"])
             call.wants_body = True
         case b"DELETE", ["uploadId"]:
-            call.part = Part.ABORT
+            call.part = PartialRequest.ABORT
             call.upload_id = unquote(query["uploadId"])
 
 
-def _read_range(call: Call, value: bytes | None, *, by_part: bool) -> None:
+def _read_range(call: CapturedCall, value: bytes | None, *, by_part: bool) -> None:
     if value is None:
         call.operation = RANGE_RETRIEVE if by_part else RETRIEVE
         return
     call.operation = RANGE_RETRIEVE
-    asked = _RANGE.fullmatch(value)
-    if asked is not None:
-        call.offset = int(asked[1])
-        if asked[2] is not None:
-            call.length = max(0, int(asked[2]) + 1 - call.offset)
+    match = _RANGE.fullmatch(value)
+    if match is not None:
+        call.offset = int(match[1])
+        if match[2] is not None:
+            call.length = max(0, int(match[2]) + 1 - call.offset)
 
 
-def _read_source(call: Call, headers: dict[bytes, bytes]) -> None:
+def _read_source(call: CapturedCall, headers: dict[bytes, bytes]) -> None:
     source = headers.get(b"x-amz-copy-source")
     if source is None:
         return
     if call.part is None:
         call.operation = COPY
     call.source = decode_name(source.partition(b"?versionId=")[0].removeprefix(b"/"))
-    asked = _RANGE.fullmatch(headers.get(b"x-amz-copy-source-range", b""))
-    call.size_bytes = int(asked[2]) + 1 - int(asked[1]) if asked is not None and asked[2] is not None else None
+    match = _RANGE.fullmatch(headers.get(b"x-amz-copy-source-range", b""))
+    call.size_bytes = int(match[2]) + 1 - int(match[1]) if match is not None and match[2] is not None else None
 
 
 def _size_of(headers: dict[bytes, bytes]) -> int | None:
@@ -246,16 +248,16 @@ def _size_of(headers: dict[bytes, bytes]) -> int | None:
     return None
 
 
-def _read_lock(call: Call, headers: dict[bytes, bytes]) -> None:
+def _read_lock(call: CapturedCall, headers: dict[bytes, bytes]) -> None:
     mode = headers.get(b"x-amz-object-lock-mode", b"").decode("latin-1")
     call.retention_mode = mode if mode in _MODES else None
     call.retain_until = _instant_of(headers.get(b"x-amz-object-lock-retain-until-date", b""))
     call.legal_hold = {b"ON": True, b"OFF": False}.get(headers.get(b"x-amz-object-lock-legal-hold", b""))
 
 
-@lru_cache(maxsize=64)  # a client sends one date with many objects
+@lru_cache(maxsize=64)  # a client sends the same date with many objects
 def _instant_of(text: bytes) -> float | None:
-    """Seconds since the epoch of an ISO 8601 instant."""
+    """Parse an ISO 8601 instant to seconds since the epoch."""
     if not text:
         return None
     try:
@@ -266,16 +268,16 @@ def _instant_of(text: bytes) -> float | None:
 
 
 def range_of(content_range: bytes) -> tuple[int, int, int | None] | None:
-    """Offset, length and the whole object's bytes, as a Content-Range tells them."""
-    told = _CONTENT_RANGE.fullmatch(content_range)
-    if told is None:
+    """Return offset, length and size of the whole object from a Content-Range."""
+    match = _CONTENT_RANGE.fullmatch(content_range)
+    if match is None:
         return None
-    offset = int(told[1])
-    return offset, int(told[2]) + 1 - offset, None if told[3] == b"*" else int(told[3])
+    offset = int(match[1])
+    return offset, int(match[2]) + 1 - offset, None if match[3] == b"*" else int(match[3])
 
 
-def read_lock_body(call: Call, document: bytes) -> None:
-    """What a PUT of ?retention or ?legal-hold asks for."""
+def read_lock_body(call: CapturedCall, document: bytes) -> None:
+    """Read the lock from the body of a PUT of ?retention or ?legal-hold."""
     if call.operation == EXTEND:
         mode = _element(document, b"Mode").decode("latin-1")
         call.retention_mode = mode if mode in _MODES else None
@@ -290,24 +292,24 @@ def read_lock_body(call: Call, document: bytes) -> None:
 
 
 def upload_id_of(document: bytes) -> str:
-    """The id in the answer to the creation of an upload; empty where there is none."""
+    """Return the upload id in the answer to a CreateMultipartUpload; empty if there is none."""
     return _unescaped(_element(document, b"UploadId"))
 
 
 def listed_parts(document: bytes) -> set[int]:
-    """The parts that an upload is to be completed of."""
+    """Return the part numbers in the body of a CompleteMultipartUpload."""
     return {int(number) for number in re.findall(rb"<(?:\w+:)?PartNumber>\s*(\d{1,6})\s*<", document)}
 
 
 def error_status(document: bytes) -> int:
-    """The HTTP status that goes with the error in an answer that began with 200; 0 where there is none."""
+    """Return the HTTP status for the error in an answer that began with 200; 0 if there is none."""
     if b"<Error" not in document:
         return 0
     return _status_of(_element(document, b"Code").decode("latin-1"))
 
 
 def deletions_of(document: bytes) -> list[Deletion] | None:
-    """The objects of a list to delete; None where it cannot be read."""
+    """Return the objects in a list of deletions; None if it cannot be read."""
     root = _tree(document)
     if root is None:
         return None
@@ -320,7 +322,7 @@ def deletions_of(document: bytes) -> list[Deletion] | None:
 
 
 def refused_deletions(document: bytes) -> dict[Deletion, int]:
-    """The statuses of those that an answer says were not deleted."""
+    """Return the statuses of the objects that were not deleted, according to the answer."""
     root = _tree(document)
     refused = {}
     for each in root if root is not None else ():
@@ -332,7 +334,7 @@ def refused_deletions(document: bytes) -> dict[Deletion, int]:
 
 
 def without_chunks(document: bytes) -> bytes:
-    """The content of an aws-chunked body; the body itself where it is not one."""
+    """Return the content of an aws-chunked body, or the body itself if it is not one."""
     content = bytearray()
     try:
         ChunkReader(content).feed(document, 0)
@@ -346,7 +348,7 @@ def _status_of(code: str) -> int:
 
 
 def _element(document: bytes, name: bytes) -> bytes:
-    """The text of the first element of that name, which has nothing but text in it."""
+    """Return the text of the first element of this name that contains only text."""
     found = re.search(rb"<(?:\w+:)?%b(?:\s[^>]*)?>\s*([^<]*?)\s*</" % name, document)
     return found[1] if found else b""
 
@@ -359,7 +361,7 @@ def _unescaped(text: bytes) -> str:
 
 
 def _tree(document: bytes) -> ElementTree.Element | None:
-    if b"<!DOCTYPE" in document:  # S3 documents have none; entities in one can only do harm
+    if b"<!DOCTYPE" in document:  # S3 documents have none; its entities could do harm
         return None
     try:
         return ElementTree.fromstring(document)

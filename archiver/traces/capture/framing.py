@@ -1,10 +1,10 @@
-"""Where HTTP/1.1 messages begin and end in bytes that only pass by.
+"""Finds where HTTP/1.1 messages begin and end in a stream of bytes.
 
-One idea: the reader looks and never touches. It is fed what has gone on already, says when a message's head has been
-seen and when its body has ended, and of the body it only counts bytes, unless it is told to keep a short document.
-Bytes that are no HTTP/1.1 raise Unreadable; they have been passed on all the same.
+One idea: the reader only observes. It gets bytes that the proxy has already forwarded, and reports the end of a
+message's head and of its body. It counts the bytes of a body and keeps only short documents, on request. It raises
+Unreadable for bytes that are not HTTP/1.1.
 
-RFC 9112, section 6.3, "Message Body Length", has the rules.
+The rules are those of RFC 9112, section 6.3, "Message Body Length".
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from enum import Enum
 
 HEAD_BYTES_MAX = 64 * 1024
-DOCUMENT_BYTES_MAX = 4 << 20  # a list of 1000 keys to delete, or of 10,000 parts, is shorter
+DOCUMENT_BYTES_MAX = 4 << 20  # more than 1000 keys to delete, or 10,000 parts
 _LINE_BYTES_MAX = 16 * 1024
 _LENGTH = re.compile(rb"\d{1,18}")
 _CHUNK_SIZE = re.compile(rb"\s*([0-9A-Fa-f]{1,15})\s*(?:;.*)?", re.DOTALL)
 
 
 class Unreadable(Exception):
-    """These bytes are no HTTP/1.1 message; nothing that follows on the connection can be understood."""
+    """The bytes are not an HTTP/1.1 message; the rest of the connection cannot be parsed either."""
 
 
 class Framing(Enum):
-    """How a body's end is found."""
+    """How to find the end of a body."""
 
     LENGTH = 1
     CHUNKED = 2
@@ -35,21 +35,21 @@ class Framing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What follows a head: the framing, the length where that is it, and whether the bytes are wanted."""
+    """What follows a head: the framing, its length if there is one, and whether to keep the bytes."""
 
     framing: Framing
     length: int = 0
     wanted: bool = False
 
 
-# Told of a head, without its blank line, and when its first byte came; says what follows it. Raises Unreadable.
+# Called with a head, without its blank line, and the time of its first byte; returns the body. Raises Unreadable.
 HeadRead = Callable[[bytes, int], Body]
-# Told that a body has ended: its bytes without framing, the body itself where it was wanted and short enough, and when.
+# Called at the end of a body with its size without framing, the kept body or None, and the time.
 BodyRead = Callable[[int, bytes | None, int], None]
 
 
 def headers_of(head: bytes) -> tuple[bytes, dict[bytes, bytes]]:
-    """The first line, and headers by lower-case name; of one that comes twice the last."""
+    """Return the first line, and headers by lower-case name; the last of repeated headers wins."""
     first, *lines = head.split(b"\r\n")
     headers = {}
     for line in lines:
@@ -59,7 +59,7 @@ def headers_of(head: bytes) -> tuple[bytes, dict[bytes, bytes]]:
 
 
 def body_of(headers: dict[bytes, bytes], otherwise: Body, *, wanted: bool = False) -> Body:
-    """The framing that the headers tell; ``otherwise`` where they tell none. Raises Unreadable."""
+    """Return the framing that the headers specify, else ``otherwise``. Raises Unreadable."""
     if headers.get(b"transfer-encoding", b"").lower().endswith(b"chunked"):
         return Body(Framing.CHUNKED, wanted=wanted)
     length = headers.get(b"content-length")
@@ -71,21 +71,21 @@ def body_of(headers: dict[bytes, bytes], otherwise: Body, *, wanted: bool = Fals
 
 
 class ChunkReader:
-    """The chunks of a body: HTTP's own, and those of aws-chunked, which have the same form.
+    """Reads chunks: HTTP's own and those of aws-chunked, which have the same form.
 
-    ``payload`` has the bytes that were in the chunks if it was given.
+    ``payload``, if given, collects the bytes inside the chunks.
     """
 
     def __init__(self, payload: bytearray | None = None) -> None:
         self.size_bytes = 0
         self.finished = False
         self.payload = payload
-        self._left = 0  # of the chunk and of the line end behind it
+        self._left = 0  # bytes of the chunk and of its line end
         self._line = b""
         self._in_trailer = False
 
     def feed(self, data: bytes, at: int) -> int:
-        """Read from this place on; returns the place after what was read. Raises Unreadable."""
+        """Read from position ``at``; return the position after the last byte read. Raises Unreadable."""
         end = len(data)
         while at < end and not self.finished:
             if self._left:
@@ -125,7 +125,7 @@ class ChunkReader:
 
 
 class MessageReader:
-    """Finds the messages of one direction of one connection."""
+    """Finds the messages in one direction of one connection."""
 
     __slots__ = (
         "_begun_ns",
@@ -142,18 +142,18 @@ class MessageReader:
     def __init__(self, head_read: HeadRead, body_read: BodyRead) -> None:
         self._head_read = head_read
         self._body_read = body_read
-        self.body_bytes = 0  # of the message under way, so far
+        self.body_bytes = 0  # of the current message, so far
         self._head = b""
         self._begun_ns = 0
-        self._body: Body | None = None  # of the message under way, once its head has been read
+        self._body: Body | None = None  # of the current message, after its head
         self._left = 0
         self._chunks: ChunkReader | None = None
         self._payload: bytearray | None = None
 
     def feed(self, data: bytes, now_ns: int) -> None:
-        """Look at the next bytes, which came at this moment. Raises Unreadable."""
+        """Read the next bytes, which arrived at ``now_ns``. Raises Unreadable."""
         size = len(data)
-        if self._left > size and self._payload is None:  # most of a large body comes here
+        if self._left > size and self._payload is None:  # most bytes of a large body take this path
             self._left -= size
             self.body_bytes += size
             return
@@ -170,22 +170,22 @@ class MessageReader:
                 at = self._feed_body(data, at, now_ns)
 
     def connection_ended(self, now_ns: int) -> None:
-        """No more comes; that is how some bodies end."""
+        """Note the end of the connection, which ends some bodies."""
         if self._body is not None and self._body.framing is Framing.TO_END:
             self._end(now_ns)
 
     def _feed_head(self, data: bytes, at: int, now_ns: int) -> int:
         if not self._head:
-            while at < len(data) and data[at] in b"\r\n":  # a blank line before a message says nothing
+            while at < len(data) and data[at] in b"\r\n":  # ignore blank lines before a message
                 at += 1
             if at == len(data):
                 return at
             self._begun_ns = now_ns
-        known = len(self._head)
-        if known:
+        length = len(self._head)
+        if length:
             self._head += data[at : at + HEAD_BYTES_MAX + 4]
-            end = self._head.find(b"\r\n\r\n", max(0, known - 3))
-            head, after = self._head[:end], at + end + 4 - known
+            end = self._head.find(b"\r\n\r\n", max(0, length - 3))
+            head, after = self._head[:end], at + end + 4 - length
         else:
             end = data.find(b"\r\n\r\n", at)
             head, after = data[at:end], end + 4

@@ -1,11 +1,11 @@
-"""The journal of a capture: rows in the order in which operations ended, on their way to a trace.
+"""The journal of a capture: rows in the order in which operations ended, until they become a trace.
 
-One idea: a trace is sorted by when operations began and a Parquet file cannot be read before its last byte is there,
-while rows come as operations end and a process may be killed at any moment. So rows are first appended to a file of
-lines, four times a second, each line whole in itself; the trace is made of it at the end, or later by whoever finds it.
-What a kill costs is what had not been appended, and at most half a line, which is left out and told.
+One idea: a trace is sorted by start times, and a Parquet file cannot be read before its last byte is written. But rows
+come when operations end, and a process may be killed at any moment. So the capture appends rows to a file of lines four
+times a second, each line complete in itself. The capture writes the trace from it at the end, or a later command does.
+A kill loses the rows not yet appended and at most half a line, which the reader leaves out and reports.
 
-Rows are sorted in runs that fit into memory; the runs are merged.
+Rows are sorted in runs that fit into memory; then the runs are merged.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from archiver.traces.format import Origin, Trace, TracedOperation, TraceInfo, Tr
 from archiver.values.errors import ArchiverError, UsageError
 
 VERSION = 1
-_RUN_ROWS = 100_000  # some 100 MB
+_RUN_ROWS = 100_000  # about 100 MB
 _due = attrgetter("due_ns")
 _decoder = msgspec.json.Decoder(TracedOperation)
 
 
 class Beginning(msgspec.Struct):
-    """The first line."""
+    """The first line of a journal."""
 
     archiver_capture_journal: int  # version
     began_at_ns: int  # since the epoch
@@ -41,15 +41,15 @@ class Beginning(msgspec.Struct):
 
 
 def journal_path(trace: Path) -> Path:
-    """Where the rows of a trace are while it is captured."""
+    """Return where the rows of a trace are during the capture."""
     return trace.with_name(trace.name + ".journal")
 
 
 class Journal:
-    """A journal that is being written. Locked as long as it is open, so that nobody takes it for one left behind."""
+    """A journal that a capture writes. It is locked while open, so that no command takes it for an abandoned one."""
 
     def __init__(self, path: Path, beginning: Beginning) -> None:
-        """Raises UsageError where the file is there already or cannot be made."""
+        """Raises UsageError if the file exists already or cannot be created."""
         self.path = path
         self._encoder = msgspec.json.Encoder()
         self._waiting = bytearray()
@@ -67,7 +67,7 @@ class Journal:
         self.flush()
 
     def write(self, row: TracedOperation) -> None:
-        """Take a row; it is in the file after the next ``flush``."""
+        """Take a row; the next ``flush`` writes it to the file."""
         self._append(row)
 
     def _append(self, line: TracedOperation | Beginning) -> None:
@@ -75,7 +75,7 @@ class Journal:
         self._waiting += b"\n"
 
     def flush(self) -> None:
-        """Append what waits. Raises ArchiverError where that cannot be done; the rest of the file stays readable."""
+        """Append the waiting rows. Raises ArchiverError if that fails; the rest of the file stays readable."""
         while self._waiting:
             try:
                 written = os.write(self._file, self._waiting)
@@ -84,17 +84,17 @@ class Journal:
             del self._waiting[:written]
 
     def close(self) -> None:
-        """End the file. What has not been flushed is lost."""
+        """Close the file. Rows that were not flushed are lost."""
         os.close(self._file)
 
 
 class LeftJournal:
-    """A journal that nobody writes any more."""
+    """A journal whose capture has ended."""
 
     def __init__(self, path: Path) -> None:
-        """Raises UsageError where it is not there, still written, or no journal."""
+        """Raises UsageError if it does not exist, is still being written, or is not a journal."""
         self.path = path
-        self.half_lines = 0  # at the end, found while reading
+        self.half_lines = 0  # cut lines at the end, found while reading
         try:
             self._file = path.open("rb")
         except OSError as error:
@@ -114,7 +114,7 @@ class LeftJournal:
             raise UsageError(f"{path}: its version is {self.beginning.archiver_capture_journal}, not {VERSION}")
 
     def rows(self) -> Iterator[TracedOperation]:
-        """Every whole row, in the order in which the operations ended. Raises ArchiverError naming a damaged line."""
+        """Yield every complete row in the order in which operations ended. Raises ArchiverError for a damaged line."""
         for number, line in enumerate(self._file, start=2):
             if not line.endswith(b"\n"):
                 self.half_lines += 1
@@ -125,9 +125,9 @@ class LeftJournal:
                 raise ArchiverError(f"{self.path}, line {number}: damaged: {error}") from None
 
     def make_trace(self, path: Path, *, overwrite: bool = False) -> TraceInfo:
-        """Write the trace, sorted by when operations began, and delete the journal.
+        """Write the trace, sorted by start times, and delete the journal.
 
-        Raises UsageError where the trace cannot be written, and ArchiverError for a damaged journal, which then stays.
+        Raises UsageError if the trace cannot be written, and ArchiverError for a damaged journal, which is then kept.
         """
         origin = Origin("capture", self.beginning.upstream)
         began_at_ns = self.beginning.began_at_ns
@@ -142,7 +142,7 @@ class LeftJournal:
 
 
 def _sorted(rows: Iterable[TracedOperation], folder: Path, runs: ExitStack) -> Iterator[TracedOperation]:
-    """The rows by rising due time, those of one time in their order; runs that do not fit lie in unnamed files."""
+    """Yield the rows by rising due time, in stable order. Runs that do not fit into memory are in unnamed files."""
     rows = iter(rows)
     files: list[IO[bytes]] = []
     while True:

@@ -1,12 +1,11 @@
-"""`archiver capture`: a proxy between S3 clients and their store that writes down what passes.
+"""`archiver capture`: a proxy between S3 clients and their store that records the traffic.
 
-One idea: every client's connection has one to the upstream, and bytes go from one to the other exactly as they came;
-what they mean is found out beside that (recording.py) and changes nothing. So whatever the two say to each other
-survives: header order, signatures, chunks and trailers, 100 Continue, half-closed connections, broken bodies. A side
-that cannot take more stops the other from being read, so no body is ever held in memory.
+One idea: every client connection has its own connection to the upstream, and the proxy forwards bytes unchanged. It
+parses a copy (recording.py), which changes nothing. So everything survives: header order, signatures, chunks and
+trailers, 100 Continue, half-closed connections, broken bodies. The proxy stops reading from one side while the other
+does not take more, so no body is held in memory.
 
-aiohttp as server and client would normalise headers, answer 100 Continue itself and join what was chunked; that is why
-it is not used here.
+aiohttp would normalise headers, answer 100 Continue itself and join chunks; so the proxy does not use it.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from archiver.values.record import Status
 
 CONNECT_SECONDS_MAX = 10.0
 FLUSH_SECONDS = 0.25
-DRAIN_SECONDS_MAX = 5.0  # what operations under way get when the capture ends
+DRAIN_SECONDS_MAX = 5.0  # for operations in progress when the capture ends
 _DRAIN_LOOK_SECONDS = 0.05
 _BACKLOG = 1024
-_WAITING_BYTES_MAX = 256 * 1024  # on the way to a side that takes no more, before the other is no longer read
+_WAITING_BYTES_MAX = 256 * 1024  # waiting for one side, before reading from the other stops
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: the connection ends with a reset
 
 
@@ -50,7 +49,7 @@ class Upstream:
 
 
 def upstream_of(url: str, tls: ssl.SSLContext | None) -> Upstream:
-    """The upstream at this URL; ``tls`` is used if that is https. Raises UsageError for what is no address."""
+    """Parse the upstream's URL; ``tls`` applies to https. Raises UsageError for an invalid URL."""
     if "@" in url:
         raise UsageError("--upstream: credentials do not belong in it; the clients sign, the proxy needs none")
     try:
@@ -68,22 +67,22 @@ def upstream_of(url: str, tls: ssl.SSLContext | None) -> Upstream:
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What a capture saw."""
+class CaptureResult:
+    """The result of a capture."""
 
     operations: int
     connections: int
-    refused: int  # connections for which the upstream could not be reached
-    unreadable: int  # connections with bytes that were no HTTP/1.1: passed on, not understood
-    cut_off: int  # operations that were under way at the end
+    refused: int  # connections without an upstream
+    unreadable: int  # connections with bytes that are not HTTP/1.1: forwarded, not recorded
+    cut_off: int  # operations in progress at the end
     fault: str | None  # why recording ended early
 
 
 class Proxy:
-    """Passes connections on and records them, until it is told to stop."""
+    """Forwards connections and records them until it is stopped."""
 
     def __init__(self, upstream: Upstream, journal: Journal, began_at_ns: int, began_ns: int, listen_host: str) -> None:
-        """``began_ns`` is the monotonic clock's time when the capture began, ``began_at_ns`` the epoch's."""
+        """``began_ns`` is the monotonic time, and ``began_at_ns`` the time since the epoch, when the capture began."""
         self.upstream = upstream
         self.began_ns = began_ns
         self.connections = 0
@@ -99,7 +98,7 @@ class Proxy:
             self._journal.write(row)
 
     def flush(self) -> None:
-        """Append what was recorded; the traffic goes on where that is impossible, and nothing more is recorded."""
+        """Append recorded rows. If that fails, recording ends but traffic goes on."""
         if self.fault is None:
             try:
                 self._journal.flush()
@@ -108,7 +107,7 @@ class Proxy:
 
 
 class Tunnel:
-    """One client's connection and its own connection to the upstream."""
+    """A client's connection and its connection to the upstream."""
 
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
@@ -117,12 +116,12 @@ class Tunnel:
         self.client.other, self.server.other = self.server, self.client
         self.recording: ConnectionRecording | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._is_decided = False  # whether the upstream can be reached
-        self._refused: Status | None = None  # why it cannot
-        self._early = b""  # what came before that
+        self._is_decided = False  # known whether the upstream can be reached
+        self._refused: Status | None = None  # why it cannot be reached
+        self._early = b""  # bytes that came before that
 
     def close(self, *, at_once: bool) -> bool:
-        """End it if no operation is under way, or ``at_once``; returns whether none is cut off by that."""
+        """End it if it is idle or ``at_once``; return whether no operation is cut off."""
         assert self.recording is not None
         is_idle = self.recording.is_idle
         if at_once:
@@ -161,10 +160,10 @@ class Tunnel:
         self.client.resume()
 
     def passed(self, side: _Side, data: bytes) -> None:
-        """Pass on what one side sent, then look at it."""
+        """Forward bytes of one side, then record them."""
         recording = self.recording
         assert recording is not None
-        if not self._is_decided:  # a request that came before the upstream's connection was there
+        if not self._is_decided:  # a request came before the upstream connection
             self._early += data
             side.pause()
             return
@@ -182,7 +181,7 @@ class Tunnel:
                 self.client.reset()
 
     def ended(self, side: _Side) -> None:
-        """One side sends no more; the other direction goes on."""
+        """Note that one side sends no more; the other direction continues."""
         assert self.recording is not None
         if not self._is_decided:
             return
@@ -204,7 +203,7 @@ class Tunnel:
             self.server.close()
 
     def lost(self, side: _Side, error: Exception | None) -> None:
-        """One side is gone: so is the other, once it has what was sent before."""
+        """Note that one side is gone, and close the other after it has received what was sent."""
         now_ns = time.monotonic_ns() - self.proxy.began_ns
         assert self.recording is not None
         if side is self.server and error is None:
@@ -219,7 +218,7 @@ class Tunnel:
 
 
 class _Side(asyncio.Protocol):
-    """The connection to the client, or that to the upstream."""
+    """The connection to the client or to the upstream."""
 
     other: _Side
 
@@ -227,14 +226,14 @@ class _Side(asyncio.Protocol):
         self._tunnel = tunnel
         self.transport: asyncio.Transport
         self.is_open = False
-        self.has_ended = False  # it sends no more
+        self.has_ended = False  # the peer sends no more
 
     def send(self, data: bytes) -> None:
         if self.is_open:
             self.transport.write(data)
 
     def pause(self) -> None:
-        """Take nothing from the peer for now."""
+        """Stop reading from the peer for now."""
         if self.is_open and not self.transport.is_closing():
             self.transport.pause_reading()
 
@@ -247,7 +246,7 @@ class _Side(asyncio.Protocol):
             self.transport.write_eof()
 
     def close(self) -> None:
-        """Close when everything has been sent."""
+        """Close after everything has been sent."""
         if self.is_open:
             self.transport.close()
 
@@ -257,7 +256,7 @@ class _Side(asyncio.Protocol):
             self.transport.abort()
 
     def reset(self) -> None:
-        """As close, but the peer is to see that the connection broke."""
+        """Close with a reset, so that the peer sees a broken connection."""
         if self.is_open and not self.transport.is_closing():
             self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self.transport.close()
@@ -304,14 +303,14 @@ async def connect(upstream: Upstream, protocol: Callable[[], asyncio.Protocol]) 
 
 
 def failure_of(error: Exception) -> Status:
-    """The status of operations for which the upstream could not be reached."""
+    """Return the status of operations whose upstream could not be reached."""
     if isinstance(error, TimeoutError):
         return Status.CONNECT_TIMEOUT
     return Status.TLS_FAILED if isinstance(error, ssl.SSLError) else Status.CONNECT_FAILED
 
 
 async def check(upstream: Upstream) -> None:
-    """See that the upstream can be reached. Raises PlatformError with the remedy."""
+    """Check that the upstream can be reached. Raises PlatformError with the remedy."""
     try:
         transport = await connect(upstream, asyncio.Protocol)
     except ssl.SSLCertVerificationError as error:
@@ -325,16 +324,18 @@ async def check(upstream: Upstream) -> None:
     transport.close()
 
 
-async def capture(host: str, port: int, upstream: Upstream, journal_at: Path, ready: Callable[[int], None]) -> Outcome:
-    """Pass traffic on until SIGINT or SIGTERM; what passed is then in the journal.
+async def capture(
+    host: str, port: int, upstream: Upstream, journal_at: Path, ready: Callable[[int], None]
+) -> CaptureResult:
+    """Forward traffic until SIGINT or SIGTERM and write the journal.
 
-    ``ready`` is told the port. Operations under way at the end get five seconds; a second signal takes them away.
-    Raises UsageError where the address cannot be listened on or the journal not be made, PlatformError where the
+    Calls ``ready`` with the port. Operations in progress at the end get five seconds; a second signal ends them at
+    once. Raises UsageError if the address is not available or the journal cannot be created, PlatformError if the
     upstream cannot be reached.
     """
     loop = asyncio.get_running_loop()
     await check(upstream)
-    proxy: Proxy  # is made once nothing can go wrong any more
+    proxy: Proxy  # created after everything that can fail
 
     try:
         server = await loop.create_server(
@@ -346,12 +347,12 @@ async def capture(host: str, port: int, upstream: Upstream, journal_at: Path, re
     journal = Journal(journal_at, Beginning(VERSION, began_at_ns, upstream.url))
     proxy = Proxy(upstream, journal, began_at_ns, began_ns, host)
     _allow_many_connections()
-    stop = _Stop(loop)
+    stop = _StopSignals(loop)
     await server.start_serving()
     ready(server.sockets[0].getsockname()[1])
-    while not stop.asked.is_set():
+    while not stop.requested.is_set():
         try:
-            await asyncio.wait_for(stop.asked.wait(), FLUSH_SECONDS)
+            await asyncio.wait_for(stop.requested.wait(), FLUSH_SECONDS)
         except TimeoutError:
             proxy.flush()
     server.close()
@@ -360,24 +361,26 @@ async def capture(host: str, port: int, upstream: Upstream, journal_at: Path, re
     proxy.flush()
     journal.close()
     recording = proxy.recording
-    return Outcome(recording.operations, proxy.connections, proxy.refused, recording.unreadable, cut_off, proxy.fault)
+    return CaptureResult(
+        recording.operations, proxy.connections, proxy.refused, recording.unreadable, cut_off, proxy.fault
+    )
 
 
-class _Stop:
-    """Hears SIGINT and SIGTERM: the first asks for the end, the second for an end at once."""
+class _StopSignals:
+    """Waits for SIGINT and SIGTERM: the first requests the end, the second an end at once."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.hurried = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._hear)
+            loop.add_signal_handler(number, self._on_signal)
 
-    def _hear(self) -> None:
-        (self.hurried if self.asked.is_set() else self.asked).set()
+    def _on_signal(self) -> None:
+        (self.hurried if self.requested.is_set() else self.requested).set()
 
 
-async def _drain(proxy: Proxy, stop: _Stop) -> int:
-    """Let what is under way end; returns how many operations did not and were cut off."""
+async def _drain(proxy: Proxy, stop: _StopSignals) -> int:
+    """Let operations in progress end; return how many had to be cut off."""
     until = time.monotonic() + DRAIN_SECONDS_MAX
     while proxy.tunnels:
         over = stop.hurried.is_set() or time.monotonic() >= until
@@ -392,6 +395,6 @@ async def _drain(proxy: Proxy, stop: _Stop) -> int:
 
 
 def _allow_many_connections() -> None:
-    """Two files are open for each connection, and the usual limit is 1024."""
+    """Raise the limit of open files: each connection needs two, and the usual limit is 1024."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

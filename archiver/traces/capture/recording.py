@@ -1,13 +1,13 @@
-"""What passed through the proxy, as rows of a trace.
+"""Converts forwarded traffic into rows of a trace.
 
-One idea: a connection's bytes are looked at in both directions, and the answers belong to the requests in their order.
-An operation becomes a row when its answer has ended, or when the connection is lost. What S3 does in several requests
-becomes the one operation that a replay repeats: an upload in parts is one archive (due with its creation, done with its
-completion, ``length`` the size of its parts), and one that copies its parts one copy; a list of deletions, which is
-one request, becomes a row for each object.
+One idea: the recording parses both directions of a connection; answers belong to requests in their order. An operation
+becomes a row when its answer ends or the connection is lost. Several requests become the one operation that a replay
+repeats: a multipart upload is one archive, due with its creation and done with its completion, with the part size as
+``length``. One whose parts are copied is one copy. A list of deletions is one request and becomes a row for each
+object.
 
-No row has a signature, a token, a version, an upload's id or a presigned URL's values in it: they tell what belongs
-together, and are forgotten.
+No row has a signature, a token, a version, an upload id or the values of a presigned URL. The recording uses them only
+to find what belongs together.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from archiver.traces.capture.calls import (
     OTHER,
     RANGE_RETRIEVE,
     RETRIEVE,
-    Call,
-    Part,
+    CapturedCall,
+    PartialRequest,
     deletions_of,
     error_status,
     listed_parts,
@@ -44,18 +44,18 @@ from archiver.values.record import Status
 
 NO_BODY = Body(Framing.LENGTH)
 _TO_END = Body(Framing.TO_END)
-_KEPT_ANSWERS = (Part.CREATE, Part.COMPLETE, Part.DELETE_LIST)
+_KEPT_ANSWERS = (PartialRequest.CREATE, PartialRequest.COMPLETE, PartialRequest.DELETE_LIST)
 
 
 @dataclass(slots=True)
-class Exchange:
-    """A request that has begun, and what is known of its answer."""
+class CapturedExchange:
+    """A request that has begun, and the known part of its answer."""
 
-    call: Call
+    call: CapturedCall
     client: int
     session: int
     sent_ns: int
-    request_bytes: int | None = None  # of its body, once that has ended
+    request_bytes: int | None = None  # of its body, after its end
     request_document: bytes | None = field(default=None, repr=False)
     first_byte_ns: int | None = None
     answer_status: int = 0
@@ -63,35 +63,35 @@ class Exchange:
 
 
 @dataclass(slots=True)
-class _Upload:
-    """An upload in parts under way, as far as it was seen."""
+class _CapturedUpload:
+    """A multipart upload in progress, as far as the capture saw it."""
 
-    begun: Exchange
+    begun: CapturedExchange
     sizes: dict[int, int | None] = field(default_factory=dict)  # of its parts, by their number
     source: str | None = None
     attempts: int = 1
     status: int = Status.INCOMPLETE
     first_byte_ns: int | None = None
     done_ns: int | None = None
-    was_completed: bool = False  # it was tried at least
+    was_completed: bool = False  # a completion was attempted
 
 
 class Recording:
-    """All connections of one capture. ``write`` is given every row."""
+    """All connections of one capture. It calls ``write`` with every row."""
 
     def __init__(self, write: Callable[[TracedOperation], None], hosts: tuple[bytes, ...], began_at_ns: int) -> None:
-        """``began_at_ns``: since the epoch, when the capture began; all other times are counted from there."""
+        """``began_at_ns``: start of the capture since the epoch; all other times count from it."""
         self.operations = 0
-        self.unreadable = 0  # connections that did not speak HTTP/1.1 or not to the end
+        self.unreadable = 0  # connections with bytes that are not HTTP/1.1
         self.hosts = hosts
         self._write = write
         self._began_at_ns = began_at_ns
         self._clients: dict[tuple[str, bytes], int] = {}
-        self._sessions: list[int] = []  # so far, of every client
-        self._uploads: dict[tuple[str, str], _Upload] = {}
+        self._sessions: list[int] = []  # of each client so far
+        self._uploads: dict[tuple[str, str], _CapturedUpload] = {}
 
     def client(self, address: str, credential: bytes) -> int:
-        """The number of the client at this address with this credential."""
+        """Return the number of the client at this address with this credential."""
         known = self._clients.get((address, credential))
         if known is None:
             known = self._clients[address, credential] = len(self._clients)
@@ -99,31 +99,33 @@ class Recording:
         return known
 
     def new_session(self, client: int) -> int:
-        """The number of this client's next session."""
+        """Return the number of this client's next session."""
         self._sessions[client] += 1
         return self._sessions[client] - 1
 
     def end(self) -> None:
-        """The capture ends: uploads that were begun and neither completed nor aborted are written as what they were."""
+        """Write the uploads still in progress: as their operation if a completion was attempted, else as `other`."""
         for upload in self._uploads.values():
             operation = _whole_operation(upload) if upload.was_completed else OTHER
             self._write_upload(upload, operation, upload.status, sum(size or 0 for size in upload.sizes.values()))
         self._uploads.clear()
 
-    def answered(self, exchange: Exchange, answer_bytes: int, document: bytes | None, done_ns: int) -> None:
-        """The answer has ended as it should."""
+    def answered(self, exchange: CapturedExchange, answer_bytes: int, document: bytes | None, done_ns: int) -> None:
+        """Record an answer that ended normally."""
         status = exchange.answer_status
         self._finish(exchange, Status.OK if 200 <= status < 300 else status, answer_bytes, document, done_ns)
 
-    def failed(self, exchange: Exchange, status: Status, answer_bytes: int, at_ns: int) -> None:
-        """There is no answer, or it broke off."""
+    def failed(self, exchange: CapturedExchange, status: Status, answer_bytes: int, at_ns: int) -> None:
+        """Record an exchange without an answer or with a broken one."""
         self._finish(exchange, status, answer_bytes, None, at_ns)
 
-    def _finish(self, exchange: Exchange, status: int, answer_bytes: int, document: bytes | None, done_ns: int) -> None:
+    def _finish(
+        self, exchange: CapturedExchange, status: int, answer_bytes: int, document: bytes | None, done_ns: int
+    ) -> None:
         call = exchange.call
-        if status == Status.OK and document and call.part in (None, Part.COMPLETE, Part.PART):
-            status = error_status(document)  # what takes long is answered with 200 before it has failed
-        if call.part is Part.DELETE_LIST:
+        if status == Status.OK and document and call.part in (None, PartialRequest.COMPLETE, PartialRequest.PART):
+            status = error_status(document)  # a slow call may be answered with 200 before it fails
+        if call.part is PartialRequest.DELETE_LIST:
             self._finish_deletions(exchange, status, document, done_ns)
         elif call.part is not None:
             self._finish_part(exchange, status, document, done_ns)
@@ -133,7 +135,7 @@ class Recording:
             size_bytes = _size_by_answer(exchange, answer_bytes)
             self._write_row(exchange, call.operation, status, size_bytes, done_ns)
 
-    def _finish_deletions(self, exchange: Exchange, status: int, document: bytes | None, done_ns: int) -> None:
+    def _finish_deletions(self, exchange: CapturedExchange, status: int, document: bytes | None, done_ns: int) -> None:
         bucket = exchange.call.key
         deletions = deletions_of(exchange.request_document or b"")
         if not deletions:
@@ -145,36 +147,36 @@ class Recording:
             exchange.call.key = f"{bucket}/{each.key}"
             self._write_row(exchange, operation, refused.get(each, status), None, done_ns)
 
-    def _finish_part(self, exchange: Exchange, status: int, document: bytes | None, done_ns: int) -> None:
+    def _finish_part(self, exchange: CapturedExchange, status: int, document: bytes | None, done_ns: int) -> None:
         call = exchange.call
-        if call.part is Part.CREATE:
+        if call.part is PartialRequest.CREATE:
             upload_id = upload_id_of(document or b"") if status == Status.OK else ""
             if upload_id:
-                self._uploads[call.key, upload_id] = _Upload(exchange)
+                self._uploads[call.key, upload_id] = _CapturedUpload(exchange)
             else:
                 self._write_row(exchange, call.operation, status or Status.PROTOCOL_ERROR, None, done_ns)
             return
-        # One that was created before the capture began is known from its first part on.
-        upload = self._uploads.setdefault((call.key, call.upload_id), _Upload(exchange))
+        # An upload that was created before the capture began is known from its first part.
+        upload = self._uploads.setdefault((call.key, call.upload_id), _CapturedUpload(exchange))
         upload.first_byte_ns, upload.done_ns = exchange.first_byte_ns, done_ns
         upload.attempts += status != Status.OK
-        if call.part is Part.PART:
+        if call.part is PartialRequest.PART:
             if status == Status.OK:
                 upload.sizes[call.part_number] = exchange.request_bytes if call.size_bytes is None else call.size_bytes
                 if call.source is not None:
                     upload.source = call.source
                     upload.sizes[call.part_number] = call.size_bytes
-        elif call.part is Part.COMPLETE:
+        elif call.part is PartialRequest.COMPLETE:
             self._finish_upload(upload, exchange, status)
         elif status == Status.OK:
             self._write_upload(upload, OTHER, status, sum(size or 0 for size in upload.sizes.values()))
             del self._uploads[call.key, call.upload_id]
 
-    def _finish_upload(self, upload: _Upload, exchange: Exchange, status: int) -> None:
+    def _finish_upload(self, upload: _CapturedUpload, exchange: CapturedExchange, status: int) -> None:
         upload.status = status
         upload.was_completed = True
         if status != Status.OK:
-            return  # which may be tried again
+            return  # the client may try it again
         listed = listed_parts(exchange.request_document or b"")
         upload.sizes = {number: upload.sizes.get(number) for number in sorted(listed)}
         sizes = [size for size in upload.sizes.values() if size is not None]
@@ -182,7 +184,7 @@ class Recording:
         self._write_upload(upload, _whole_operation(upload), status, whole)
         del self._uploads[exchange.call.key, exchange.call.upload_id]
 
-    def _write_upload(self, upload: _Upload, operation: str, status: int, size_bytes: int | None) -> None:
+    def _write_upload(self, upload: _CapturedUpload, operation: str, status: int, size_bytes: int | None) -> None:
         begun = upload.begun
         begun.first_byte_ns = upload.first_byte_ns
         begun.call.source = upload.source
@@ -192,7 +194,13 @@ class Recording:
         self._write_row(begun, operation, status, size_bytes, done_ns, upload.attempts)
 
     def _write_row(
-        self, exchange: Exchange, operation: str, status: int, size_bytes: int | None, done_ns: int, attempts: int = 1
+        self,
+        exchange: CapturedExchange,
+        operation: str,
+        status: int,
+        size_bytes: int | None,
+        done_ns: int,
+        attempts: int = 1,
     ) -> None:
         call = exchange.call
         retain_for_seconds = None
@@ -224,25 +232,25 @@ class Recording:
 
 
 class ConnectionRecording:
-    """One connection: give it the bytes of both directions as they pass."""
+    """One connection; its methods take the bytes of both directions as they pass."""
 
     def __init__(self, recording: Recording, address: str) -> None:
         self._recording = recording
         self._address = address
         self._sessions: dict[int, int] = {}  # of each client that uses the connection
-        self._under_way: deque[Exchange] = deque()
+        self._under_way: deque[CapturedExchange] = deque()
         self._requests: MessageReader | None = MessageReader(self._request_head, self._request_body)
         self._answers = MessageReader(self._answer_head, self._answer_body)
-        self._request: Exchange | None = None  # the one whose body is passing
-        self._interim = False  # the answer under way is not the last to its request
+        self._request: CapturedExchange | None = None  # the request whose body is passing
+        self._interim = False  # the current answer is an interim one
 
     @property
     def is_idle(self) -> bool:
-        """Whether every request seen has its whole answer."""
+        """Return whether every request has its whole answer."""
         return not self._under_way
 
     def request_bytes(self, data: bytes, now_ns: int) -> None:
-        """Bytes from the client have passed."""
+        """Take bytes from the client."""
         if self._requests is not None:
             try:
                 self._requests.feed(data, now_ns)
@@ -250,7 +258,7 @@ class ConnectionRecording:
                 self._give_up(now_ns)
 
     def answer_bytes(self, data: bytes, now_ns: int) -> None:
-        """Bytes from the upstream have passed."""
+        """Take bytes from the upstream."""
         if self._requests is not None:
             try:
                 self._answers.feed(data, now_ns)
@@ -258,12 +266,12 @@ class ConnectionRecording:
                 self._give_up(now_ns)
 
     def answers_ended(self, now_ns: int) -> None:
-        """The upstream has sent all that it will send."""
+        """Note that the upstream sends no more."""
         if self._requests is not None:
             self._answers.connection_ended(now_ns)
 
     def lost(self, now_ns: int, status: Status = Status.CONNECTION_LOST) -> None:
-        """Nothing more will pass: what is under way has failed, with this status where no answer had begun."""
+        """Note the end of the connection: operations in progress failed, with ``status`` if no answer had begun."""
         while self._under_way:
             exchange = self._under_way.popleft()
             begun = exchange.first_byte_ns is not None
@@ -272,22 +280,22 @@ class ConnectionRecording:
         self._requests = None
 
     def _give_up(self, now_ns: int) -> None:
-        """What passes cannot be understood: one row says so where no operation is under way that can."""
+        """Stop parsing: write one row that says so if no known operation is in progress."""
         self._recording.unreadable += 1
         if not self._under_way:
-            self._begin(Call(b"", OTHER, ""), now_ns)
+            self._begin(CapturedCall(b"", OTHER, ""), now_ns)
         self.lost(now_ns, Status.PROTOCOL_ERROR)
 
-    def _begin(self, call: Call, first_byte_ns: int) -> Exchange:
+    def _begin(self, call: CapturedCall, first_byte_ns: int) -> CapturedExchange:
         client = self._recording.client(self._address, call.credential)
         session = self._sessions.get(client)
         if session is None:
             session = self._sessions[client] = self._recording.new_session(client)
-        exchange = Exchange(call, client, session, first_byte_ns)
+        exchange = CapturedExchange(call, client, session, first_byte_ns)
         self._under_way.append(exchange)
         return exchange
 
-    # What the readers see.
+    # Callbacks of the message readers.
 
     def _request_head(self, head: bytes, first_byte_ns: int) -> Body:
         call, headers = read_call(head, self._recording.hosts)
@@ -310,7 +318,7 @@ class ConnectionRecording:
         self._interim = status < 200
         if status == 101:
             raise Unreadable("the connection goes on in another protocol")
-        if self._interim or not self._under_way:  # a server may say why it closes an idle connection
+        if self._interim or not self._under_way:  # a server may explain why it closes an idle connection
             return NO_BODY if self._interim else body_of(headers, _TO_END)
         exchange = self._under_way[0]
         exchange.first_byte_ns, exchange.answer_status, exchange.answer_headers = first_byte_ns, status, headers
@@ -323,24 +331,24 @@ class ConnectionRecording:
             self._recording.answered(self._under_way.popleft(), size_bytes, document, done_ns)
 
 
-def _wants_answer(exchange: Exchange) -> bool:
-    """Whether the answer's body says what became of the request: it may fail after it has begun with 200."""
+def _wants_answer(exchange: CapturedExchange) -> bool:
+    """Return whether the answer's body decides the result: a call may fail after a 200."""
     call = exchange.call
     return exchange.answer_status == 200 and (call.part in _KEPT_ANSWERS or call.source is not None)
 
 
-def _whole_operation(upload: _Upload) -> str:
+def _whole_operation(upload: _CapturedUpload) -> str:
     return ARCHIVE if upload.source is None else COPY
 
 
-def _size_by_answer(exchange: Exchange, answer_bytes: int) -> int | None:
-    """The object's bytes where they are known, else those of the transfer.
+def _size_by_answer(exchange: CapturedExchange, answer_bytes: int) -> int | None:
+    """Return the object's size if known, else the bytes transferred.
 
-    Whether it was a range, and which, is the answer's to say, too: it corrects the call.
+    The answer also decides whether the call was a range, and which one; this corrects the call.
     """
     call, status, headers = exchange.call, exchange.answer_status, exchange.answer_headers
-    told = headers.get(b"content-length", b"")
-    length = int(told) if told.isdigit() else None
+    length_text = headers.get(b"content-length", b"")
+    length = int(length_text) if length_text.isdigit() else None
     if call.operation == HEAD:
         return length if status == 200 else None
     if call.operation in (RETRIEVE, RANGE_RETRIEVE):
@@ -353,7 +361,7 @@ def _size_by_answer(exchange: Exchange, answer_bytes: int) -> int | None:
             return None
         if status != 200:
             return None
-        if call.operation == RANGE_RETRIEVE:  # the platform sent the whole of it
+        if call.operation == RANGE_RETRIEVE:  # the platform sent the whole object
             call.operation = RETRIEVE
             call.offset = call.length = None
         return answer_bytes if length is None else length

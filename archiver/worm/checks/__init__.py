@@ -1,7 +1,7 @@
-"""The checks of the catalogue, one function each, by family; ``CHECKS`` has them by id.
+"""The checks of the catalogue, one function each, one module for each family; ``CHECKS`` has them by id.
 
-One idea: a check returns where the platform did as it must and raises one of the ends of ``archiver.worm.verdict``
-otherwise; what it notes on the way is in its case. Importing a family registers it.
+One idea: a check returns if the platform did what it must, and otherwise raises an exception of
+``archiver.worm.verdict``. It writes notes and deviations to its case. Importing a family registers its checks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHECKS: dict[str, CheckFunction] = {}
 
 
 def check(identifier: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Register a function as the check of this id."""
+    """Register a function as the check with this id."""
 
     def register(function: CheckFunction) -> CheckFunction:
         assert identifier not in CHECKS, identifier
@@ -30,7 +30,7 @@ def check(identifier: str) -> Callable[[CheckFunction], CheckFunction]:
 
 
 def _without_loss(function: CheckFunction, case: Case) -> None:
-    """An answer that tells nothing may have done harm: what it left is looked at all the same."""
+    """Run a check. If it is inconclusive, look for damage all the same: the requests may have done harm."""
     try:
         function(case)
     except Inconclusive as ended:
@@ -39,7 +39,7 @@ def _without_loss(function: CheckFunction, case: Case) -> None:
         except Failed as failed:
             raise Failed(f"{ended}; and {failed}") from failed
         except CheckEnded:
-            pass  # it cannot be read either
+            pass  # the versions cannot be read either
         raise
 
 

@@ -1,7 +1,7 @@
 """BAT: many deletes in one request.
 
-One idea: the answer of a batch is 200 whatever became of its entries, so each version is looked at on its own; what the
-answer said of an entry is judged apart from what became of it.
+One idea: the status of a DeleteObjects answer is 200 whatever happened to its entries. So a check reads each version
+again, and judges what the answer says of an entry separately.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from archiver.worm import listing
 from archiver.worm.case import BYPASS, COMPLIANCE, Case, Version, md5_of
 from archiver.worm.checks import check
-from archiver.worm.requests.exchange import Answer, Headers, S3Door
+from archiver.worm.requests.exchange import Answer, Headers, S3Client
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
 ENTRIES_MAX = 1000  # of one request
@@ -21,37 +21,37 @@ VERSIONS = 20
 PUTS_AT_ONCE = 8
 
 
-class Told(NamedTuple):
-    """What the answer says of the entries: (key, version id), and the code of each error."""
+class BatchAnswer(NamedTuple):
+    """The entries in the answer of DeleteObjects: (key, version id) deleted, and the code of each error."""
 
     deleted: tuple[tuple[str, str], ...]
     errors: dict[tuple[str, str], str]
 
     def error_of(self, version: Version) -> str | None:
-        """The code of its error, also where that names the key alone; None where there is none."""
+        """Return the code of the version's error, also if the error names only the key; None if there is none."""
         return self.errors.get((version.key, version.id), self.errors.get((version.key, "")))
 
 
 @check("BAT-01")
 def half_locked(case: Case) -> None:
     locked, unlocked = _alternating(case)
-    told = _must_delete_exactly(case, locked, unlocked)
-    _compare(case, told, locked, unlocked)
+    listed = _must_delete_exactly(case, locked, unlocked)
+    _compare(case, listed, locked, unlocked)
 
 
 @check("BAT-02")
 def half_locked_quiet(case: Case) -> None:
     locked, unlocked = _alternating(case)
-    told = _must_delete_exactly(case, locked, unlocked, quiet=True)
-    missing = [version for version in locked if told.error_of(version) is None]
+    listed = _must_delete_exactly(case, locked, unlocked, quiet=True)
+    missing = [version for version in locked if listed.error_of(version) is None]
     if missing:
         raise Failed(
             f"in Quiet mode {len(missing)} of {len(locked)} refused entries are not listed as errors: "
-            f"whoever asked takes version {missing[0].id} of {missing[0].key} for deleted"
+            f"a client takes version {missing[0].id} of {missing[0].key} for deleted"
         )
-    _compare(case, told, locked, [])
-    if told.deleted:
-        case.deviate(f"in Quiet mode {len(told.deleted)} deleted entries are listed; Amazon lists errors only")
+    _compare(case, listed, locked, [])
+    if listed.deleted:
+        case.deviate(f"in Quiet mode {len(listed.deleted)} deleted entries are listed; Amazon lists errors only")
 
 
 @check("BAT-03")
@@ -69,7 +69,7 @@ def locked_at_the_ends(case: Case) -> None:
             kept = [entry for entry in left if entry.id != locked.id]
             if kept:
                 raise Failed(f"{len(kept)} of {len(others)} unlocked versions are still there, as {kept[0].key}")
-            _compare(case, told_of(answer), [locked], others)
+            _compare(case, batch_answer_of(answer), [locked], others)
 
         return attempt
 
@@ -85,7 +85,7 @@ def locked_at_the_ends(case: Case) -> None:
 def too_many(case: Case) -> None:
     locked = case.locked()
     first, middle, last = (case.stored() for _ in range(3))
-    # Entries that name nothing make up the number: nothing is to be done for them.
+    # Entries that name no object make up the number: the platform has nothing to do for them.
     nothing = [Version(case.bucket, case.key(), "", b"") for _ in range(ENTRIES_MAX + 1 - 4)]
     order = [first, locked, *nothing[:500], middle, *nothing[500:], last]
     answer = _delete(case, order)
@@ -115,13 +115,13 @@ def the_same_twice(case: Case) -> None:
             version = case.locked()
             answer = case.delete_key(version.bucket, version.key)
             if not answer.ok or answer.version_id is None:
-                raise Inconclusive(f"no delete marker came to be: deleting by key was answered {answer}; see DEL-05")
+                raise Inconclusive(f"no delete marker was created: deleting by key was answered {answer}; see DEL-05")
             marker = version._replace(id=answer.version_id)
             order = [marker, version] if marker_first else [version, marker]
-            told = _delete(case, order)
+            answer = _delete(case, order)
             case.must_survive(version)
-            case.must_allow(told, "deleting a marker together with a locked version")
-            if not case.door.send("GET", version.bucket, version.key).ok:
+            case.must_allow(answer, "deleting a marker together with a locked version")
+            if not case.client.send("GET", version.bucket, version.key).ok:
                 raise Failed("a marker that was listed together with a locked version is still there")
 
         return attempt
@@ -151,9 +151,9 @@ def keys_alone(case: Case) -> None:
                 raise Failed(f"a batch that names {version.key} without a version destroyed its locked version")
             case.must_survive(version)
             case.must_allow(answer, "deleting a key without a version")
-            if told_of(answer).errors:
-                raise Failed(f"deleting a key without a version must be allowed: {_codes(told_of(answer))}")
-            if case.door.send("GET", version.bucket, version.key).ok:
+            if batch_answer_of(answer).errors:
+                raise Failed(f"deleting a key without a version must be allowed: {_codes(batch_answer_of(answer))}")
+            if case.client.send("GET", version.bucket, version.key).ok:
                 raise Failed("the key was deleted, but its object is still current")
 
         return attempt
@@ -188,58 +188,65 @@ def bypass_of_all_kinds(case: Case) -> None:
     case.must_allow(answer, "a batch with the bypass header")
     case.must_be_gone(unlocked, "a batch with the bypass header, with an unlocked version,")
     case.must_be_gone(governance, "a batch with the bypass header, with a version under GOVERNANCE,")
-    _compare(case, told_of(answer), [compliance, held, both], [governance, unlocked])
+    _compare(case, batch_answer_of(answer), [compliance, held, both], [governance, unlocked])
 
 
 @check("BAT-08")
 def bypass_without_right(case: Case) -> None:
-    door = case.without_right("bypass")
+    client = case.without_right("bypass")
     locked, held = case.locked(), case.stored(hold="ON")
     unlocked = case.stored()
-    answer = _delete(case, [locked, unlocked, held], headers=BYPASS, door=door)
+    answer = _delete(case, [locked, unlocked, held], headers=BYPASS, client=client)
     case.must_survive(locked, held)
     if case.state(unlocked).body is not None:
-        # Amazon refuses the whole entry where the header is sent without the right to it.
+        # Amazon refuses the whole entry if the header is sent without the right to bypass.
         case.notes.append("this credential's batch with the bypass header deletes no unlocked version either")
-        case.control(door)
+        case.control(client)
     if answer.ok:
-        _compare(case, told_of(answer), [locked, held], [])
+        _compare(case, batch_answer_of(answer), [locked, held], [])
     else:
         case.must_refuse(answer, "a batch with the bypass header and without the right to it", "200", locked, held)
 
 
 def _alternating(case: Case) -> tuple[list[Version], list[Version]]:
-    """Locked and unlocked versions of keys that alternate in order."""
+    """Store locked and unlocked versions under keys that alternate in order."""
     made = [case.locked() if number % 2 else case.stored() for number in range(VERSIONS)]
     return made[1::2], made[::2]
 
 
-def _must_delete_exactly(case: Case, locked: list[Version], unlocked: list[Version], *, quiet: bool = False) -> Told:
+def _must_delete_exactly(
+    case: Case, locked: list[Version], unlocked: list[Version], *, quiet: bool = False
+) -> BatchAnswer:
     order = [version for pair in zip(unlocked, locked, strict=True) for version in pair]
     answer = _delete(case, order, quiet=quiet)
     case.must_survive(*locked)
     case.must_allow(answer, f"deleting {len(order)} versions, half of them locked,")
     for version in unlocked:
         case.must_be_gone(version, "a batch with an unlocked version")
-    return told_of(answer)
+    return batch_answer_of(answer)
 
 
 def _delete(
-    case: Case, versions: Sequence[Version], *, quiet: bool = False, headers: Headers = (), door: S3Door | None = None
+    case: Case,
+    versions: Sequence[Version],
+    *,
+    quiet: bool = False,
+    headers: Headers = (),
+    client: S3Client | None = None,
 ) -> Answer:
     return case.delete_many(
         versions[0].bucket, [(version.key, version.id or None) for version in versions],
-        quiet=quiet, headers=headers, door=door,
+        quiet=quiet, headers=headers, client=client,
     )  # fmt: skip
 
 
-def told_of(answer: Answer) -> Told:
-    """As the answer of DeleteObjects lists them."""
+def batch_answer_of(answer: Answer) -> BatchAnswer:
+    """Parse the answer of DeleteObjects."""
 
     def name_of(entry: object, part: str) -> str:
         return next((each.text or "" for each in entry if each.tag.rpartition("}")[2] == part), "")  # type: ignore[attr-defined]
 
-    return Told(
+    return BatchAnswer(
         tuple((name_of(entry, "Key"), name_of(entry, "VersionId")) for entry in answer.elements("Deleted")),
         {
             (name_of(entry, "Key"), name_of(entry, "VersionId")): name_of(entry, "Code")
@@ -248,25 +255,25 @@ def told_of(answer: Answer) -> Told:
     )
 
 
-def _compare(case: Case, told: Told, kept: Sequence[Version], deleted: Sequence[Version]) -> None:
-    """What became of the versions is known to be right; where the answer says something else, that is a deviation."""
+def _compare(case: Case, listed: BatchAnswer, kept: Sequence[Version], deleted: Sequence[Version]) -> None:
+    """Note deviations of the answer from what happened to the versions, which is right."""
     for version in kept:
-        if (version.key, version.id) in told.deleted:
+        if (version.key, version.id) in listed.deleted:
             case.deviate("a refused entry is listed as deleted, though its version is still there")
-        code = told.error_of(version)
+        code = listed.error_of(version)
         if code is None:
             case.deviate("a refused entry is not listed as an error")
-        elif (version.key, version.id) not in told.errors:
+        elif (version.key, version.id) not in listed.errors:
             case.deviate("a refused entry is listed as an error of its key, without its version id")
         elif code != "AccessDenied":
             case.deviate(f"a refused entry has the code {code}; Amazon's is AccessDenied")
-    missing = {(version.key, version.id) for version in deleted} - set(told.deleted)
+    missing = {(version.key, version.id) for version in deleted} - set(listed.deleted)
     if missing:
         case.deviate(f"{len(missing)} of {len(deleted)} deleted entries are not listed as deleted")
 
 
-def _codes(told: Told) -> str:
-    return ", ".join(sorted(set(told.errors.values()))) or "no error"
+def _codes(listed: BatchAnswer) -> str:
+    return ", ".join(sorted(set(listed.errors.values()))) or "no error"
 
 
 def _stored_unlocked(case: Case, prefix: str, count: int) -> list[Version]:
@@ -279,25 +286,25 @@ def _stored_unlocked(case: Case, prefix: str, count: int) -> list[Version]:
 
 
 def _locked_with_ending(case: Case, ending: str) -> Version:
-    """A locked version whose key ends so, without bytes where the platform stores none under such a key."""
+    """Store a locked version whose key has this ending, without bytes if the platform stores none under such a key."""
     key, lock = case.key(ending), case.lock()
     answer, version = case.put(key, lock=lock)
     if not answer.ok:
         first = answer
         headers = [("Content-MD5", md5_of(b"")), *lock.headers]
-        answer = case.door.send("PUT", case.bucket, key, headers=headers)
+        answer = case.client.send("PUT", case.bucket, key, headers=headers)
         version = Version(case.bucket, key, answer.version_id or "", b"")
         case.notes.append(f"a key that ends in {ending!r} takes no bytes ({first})")
     if not answer.ok:
         raise NotOffered(f"a key that ends in {ending!r} is not stored: PUT answered {answer}")
-    version = version._replace(id=version.id or "null")  # some keep no versions of such keys
+    version = version._replace(id=version.id or "null")  # some platforms keep no versions of such keys
     if case.state(version).mode is None:
         raise NotOffered(f"a key that ends in {ending!r} is stored without its lock; see ING-14")
     return version
 
 
 def _below(case: Case) -> None:
-    """A key that is the folder of a locked one is deleted: nothing happens below."""
+    """Delete the key that is the folder of a locked one: nothing may happen to the locked one."""
     folder = case.key()
     version = case.stored(f"{folder}/below", lock=case.lock())
     for key in (folder, f"{folder}/"):

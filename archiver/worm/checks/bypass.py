@@ -1,4 +1,4 @@
-"""GOV: who may bypass GOVERNANCE, and by what word; and what a credential without a right is refused."""
+"""GOV: which credentials may bypass GOVERNANCE, by which header, and what a credential without a right cannot do."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
-from archiver.worm.case import BYPASS, COMPLIANCE, GOVERNANCE, ROOT, Case, Lock, Version, iso, same_instant, words_of
+from archiver.worm.case import (
+    BYPASS,
+    COMPLIANCE,
+    GOVERNANCE,
+    ROOT,
+    Case,
+    ObjectLock,
+    Version,
+    iso,
+    same_instant,
+    words_of,
+)
 from archiver.worm.checks import check
-from archiver.worm.requests.exchange import Headers, S3Door
+from archiver.worm.requests.exchange import Headers, S3Client
 from archiver.worm.requests.limited import BYPASS as BYPASS_RIGHT
 from archiver.worm.requests.limited import BYPASS_DENIED, RETENTION, SEE_RETENTION
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
@@ -22,39 +33,39 @@ _NO_BYPASS: dict[str, Headers] = {
     "false and true": ((_HEADER, "false"), (_HEADER, "true")),
     "true and false": ((_HEADER, "true"), (_HEADER, "false")),
 }
-_ALREADY_SECONDS, _ALMOST_SECONDS = 15.0, 10.0  # of a GOVERNANCE lock that somebody tries to turn into COMPLIANCE
+_ALREADY_SECONDS, _ALMOST_SECONDS = 15.0, 10.0  # of GOVERNANCE locks that a check tries to turn into COMPLIANCE
 
 
-def _earlier(version_lock: Lock) -> Lock:
-    return Lock(version_lock.mode, version_lock.until - timedelta(seconds=30))
+def _earlier(version_lock: ObjectLock) -> ObjectLock:
+    return ObjectLock(version_lock.mode, version_lock.until - timedelta(seconds=30))
 
 
-def _locked_with(case: Case, seconds: float | None = None) -> tuple[Version, Lock]:
+def _locked_with(case: Case, seconds: float | None = None) -> tuple[Version, ObjectLock]:
     lock = case.lock(GOVERNANCE, seconds)
     return case.stored(lock=lock), lock
 
 
-def _may_extend(case: Case, door: S3Door) -> None:
-    """The control for a refused change of retention: the same credential makes a lock longer."""
+def _may_extend(case: Case, client: S3Client) -> None:
+    """Check that the same credential can extend a lock: the control for a refused change. Raises Inconclusive."""
     version, lock = _locked_with(case)
-    longer = Lock(lock.mode, lock.until + timedelta(seconds=5))
-    answer = case.set_retention(version, longer, door=door)
+    longer = ObjectLock(lock.mode, lock.until + timedelta(seconds=5))
+    answer = case.set_retention(version, longer, client=client)
     if not answer.ok or not same_instant(case.state(version).until, longer.until):
         raise Inconclusive(f"the control failed: this credential cannot make a lock longer either ({answer})")
 
 
-def _refused_delete(case: Case, door: S3Door, who: str) -> None:
+def _refused_delete(case: Case, client: S3Client, who: str) -> None:
     version = case.locked()
-    answer = case.delete(version, bypass=True, door=door)
-    case.must_refuse_delete(version, answer, f"deleting with the bypass header {who}", door)
+    answer = case.delete(version, bypass=True, client=client)
+    case.must_refuse_delete(version, answer, f"deleting with the bypass header {who}", client)
 
 
-def _refused_change(case: Case, door: S3Door, wanted: Callable[[Lock], Lock | None], what: str) -> None:
+def _refused_change(case: Case, client: S3Client, wanted: Callable[[ObjectLock], ObjectLock | None], what: str) -> None:
     version, lock = _locked_with(case)
     before = case.state(version)
-    answer = case.set_retention(version, wanted(lock), bypass=True, door=door)
+    answer = case.set_retention(version, wanted(lock), bypass=True, client=client)
     case.must_keep(version, before, answer, what, "403 AccessDenied")
-    _may_extend(case, door)
+    _may_extend(case, client)
 
 
 @check("GOV-01")
@@ -74,21 +85,21 @@ def delete_without_permission(case: Case) -> None:
 
 @check("GOV-03")
 def weaken_without_permission(case: Case) -> None:
-    door = case.without_right(BYPASS_RIGHT)
-    change = partial(_refused_change, case, door)
+    client = case.without_right(BYPASS_RIGHT)
+    change = partial(_refused_change, case, client)
     case.try_all(
         ("shorten", lambda: change(_earlier, "shortening GOVERNANCE with the bypass header and no permission")),
         ("remove", lambda: change(lambda _: None, "removing GOVERNANCE with the bypass header and no permission")),
-        ("change the mode", lambda: _refused_compliance(case, door)),
+        ("change the mode", lambda: _refused_compliance(case, client)),
     )
 
 
-def _refused_compliance(case: Case, door: S3Door) -> None:
-    """To a later date, so that nothing but the mode needs the permission."""
+def _refused_compliance(case: Case, client: S3Client) -> None:
+    """Change the mode to COMPLIANCE with a later date, so that only the mode needs the permission."""
     case.need_compliance()
     version = case.locked(seconds=_ALMOST_SECONDS)
     before = case.state(version)
-    answer = case.set_retention(version, case.lock(COMPLIANCE, _ALREADY_SECONDS), bypass=True, door=door)
+    answer = case.set_retention(version, case.lock(COMPLIANCE, _ALREADY_SECONDS), bypass=True, client=client)
     after = case.state(version)
     what = "turning GOVERNANCE into COMPLIANCE with the bypass header and no permission"
     if after.mode == COMPLIANCE:
@@ -167,34 +178,34 @@ def _presigned_delete(
     case: Case, version: Version, *, signed: Headers = (), more: tuple[str, str] | None = None
 ) -> str:
     query = (("versionId", version.id), *((more,) if more else ()))
-    return case.door.presigned("DELETE", version.bucket, version.key, query=query, headers=signed)
+    return case.client.presigned("DELETE", version.bucket, version.key, query=query, headers=signed)
 
 
 def _presigned_delete_works(case: Case) -> None:
-    """The control: a presigned URL deletes an unlocked version."""
+    """Check that a presigned URL deletes an unlocked version: the control. Raises NotOffered."""
     version = case.stored()
-    answer = case.door.send_as_is("DELETE", _presigned_delete(case, version))
+    answer = case.client.send_as_is("DELETE", _presigned_delete(case, version))
     if not answer.ok or case.state(version).body is not None:
         raise NotOffered(f"a presigned URL does not delete an unlocked version either: {answer}")
 
 
 def _presigned_refused(case: Case, *, signed: Headers = (), send: Headers = (), added: str = "") -> None:
     version = case.locked()
-    answer = case.door.send_as_is("DELETE", _presigned_delete(case, version, signed=signed) + added, send)
+    answer = case.client.send_as_is("DELETE", _presigned_delete(case, version, signed=signed) + added, send)
     case.must_refuse(answer, "deleting by this URL", "403 AccessDenied SignatureDoesNotMatch", version)
 
 
 def _presigned_bypass(case: Case) -> None:
     version = case.locked()
-    answer = case.door.send_as_is("DELETE", _presigned_delete(case, version, signed=BYPASS), BYPASS)
+    answer = case.client.send_as_is("DELETE", _presigned_delete(case, version, signed=BYPASS), BYPASS)
     case.must_allow(answer, "deleting by this URL", "204")
     case.must_be_gone(version, "deleting by this URL")
 
 
 def _presigned_query(case: Case) -> None:
-    """Whoever signed it had the permission, so a platform that takes it for the header only differs."""
+    """Bypass with a signed query parameter. The signer has the permission, so to accept it is only a deviation."""
     version = case.locked()
-    answer = case.door.send_as_is("DELETE", _presigned_delete(case, version, more=(_HEADER, "true")))
+    answer = case.client.send_as_is("DELETE", _presigned_delete(case, version, more=(_HEADER, "true")))
     if answer.ok and case.state(version).body is None:
         case.deviate("a signed query parameter bypassed GOVERNANCE as the header does")
     else:
@@ -203,7 +214,7 @@ def _presigned_query(case: Case) -> None:
 
 @check("GOV-07")
 def bypass_in_plain_bucket(case: Case) -> None:
-    """Nothing there is protected, so whatever it does to the object is no more than a difference."""
+    """Bypass in a bucket without Object Lock. Nothing is protected there, so any effect is only a deviation."""
     bucket = case.new_bucket(lock=False)
     for value in ("true", "false"):
         headers = ((_HEADER, value),)
@@ -212,7 +223,7 @@ def bypass_in_plain_bucket(case: Case) -> None:
             raise Inconclusive(f"an object could not be prepared: PUT answered {answer}")
         for what, answer in (
             ("DeleteObjects", case.delete_many(bucket, [(version.key, None)], headers=headers)),
-            ("DeleteObject", case.door.send("DELETE", bucket, version.key, headers=headers)),
+            ("DeleteObject", case.client.send("DELETE", bucket, version.key, headers=headers)),
         ):
             if answer.ok or answer.status != 400 or answer.code != "InvalidArgument":
                 case.deviate(
@@ -223,29 +234,29 @@ def bypass_in_plain_bucket(case: Case) -> None:
 
 @check("GOV-08")
 def lock_without_permission(case: Case) -> None:
-    door = case.without_right(RETENTION)
+    client = case.without_right(RETENTION)
     under_default = case.new_bucket()
     answer = case.set_default(under_default)
     if not answer.ok:
         raise Inconclusive(f"a default retention could not be set: {answer}; see DFT-01")
     case.try_all(
-        ("lock headers", lambda: _refused_lock(case, door, case.bucket)),
-        ("lock headers under a default", lambda: _refused_lock(case, door, under_default)),
-        ("plain PUT under a default", lambda: _stamped(case, door, under_default)),
+        ("lock headers", lambda: _refused_lock(case, client, case.bucket)),
+        ("lock headers under a default", lambda: _refused_lock(case, client, under_default)),
+        ("plain PUT under a default", lambda: _stamped(case, client, under_default)),
     )
 
 
-def _refused_lock(case: Case, door: S3Door, bucket: str) -> None:
-    answer, version = case.put(bucket=bucket, door=door)
+def _refused_lock(case: Case, client: S3Client, bucket: str) -> None:
+    answer, version = case.put(bucket=bucket, client=client)
     if not answer.ok:
         raise Inconclusive(f"the control failed: this credential cannot PUT without a lock either ({answer})")
-    answer, version = case.put(bucket=bucket, lock=case.lock(), door=door)
+    answer, version = case.put(bucket=bucket, lock=case.lock(), client=client)
     found = case.state(version)
     if answer.ok and found.body is not None:
         raise Failed(
             f"a PUT with lock headers and no permission was answered {answer}, and stored with {words_of(found)}"
         )
-    if case.door.send("GET", bucket, version.key).ok:
+    if case.client.send("GET", bucket, version.key).ok:
         raise Failed(
             f"a PUT with lock headers and no permission for them was answered {answer}, and stored all the same"
         )
@@ -255,12 +266,15 @@ def _refused_lock(case: Case, door: S3Door, bucket: str) -> None:
         )
 
 
-def _stamped(case: Case, door: S3Door, bucket: str) -> None:
-    """A default needs no permission of whoever writes. That it is stamped at all is for DFT-01 to see."""
+def _stamped(case: Case, client: S3Client, bucket: str) -> None:
+    """Check that the default retention locks the write of a credential without lock rights.
+
+    Whether a default is applied at all is the subject of DFT-01.
+    """
     if not _has_default(case, case.stored(bucket=bucket)):
-        case.notes.append("a default retention is shown on no version here, whoever writes it; see DFT-01")
+        case.notes.append("a default retention is shown on no version here, for any credential; see DFT-01")
         return
-    answer, version = case.put(bucket=bucket, door=door)
+    answer, version = case.put(bucket=bucket, client=client)
     case.must_allow(answer, "a plain PUT under a default retention by a credential without s3:PutObjectRetention")
     if not _has_default(case, version):
         raise Failed(
@@ -277,15 +291,15 @@ def _has_default(case: Case, version: Version) -> bool:
 def read_without_permission(case: Case) -> None:
     if SEE_RETENTION not in case.limited:
         raise NotTried("needs a credential without s3:GetObjectRetention")
-    door = case.without_right(SEE_RETENTION)
+    client = case.without_right(SEE_RETENTION)
     version = case.locked()
     query = (("versionId", version.id),)
     for method in ("HEAD", "GET"):
-        answer = door.send(method, version.bucket, version.key, query=query)
+        answer = client.send(method, version.bucket, version.key, query=query)
         case.must_allow(answer, f"{method} by a credential without s3:GetObjectRetention")
         if answer.headers.get("x-amz-object-lock-mode") is not None:
             case.deviate(f"{method} shows the lock to a credential without s3:GetObjectRetention")
-    answer = door.send("GET", version.bucket, version.key, query=(("retention", None), *query))
+    answer = client.send("GET", version.bucket, version.key, query=(("retention", None), *query))
     if answer.ok:
         case.deviate("GetObjectRetention answers a credential without s3:GetObjectRetention")
 
@@ -294,9 +308,9 @@ def read_without_permission(case: Case) -> None:
 def bypass_denied(case: Case) -> None:
     if BYPASS_DENIED not in case.limited:
         raise NotTried("needs a credential to which policies allow everything and deny the bypass")
-    door = case.without_right(BYPASS_DENIED)
+    client = case.without_right(BYPASS_DENIED)
     what = "shortening GOVERNANCE with the bypass header and a Deny"
     case.try_all(
-        ("delete", lambda: _refused_delete(case, door, "and a Deny")),
-        ("shorten", lambda: _refused_change(case, door, _earlier, what)),
+        ("delete", lambda: _refused_delete(case, client, "and a Deny")),
+        ("shorten", lambda: _refused_change(case, client, _earlier, what)),
     )

@@ -1,7 +1,7 @@
-"""CLK: the end of a retention, to the second, and the dates that say when it is.
+"""CLK: when a retention ends, to the second, and the date formats that say so.
 
-One idea: the server's clock is known only between bounds, because a Date header has whole seconds and some servers
-renew it once a second; so only what is certain within them, or shows in two versions side by side, is a failure.
+One idea: the server's clock is known only within bounds, because a Date header has whole seconds and some servers renew
+it once a second. Only what is certain within the bounds, or what two versions show side by side, is a failure.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from archiver.worm import listing
-from archiver.worm.case import GOVERNANCE, ROOT, Case, Lock, Version, iso, same_instant, words_of
+from archiver.worm.case import GOVERNANCE, ROOT, Case, ObjectLock, Version, iso, same_instant, words_of
 from archiver.worm.checks import check
-from archiver.worm.checks.batch import told_of
+from archiver.worm.checks.batch import batch_answer_of
 from archiver.worm.prepared import prepare
 from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
-SHORT_SECONDS = 4.0  # of locks whose end is waited for
+SHORT_SECONDS = 4.0  # of locks whose end a check waits for
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 GRACE_LOCAL_SECONDS = 1.0
 GRACE_SECONDS = 5.0
 DATE_STEP_SECONDS = 1.0  # a Date has whole seconds
 DATE_AGE_SECONDS_MAX = 1.0  # some servers renew it once a second
-CLOCK_SECONDS_MAX = 2.0  # beyond it, who is wrong is not for us to say
+CLOCK_SECONDS_MAX = 2.0  # beyond it, we cannot tell whose clock is wrong
 SAMPLES = 3
-FLIP_SECONDS = 1.2  # within it, the second of a Date changes once
+FLIP_SECONDS = 1.2  # in this time the second of a Date changes once
 POLL_SECONDS = 0.1
-EARLY_SECONDS = (2.0, 0.5)  # before the date: the first attempts
-WATCH_SECONDS = 3.0  # after the date: the last
+EARLY_SECONDS = (2.0, 0.5)  # first attempts, before the date
+WATCH_SECONDS = 3.0  # last attempt, after the date
 FRACTION_SECONDS = 0.9
 FRACTION_TOLERANCE_SECONDS = 0.25
 SKEW_SECONDS = 16 * 60.0
@@ -45,25 +45,25 @@ BATCHES, BATCH_ENTRIES, BATCH_SPACING_SECONDS = 8, 20, 0.25
 LEAP_DAY = datetime(2032, 2, 29, 12, tzinfo=UTC)
 BEYOND_32_BITS = datetime(2038, 1, 19, 3, 14, 8, tzinfo=UTC)
 NO_LEAP_YEAR = datetime(2100, 3, 1, tzinfo=UTC)
-FAR_HOURS = 15  # in the future whatever time zone is assumed
+FAR_HOURS = 15  # in the future in every time zone
 
 
 class ServerClock(NamedTuple):
-    """The server's clock minus ours, in seconds, lies between these."""
+    """Bounds of the server's clock minus ours, in seconds."""
 
     low: float
     high: float
 
 
 class Release(NamedTuple):
-    """When a version could be deleted first, on our clock; None where it could not."""
+    """When the first successful delete was sent and answered, by our clock; None if none succeeded."""
 
     sent_at: float | None
     answered_at: float | None
 
 
 def clock_of(case: Case) -> ServerClock:
-    """From many Date headers. On this machine there is one clock. Raises Inconclusive where the headers disagree."""
+    """Compute the bounds from many Date headers. Raises Inconclusive if the headers contradict each other."""
     began, samples = time.time(), []
     while time.time() - began < FLIP_SECONDS:
         samples.append(_bounds(case))
@@ -71,7 +71,7 @@ def clock_of(case: Case) -> ServerClock:
     low, high = max(sample.low for sample in samples), min(sample.high for sample in samples)
     if low > high:
         raise Inconclusive("the Date headers of this platform contradict each other; see CLK-05")
-    is_ours = urlsplit(case.door.endpoint).hostname in LOOPBACK and low <= 0.0 <= high
+    is_ours = urlsplit(case.client.endpoint).hostname in LOOPBACK and low <= 0.0 <= high
     return ServerClock(0.0, 0.0) if is_ours else ServerClock(low, high)
 
 
@@ -81,7 +81,7 @@ def not_before_the_date(case: Case) -> None:
     case.control()
     whole = datetime.fromtimestamp(int(case.now().timestamp() + SHORT_SECONDS) + 1, UTC)
     fraction = whole + timedelta(seconds=FRACTION_SECONDS)
-    versions = [(date, case.stored(lock=Lock(GOVERNANCE, date))) for date in (whole, fraction)]
+    versions = [(date, case.stored(lock=ObjectLock(GOVERNANCE, date))) for date in (whole, fraction)]
     with ThreadPoolExecutor(len(versions)) as pool:
         watched = [pool.submit(_first_delete, case, clock, date, version) for date, version in versions]
         at_whole, at_fraction = (each.result() for each in watched)
@@ -89,7 +89,7 @@ def not_before_the_date(case: Case) -> None:
         if release.answered_at is None:
             case.notes.append(f"a lock until {iso(date)} still held {WATCH_SECONDS:.0f} s after; see CLK-02")
             continue
-        # The answer is later than the deletion: both bounds are in the platform's favour.
+        # The answer comes after the deletion, so both bounds favour the platform.
         surely = release.answered_at + clock.high - date.timestamp()
         if surely < 0:
             raise Failed(f"a version locked until {iso(date)} was deleted at least {-surely:.2f} s before")
@@ -108,8 +108,8 @@ def not_before_the_date(case: Case) -> None:
 @check("CLK-02")
 def after_the_date(case: Case) -> None:
     version, until = _short(case)
-    grace = GRACE_LOCAL_SECONDS if urlsplit(case.door.endpoint).hostname in LOOPBACK else GRACE_SECONDS
-    # Our idea of the server's clock is off by up to half a second.
+    grace = GRACE_LOCAL_SECONDS if urlsplit(case.client.endpoint).hostname in LOOPBACK else GRACE_SECONDS
+    # Our estimate of the server's clock is off by up to half a second.
     case.wait_until(until + timedelta(seconds=grace + DATE_STEP_SECONDS / 2))
     answer = case.delete(version)
     case.must_allow(answer, f"deleting a version {grace:.0f} s after its retention", "204")
@@ -155,9 +155,9 @@ def expiry_during_use(case: Case) -> None:
 def expiry_during_cleanup(case: Case) -> None:
     prefix = case.key("/")
     dates = [case.lock(seconds=SHORT_SECONDS + number).until for number in range(3)]
-    versions = [case.stored(f"{prefix}{n}", lock=Lock(GOVERNANCE, date)) for n, date in enumerate(dates)]
+    versions = [case.stored(f"{prefix}{n}", lock=ObjectLock(GOVERNANCE, date)) for n, date in enumerate(dates)]
 
-    def pass_over() -> list[listing.Entry]:
+    def pass_over() -> list[listing.ListedVersion]:
         left = [entry for page in listing.versions(case, case.bucket, prefix) for entry in page]
         answer = case.delete_many(case.bucket, [(entry.key, entry.id) for entry in left])
         case.must_allow(answer, "a batch of versions whose retention ends one after the other")
@@ -185,7 +185,7 @@ def server_clock(case: Case) -> None:
         time.sleep(0.4)
     low, high = max(sample.low for sample in samples), min(sample.high for sample in samples)
     if low > high:
-        raise Failed(f"{SAMPLES} answers within seconds tell times that are {low - high:.1f} s or more apart")
+        raise Failed(f"{SAMPLES} answers within seconds report times that are {low - high:.1f} s or more apart")
     if low > CLOCK_SECONDS_MAX or high < -CLOCK_SECONDS_MAX:
         raise Inconclusive(
             f"the server's clock and ours are {(low + high) / 2:.0f} s apart: "
@@ -202,7 +202,7 @@ def dates_in_other_forms(case: Case) -> None:
         "an offset of -05:30": near.astimezone(timezone(-timedelta(hours=5, minutes=30))).isoformat(),
     }
     far = {"a leap day": LEAP_DAY, "a date beyond 32 bits": BEYOND_32_BITS, "the year 2100": NO_LEAP_YEAR}
-    # Nothing may stay locked for years: that this credential can remove such a lock is seen first.
+    # Nothing may stay locked for years: first check that this credential can remove such a lock.
     preflight = case.locked()
     case.delete(preflight, bypass=True)
     can_undo = case.state(preflight).body is None
@@ -301,25 +301,25 @@ def expired_lock_is_shown(case: Case) -> None:
 
 
 def _short(case: Case) -> tuple[Version, datetime]:
-    """A version whose retention ends soon."""
+    """Store a version whose retention ends soon."""
     lock = case.lock(seconds=SHORT_SECONDS)
     return case.stored(lock=lock), lock.until
 
 
 def _bounds(case: Case) -> ServerClock:
-    """From one answer. Raises NotOffered where it has no Date."""
+    """Return the bounds that one answer gives. Raises NotOffered if it has no Date."""
     before = time.time()
-    answer = case.door.send("HEAD", case.bucket)
+    answer = case.client.send("HEAD", case.bucket)
     after = time.time()
     if "date" not in answer.headers:
         raise NotOffered("its answers have no Date header")
-    told = parsedate_to_datetime(answer.headers["date"]).timestamp()
-    return ServerClock(told - after, told + DATE_STEP_SECONDS + DATE_AGE_SECONDS_MAX - before)
+    date_seconds = parsedate_to_datetime(answer.headers["date"]).timestamp()
+    return ServerClock(date_seconds - after, date_seconds + DATE_STEP_SECONDS + DATE_AGE_SECONDS_MAX - before)
 
 
 def _first_delete(case: Case, clock: ServerClock, date: datetime, version: Version) -> Release:
-    """Delete it again and again around its date."""
-    end = date.timestamp() - clock.low  # on our clock; later where the bounds are apart
+    """Delete the version repeatedly around its date."""
+    end = date.timestamp() - clock.low  # by our clock; later if the bounds differ
     polls = int((EARLY_SECONDS[-1] + WATCH_SECONDS) / POLL_SECONDS)
     for at in (-EARLY_SECONDS[0], *(number * POLL_SECONDS - EARLY_SECONDS[-1] for number in range(polls))):
         time.sleep(max(0.0, end + at - time.time()))
@@ -333,11 +333,11 @@ def _first_delete(case: Case, clock: ServerClock, date: datetime, version: Versi
     return Release(None, None)
 
 
-def _read(case: Case, version: Version, lock: Lock, ranged: bool) -> None:
+def _read(case: Case, version: Version, lock: ObjectLock, ranged: bool) -> None:
     first = secrets.randbelow(READ_BYTES // 2) if ranged else 0
     last = first + READ_BYTES // 2 - 1 if ranged else READ_BYTES - 1
     headers = [("Range", f"bytes={first}-{last}")] if ranged else []
-    answer = case.door.send("GET", version.bucket, version.key, query=(("versionId", version.id),), headers=headers)
+    answer = case.client.send("GET", version.bucket, version.key, query=(("versionId", version.id),), headers=headers)
     if not answer.ok or answer.body != version.body[first : last + 1]:
         late = (case.now() - lock.until).total_seconds()
         came = f"was answered {answer}" if not answer.ok else "gave other bytes"
@@ -345,15 +345,15 @@ def _read(case: Case, version: Version, lock: Lock, ranged: bool) -> None:
 
 
 def _delete_and_compare(case: Case, versions: list[Version]) -> None:
-    """A batch of which none, some or all may go: what its answer lists must be what became of them."""
+    """Delete versions in a batch around their date, and check that its answer lists what happened to each."""
     answer = case.delete_many(versions[0].bucket, [(version.key, version.id) for version in versions])
     case.must_allow(answer, "a batch while retention ends")
-    told = told_of(answer)
+    listed = batch_answer_of(answer)
     for version in versions:
         gone = case.state(version).body is None
-        if gone and (version.key, version.id) in told.errors:
+        if gone and (version.key, version.id) in listed.errors:
             raise Failed(f"version {version.id} is gone, though its entry was refused while its retention ended")
-        if not gone and (version.key, version.id) in told.deleted:
+        if not gone and (version.key, version.id) in listed.deleted:
             raise Failed(f"version {version.id} is still there, though it was listed as deleted")
 
 
@@ -376,7 +376,7 @@ def _ask_by_xml(case: Case, date: str) -> tuple[Answer, Version]:
 
 def _delete_dated(case: Case, version: Version, shift_seconds: float) -> Answer:
     request = prepare(
-        case.door, "DELETE", version.bucket, version.key,
+        case.client, "DELETE", version.bucket, version.key,
         query=(("versionId", version.id),), shift_seconds=case.clock_offset_seconds + shift_seconds,
     )  # fmt: skip
     return request.send()

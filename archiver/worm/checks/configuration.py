@@ -1,7 +1,7 @@
-"""CFG: what a bucket with Object Lock is, and what may not be done to it.
+"""CFG: the configuration of a bucket with Object Lock, and changes to it that must be refused.
 
-One idea: a bucket's configuration is a lock on its locks. Whatever a request was answered, the bucket is asked again
-for its versioning and its Object Lock, and a version that was locked in it must still be there and locked.
+One idea: the configuration of a bucket protects its locks. After every request, whatever the answer, a check reads the
+bucket's versioning and Object Lock again. A locked version must still be there and locked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
 LONGEST_DAYS, LONGEST_YEARS = 36_500, 100
 
-# How vendors say that a bucket is to be deleted with all that is in it.
+# Headers and queries by which vendors delete a bucket with all its objects.
 FORCES: dict[str, tuple[Headers, tuple[tuple[str, str], ...]]] = {
     "x-minio-force-delete (MinIO, Storj)": ((("x-minio-force-delete", "true"),), ()),
     "x-rustfs-force-delete (RustFS)": ((("x-rustfs-force-delete", "true"),), ()),
@@ -26,15 +26,15 @@ FORCES: dict[str, tuple[Headers, tuple[tuple[str, str], ...]]] = {
 }
 
 
-class BucketLock(NamedTuple):
-    """Object Lock and default retention as a bucket shows them; texts as they came, empty where there are none."""
+class BucketLockConfiguration(NamedTuple):
+    """Object Lock and default retention as a bucket shows them, as text; empty if there are none."""
 
     enabled: bool
     mode: str = ""
     days: str = ""
     years: str = ""
 
-    def is_weaker_than(self, before: BucketLock) -> bool:
+    def is_weaker_than(self, before: BucketLockConfiguration) -> bool:
         return (before.enabled and not self.enabled) or self._default_days() < before._default_days()
 
     def _default_days(self) -> int:
@@ -48,14 +48,14 @@ class BucketLock(NamedTuple):
         return f"Object Lock {'enabled' if self.enabled else 'not enabled'}, {default}"
 
 
-def bucket_lock(case: Case, bucket: str) -> BucketLock:
-    """GetObjectLockConfiguration; a bucket that answers 404 has none. Raises Inconclusive where it cannot be read."""
-    answer = case.door.send("GET", bucket, query=(("object-lock", None),))
+def bucket_lock(case: Case, bucket: str) -> BucketLockConfiguration:
+    """GetObjectLockConfiguration; a bucket that answers 404 has none. Raises Inconclusive if it cannot be read."""
+    answer = case.client.send("GET", bucket, query=(("object-lock", None),))
     if not answer.ok and answer.status != 404 and "ObjectLockConfigurationNotFound" not in answer.code:
         raise Inconclusive(f"the lock configuration of a bucket could not be read: {answer}")
     if not answer.ok:
-        return BucketLock(False)
-    return BucketLock(
+        return BucketLockConfiguration(False)
+    return BucketLockConfiguration(
         answer.text_of("ObjectLockEnabled") == "Enabled",
         answer.text_of("Mode"),
         answer.text_of("Days"),
@@ -64,8 +64,8 @@ def bucket_lock(case: Case, bucket: str) -> BucketLock:
 
 
 def versioning_of(case: Case, bucket: str) -> str:
-    """Enabled, Suspended, or "never enabled". Raises Inconclusive where it cannot be read."""
-    answer = case.door.send("GET", bucket, query=(("versioning", None),))
+    """Return Enabled, Suspended or "never enabled". Raises Inconclusive if it cannot be read."""
+    answer = case.client.send("GET", bucket, query=(("versioning", None),))
     if not answer.ok:
         raise Inconclusive(f"the versioning of a bucket could not be read: {answer}")
     return answer.text_of("Status") or "never enabled"
@@ -80,7 +80,7 @@ def set_versioning(case: Case, bucket: str, status: str) -> Answer:
 
 
 def lock_bucket(case: Case) -> str:
-    """A bucket of this check that is seen to have Object Lock and versions. Raises Inconclusive."""
+    """Create a bucket and check that it has Object Lock and versioning. Raises Inconclusive."""
     bucket = case.new_bucket()
     status, lock = versioning_of(case, bucket), bucket_lock(case, bucket)
     if status != "Enabled" or not lock.enabled:
@@ -89,31 +89,31 @@ def lock_bucket(case: Case) -> str:
 
 
 def versioned_bucket(case: Case) -> str:
-    """A bucket of this check that keeps versions, without Object Lock. Raises NotOffered."""
+    """Create a bucket with versioning and without Object Lock. Raises NotOffered."""
     bucket = case.new_bucket(lock=False)
     _enable_versioning(case, bucket)
     return bucket
 
 
 def prepare_default(case: Case, bucket: str) -> None:
-    """One day under GOVERNANCE: no default is shorter. Raises Inconclusive."""
+    """Set a default of one day under GOVERNANCE, the shortest possible. Raises Inconclusive."""
     answer, lock = case.set_default(bucket), bucket_lock(case, bucket)
     if not answer.ok or (lock.mode, lock.days) != (GOVERNANCE, "1"):
         raise Inconclusive(f"no default retention could be prepared: {answer}, and the bucket has {lock}; see DFT-01")
 
 
 def _prepare_rules(case: Case) -> str:
-    """A bucket without a default that takes and shows one that is right. Raises Inconclusive."""
+    """Create a bucket without a default that accepts and shows a correct one. Raises Inconclusive."""
     bucket = lock_bucket(case)
     prepare_default(case, bucket)
     case.set_default(bucket, days=None)
-    if bucket_lock(case, bucket) != BucketLock(True):
+    if bucket_lock(case, bucket) != BucketLockConfiguration(True):
         raise Inconclusive("no bucket could be prepared: a default cannot be cleared; see DFT-05")
     return bucket
 
 
 def default_rule(mode: str, unit: str, length: int) -> str:
-    """A Rule element; ``unit`` is Days or Years."""
+    """Return a Rule element; ``unit`` is Days or Years."""
     return _rule(f"<Mode>{mode}</Mode><{unit}>{length}</{unit}>")
 
 
@@ -184,7 +184,7 @@ def _disable(case: Case, version: Version, xml: str) -> None:
     answer = case.configure(bucket, "object-lock", xml)
     after, status = bucket_lock(case, bucket), versioning_of(case, bucket)
     if after.is_weaker_than(before) or status != "Enabled":
-        case.set_default(bucket)  # so that the next document has something to lose
+        case.set_default(bucket)  # so that the next document has a default to remove
         raise Failed(f"was answered {answer}, and {before} became {after}, versioning {status}")
     case.must_refuse_delete(version, case.delete(version), "deleting a locked version after it")
     case.must_refuse(answer, "a lock configuration that is none", "400 MalformedXML")
@@ -208,14 +208,14 @@ def _set_malformed(case: Case, bucket: str, inner: str) -> None:
     answer = case.configure(bucket, "object-lock", lock_configuration(_rule(inner)))
     after = bucket_lock(case, bucket)
     try:
-        if after == BucketLock(True) and not answer.ok:
+        if after == BucketLockConfiguration(True) and not answer.ok:
             case.must_refuse(answer, "a malformed default rule", "400 MalformedXML")
         elif answer.ok and "governance" in inner and _stamps_governance(case, bucket):
             case.deviate("a lower-case mode is taken for the same mode; Amazon answers 400 MalformedXML")
         else:
             raise Failed(f"was answered {answer}, and the bucket now has {after}")
     finally:
-        if after != BucketLock(True):
+        if after != BucketLockConfiguration(True):
             case.set_default(bucket, days=None)
 
 
@@ -237,13 +237,13 @@ def default_out_of_range(case: Case) -> None:
 def _set_out_of_range(case: Case, bucket: str, unit: str, length: int) -> None:
     answer = case.configure(bucket, "object-lock", lock_configuration(default_rule(GOVERNANCE, unit, length)))
     after = bucket_lock(case, bucket)
-    if after != BucketLock(True):
+    if after != BucketLockConfiguration(True):
         case.set_default(bucket, days=None)
     shown = after.days if unit == "Days" else after.years
-    if after == BucketLock(True) and not answer.ok:
+    if after == BucketLockConfiguration(True) and not answer.ok:
         case.must_refuse(answer, f"a default of {length} {unit}", "400 InvalidArgument")
     elif answer.ok and length > 0 and after.mode == GOVERNANCE and shown == str(length):
-        # Nothing is protected for less than was asked for: the platform only has no such limit.
+        # Retention is not shorter than requested: the platform only lacks this limit.
         case.deviate(f"a default of {length} {unit} is taken; Amazon answers 400 InvalidArgument")
     else:
         raise Failed(f"was answered {answer}, and the bucket now has {after}")
@@ -297,7 +297,7 @@ def lock_existing_bucket(case: Case) -> None:
 
 
 def _lock_existing(case: Case, bucket: str) -> None:
-    """Enable Object Lock on a bucket made without. Raises NotOffered."""
+    """Enable Object Lock on a bucket that was created without it. Raises NotOffered."""
     answer = case.configure(bucket, "object-lock", lock_configuration(""))
     lock = bucket_lock(case, bucket)
     if answer.ok and not lock.enabled:
@@ -326,10 +326,10 @@ def _lock_and_delete(case: Case, version: Version) -> None:
     answer = case.set_retention(version, lock)
     if answer.refused and version.id == "null":
         case.deviate(f"locking the version null by that id was answered {answer}; Amazon answers 200")
-        answer = case.set_retention(version._replace(id=""), lock)  # it is the current one
+        answer = case.set_retention(version._replace(id=""), lock)  # it is the current version
     case.must_allow(answer, "locking a version written before Object Lock was enabled")
     deleting = case.delete(version)
-    case.put(version.key, bucket=version.bucket)  # some platforms show a version null in full only under another one
+    case.put(version.key, bucket=version.bucket)  # some platforms show version null in full only if it is not current
     state = case.state(version)
     if state.mode != lock.mode:
         raise Failed(
@@ -342,7 +342,7 @@ def _lock_and_delete(case: Case, version: Version) -> None:
 @check("CFG-10")
 def read_lock_of_plain_bucket(case: Case) -> None:
     bucket = case.new_bucket(lock=False)
-    answer = case.door.send("GET", bucket, query=(("object-lock", None),))
+    answer = case.client.send("GET", bucket, query=(("object-lock", None),))
     if answer.ok and answer.text_of("ObjectLockEnabled") == "Enabled":
         raise Failed("a bucket made without Object Lock says that it has it")
     case.must_refuse(answer, "reading a plain bucket's Object Lock", "404 ObjectLockConfigurationNotFoundError")
@@ -351,7 +351,7 @@ def read_lock_of_plain_bucket(case: Case) -> None:
 @check("CFG-11")
 def delete_bucket(case: Case) -> None:
     empty = case.new_bucket()
-    answer = case.door.send("DELETE", empty)
+    answer = case.client.send("DELETE", empty)
     if not answer.ok:
         raise Inconclusive(f"the control failed: this credential cannot delete an empty bucket either ({answer})")
     case.try_all(
@@ -366,7 +366,7 @@ def _delete_bucket_of_version(case: Case, *, covered: bool) -> None:
     version = case.stored(bucket=bucket, lock=case.lock())
     if covered and not case.delete_key(bucket, version.key).ok:
         raise Inconclusive("no delete marker could be prepared; see DEL-05")
-    answer = case.door.send("DELETE", bucket)
+    answer = case.client.send("DELETE", bucket)
     case.must_refuse(answer, "deleting a bucket with a locked version", "409 BucketNotEmpty", version)
 
 
@@ -375,13 +375,13 @@ def _delete_bucket_of_marker(case: Case) -> None:
     version = case.stored(bucket=bucket)
     if not case.delete_key(bucket, version.key).ok or not case.delete(version).ok:
         raise Inconclusive("no delete marker could be prepared; see DEL-01 and DEL-05")
-    listed = case.door.send("GET", bucket, query=(("versions", None),))
+    listed = case.client.send("GET", bucket, query=(("versions", None),))
     if not listed.elements("DeleteMarker") or listed.elements("Version"):
         raise Inconclusive("no delete marker could be prepared: a listing of versions does not show it alone")
-    answer = case.door.send("DELETE", bucket)
-    listed = case.door.send("GET", bucket, query=(("versions", None),))
+    answer = case.client.send("DELETE", bucket)
+    listed = case.client.send("GET", bucket, query=(("versions", None),))
     if not listed.elements("DeleteMarker"):
-        # No record was in it, so nothing was lost.
+        # The bucket had no record, so nothing was lost.
         case.deviate(f"deleting a bucket with a marker alone was answered {answer}; Amazon answers 409 BucketNotEmpty")
         return
     case.must_refuse(answer, "deleting a bucket with a marker alone", "409 BucketNotEmpty")
@@ -396,7 +396,7 @@ def _force(case: Case, headers: Headers, query: tuple[tuple[str, str], ...]) -> 
     bucket = lock_bucket(case)
     retained = case.stored(bucket=bucket, lock=case.lock())
     held = case.stored(bucket=bucket, hold="ON")
-    answer = case.door.send("DELETE", bucket, headers=headers, query=query)
+    answer = case.client.send("DELETE", bucket, headers=headers, query=query)
     case.must_survive(retained, held)
     if answer.ok:
         case.deviate(f"deleting a bucket by force was answered {answer}, though its locked versions are still there")

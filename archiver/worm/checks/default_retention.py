@@ -1,7 +1,7 @@
-"""DFT: the retention that a bucket stamps on what is stored without one.
+"""DFT: the default retention that a bucket applies to objects stored without a retention.
 
-One idea: a default is a stamp. A version gets mode and date when it is made, counted from its own creation, by whatever
-way it came in, and keeps both whatever becomes of the rule.
+One idea: the platform applies a default once. A version gets mode and date when it is created, counted from its own
+creation, whichever request stored it, and keeps both when the rule changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 
 from archiver.worm import multipart
-from archiver.worm.case import GOVERNANCE, Case, State, Version, md5_of, same_instant, words_of
+from archiver.worm.case import GOVERNANCE, Case, Version, VersionState, md5_of, same_instant, words_of
 from archiver.worm.checks import check
 from archiver.worm.checks.configuration import bucket_lock, prepare_default
 from archiver.worm.checks.ingest import post_form
@@ -22,16 +22,16 @@ from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 DAY = timedelta(days=1)
-EARLY_SECONDS = 1.0  # Last-Modified has whole seconds, and so have the dates of some platforms
+EARLY_SECONDS = 1.0  # Last-Modified has whole seconds, and some platforms' retain-until dates too
 LATE_SECONDS = 5.0
-APART_SECONDS = 5.0  # between two versions whose dates must be as far apart
-LONGER_SECONDS = 24.5 * 3600  # than the default; no lock of the suite is longer
+APART_SECONDS = 5.0  # between two versions whose dates must differ by as much
+LONGER_SECONDS = 24.5 * 3600  # longer than the default; no lock of the suite is longer
 
-Way = Callable[[Case, str], tuple[Answer, Version]]  # one way to store without a retention, into a bucket
+Way = Callable[[Case, str], tuple[Answer, Version]]  # stores an object without a retention in a bucket
 
 
 def must_be_stamped(case: Case, version: Version) -> None:
-    """Under GOVERNANCE for a day from its creation, and not to be deleted."""
+    """Fail unless the version is under GOVERNANCE for a day from its creation and cannot be deleted."""
     state = case.state(version)
     if state.body is None:
         raise Failed("what was stored cannot be read")
@@ -47,7 +47,7 @@ def must_be_stamped(case: Case, version: Version) -> None:
     case.must_refuse_delete(version, case.delete(version), "deleting a version under a default retention")
 
 
-def _created(case: Case, state: State) -> datetime:
+def _created(case: Case, state: VersionState) -> datetime:
     shown = state.headers.get("last-modified")
     return parsedate_to_datetime(shown) if shown is not None else case.now()
 
@@ -59,7 +59,7 @@ def _default_bucket(case: Case) -> str:
 
 
 def _stamped(case: Case, bucket: str, key: str | None = None) -> Version:
-    """A version that a plain PUT stored and the default stamped. Raises Inconclusive."""
+    """Store a version by a plain PUT and check that the default applies. Raises Inconclusive."""
     answer, version = case.put(key, bucket=bucket)
     if not answer.ok or case.state(version).mode != GOVERNANCE:
         raise Inconclusive(
@@ -68,7 +68,7 @@ def _stamped(case: Case, bucket: str, key: str | None = None) -> Version:
     return version
 
 
-def _must_be_unchanged(case: Case, version: Version, before: State, after_what: str) -> None:
+def _must_be_unchanged(case: Case, version: Version, before: VersionState, after_what: str) -> None:
     after = case.state(version)
     if after.lock != before.lock:
         raise Failed(f"{after_what}, an older version had {words_of(before)} and has {words_of(after)}")
@@ -87,19 +87,19 @@ def stamp_a_put(case: Case) -> None:
     must_be_stamped(case, version)
 
 
-# ---- by whatever way
+# ---- by every kind of request
 
 
 def _put_empty(case: Case, bucket: str, ending: str = "") -> tuple[Answer, Version]:
     key = case.key(ending)
-    answer = case.door.send("PUT", bucket, key, headers=[("Content-MD5", md5_of(b""))])
+    answer = case.client.send("PUT", bucket, key, headers=[("Content-MD5", md5_of(b""))])
     return answer, Version(bucket, key, answer.version_id or "", b"")
 
 
 def _put_presigned(case: Case, bucket: str) -> tuple[Answer, Version]:
     key, body = case.key(), b"by a URL that carries its signature"
     headers = [("Content-MD5", md5_of(body))]
-    answer = case.door.send_as_is("PUT", case.door.presigned("PUT", bucket, key, headers=headers), headers, body)
+    answer = case.client.send_as_is("PUT", case.client.presigned("PUT", bucket, key, headers=headers), headers, body)
     return answer, Version(bucket, key, answer.version_id or "", body)
 
 
@@ -131,7 +131,7 @@ WAYS: dict[str, Way] = {
 
 
 def _made(case: Case, bucket: str, way: Way) -> Version:
-    """A version stored by this way. Raises NotOffered where the platform has no such way, also without a default."""
+    """Store a version in this way. Raises NotOffered if the platform refuses it without a default too."""
     answer, version = way(case, bucket)
     if not answer.ok:
         elsewhere, _ = way(case, case.bucket)
@@ -189,12 +189,12 @@ def explicit_retention_wins(case: Case) -> None:
         case.must_allow(answer, "a PUT with a retention of its own under a default")
         state = case.state(version)
         if state.mode != lock.mode or not same_instant(state.until, lock.until):
-            raise Failed(f"asked for {words_of(State(b'', *lock))}, and was stored with {words_of(state)}")
+            raise Failed(f"asked for {words_of(VersionState(b'', *lock))}, and was stored with {words_of(state)}")
 
     case.try_all(("shorter than the default", partial(judge, None)), ("longer", partial(judge, LONGER_SECONDS)))
 
 
-# ---- whatever becomes of the rule
+# ---- after a change of the rule
 
 
 @check("DFT-05")
@@ -216,7 +216,7 @@ def change_the_default(case: Case) -> None:
         answer = case.delete(version)
         if case.state(version).body is None:
             raise Failed(f"after the default was {what}, an older version could be deleted, which it protected before")
-        if before.mode is not None:  # a default that is not stamped is for DFT-01
+        if before.mode is not None:  # a default that is not applied fails DFT-01
             case.must_refuse_delete(version, answer, f"deleting an older version after it was {what}")
 
 
@@ -234,7 +234,7 @@ def older_than_the_rule(case: Case) -> None:
 
 @check("DFT-07")
 def compliance_default(case: Case) -> None:
-    raise NotTried("needs a disposable platform: a default has whole days, and nobody can undo COMPLIANCE")
+    raise NotTried("needs a disposable platform: a default has whole days, and no credential can undo COMPLIANCE")
 
 
 @check("DFT-08")

@@ -1,4 +1,4 @@
-"""DEL: deleting what is locked, and what is not."""
+"""DEL: deletes of locked and of unlocked versions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def delete_by_key(case: Case) -> None:
     case.must_allow(answer, "deleting by key", "204")
     if answer.headers.get("x-amz-delete-marker") != "true":
         case.deviate("deleting by key does not say that it made a marker")
-    if case.door.send("GET", version.bucket, version.key).ok:
+    if case.client.send("GET", version.bucket, version.key).ok:
         raise Failed("after deleting by key the object is still current")
 
 
@@ -69,7 +69,7 @@ def delete_the_marker(case: Case) -> None:
     answer = case.delete(marker)
     case.must_survive(version)
     case.must_allow(answer, "deleting a delete marker", "204")
-    current = case.door.send("GET", version.bucket, version.key)
+    current = case.client.send("GET", version.bucket, version.key)
     if not current.ok or current.body != version.body:
         raise Failed(f"the marker was deleted, but the object is not current again: GET answered {current}")
 
@@ -144,7 +144,7 @@ def delete_by_other_spellings(case: Case) -> None:
             answer = case.delete(version._replace(id=other))
             case.must_survive(version)
             what = f"deleting version id {other!r} instead of {version.id!r}"
-            if not case.door.send("GET", version.bucket, version.key).ok:
+            if not case.client.send("GET", version.bucket, version.key).ok:
                 case.deviate(f"{what} was answered {answer}, and the object is no longer current")
             elif answer.ok and len(other) not in (len("null"), len(version.id)):
                 case.deviate(
@@ -180,7 +180,7 @@ def delete_by_force(case: Case) -> None:
             held = case.stored(f"{folder}/{inner}", bucket=bucket, hold="ON")
             key = folder + target
             query = (("versionId", version.id),) if by_version else ()
-            answer = case.door.send("DELETE", bucket, key, query=query, headers=headers, unsure=True)
+            answer = case.client.send("DELETE", bucket, key, query=query, headers=headers, unsure=True)
             case.must_survive(version, held)
             if not answer.ok and not answer.refused:
                 case.notes.append(f"DELETE of {key} was answered {answer}")
@@ -207,8 +207,8 @@ def delete_by_force(case: Case) -> None:
 
 
 def _marked(case: Case, version: Version) -> Version:
-    """The marker made by deleting its key. Raises Inconclusive where none came to be."""
+    """Delete the key and return its delete marker. Raises Inconclusive if there is none."""
     answer = case.delete_key(version.bucket, version.key)
     if not answer.ok or answer.version_id is None:
-        raise Inconclusive(f"no delete marker came to be: deleting by key was answered {answer}; see DEL-05")
+        raise Inconclusive(f"no delete marker was created: deleting by key was answered {answer}; see DEL-05")
     return version._replace(id=answer.version_id)

@@ -1,7 +1,7 @@
 """LH: legal holds.
 
-One idea: a hold stands alone. No mode, date, bypass or expiry lifts it, it changes none of these, and it is on exactly
-the version that it was put on.
+One idea: a hold is independent. No mode, date, bypass or expiry releases it, and it changes none of them. It is on
+exactly the version on which it was set.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 
-from archiver.worm.case import ROOT, Case, Lock, Version, words_of
+from archiver.worm.case import ROOT, Case, ObjectLock, Version, words_of
 from archiver.worm.checks import check
 from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive
@@ -24,7 +24,7 @@ REFUSED = "403 AccessDenied"
 MALFORMED = "400 MalformedXML"
 
 
-# ---- what a hold protects
+# ---- what a hold forbids
 
 
 @check("LH-01")
@@ -88,7 +88,7 @@ def delete_released(case: Case) -> None:
     case.must_be_gone(version, "deleting a version whose hold was released")
 
 
-# ---- what a hold leaves alone
+# ---- what a hold does not change
 
 
 @check("LH-05")
@@ -106,7 +106,7 @@ def hold_and_retention_apart(case: Case) -> None:
         if (after.hold or "OFF") != status:
             raise Inconclusive(f"hold {status} was answered {answer}, and the version has {words_of(after)}; see LH-04")
 
-    def set_retention(wanted: Lock | None, bypass: bool, what: str) -> bool:
+    def set_retention(wanted: ObjectLock | None, bypass: bool, what: str) -> bool:
         before = case.state(version)
         answer = case.set_retention(version, wanted, bypass=bypass)
         after = case.state(version)
@@ -149,7 +149,7 @@ def hold_on_one_version(case: Case) -> None:
 
 @check("LH-07")
 def malformed(case: Case) -> None:
-    """No body asks for OFF: who reads it kindly changes nothing."""
+    """Malformed bodies, none of which requests OFF: a platform that guesses their meaning changes nothing."""
 
     def part(name: str, xml: str) -> None:
         version = case.stored(hold="ON")
@@ -188,13 +188,13 @@ def without_the_right(case: Case) -> None:
     limited = case.without_right("hold")
     case.control(limited)
     able = case.stored()
-    answer = case.set_retention(able, case.lock(), door=limited)
+    answer = case.set_retention(able, case.lock(), client=limited)
     if not answer.ok:
         case.notes.append(f"the same credential may not set retention either ({answer})")
 
     def set_it() -> None:
         version = case.stored()
-        answer = case.set_hold(version, "ON", door=limited)
+        answer = case.set_hold(version, "ON", client=limited)
         state = case.state(version)
         if answer.ok or state.hold == "ON":
             raise Failed(f"it was answered {answer}, and the version has {words_of(state)}")
@@ -203,14 +203,14 @@ def without_the_right(case: Case) -> None:
     def clear_it() -> None:
         version = case.stored(hold="ON")
         before = case.state(version)
-        answer = case.set_hold(version, "OFF", door=limited)
+        answer = case.set_hold(version, "OFF", client=limited)
         case.must_keep(version, before, answer, "hold OFF without the right to it", REFUSED)
 
     def store_with_it() -> None:
-        answer, version = case.put(hold="ON", door=limited)
+        answer, version = case.put(hold="ON", client=limited)
         if answer.ok:
             raise Failed(f"it was answered {answer}, and the version has {words_of(case.state(version))}")
-        if case.door.send("GET", version.bucket, version.key).ok:
+        if case.client.send("GET", version.bucket, version.key).ok:
             raise Failed(f"it was answered {answer}, and the object was stored")
         case.must_refuse(answer, "PUT with a hold without the right to it", REFUSED)
 
@@ -219,7 +219,7 @@ def without_the_right(case: Case) -> None:
 
 @check("LH-10")
 def many(case: Case) -> None:
-    """What a legal department does: all on hold, none missed; all released, none missed."""
+    """Hold many versions, then release all, as in a legal case: the platform may miss none."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         prefix = case.key("/")
         keys = [f"{prefix}{number:03d}" for number in range(OBJECTS)]
@@ -241,7 +241,7 @@ def many(case: Case) -> None:
 
 
 def _held(case: Case) -> Version:
-    """A version on hold by PutObjectLegalHold; Failed where it was accepted and did nothing."""
+    """Set a hold by PutObjectLegalHold. Raises Failed if it was accepted without effect."""
     version = case.stored()
     answer = case.set_hold(version, "ON")
     case.must_allow(answer, "hold ON")
@@ -254,7 +254,7 @@ def _held(case: Case) -> Version:
 def _shown(case: Case, version: Version) -> Answer:
     """GetObjectLegalHold."""
     query = (("legal-hold", None), ("versionId", version.id))
-    return case.door.send("GET", version.bucket, version.key, query=query)
+    return case.client.send("GET", version.bucket, version.key, query=query)
 
 
 def _expect(case: Case, answer: Answer, what: str, aws: str) -> None:
@@ -276,7 +276,7 @@ def _each(pool: ThreadPoolExecutor, versions: list[Version], call: Callable[[Ver
 
 
 def _must_be(case: Case, pool: ThreadPoolExecutor, versions: list[Version], hold: str) -> None:
-    """HEAD of each shows this hold."""
+    """Fail unless HEAD of each version shows this hold."""
     states = list(pool.map(case.state, versions))
     missed = [each for each, state in zip(versions, states, strict=True) if (state.hold or "OFF") != hold]
     if missed:
@@ -284,8 +284,8 @@ def _must_be(case: Case, pool: ThreadPoolExecutor, versions: list[Version], hold
 
 
 def _listed(case: Case, prefix: str) -> set[str]:
-    """The version ids under a prefix."""
-    answer = case.door.send("GET", case.bucket, query=(("versions", None), ("prefix", prefix)))
+    """Return the version ids under a prefix."""
+    answer = case.client.send("GET", case.bucket, query=(("versions", None), ("prefix", prefix)))
     return {
         field.text or ""
         for element in answer.elements("Version")

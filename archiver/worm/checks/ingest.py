@@ -1,4 +1,4 @@
-"""ING: storing with a lock, by every way in."""
+"""ING: storing objects with a lock, by every kind of request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from archiver.worm.case import (
     FARTHEST_SECONDS,
     GOVERNANCE,
     Case,
-    Lock,
+    ObjectLock,
     Version,
     instant_of,
     iso,
@@ -35,7 +35,7 @@ from archiver.worm.requests.exchange import Answer, Headers
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 EXPIRING_SECONDS = 4.0
-FORM_SECONDS = 60  # a form's signature is in its body: it must be worth nothing soon
+FORM_SECONDS = 60  # a form has its signature in its body, so it must expire soon
 KEY_BYTES_MAX = 1024
 BIG_BYTES = multipart.PART_BYTES_MIN + 1
 MODE, UNTIL, HOLD = (
@@ -45,7 +45,7 @@ MODE, UNTIL, HOLD = (
 )
 
 
-# ---- what is asked for is what is shown
+# ---- the platform shows the lock requested
 
 
 @check("ING-01")
@@ -56,7 +56,7 @@ def put_with_retention(case: Case) -> None:
     version = _found(case, version)
     query = (("versionId", version.id),)
     shown = {
-        name: _lock_in_headers(case.door.send(name, version.bucket, version.key, query=query))
+        name: _lock_in_headers(case.client.send(name, version.bucket, version.key, query=query))
         for name in ("HEAD", "GET")
     }
     shown["GetObjectRetention"] = case.retention_of(version)
@@ -76,10 +76,10 @@ def put_with_hold(case: Case) -> None:
     case.must_allow(answer, "PUT with a legal hold")
     version = _found(case, version)
     query = (("versionId", version.id),)
-    asked = case.door.send("GET", version.bucket, version.key, query=(("legal-hold", None), *query))
+    asked = case.client.send("GET", version.bucket, version.key, query=(("legal-hold", None), *query))
     shown = {
-        "HEAD": case.door.send("HEAD", version.bucket, version.key, query=query).headers.get(HOLD),
-        "GET": case.door.send("GET", version.bucket, version.key, query=query).headers.get(HOLD),
+        "HEAD": case.client.send("HEAD", version.bucket, version.key, query=query).headers.get(HOLD),
+        "GET": case.client.send("GET", version.bucket, version.key, query=query).headers.get(HOLD),
         "GetObjectLegalHold": asked.text_of("Status") or None if asked.ok else None,
     }
     for name, hold in shown.items():
@@ -89,7 +89,7 @@ def put_with_hold(case: Case) -> None:
 
 
 def _deviate_if_silent(case: Case, what: str, shown: Mapping[str, object]) -> None:
-    """A lock that is shown in one place is there, though another place (None) does not tell of it."""
+    """Note a deviation if one place shows the lock and another (None) does not."""
     silent = [name for name, found in shown.items() if found is None]
     if len(silent) == len(shown):
         raise Failed(f"{what}, and nothing shows it: it was silently ignored")
@@ -97,7 +97,7 @@ def _deviate_if_silent(case: Case, what: str, shown: Mapping[str, object]) -> No
         case.deviate(f"{what}, which {' and '.join(silent)} does not show")
 
 
-# ---- what makes no sense must not be stored without its lock
+# ---- an invalid lock must not lead to an object without a lock
 
 
 @check("ING-03")
@@ -128,7 +128,7 @@ def _beyond_100_years(case: Case) -> None:
     case.delete(control, bypass=True)
     if case.state(control).body is not None:
         raise NotTried("a lock of a century could stay behind: this credential does not bypass GOVERNANCE")
-    lock = Lock(GOVERNANCE, case.lock().until + timedelta(seconds=FARTHEST_SECONDS))
+    lock = ObjectLock(GOVERNANCE, case.lock().until + timedelta(seconds=FARTHEST_SECONDS))
     answer, version = case.put(lock=lock)
     if not answer.ok:
         must_store_nothing(
@@ -231,13 +231,13 @@ def _plain_bucket_must_refuse(
 @check("ING-07")
 def put_without_integrity(case: Case) -> None:
     lock, key, body = case.lock(), case.key(), b"sent without Content-MD5 and without a checksum"
-    answer = case.door.send("PUT", case.bucket, key, headers=lock.headers, body=body)
+    answer = case.client.send("PUT", case.bucket, key, headers=lock.headers, body=body)
     if answer.ok:
         version = _found(case, Version(case.bucket, key, answer.version_id or "", body))
         _must_show(case, version, "PUT with a lock and no integrity header", lock=lock)
         case.deviate("PUT with a lock and no integrity header is taken; Amazon refuses it with 400 InvalidRequest")
         return
-    case.locked()  # with one, it is taken
+    case.locked()  # with one, the platform accepts it
     must_store_nothing(case, answer, "PUT with a lock and no integrity header", "400 InvalidRequest", case.bucket, key)
 
 
@@ -258,24 +258,26 @@ def put_with_wrong_checksum(case: Case) -> None:
 def _wrong_checksum(case: Case, header: str, value: str, aws: str) -> None:
     body = f"{case.check_id} {secrets.token_hex(8)}".encode()
     right = md5_of(body) if header == "Content-MD5" else checksum_of(header.rpartition("-")[2], body)
-    control = case.door.send("PUT", case.bucket, case.key(), headers=((header, right), *case.lock().headers), body=body)
+    control = case.client.send(
+        "PUT", case.bucket, case.key(), headers=((header, right), *case.lock().headers), body=body
+    )
     if not control.ok:
         raise NotOffered(f"a right {header} is refused too: {control}")
     key = case.key()
-    answer = case.door.send("PUT", case.bucket, key, headers=((header, value), *case.lock().headers), body=body)
+    answer = case.client.send("PUT", case.bucket, key, headers=((header, value), *case.lock().headers), body=body)
     must_store_nothing(case, answer, f"PUT with a lock and a wrong {header}", aws, case.bucket, key)
 
 
 def _wrong_payload_hash(case: Case) -> None:
-    """Signed for one body and sent with another, whose checksum is right: as if changed on its way by who can count."""
+    """Send a body other than the signed one, with a right checksum, as an attacker on the network could."""
     key, target = case.key(), f"/{case.bucket}/"
     sent, signed = b"the bytes that are sent", b"the bytes that are meant"
     checksum = ("x-amz-checksum-crc32", checksum_of("crc32", sent))
-    request = AWSRequest("PUT", case.door.url(target + key), data=signed)
+    request = AWSRequest("PUT", case.client.url(target + key), data=signed)
     for name, value in (checksum, *case.lock().headers):
         request.headers.add_header(name, value)
-    S3SigV4Auth(_signing(case), "s3", case.door.region).add_auth(request)
-    answer = case.door.send_as_is("PUT", target + key, tuple(request.headers.items()), sent)
+    S3SigV4Auth(_signing(case), "s3", case.client.region).add_auth(request)
+    answer = case.client.send_as_is("PUT", target + key, tuple(request.headers.items()), sent)
     must_store_nothing(
         case, answer, "PUT of other bytes than those signed", "400 XAmzContentSHA256Mismatch", case.bucket, key
     )
@@ -317,7 +319,7 @@ def _configuration_with_wrong_digest(case: Case) -> None:
     rule = "<Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule>"
     _refuse_wrong_digest(
         case, "PUT", bucket, None, (("object-lock", None),), lock_configuration(rule),
-        lambda: case.door.send("GET", bucket, query=(("object-lock", None),)).text_of("Days") == "1",
+        lambda: case.client.send("GET", bucket, query=(("object-lock", None),)).text_of("Days") == "1",
         "the default retention was set",
     )  # fmt: skip
 
@@ -341,13 +343,13 @@ def _refuse_wrong_digest(
     is_done: Callable[[], bool],
     done: str,
 ) -> None:
-    """With a wrong Content-MD5 nothing is done; then, as the control, with the right one it is."""
+    """Check that a wrong Content-MD5 has no effect, and as the control that the right one has."""
     body = text.encode()
-    answer = case.door.send(method, bucket, key, query=query, headers=(_WRONG_DIGEST,), body=body)
+    answer = case.client.send(method, bucket, key, query=query, headers=(_WRONG_DIGEST,), body=body)
     if is_done():
         raise Failed(f"with a wrong Content-MD5 it was answered {answer}, and {done}")
     case.must_refuse(answer, "a call with a wrong Content-MD5", "400 BadDigest")
-    control = case.door.send(method, bucket, key, query=query, headers=(("Content-MD5", md5_of(body)),), body=body)
+    control = case.client.send(method, bucket, key, query=query, headers=(("Content-MD5", md5_of(body)),), body=body)
     if not control.ok or not is_done():
         raise Inconclusive(f"the control failed: with the right Content-MD5 it does nothing either ({control})")
 
@@ -364,7 +366,7 @@ def multipart_with_lock(case: Case) -> None:
     )
 
 
-def _multipart_with_lock(case: Case, lock: Lock | None, hold: str | None) -> None:
+def _multipart_with_lock(case: Case, lock: ObjectLock | None, hold: str | None) -> None:
     bodies = [secrets.token_bytes(multipart.PART_BYTES_MIN), secrets.token_bytes(1000)]
     answer, version = multipart.uploaded(case, bodies, lock=lock, hold=hold)
     case.must_allow(answer, "a multipart upload with a lock")
@@ -398,7 +400,7 @@ def multipart_that_outlives_its_lock(case: Case) -> None:
 
 
 def _need_multipart(case: Case) -> None:
-    """Raises NotOffered where an upload without a lock is refused too: then it is not about the lock."""
+    """Raise NotOffered if the platform refuses an upload without a lock too: then the lock is not the reason."""
     try:
         answer, upload = multipart.start(case)
     except NotOffered:
@@ -408,7 +410,7 @@ def _need_multipart(case: Case) -> None:
     multipart.abort(case, upload)
 
 
-# ---- other ways in
+# ---- other requests that store objects
 
 
 @check("ING-12")
@@ -422,7 +424,7 @@ def form_with_lock(case: Case) -> None:
     )
 
 
-def _form_with_lock(case: Case, lock: Lock | None, hold: str | None) -> None:
+def _form_with_lock(case: Case, lock: ObjectLock | None, hold: str | None) -> None:
     wanted = dict(lock_headers(lock, hold))
     answer, version = post_form(case, wanted)
     if not answer.ok and not _ids(case, version):
@@ -434,15 +436,15 @@ def _form_with_lock(case: Case, lock: Lock | None, hold: str | None) -> None:
 
 
 def post_form(case: Case, wanted: dict[str, str]) -> tuple[Answer, Version]:
-    """A browser's upload: every field is in a multipart form, and signed by the policy in it."""
-    door, key, body = case.door, case.key(), f"{case.check_id} {secrets.token_hex(8)}".encode()
+    """Upload with a browser's form: every field is in it, and its policy is signed."""
+    client, key, body = case.client, case.key(), f"{case.check_id} {secrets.token_hex(8)}".encode()
     wanted = {**wanted, "x-amz-checksum-sha256": checksum_of("sha256", body)} if wanted else {}
     ends = case.now() + timedelta(seconds=FORM_SECONDS)
     conditions = [{"bucket": case.bucket}, {"key": key}, *({name: value} for name, value in wanted.items())]
-    request = AWSRequest("POST", door.url(f"/{case.bucket}"))
+    request = AWSRequest("POST", client.url(f"/{case.bucket}"))
     request.context["s3-presign-post-fields"] = fields = {"key": key, **wanted}
     request.context["s3-presign-post-policy"] = {"expiration": iso(ends), "conditions": conditions}
-    S3SigV4PostAuth(_signing(case), "s3", door.region).add_auth(request)
+    S3SigV4PostAuth(_signing(case), "s3", client.region).add_auth(request)
     edge = f"edge-{secrets.token_hex(16)}"
     parts = [
         f'--{edge}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
@@ -454,7 +456,7 @@ def post_form(case: Case, wanted: dict[str, str]) -> tuple[Answer, Version]:
     )
     form = "".join(parts).encode() + body + f"\r\n--{edge}--\r\n".encode()
     headers = (("Content-Type", f"multipart/form-data; boundary={edge}"),)
-    answer = door.send_as_is("POST", f"/{case.bucket}", headers, form, body_is_secret=True)
+    answer = client.send_as_is("POST", f"/{case.bucket}", headers, form, body_is_secret=True)
     return answer, Version(case.bucket, key, answer.version_id or "", body)
 
 
@@ -463,7 +465,7 @@ def presigned_with_lock(case: Case) -> None:
     lock, hold = case.lock(), ((HOLD, "ON"),)
     sooner = case.lock(seconds=10).headers
     try:
-        plain = case.door.send_as_is("PUT", case.door.presigned("PUT", case.bucket, case.key()), (), b"plain")
+        plain = case.client.send_as_is("PUT", case.client.presigned("PUT", case.bucket, case.key()), (), b"plain")
     except NotOffered:
         raise NotOffered("presigned URLs: a PUT without a lock was answered 501") from None
     if not plain.ok:
@@ -477,10 +479,12 @@ def presigned_with_lock(case: Case) -> None:
     )
 
 
-def _presigned_as_signed(case: Case, lock: Lock) -> None:
+def _presigned_as_signed(case: Case, lock: ObjectLock) -> None:
     body, key = b"by a URL that carries its signature", case.key()
     headers = (("Content-MD5", md5_of(body)), *lock.headers, (HOLD, "ON"))
-    answer = case.door.send_as_is("PUT", case.door.presigned("PUT", case.bucket, key, headers=headers), headers, body)
+    answer = case.client.send_as_is(
+        "PUT", case.client.presigned("PUT", case.bucket, key, headers=headers), headers, body
+    )
     case.must_allow(answer, "a presigned PUT with the lock headers that were signed")
     version = _found(case, Version(case.bucket, key, answer.version_id or "", body))
     _must_show(case, version, "a presigned PUT", lock=lock, hold="ON")
@@ -489,8 +493,8 @@ def _presigned_as_signed(case: Case, lock: Lock) -> None:
 def _presigned_altered(case: Case, signed: Headers, sent: Headers) -> None:
     body, key = b"by a URL that carries its signature", case.key()
     digest = ("Content-MD5", md5_of(body))
-    target = case.door.presigned("PUT", case.bucket, key, headers=(digest, *signed))
-    answer = case.door.send_as_is("PUT", target, (digest, *sent), body)
+    target = case.client.presigned("PUT", case.bucket, key, headers=(digest, *signed))
+    answer = case.client.send_as_is("PUT", target, (digest, *sent), body)
     must_store_nothing(
         case, answer, "a presigned PUT without the lock that was signed", "403 SignatureDoesNotMatch AccessDenied",
         case.bucket, key,
@@ -503,7 +507,7 @@ def _presigned_altered(case: Case, signed: Headers, sent: Headers) -> None:
 @check("ING-14")
 def lock_every_shape(case: Case) -> None:
     long_key = case.key("/")
-    while len(long_key) < KEY_BYTES_MAX:  # in pieces, for those that store a key as a path
+    while len(long_key) < KEY_BYTES_MAX:  # in segments, for platforms that store a key as a path
         long_key += "k" * 199 + "/"
     shapes = (
         ("0 bytes", case.key(), b""),
@@ -562,41 +566,43 @@ def unpacked_with_lock(case: Case) -> None:
 
 
 def _signing(case: Case) -> Credentials:
-    ours = case.door.credentials
+    ours = case.client.credentials
     assert ours is not None
     return Credentials(ours.access_key, ours.secret_key, ours.session_token)
 
 
 def _put(case: Case, key: str, body: bytes, headers: Headers = ()) -> tuple[Answer, Version]:
-    """As ``Case.put``, but with exactly these bytes, also none."""
-    answer = case.door.send("PUT", case.bucket, key, headers=(("Content-MD5", md5_of(body)), *headers), body=body)
+    """``Case.put`` with exactly these bytes, which may be none."""
+    answer = case.client.send("PUT", case.bucket, key, headers=(("Content-MD5", md5_of(body)), *headers), body=body)
     return answer, Version(case.bucket, key, answer.version_id or "", body)
 
 
 def _ids(case: Case, version: Version) -> list[str]:
-    """The ids of the versions of its key."""
+    """Return the version ids of its key."""
     pages = versions(case, version.bucket, version.key)
     return [entry.id for page in pages for entry in page if entry.key == version.key and not entry.is_marker]
 
 
 def _found(case: Case, version: Version) -> Version:
-    """The version with its id: from the answer, or from the list where the answer had none."""
+    """Return the version with its id, from the answer or else from the list of versions."""
     if version.id:
         return version
     ids = _ids(case, version)
     if not ids:
         raise Failed(f"a write of {version.key} was accepted, and no version of it is there")
-    case.deviate("a write into a bucket with Object Lock does not tell the version's id")
+    case.deviate("a write into a bucket with Object Lock does not return the version's id")
     return version._replace(id=ids[0])
 
 
-def _lock_in_headers(answer: Answer) -> Lock | None:
+def _lock_in_headers(answer: Answer) -> ObjectLock | None:
     mode, until = answer.headers.get(MODE), instant_of(answer.headers.get(UNTIL, ""))
-    return Lock(mode, until) if answer.ok and mode and until else None
+    return ObjectLock(mode, until) if answer.ok and mode and until else None
 
 
-def _must_show(case: Case, version: Version, what: str, *, lock: Lock | None = None, hold: str | None = None) -> None:
-    """The version has the bytes that were sent, and the lock and the hold that were asked for."""
+def _must_show(
+    case: Case, version: Version, what: str, *, lock: ObjectLock | None = None, hold: str | None = None
+) -> None:
+    """Fail unless the version has the bytes, the lock and the hold of the request."""
     state = case.state(version)
     if state.body is None:
         raise Failed(f"{what}: version {version.id} is not there")

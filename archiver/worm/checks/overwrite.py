@@ -1,4 +1,4 @@
-"""OVR: writing over what is locked, by every call that writes, and copies of it."""
+"""OVR: writing over locked versions by every call that writes, and copies of locked versions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 
 from archiver.worm import multipart
-from archiver.worm.case import COMPLIANCE, ROOT, Case, State, Version, iso, md5_of, same_instant, words_of
+from archiver.worm.case import COMPLIANCE, ROOT, Case, Version, VersionState, iso, md5_of, same_instant, words_of
 from archiver.worm.checks import check
 from archiver.worm.requests.exchange import Answer, Headers
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
@@ -16,20 +16,20 @@ Query = Sequence[tuple[str, str | None]]
 _META: Headers = (("x-amz-meta-archiver", "first"),)
 _OTHER_META: Headers = (("x-amz-meta-archiver", "second"),)
 _REPLACED: Headers = (("x-amz-metadata-directive", "REPLACE"), *_OTHER_META)
-_SYSTEM = ("etag", "content-type", "x-amz-meta-archiver")  # what a lock keeps, besides the bytes
-_DATE_SECONDS = 1.5  # after which a Last-Modified, in whole seconds, is another
+_SYSTEM = ("etag", "content-type", "x-amz-meta-archiver")  # metadata that a lock protects besides the bytes
+_DATE_SECONDS = 1.5  # after this time a Last-Modified in whole seconds differs
 _OTHER_BODY = b"what must not take the place of anything"
 
 
-def _locked(case: Case, *, hold: str | None = None, compliance: bool = False) -> tuple[Version, State]:
-    """A locked version with metadata, and how it looks."""
+def _locked(case: Case, *, hold: str | None = None, compliance: bool = False) -> tuple[Version, VersionState]:
+    """Store a locked version with metadata; return it and its state."""
     lock = case.lock(COMPLIANCE) if compliance else case.lock()
     version = case.stored(lock=lock, hold=hold, headers=_META)
     return version, case.state(version)
 
 
-def _must_be_untouched(case: Case, version: Version, before: State) -> None:
-    """Bytes, lock, hold and metadata of a version are what they were."""
+def _must_be_untouched(case: Case, version: Version, before: VersionState) -> None:
+    """Fail if bytes, lock, hold or metadata of the version changed."""
     case.must_survive(version)
     after = case.state(version)
     if (
@@ -47,7 +47,7 @@ def _must_be_untouched(case: Case, version: Version, before: State) -> None:
 
 
 def _must_be_new(case: Case, answer: Answer, what: str, old: Version, new: Version) -> None:
-    """A write was accepted as a version of its own, which can be read."""
+    """Fail unless the accepted write created a new version that can be read."""
     case.must_allow(answer, what)
     if not new.id or new.id == old.id:
         raise Failed(f"{what} was accepted, but names no new version ({new.id or 'none'})")
@@ -71,16 +71,16 @@ def _copy_onto_itself(case: Case, over: Version, query: Query = (), headers: Hea
 
 
 def _multipart(case: Case, over: Version, query: Query = (), headers: Headers = ()) -> tuple[Answer, Version]:
-    """Start, one part and completion; ``query`` and ``headers`` go with start and completion."""
-    answer = case.door.send(
+    """Start, one part and completion; ``query`` and ``headers`` apply to start and completion."""
+    answer = case.client.send(
         "POST", over.bucket, over.key, query=(("uploads", None), *query), headers=(*_OTHER_META, *headers)
     )
-    upload = multipart.Upload(over.bucket, over.key, answer.text_of("UploadId"))
+    upload = multipart.StartedUpload(over.bucket, over.key, answer.text_of("UploadId"))
     if answer.ok:
         etag = multipart.send_parts(case, upload, [_OTHER_BODY])[0]
         part = f"<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>"
         body = f'<CompleteMultipartUpload xmlns="{ROOT}">{part}</CompleteMultipartUpload>'.encode()
-        answer = case.door.send(
+        answer = case.client.send(
             "POST", over.bucket, over.key, query=(("uploadId", upload.id), *query), headers=headers, body=body
         )
     return answer, Version(over.bucket, over.key, answer.version_id or "", _OTHER_BODY)
@@ -120,13 +120,13 @@ def copy_onto_itself(case: Case) -> None:
         raise Failed("a copy onto itself with other metadata was accepted, but the new version has not got them")
 
 
-# Nobody may change what is under a hold, so a hold stands for COMPLIANCE where the user did not agree to that.
+# No credential may override a hold, so a hold replaces COMPLIANCE if the user did not agree to that.
 _KINDS = ("GOVERNANCE", "a hold", COMPLIANCE)
 
 
 @check("OVR-04")
 def write_in_place(case: Case) -> None:
-    """With ?versionId= of the locked version: there is no such call, so it is refused or writes another version."""
+    """PUT with ?versionId= of the locked version. S3 has no such call: it is refused or writes another version."""
     case.try_all(
         *(
             (f"{name} over {kind}", partial(_write_in_place, case, write, kind))
@@ -152,9 +152,9 @@ def _rgw_id(version: Version) -> Query:
 
 
 def _whatever_comes(
-    case: Case, version: Version, before: State, attempt: Callable[[], tuple[Answer, Version]]
+    case: Case, version: Version, before: VersionState, attempt: Callable[[], tuple[Answer, Version]]
 ) -> tuple[Answer, Version]:
-    """The attempt's answer. The version is to be untouched, also where the platform has no such call."""
+    """Return the attempt's answer. The version must be unchanged, also if the platform has no such call."""
     try:
         return attempt()
     finally:
@@ -176,7 +176,7 @@ _REPLICATION: dict[str, tuple[Headers, Callable[[Version], Query]]] = {
 
 @check("OVR-05")
 def write_as_a_replica(case: Case) -> None:
-    """As a platform's own replication writes to its other site. Under a hold, which no credential may override."""
+    """Write as a platform's replication does at its other site, under a hold, which no credential may override."""
     case.try_all(
         *(
             (f"{name} with {vendor}", partial(_write_as_replica, case, write, vendor))
@@ -194,7 +194,7 @@ def _write_as_replica(case: Case, write: _Write, vendor: str) -> None:
 
 def _delete(case: Case, over: Version, query: Query = (), headers: Headers = ()) -> tuple[Answer, Version]:
     asked = {**dict(_its_id(over)), **dict(query)}
-    return case.door.send("DELETE", over.bucket, over.key, query=list(asked.items()), headers=headers), over
+    return case.client.send("DELETE", over.bucket, over.key, query=list(asked.items()), headers=headers), over
 
 
 @check("OVR-06")
@@ -207,7 +207,7 @@ def copy_without_lock(case: Case) -> None:
     if state.body != source.body:
         raise Failed("copying a locked version was accepted, but the copy has other bytes")
     if state.mode is not None or state.hold == "ON":
-        raise Failed(f"a copy without lock headers came to {words_of(state)} from its source")
+        raise Failed(f"a copy without lock headers has {words_of(state)} from its source")
 
 
 @check("OVR-07")
@@ -241,7 +241,7 @@ def _append(case: Case, query: Query, headers: Headers = ()) -> None:
     wanted = [("Content-MD5", md5_of(_OTHER_BODY)), *headers]
 
     def attempt() -> tuple[Answer, Version]:
-        answer = case.door.send("PUT", version.bucket, version.key, query=query, headers=wanted, body=_OTHER_BODY)
+        answer = case.client.send("PUT", version.bucket, version.key, query=query, headers=wanted, body=_OTHER_BODY)
         return answer, Version(version.bucket, version.key, answer.version_id or "", _OTHER_BODY)
 
     answer, new = _whatever_comes(case, version, before, attempt)
@@ -262,7 +262,7 @@ def _rename(case: Case, word: str) -> None:
     source = f"/{version.bucket}/{version.key}"
     headers = [("x-amz-rename-source", source), ("x-cos-rename-source", source)]
     try:
-        answer = case.door.send("PUT", other.bucket, other.key, query=((word, None),), headers=headers)
+        answer = case.client.send("PUT", other.bucket, other.key, query=((word, None),), headers=headers)
     finally:
         _must_be_untouched(case, other if case.state(version).body is None else version, before)
     if answer.ok and case.state(other).body is None:
@@ -297,7 +297,7 @@ def _tag(case: Case) -> None:
     answer = case.put_xml(version, "tagging", tagging)
     _must_be_untouched(case, version, before)
     case.must_allow(answer, "tagging a locked version")
-    shown = case.door.send("GET", version.bucket, version.key, query=(("tagging", None), *_its_id(version)))
+    shown = case.client.send("GET", version.bucket, version.key, query=(("tagging", None), *_its_id(version)))
     if shown.text_of("Value") != "yes":
         raise Failed(
             f"tagging a locked version was answered {answer}, and its tags are {shown.text_of('Value') or 'none'}"
@@ -306,7 +306,7 @@ def _tag(case: Case) -> None:
 
 def _set_acl(case: Case) -> None:
     version, before = _locked(case)
-    answer = case.door.send(
+    answer = case.client.send(
         "PUT",
         version.bucket,
         version.key,

@@ -1,7 +1,7 @@
-"""RAC: two requests at once.
+"""RAC: two requests at the same time.
 
-One idea: requests that meet must leave what one of them after the other would have left. Both orders are played through
-in a small model; where neither explains the answers and the version as it is afterwards, the platform let a lock slip.
+One idea: two concurrent requests must leave what one of the two serial orders would leave. A small model plays both
+orders. If neither explains the answers and the final version, the platform failed to enforce the lock.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from archiver.worm.case import (
     GOVERNANCE,
     ROOT,
     Case,
-    Lock,
-    State,
+    ObjectLock,
     Version,
+    VersionState,
     iso,
     lock_configuration,
     md5_of,
@@ -31,7 +31,7 @@ from archiver.worm.case import (
     words_of,
 )
 from archiver.worm.checks import check
-from archiver.worm.checks.batch import told_of
+from archiver.worm.checks.batch import batch_answer_of
 from archiver.worm.checks.clock import clock_of
 from archiver.worm.prepared import Prepared, prepare
 from archiver.worm.requests.exchange import Answer
@@ -40,23 +40,23 @@ from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 PAIRS = 200
 PAIRS_AT_ONCE = 4
 PAIRS_SECONDS_MAX = 40.0
-LEADS_SECONDS = (0.0, 0.0005, 0.001, 0.002, 0.004)  # of one request before the other, each in turn
-RACE_LOCK_SECONDS = 180.0  # outlasts the check
-SETTLED_SECONDS = 0.5  # what cannot be explained is read again after it
+LEADS_SECONDS = (0.0, 0.0005, 0.001, 0.002, 0.004)  # by which one request precedes the other, in turn
+RACE_LOCK_SECONDS = 180.0  # longer than the check
+SETTLED_SECONDS = 0.5  # after which an unexplained version is read again
 BATCH_FILLERS = 50
 EXPIRY_INSTANTS, EXPIRY_PAIRS = 8, 26
-EXPIRY_LEAD_SECONDS = 6.0  # to make all versions of the first instant and of those after it
+EXPIRY_LEAD_SECONDS = 6.0  # time to create all versions of the first instant and of those after it
 PAIRS_MET_MIN = 20
 
 GONE = "gone"
 EITHER, UNTOLD = "either", "untold"
 ORDERS = ((0, 1), (1, 0))
-Model = Hashable  # what a version can be, as far as a pair may change it
-Step = Callable[[Model], Sequence[Model | None]]  # what a request may make of it; None: it is refused
+Model = Hashable  # state of a version, as far as a pair may change it
+Step = Callable[[Model], Sequence[Model | None]]  # possible effects of a request; None: refused
 
 
 class Pair(NamedTuple):
-    """Two requests that are sent at once, and how to see what they left."""
+    """Two requests to send at the same time, and functions that read the result."""
 
     one: Prepared
     other: Prepared
@@ -65,8 +65,8 @@ class Pair(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
-    """What the pairs of one check came to."""
+class RaceTally:
+    """The results of all pairs of one check."""
 
     names: tuple[str, str]
     met: int = 0
@@ -86,8 +86,8 @@ class Race(NamedTuple):
     names: tuple[str, str]
     start: Model
     steps: tuple[Step, Step]
-    done: Callable[[int, Answer], bool] = lambda _, answer: answer.ok  # whether the answer of 0 or 1 is a yes
-    shown: Callable[[Model], Model] = lambda model: model  # what can be seen of it
+    done: Callable[[int, Answer], bool] = lambda _, answer: answer.ok  # whether request 0 or 1 was accepted
+    shown: Callable[[Model], Model] = lambda model: model  # the part of the state that can be read
 
 
 @check("RAC-01")
@@ -124,12 +124,12 @@ def delete_and_extend_at_expiry(case: Case) -> None:
     first = datetime.fromtimestamp(int(case.now().timestamp() + EXPIRY_LEAD_SECONDS) + 1, UTC)
     dates = [first + timedelta(seconds=number // EXPIRY_PAIRS) for number in range(EXPIRY_INSTANTS * EXPIRY_PAIRS)]
     with ThreadPoolExecutor(PAIRS_AT_ONCE) as pool:
-        versions = list(pool.map(lambda date: _put(case, Lock(GOVERNANCE, date)), dates))
+        versions = list(pool.map(lambda date: _put(case, ObjectLock(GOVERNANCE, date)), dates))
 
     def pair(number: int) -> Pair:
         version, later = versions[number], _lock(case)
         made = Pair(*_delete_and(case, version, _retention(case, version, later)), *_retained(case, version, later))
-        # Around the date, some before and some after.
+        # Around the retain-until date, some before it and some after.
         spread = (number % EXPIRY_PAIRS - EXPIRY_PAIRS // 2) * 0.008
         time.sleep(max(0.0, dates[number].timestamp() - clock.low + spread - time.time()))
         return made
@@ -143,7 +143,7 @@ def delete_and_extend_at_expiry(case: Case) -> None:
 @check("RAC-04")
 def batch_delete_and_retention(case: Case) -> None:
     case.control()
-    # Versions that are gone already follow in the batch: time between looking at its first entry and deleting it.
+    # Versions that no longer exist follow in the batch, to give time between check and delete of its first entry.
     gone = [_put(case) for _ in range(BATCH_FILLERS)]
     case.delete_many(case.bucket, [(each.key, each.id) for each in gone])
     fillers = {each.id for each in gone}
@@ -155,7 +155,7 @@ def batch_delete_and_retention(case: Case) -> None:
         )
         body = f'<Delete xmlns="{ROOT}">{entries}</Delete>'.encode()
         batch = prepare(
-            case.door, "POST", case.bucket,
+            case.client, "POST", case.bucket,
             query=(("delete", None),), headers=[("Content-MD5", md5_of(body))], body=body,
         )  # fmt: skip
         return Pair(batch, _retention(case, version, lock), *_retained(case, version, lock))
@@ -163,7 +163,7 @@ def batch_delete_and_retention(case: Case) -> None:
     def done(number: int, answer: Answer) -> bool:
         if number == 1 or not answer.ok:
             return answer.ok
-        return any(version_id not in fillers for _, version_id in told_of(answer).deleted)
+        return any(version_id not in fillers for _, version_id in batch_answer_of(answer).deleted)
 
     _run(case, Race(("batch delete", "retention"), "free", (_delete_unless_locked, _lock_it), done), pair)
 
@@ -228,11 +228,11 @@ def put_and_retention_of_the_current(case: Case) -> None:
     def pair(_: int) -> Pair:
         older, lock = _put(case), _lock(case)
         body = older.body + b" newer"
-        put = prepare(case.door, "PUT", case.bucket, older.key, headers=[("Content-MD5", md5_of(body))], body=body)
+        put = prepare(case.client, "PUT", case.bucket, older.key, headers=[("Content-MD5", md5_of(body))], body=body)
         retain = _retention(case, older._replace(id=""), lock)
 
         def seen() -> Model:
-            current = case.door.send("GET", case.bucket, older.key)
+            current = case.client.send("GET", case.bucket, older.key)
             newer = older._replace(id=current.version_id or "")
             locked = case.state(older)
             if locked.body != older.body:
@@ -296,11 +296,11 @@ def complete_and_abort(case: Case) -> None:
         query = (("uploadId", upload.id),)
         parts = f"<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>"
         xml = f'<CompleteMultipartUpload xmlns="{ROOT}">{parts}</CompleteMultipartUpload>'.encode()
-        complete = prepare(case.door, "POST", upload.bucket, upload.key, query=query, body=xml)
-        abort = prepare(case.door, "DELETE", upload.bucket, upload.key, query=query)
+        complete = prepare(case.client, "POST", upload.bucket, upload.key, query=query, body=xml)
+        abort = prepare(case.client, "DELETE", upload.bucket, upload.key, query=query)
 
         def seen() -> Model:
-            current = case.door.send("GET", upload.bucket, upload.key)
+            current = case.client.send("GET", upload.bucket, upload.key)
             if not current.ok:
                 return "none"
             state = case.state(Version(upload.bucket, upload.key, current.version_id or "null", body))
@@ -314,7 +314,7 @@ def complete_and_abort(case: Case) -> None:
         return ("locked",) if model == "open" else (None,)
 
     def abort(model: Model) -> Sequence[Model | None]:
-        # Aborting what is completed does nothing, whether it is answered yes or no.
+        # Aborting a completed upload does nothing, whether or not the platform accepts it.
         return ("aborted",) if model == "open" else (model, None)
 
     def shown(model: Model) -> Model:
@@ -335,14 +335,18 @@ def clear_default_and_put(case: Case) -> None:
         key, body, began = case.key(), b"a record", case.now()
         xml = lock_configuration("").encode()
         clear = prepare(
-            case.door, "PUT", bucket,
+            case.client, "PUT", bucket,
             query=(("object-lock", None),), headers=[("Content-MD5", md5_of(xml))], body=xml,
         )  # fmt: skip
-        put = prepare(case.door, "PUT", bucket, key, headers=[("Content-MD5", md5_of(body))], body=body)
+        put = prepare(case.client, "PUT", bucket, key, headers=[("Content-MD5", md5_of(body))], body=body)
 
-        def state() -> State:
-            current = case.door.send("GET", bucket, key)
-            return case.state(Version(bucket, key, current.version_id or "null", body)) if current.ok else State(None)
+        def state() -> VersionState:
+            current = case.client.send("GET", bucket, key)
+            return (
+                case.state(Version(bucket, key, current.version_id or "null", body))
+                if current.ok
+                else VersionState(None)
+            )
 
         def seen() -> Model:
             shown = state()
@@ -370,14 +374,14 @@ def clear_default_and_put(case: Case) -> None:
 def _run(
     case: Case, race: Race, make: Callable[[int], Pair], *, pairs: int = PAIRS, at_once: int = PAIRS_AT_ONCE
 ) -> None:
-    """Make and race pairs until there are enough or the time is over. Raises Failed where one cannot be explained."""
+    """Create and race pairs until there are enough or time is over. Raises Failed if one cannot be explained."""
     for number, order in enumerate(ORDERS):
         _control(race, make(number), order)
-    tally, end, told = Tally(race.names), time.monotonic() + PAIRS_SECONDS_MAX, threading.Lock()
+    tally, end, counting = RaceTally(race.names), time.monotonic() + PAIRS_SECONDS_MAX, threading.Lock()
 
     def one(number: int) -> None:
         if time.monotonic() < end:
-            _race(race, make(number), number, senders, tally, told)
+            _race(race, make(number), number, senders, tally, counting)
 
     with ThreadPoolExecutor(2 * at_once) as senders, ThreadPoolExecutor(at_once) as makers:
         for _ in makers.map(one, range(len(ORDERS), len(ORDERS) + pairs)):
@@ -395,7 +399,7 @@ def _run(
 
 
 def _control(race: Race, pair: Pair, order: tuple[int, int]) -> None:
-    """One after the other leaves what it must; else a race shows nothing. Raises Inconclusive."""
+    """Check that both requests in series leave what they must. Raises Inconclusive: else a race proves nothing."""
     requests = (pair.one, pair.other)
     came = {number: requests[number].send() for number in order}
     answers = (came[0], came[1])
@@ -406,7 +410,9 @@ def _control(race: Race, pair: Pair, order: tuple[int, int]) -> None:
         )
 
 
-def _race(race: Race, pair: Pair, number: int, senders: ThreadPoolExecutor, tally: Tally, told: threading.Lock) -> None:
+def _race(
+    race: Race, pair: Pair, number: int, senders: ThreadPoolExecutor, tally: RaceTally, counting: threading.Lock
+) -> None:
     lead = LEADS_SECONDS[number % len(LEADS_SECONDS)]
     waits = (0.0, lead) if number // len(LEADS_SECONDS) % 2 else (lead, 0.0)
     barrier = threading.Barrier(2)
@@ -427,7 +433,7 @@ def _race(race: Race, pair: Pair, number: int, senders: ThreadPoolExecutor, tall
         time.sleep(SETTLED_SECONDS)
         end = pair.seen()
         order = explained(race, answers, end)
-    with told:
+    with counting:
         tally.met += began < other_ended and other_began < ended
         tally.accepted.update(name for number, name in enumerate(race.names) if race.done(number, answers[number]))
         tally.answers[" and ".join(str(answer.status) for answer in answers)] += 1
@@ -439,10 +445,10 @@ def _race(race: Race, pair: Pair, number: int, senders: ThreadPoolExecutor, tall
 
 
 def explained(race: Race, answers: tuple[Answer, Answer], end: Model) -> str | None:
-    """Which of the two came first, as answers and end tell; EITHER where both could; None where neither could.
+    """Return which request came first; EITHER if both orders explain answers and state; None if neither does.
 
-    A yes had its effect and a no had none. Of an error of the server (5xx, 429) nobody knows whether it had. A platform
-    may refuse without need who comes at a bad moment: then who came first is UNTOLD.
+    An accepted request had its effect; a refused one had none. After an error of the server (5xx, 429) it is unknown. A
+    platform may refuse a request needlessly during another one; then the result is UNTOLD.
     """
     for needs_reason in (True, False):
         firsts = [race.names[order[0]] for order in ORDERS if end in _ends(race, answers, order, needs_reason)]
@@ -452,7 +458,7 @@ def explained(race: Race, answers: tuple[Answer, Answer], end: Model) -> str | N
 
 
 def _ends(race: Race, answers: tuple[Answer, Answer], order: tuple[int, int], needs_reason: bool) -> set[Model]:
-    """What the two may leave in this order; with ``needs_reason`` only what must be refused is."""
+    """Return the possible states after this order; with ``needs_reason`` only a required refusal may happen."""
     models: set[Model] = {race.start}
     for number in order:
         answer = answers[number]
@@ -467,41 +473,41 @@ def _ends(race: Race, answers: tuple[Answer, Answer], order: tuple[int, int], ne
     return {race.shown(model) for model in models}
 
 
-def _summary(tally: Tally) -> str:
+def _summary(tally: RaceTally) -> str:
     firsts = ", ".join(f"{name} {count}" for name, count in tally.firsts.most_common())
     answers = ", ".join(f"{statuses} {count} times" for statuses, count in tally.answers.most_common())
     return f"{tally.pairs} pairs, {tally.met} of which met; first: {firsts or 'none'}; answers: {answers}"
 
 
 def _completed(number: int, answer: Answer) -> bool:
-    """A completion may be answered 200 with an error inside."""
+    """Return whether a completion was accepted: its 200 may contain an error."""
     return answer.ok and (number == 1 or not answer.elements("Error"))
 
 
-# ---- requests, made ready
+# ---- prepared requests
 
 
-def _put(case: Case, lock: Lock | None = None) -> Version:
+def _put(case: Case, lock: ObjectLock | None = None) -> Version:
     answer, version = case.put(lock=lock)
     if not answer.ok or not version.id:
         raise Inconclusive(f"an object could not be prepared: PUT answered {answer}")
     return version
 
 
-def _lock(case: Case) -> Lock:
+def _lock(case: Case) -> ObjectLock:
     return case.lock(seconds=RACE_LOCK_SECONDS)
 
 
-def _later(lock: Lock, seconds: float) -> Lock:
-    return Lock(lock.mode, lock.until + timedelta(seconds=seconds))
+def _later(lock: ObjectLock, seconds: float) -> ObjectLock:
+    return ObjectLock(lock.mode, lock.until + timedelta(seconds=seconds))
 
 
 def _delete_and(case: Case, version: Version, other: Prepared) -> tuple[Prepared, Prepared]:
     query = (("versionId", version.id),)
-    return prepare(case.door, "DELETE", version.bucket, version.key, query=query), other
+    return prepare(case.client, "DELETE", version.bucket, version.key, query=query), other
 
 
-def _retention(case: Case, version: Version, lock: Lock, *, bypass: bool = False) -> Prepared:
+def _retention(case: Case, version: Version, lock: ObjectLock, *, bypass: bool = False) -> Prepared:
     inner = f"<Mode>{lock.mode}</Mode><RetainUntilDate>{iso(lock.until)}</RetainUntilDate>"
     return _xml(case, version, "retention", f'<Retention xmlns="{ROOT}">{inner}</Retention>', bypass=bypass)
 
@@ -515,7 +521,7 @@ def _annotate(case: Case, version: Version, what: str) -> Prepared:
         tags = "<TagSet><Tag><Key>class</Key><Value>record</Value></Tag></TagSet>"
         return _xml(case, version, what, f'<Tagging xmlns="{ROOT}">{tags}</Tagging>')
     query = ((what, None), ("versionId", version.id))
-    return prepare(case.door, "PUT", version.bucket, version.key, query=query, headers=[("x-amz-acl", "private")])
+    return prepare(case.client, "PUT", version.bucket, version.key, query=query, headers=[("x-amz-acl", "private")])
 
 
 def _is_offered(request: Prepared) -> bool:
@@ -529,18 +535,18 @@ def _xml(case: Case, version: Version, what: str, xml: str, *, bypass: bool = Fa
     body = xml.encode()
     query = ((what, None), ("versionId", version.id)) if version.id else ((what, None),)
     headers = [("Content-MD5", md5_of(body)), *(BYPASS if bypass else ())]
-    return prepare(case.door, "PUT", version.bucket, version.key, query=query, headers=headers, body=body)
+    return prepare(case.client, "PUT", version.bucket, version.key, query=query, headers=headers, body=body)
 
 
-# ---- what was left
+# ---- the resulting state
 
 
-def _has(state: State, lock: Lock) -> bool:
+def _has(state: VersionState, lock: ObjectLock) -> bool:
     return state.mode == lock.mode and same_instant(state.until, lock.until)
 
 
-def _retained(case: Case, version: Version, lock: Lock) -> tuple[Callable[[], Model], Callable[[], str]]:
-    """Whether the version is gone, has this lock, or has it not."""
+def _retained(case: Case, version: Version, lock: ObjectLock) -> tuple[Callable[[], Model], Callable[[], str]]:
+    """Return functions that read whether the version is gone, has this lock, or does not have it."""
 
     def seen() -> Model:
         state = case.state(version)
@@ -551,8 +557,8 @@ def _retained(case: Case, version: Version, lock: Lock) -> tuple[Callable[[], Mo
     return seen, _words(case, version)
 
 
-def _dated(case: Case, version: Version, locks: dict[str, Lock]) -> Callable[[], Model]:
-    """Which of these locks the version has."""
+def _dated(case: Case, version: Version, locks: dict[str, ObjectLock]) -> Callable[[], Model]:
+    """Return a function that reads which of these locks the version has."""
 
     def seen() -> Model:
         state = case.state(version)

@@ -1,7 +1,7 @@
-"""RET: changing the retention of a version that is stored.
+"""RET: changing the retention of a stored version.
 
-One idea: a date shown is not yet a date kept. What a lock has become is read by HEAD and by GetObjectRetention, and
-where a check can afford to wait, the version is deleted at an instant at which only the right lock refuses.
+One idea: a platform may show a date that it does not enforce. A check reads a changed lock by HEAD and by
+GetObjectRetention. If it can wait, it also deletes the version when only the right lock refuses.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from archiver.worm.case import (
     LOCK_SECONDS,
     ROOT,
     Case,
-    Lock,
-    State,
+    ObjectLock,
     Version,
+    VersionState,
     iso,
     same_instant,
     words_of,
@@ -34,16 +34,16 @@ from archiver.worm.requests.exchange import Answer
 from archiver.worm.verdict import Failed, Inconclusive
 
 SOON_SECONDS = 5.0  # of locks whose end a check waits for
-GRACE_SECONDS = 1.0  # after a date, before it counts as passed: some platforms keep whole seconds
+GRACE_SECONDS = 1.0  # added to a date before it counts as passed: some platforms keep whole seconds
 REFUSED = "403 AccessDenied"
 MALFORMED = "400 MalformedXML"
 
 
 class Shown(NamedTuple):
-    """A version by HEAD and by GetObjectRetention."""
+    """A version as HEAD and GetObjectRetention show it."""
 
-    state: State
-    called: Lock | None
+    state: VersionState
+    called: ObjectLock | None
 
     @property
     def locks(self) -> tuple[object, ...]:
@@ -55,7 +55,7 @@ class Shown(NamedTuple):
         return f"{words_of(self.state)} ({self.called.mode} until {iso(self.called.until)} by GetObjectRetention)"
 
 
-# ---- what is allowed
+# ---- changes that must be allowed
 
 
 @check("RET-01")
@@ -98,7 +98,7 @@ def send_again(case: Case) -> None:
 @check("RET-09")
 def governance_to_compliance_with_bypass(case: Case) -> None:
     compliance = case.lock(COMPLIANCE)
-    version = case.stored(lock=Lock(GOVERNANCE, compliance.until))
+    version = case.stored(lock=ObjectLock(GOVERNANCE, compliance.until))
     with _while_locked(case, compliance):
         answer = case.set_retention(version, compliance, bypass=True)
         _must_take(case, version, compliance, answer, "GOVERNANCE to COMPLIANCE with bypass")
@@ -113,7 +113,9 @@ def remove_with_bypass(case: Case) -> None:
     after = _shown(case, version)
     if after.state.mode is not None or after.called is not None:
         raise Failed(f"removing GOVERNANCE with bypass was accepted, and there is still {after}")
-    answer = case.door.send("GET", version.bucket, version.key, query=(("retention", None), ("versionId", version.id)))
+    answer = case.client.send(
+        "GET", version.bucket, version.key, query=(("retention", None), ("versionId", version.id))
+    )
     if (answer.status, answer.code) != (404, "NoSuchObjectLockConfiguration"):
         case.deviate(
             f"GetObjectRetention after removal was answered {answer}; Amazon answers 404 NoSuchObjectLockConfiguration"
@@ -124,7 +126,7 @@ def remove_with_bypass(case: Case) -> None:
 
 @check("RET-16")
 def lock_again(case: Case) -> None:
-    """Each of the four changes of mode, after the first lock has run out."""
+    """Each of the four changes of mode after the first lock has expired."""
     changes = [(old, new) for old in (GOVERNANCE, COMPLIANCE) for new in (GOVERNANCE, COMPLIANCE)]
     if not case.may_use_compliance:
         case.notes.append("only GOVERNANCE to GOVERNANCE: COMPLIANCE needs --compliance")
@@ -149,7 +151,7 @@ def lock_again(case: Case) -> None:
     )
 
 
-# ---- what is refused
+# ---- changes that must be refused
 
 
 @check("RET-04")
@@ -170,7 +172,7 @@ def compliance_to_governance(case: Case) -> None:
         lock = case.lock(COMPLIANCE)
         version = case.stored(lock=lock)
         before = _shown(case, version)
-        later = Lock(GOVERNANCE, lock.until + timedelta(seconds=SOON_SECONDS))
+        later = ObjectLock(GOVERNANCE, lock.until + timedelta(seconds=SOON_SECONDS))
         with _while_locked(case, lock):
             answer = case.set_retention(version, later, bypass=bypass)
             _must_stay(case, version, before, answer, "COMPLIANCE to GOVERNANCE with a later date", REFUSED)
@@ -195,8 +197,8 @@ def remove_compliance(case: Case) -> None:
 
 @check("RET-08")
 def governance_to_compliance(case: Case) -> None:
-    compliance = case.lock(COMPLIANCE)  # seconds long, for those that accept it
-    version = case.stored(lock=Lock(GOVERNANCE, compliance.until))
+    compliance = case.lock(COMPLIANCE)  # for seconds, in case the platform accepts it
+    version = case.stored(lock=ObjectLock(GOVERNANCE, compliance.until))
     before = _shown(case, version)
     with _while_locked(case, compliance):
         answer = case.set_retention(version, compliance)
@@ -214,7 +216,7 @@ def remove_governance(case: Case) -> None:
 
 @check("RET-12")
 def malformed(case: Case) -> None:
-    """Each body names the date and the mode that are there: who reads it kindly changes nothing."""
+    """Malformed bodies with the current date and mode: a platform that guesses their meaning changes nothing."""
 
     def part(name: str, body: Callable[[str], str], aws: str, bypass: bool) -> None:
         lock = case.lock()
@@ -244,7 +246,7 @@ def malformed(case: Case) -> None:
     )
 
 
-# ---- which version
+# ---- the version that a request changes
 
 
 @check("RET-13")
@@ -255,7 +257,7 @@ def without_version_id(case: Case) -> None:
         current = case.stored(older.key, lock=locked if named else None)
         target, other = (older, current) if named else (current, older)
         before = _shown(case, other)
-        lock = Lock(GOVERNANCE, locked.until + timedelta(seconds=SOON_SECONDS))
+        lock = ObjectLock(GOVERNANCE, locked.until + timedelta(seconds=SOON_SECONDS))
         answer = case.set_retention(target if named else target._replace(id=""), lock)
         case.must_allow(answer, "retention")
         after = _shown(case, other)
@@ -287,7 +289,7 @@ def on_a_marker(case: Case) -> None:
             raise Failed(f"it was answered {answer}, and no version of the key is locked")
         case.must_refuse(answer, "retention on a delete marker", aws)
         case.must_allow(case.delete(target._replace(id=marker)), "deleting the marker afterwards", "204")
-        if not case.door.send("GET", version.bucket, version.key).ok:
+        if not case.client.send("GET", version.bucket, version.key).ok:
             raise Failed("the marker was deleted, and the object is not current again")
 
     case.try_all(("by the marker's version id", partial(part, True)), ("by key", partial(part, False)))
@@ -298,7 +300,7 @@ def where_no_lock_can_be(case: Case) -> None:
     def missing_key(what: str) -> None:
         nothing = Version(case.bucket, case.key(), "", b"")
         answer = _lock(case, nothing, what)
-        if answer.ok or case.door.send("GET", nothing.bucket, nothing.key).ok:
+        if answer.ok or case.client.send("GET", nothing.bucket, nothing.key).ok:
             raise Failed(f"it was answered {answer}, and there is no object that it could lock")
         case.must_refuse(answer, f"{what} on a missing key", "404 NoSuchKey")
 
@@ -366,19 +368,19 @@ def nothing_else_changes(case: Case) -> None:
         after = _described(case, version)
         if after != before:
             names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-            told = ", ".join(f"{n} {before.get(n, 'none')} became {after.get(n, 'none')}" for n in names)
-            raise Failed(f"{name}: {told}")
+            described = ", ".join(f"{n} {before.get(n, 'none')} became {after.get(n, 'none')}" for n in names)
+            raise Failed(f"{name}: {described}")
         case.must_survive(version, unlocked=True)
     if not done:
         raise Inconclusive("no change of a lock was accepted")
 
 
-# ---- how it is seen
+# ---- how the result is read
 
 
 @contextmanager
-def _while_locked(case: Case, lock: Lock) -> Iterator[None]:
-    """What is found after a short lock has run out, on a slow platform, is nothing against it."""
+def _while_locked(case: Case, lock: ObjectLock) -> Iterator[None]:
+    """Make the result of the block inconclusive if a short lock expired meanwhile: the platform may only be slow."""
     try:
         yield
     except Failed as failed:
@@ -391,8 +393,8 @@ def _shown(case: Case, version: Version) -> Shown:
     return Shown(case.state(version), case.retention_of(version))
 
 
-def _must_take(case: Case, version: Version, lock: Lock, answer: Answer, what: str) -> None:
-    """Accepted, and shown as asked for, to the second."""
+def _must_take(case: Case, version: Version, lock: ObjectLock, answer: Answer, what: str) -> None:
+    """Fail unless the request was accepted and the lock is shown as requested, to the second."""
     case.must_allow(answer, what)
     after = _shown(case, version)
     for found in (after.state.lock, after.called or after.state.lock):
@@ -401,7 +403,7 @@ def _must_take(case: Case, version: Version, lock: Lock, answer: Answer, what: s
 
 
 def _must_stay(case: Case, version: Version, before: Shown, answer: Answer, what: str, aws: str) -> None:
-    """The lock is exactly what it was, by both ways to see it, and so are the bytes."""
+    """Fail unless bytes and lock are unchanged, by HEAD and by GetObjectRetention."""
     after = _shown(case, version)
     if after.locks != before.locks:
         raise Failed(f"{what} was answered {answer}: {before} became {after}")
@@ -409,15 +411,15 @@ def _must_stay(case: Case, version: Version, before: Shown, answer: Answer, what
 
 
 def _shorten(case: Case, kind: str, seconds: float, bypasses: tuple[bool, ...]) -> None:
-    """To a few seconds from now, by a second, by a millisecond; then a delete after the earliest of these dates."""
+    """Shorten to a few seconds from now, by a second and by a millisecond; then delete after the earliest date."""
 
     def part(bypass: bool, shorter: Callable[[datetime], datetime]) -> None:
-        whole = Lock(kind, case.lock(kind, seconds).until.replace(microsecond=500_000))
+        whole = ObjectLock(kind, case.lock(kind, seconds).until.replace(microsecond=500_000))
         version = case.stored(lock=whole)
         before = _shown(case, version)
         until = shorter(whole.until)
         with _while_locked(case, whole):
-            answer = case.set_retention(version, Lock(kind, until), bypass=bypass)
+            answer = case.set_retention(version, ObjectLock(kind, until), bypass=bypass)
             _must_stay(case, version, before, answer, f"shortening {kind}", REFUSED)
             if until < case.now() + timedelta(seconds=SOON_SECONDS):
                 case.wait_until(until + timedelta(seconds=GRACE_SECONDS))
@@ -442,12 +444,12 @@ def _lock(case: Case, version: Version, what: str) -> Answer:
 
 
 def _must_not_pretend(case: Case, version: Version, what: str, where: str) -> None:
-    """Retention or hold in a bucket without Object Lock is refused; who accepts it must also keep it."""
+    """Fail if the platform accepts retention or hold in a bucket without Object Lock and does not apply it."""
     answer = _lock(case, version, what)
     query = (("versionId", version.id),) if version.id else ()
     if answer.ok:
-        deleted = case.door.send("DELETE", version.bucket, version.key, query=query)
-        if not case.door.send("GET", version.bucket, version.key, query=query).ok:
+        deleted = case.client.send("DELETE", version.bucket, version.key, query=query)
+        if not case.client.send("GET", version.bucket, version.key, query=query).ok:
             raise Failed(f"it was answered {answer} in {where}, and the object was then deleted ({deleted})")
         if what == "hold":
             case.set_hold(version, "OFF")
@@ -457,22 +459,22 @@ def _must_not_pretend(case: Case, version: Version, what: str, where: str) -> No
 
 
 def _described(case: Case, version: Version) -> dict[str, str]:
-    """What HEAD and the list of versions tell of a version beside its lock."""
-    answer = case.door.send(
+    """Return what HEAD and the list of versions show of a version except its lock."""
+    answer = case.client.send(
         "HEAD", version.bucket, version.key,
         query=(("versionId", version.id),), headers=(("x-amz-checksum-mode", "ENABLED"),),
     )  # fmt: skip
-    told = {
+    described = {
         name: value
         for name, value in answer.headers.items()
         if name in ("etag", "last-modified", "content-type", "content-length", "x-amz-version-id")
         or name.startswith(("x-amz-meta-", "x-amz-checksum-"))
     }
-    listed = case.door.send("GET", version.bucket, query=(("versions", None), ("prefix", version.key)))
+    listed = case.client.send("GET", version.bucket, query=(("versions", None), ("prefix", version.key)))
     for element in listed.elements("Version"):
         fields = {field.tag.rpartition("}")[2]: field.text or "" for field in element}
-        told[f"listed version {fields.get('VersionId')}"] = f"of {fields.get('LastModified')}"
-    return told
+        described[f"listed version {fields.get('VersionId')}"] = f"of {fields.get('LastModified')}"
+    return described
 
 
 def _retention(inner: str) -> str:

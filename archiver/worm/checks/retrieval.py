@@ -1,4 +1,4 @@
-"""VER: what is read back, and what the platform says about it."""
+"""VER: reading objects back, and what the platform says about them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from threading import Event
 from typing import NamedTuple
 
 from archiver.worm import multipart
-from archiver.worm.case import Case, Lock, Version, instant_of, iso, md5_of, same_instant, words_of
+from archiver.worm.case import Case, ObjectLock, Version, instant_of, iso, md5_of, same_instant, words_of
 from archiver.worm.checks import check
-from archiver.worm.listing import Entry, versions
+from archiver.worm.listing import ListedVersion, versions
 from archiver.worm.requests.checksums import KINDS, checksum_of
-from archiver.worm.requests.exchange import Answer, Exchange, Headers
+from archiver.worm.requests.exchange import Answer, Headers, RecordedExchange
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
-SIZES = (1, 4096, 131_072, 131_073, 1 << 20)  # around where platforms change how they keep bytes
+SIZES = (1, 4096, 131_072, 131_073, 1 << 20)  # around sizes at which platforms change how they store bytes
 VERSIONS_OF_ONE_KEY = 5
 PAGE_ENTRIES = 7
-PAGE_ENTRIES_MAX = 1000  # that Amazon gives
+PAGE_ENTRIES_MAX = 1000  # on a page of Amazon's
 PUTS = 1000
 PUTS_SECONDS_MAX = 45.0
 PUT_KEYS = 10
@@ -44,11 +44,11 @@ _ASK: Headers = (("x-amz-checksum-mode", "ENABLED"),)
 def read_back_every_version(case: Case) -> None:
     key = case.key()
     kept = [_sent(case, case.key(), secrets.token_bytes(size)) for size in SIZES]
-    # Of the same length, so that nothing but the bytes tells them apart.
+    # All have the same length, so that only their bytes differ.
     kept += [_sent(case, key, f"version {secrets.token_hex(8)}".encode()) for _ in range(VERSIONS_OF_ONE_KEY)]
     case.delete_key(case.bucket, key)
     for version in kept:
-        answer = case.door.send("GET", version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
+        answer = case.client.send("GET", version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
         where = f"version {version.id} of {len(version.body)} bytes"
         if not answer.ok:
             raise Failed(f"{where} cannot be read: {answer}")
@@ -81,7 +81,7 @@ def _checksum_is_given_back(case: Case, kind: str) -> None:
     if not answer.ok:
         raise NotOffered(f"PUT with {header} was answered {answer}")
     for method in ("HEAD", "GET"):
-        read = case.door.send(method, version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
+        read = case.client.send(method, version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
         if read.headers.get(header) != value:
             raise Failed(f"sent {value}, and {method} gives back {read.headers.get(header, 'none')}")
 
@@ -114,7 +114,7 @@ def read_pieces_of_locked_objects(case: Case) -> None:
         if not answer.ok:
             raise NotOffered(f"a multipart upload with a lock was answered {answer}")
         if not version.id:
-            raise Inconclusive("a multipart upload does not tell the version's id")
+            raise Inconclusive("a multipart upload does not return the version's id")
         case.try_all(
             ("ranges", partial(_read_ranges, case, version, len(pieces[0]))),
             ("part numbers", partial(_read_parts, case, version, pieces)),
@@ -141,9 +141,9 @@ def _read_ranges(case: Case, version: Version, edge: int) -> None:
             raise Failed(
                 f"bytes={words} of {end} was answered {answer}, {len(answer.body)} bytes, not those stored there"
             )
-        told = answer.headers.get("content-range")
-        if answer.status != 206 or told != f"bytes {first}-{after - 1}/{end}":
-            case.deviate(f"bytes={words} of {end} was answered {answer} with Content-Range {told or 'none'}")
+        content_range = answer.headers.get("content-range")
+        if answer.status != 206 or content_range != f"bytes {first}-{after - 1}/{end}":
+            case.deviate(f"bytes={words} of {end} was answered {answer} with Content-Range {content_range or 'none'}")
     beyond = _read(case, version, (), (("Range", f"bytes={end}-"),))
     if beyond.status != 416:
         case.deviate(f"a range behind the end was answered {beyond}; Amazon answers 416 InvalidRange")
@@ -158,13 +158,13 @@ def _read_parts(case: Case, version: Version, pieces: list[bytes]) -> None:
             raise Failed(
                 f"part {number} was answered {answer}, {len(answer.body)} bytes, not the {len(piece)} uploaded"
             )
-        told = answer.headers.get("x-amz-mp-parts-count")
-        if told != str(len(pieces)):
-            case.deviate(f"reading part {number} of {len(pieces)} tells of {told or 'no'} parts")
+        parts_count = answer.headers.get("x-amz-mp-parts-count")
+        if parts_count != str(len(pieces)):
+            case.deviate(f"reading part {number} of {len(pieces)} reports {parts_count or 'no'} parts")
 
 
 def _read(case: Case, version: Version, query: tuple[tuple[str, str], ...] = (), headers: Headers = ()) -> Answer:
-    return case.door.send(
+    return case.client.send(
         "GET", version.bucket, version.key, query=(("versionId", version.id), *query), headers=headers
     )
 
@@ -173,7 +173,7 @@ def _read(case: Case, version: Version, query: tuple[tuple[str, str], ...] = (),
 
 
 class _Made(NamedTuple):
-    """A version or a marker that must be listed."""
+    """A version or a delete marker that the list must show."""
 
     key: str
     id: str
@@ -190,7 +190,7 @@ def list_every_version_once(case: Case) -> None:
 
 
 def _list_short_pages(case: Case) -> None:
-    """Keys that need care, with many versions and with markers between them."""
+    """List keys with special characters, many versions, and markers between them, in short pages."""
     stem, made = case.key("/"), []
     for name in ("a", "a b+c&d%", "b/c", "b/d/e", "z", "ü<記録>"):
         for number in range(4):
@@ -201,7 +201,7 @@ def _list_short_pages(case: Case) -> None:
                 if not answer.ok or not answer.version_id:
                     raise Inconclusive(f"deleting by key was answered {answer}, with no marker's id")
                 made.append(_Made(version.key, answer.version_id, True, None))
-    for page_entries in (PAGE_ENTRIES, 1, None):  # None: as many as the platform likes
+    for page_entries in (PAGE_ENTRIES, 1, None):  # None: the platform's choice
         pages = versions(case, case.bucket, stem, page_entries=page_entries)
         longest = max(len(page) for page in pages)
         if page_entries is not None and longest > page_entries:
@@ -211,12 +211,12 @@ def _list_short_pages(case: Case) -> None:
 
 def _list_a_full_page(case: Case) -> None:
     stem, count = case.key("/"), PAGE_ENTRIES_MAX + 1
-    unseen, ends = case.door.recording([]), time.monotonic() + PUTS_SECONDS_MAX
+    unseen, ends = case.client.recording([]), time.monotonic() + PUTS_SECONDS_MAX
 
     def one(number: int) -> _Made:
         if time.monotonic() > ends:
             raise NotTried(f"{count} versions cannot be made in {PUTS_SECONDS_MAX:.0f} s")
-        answer, version = case.put(f"{stem}{number % 100:03d}", f"version {number}".encode(), door=unseen)
+        answer, version = case.put(f"{stem}{number % 100:03d}", f"version {number}".encode(), client=unseen)
         if not answer.ok or not version.id:
             raise Inconclusive(f"PUT {number} was answered {answer}, version {version.id or 'none'}")
         return _Made(version.key, version.id, False, len(version.body))
@@ -230,8 +230,11 @@ def _list_a_full_page(case: Case) -> None:
         case.deviate(f"one page has {len(pages[0])} entries; Amazon gives {PAGE_ENTRIES_MAX} at most")
 
 
-def _judge_list(case: Case, made: list[_Made], pages: list[list[Entry]], *, is_in_order: bool = True) -> None:
-    """``is_in_order`` False: the versions of a key were made at once, so that nobody knows which came last."""
+def _judge_list(case: Case, made: list[_Made], pages: list[list[ListedVersion]], *, is_in_order: bool = True) -> None:
+    """Compare a list with what was created.
+
+    ``is_in_order`` is False if the versions of a key were created at the same time, so that their order is unknown.
+    """
     listed = [entry for page in pages for entry in page]
     times = Counter((entry.key, entry.id) for entry in listed)
     wanted = {(each.key, each.id): each for each in made}
@@ -255,7 +258,7 @@ def _judge_list(case: Case, made: list[_Made], pages: list[list[Entry]], *, is_i
     if any(one_each[key] != 1 for key in latest):
         raise Failed("a key has more than one latest version in the list, or none")
     newest_first = [(each.key, each.id) for each in made[::-1]]
-    newest_first.sort(key=lambda place: place[0].encode())  # stable: within a key they stay newest first
+    newest_first.sort(key=lambda place: place[0].encode())  # stable sort: versions of a key stay newest first
     found = [(entry.key, entry.id) for entry in listed]
     if is_in_order and sorted(found) == sorted(newest_first) and found != newest_first:
         case.deviate("the list of versions is not by key, newest first")
@@ -263,21 +266,21 @@ def _judge_list(case: Case, made: list[_Made], pages: list[list[Entry]], *, is_i
 
 @check("VER-05")
 def ids_and_times_of_many_versions(case: Case) -> None:
-    unseen = case.door.recording([])
+    unseen = case.client.recording([])
     stem, ends = case.key("/"), time.monotonic() + PUTS_SECONDS_MAX
     ids: dict[str, int] = {}
     kept: list[str] = []
     for number in range(PUTS):
         if time.monotonic() > ends:
             break
-        answer, version = case.put(f"{stem}{number % PUT_KEYS}", b"one of many", door=unseen)
+        answer, version = case.put(f"{stem}{number % PUT_KEYS}", b"one of many", client=unseen)
         if not answer.ok or not version.id:
             raise Inconclusive(f"PUT {number} was answered {answer}, version {version.id or 'none'}")
         if version.id in ids:
             raise Failed(f"PUT {number} was given version id {version.id}, which PUT {ids[version.id]} had been given")
         ids[version.id] = number
         if number % 10 == 0:
-            if not case.delete(version, door=unseen).ok:
+            if not case.delete(version, client=unseen).ok:
                 raise Inconclusive("an unlocked version could not be deleted")
         else:
             kept.append(version.id)
@@ -306,7 +309,7 @@ def last_modified_is_the_time_of_storing(case: Case) -> None:
     if not began - allowed <= first <= ended + allowed:
         raise Failed(f"stored between {iso(began)} and {iso(ended)} by the server's clock, Last-Modified {iso(first)}")
     case.wait_until(ended + allowed + timedelta(seconds=0.5))
-    longer = Lock(case.lock().mode, case.lock().until + timedelta(seconds=5))
+    longer = ObjectLock(case.lock().mode, case.lock().until + timedelta(seconds=5))
     case.must_allow(case.set_retention(version, longer), "a longer retention")
     for method in ("HEAD", "GET"):
         then = _last_modified(case, version, method)
@@ -320,7 +323,7 @@ def last_modified_is_the_time_of_storing(case: Case) -> None:
 
 
 def _last_modified(case: Case, version: Version, method: str = "HEAD") -> datetime:
-    answer = case.door.send(method, version.bucket, version.key, query=(("versionId", version.id),))
+    answer = case.client.send(method, version.bucket, version.key, query=(("versionId", version.id),))
     try:
         return parsedate_to_datetime(answer.headers.get("last-modified", "")).astimezone(UTC)
     except ValueError:
@@ -333,7 +336,7 @@ def _last_modified(case: Case, version: Version, method: str = "HEAD") -> dateti
 @check("VER-07")
 def inventory_of_locks(case: Case) -> None:
     stem, locks = case.key("/"), (case.lock(), case.lock(seconds=60))
-    made: list[tuple[Version, Lock | None, str | None]] = []
+    made: list[tuple[Version, ObjectLock | None, str | None]] = []
     for name, lock, hold in (
         ("retention", locks[0], None),
         ("hold", None, "ON"),
@@ -355,12 +358,16 @@ def inventory_of_locks(case: Case) -> None:
 
 
 def _inventory_row(
-    case: Case, listed: dict[tuple[str, str], Entry], version: Version, lock: Lock | None, hold: str | None
+    case: Case,
+    listed: dict[tuple[str, str], ListedVersion],
+    version: Version,
+    lock: ObjectLock | None,
+    hold: str | None,
 ) -> None:
     entry = listed.get((version.key, version.id))
     if entry is None or entry.bytes != len(version.body):
         raise Failed(f"version {version.id} is not in the list with its size")
-    head = case.door.send("HEAD", version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
+    head = case.client.send("HEAD", version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
     sums = (head.headers.get("x-amz-checksum-sha256"), head.headers.get("etag", "").strip('"'))
     if sums[0] != checksum_of("sha256", version.body) and sums[1] != _hex_md5(version.body):
         raise Failed(f"HEAD shows no checksum of the bytes: SHA-256 {sums[0] or 'none'}, ETag {sums[1] or 'none'}")
@@ -371,7 +378,7 @@ def _inventory_row(
         raise Failed(f"stored with {asked}, hold {hold or 'none'}, and shown with {words_of(state)}")
 
 
-# ---- reading meanwhile
+# ---- reads during writes
 
 
 @check("VER-09")
@@ -380,11 +387,11 @@ def read_while_locks_change(case: Case) -> None:
     version, latest = case.stored(lock=lock), lock
     is_over = Event()
 
-    def change() -> Lock:
+    def change() -> ObjectLock:
         longer = lock
         try:
             for number in range(1, CHANGES + 1):
-                longer = Lock(lock.mode, lock.until + timedelta(seconds=number))
+                longer = ObjectLock(lock.mode, lock.until + timedelta(seconds=number))
                 for what, answer in (
                     ("a hold", case.set_hold(version, "ON")),
                     ("a longer retention", case.set_retention(version, longer)),
@@ -397,15 +404,15 @@ def read_while_locks_change(case: Case) -> None:
         return longer
 
     def read(_: int) -> int:
-        own: list[Exchange] = []
-        door, reads = case.door.recording(own), 0
+        own: list[RecordedExchange] = []
+        client, reads = case.client.recording(own), 0
         while not is_over.is_set():
             for method in ("GET", "HEAD"):
                 own.clear()
-                answer = door.send(method, version.bucket, version.key, query=(("versionId", version.id),))
+                answer = client.send(method, version.bucket, version.key, query=(("versionId", version.id),))
                 wrong = _wrong_in(answer, method, version, lock)
                 if wrong:
-                    case.door.record.extend(own)
+                    case.client.record.extend(own)
                     raise Failed(f"while hold and retention changed, {method} {wrong}")
                 reads += 1
         return reads
@@ -420,8 +427,8 @@ def read_while_locks_change(case: Case) -> None:
     case.notes.append(f"{reads} reads during {3 * CHANGES} changes; only wrong ones are in the evidence")
 
 
-def _wrong_in(answer: Answer, method: str, version: Version, lock: Lock) -> str:
-    """What is wrong with a read; nothing where it is right. A lock that GET never shows is ING-01's."""
+def _wrong_in(answer: Answer, method: str, version: Version, lock: ObjectLock) -> str:
+    """Return what is wrong with a read; empty if it is right. A lock that GET never shows fails ING-01."""
     if not answer.ok:
         return f"was answered {answer}"
     if method == "GET":

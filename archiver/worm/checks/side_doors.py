@@ -1,8 +1,8 @@
-"""SID: ways around the lock that are not a delete by its owner.
+"""SID: ways around the lock other than a delete by the owner.
 
-One idea: a lock must hold against rights and rules too. Whoever is let in, and whatever a rule promises to delete, what
-was locked is there afterwards, locked as it was. What has to be declared, or needs an operator, a second site or days,
-has no check here.
+One idea: a lock must also hold against rights and rules. Whoever gets access, and whatever a rule deletes, a locked
+version must still be there with its lock. What needs a declaration, an operator, a second site or days has no check
+here.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
-from archiver.worm.case import BYPASS, ROOT, Case, State, Version, words_of
+from archiver.worm.case import BYPASS, ROOT, Case, Version, VersionState, words_of
 from archiver.worm.checks import check
-from archiver.worm.requests.exchange import Answer, S3Door
+from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 from backends.s3.control import Credentials
 
-WATCHED_SECONDS = 20.0  # a rule that is due at once has this long to do harm
+WATCHED_SECONDS = 20.0  # how long a rule that is due at once has to do damage
 EVENT_HOLD = "x-amz-object-lock-event-hold"
 
-# Lifecycle rules that some vendors have, and whose promise is to delete every version, or every marker.
+# Lifecycle rules of some vendors that delete every version or every delete marker.
 VENDOR_RULES = {
     "ExpiredObjectAllVersions (MinIO)": (
         "<Expiration><Days>1</Days><ExpiredObjectAllVersions>true</ExpiredObjectAllVersions></Expiration>"
@@ -59,7 +59,7 @@ def _set_vendor_rule(case: Case, action: str) -> None:
     answer = _set_lifecycle(case, bucket, action)
     case.must_survive(version)
     element = "ExpiredObjectAllVersions" if "ExpiredObjectAllVersions" in action else "DelMarkerExpiration"
-    kept = case.door.send("GET", bucket, query=(("lifecycle", None),)).elements(element)
+    kept = case.client.send("GET", bucket, query=(("lifecycle", None),)).elements(element)
     if kept:
         raise Inconclusive(f"the rule was answered {answer} and is kept; what it does is seen after a day (see SID-01)")
     if answer.ok:
@@ -74,25 +74,25 @@ def _set_due_rule(case: Case) -> None:
         raise NotOffered(f"was answered {answer}")
     case.wait_until(case.now() + timedelta(seconds=WATCHED_SECONDS))
     if case.state(version).body is None:
-        # Some platforms apply a due rule when somebody looks, and answer that one look as if all were gone.
+        # Some platforms apply a due rule when a client reads, and answer that one read as if all were gone.
         case.wait_until(case.now() + timedelta(seconds=1))
         case.must_survive(version)
         case.deviate("the first read by version id after a rule was due said that there is none; the next ones gave it")
     case.must_survive(version)
-    current = case.door.send("GET", bucket, version.key)
+    current = case.client.send("GET", bucket, version.key)
     acted = "had made a marker" if current.status == 404 else "had not acted yet"
     case.notes.append(f"{WATCHED_SECONDS:.0f} s after a rule that was due at once, the platform {acted}")
 
 
-# ---- rights that are given to everybody
+# ---- rights for every client
 
 
 @check("SID-05")
 def open_to_everybody(case: Case) -> None:
     case.try_all(
-        ("a policy that lets everybody delete", partial(_open, case, _set_policy)),
-        ("an ACL of the bucket that lets everybody write", partial(_open, case, _set_bucket_acl)),
-        ("an ACL of the version that gives everybody full control", partial(_open, case, _set_version_acl)),
+        ("a policy that lets every client delete", partial(_open, case, _set_policy)),
+        ("an ACL of the bucket that lets every client write", partial(_open, case, _set_bucket_acl)),
+        ("an ACL of the version that gives every client full control", partial(_open, case, _set_version_acl)),
         ("no block on public access", partial(_open, case, _remove_public_access_block)),
     )
 
@@ -109,19 +109,19 @@ def _set_policy(case: Case, version: Version) -> Answer:
 
 
 def _set_bucket_acl(case: Case, version: Version) -> Answer:
-    return case.door.send("PUT", version.bucket, query=(("acl", None),), headers=[("x-amz-acl", "public-read-write")])
+    return case.client.send("PUT", version.bucket, query=(("acl", None),), headers=[("x-amz-acl", "public-read-write")])
 
 
 def _set_version_acl(case: Case, version: Version) -> Answer:
     query = (("acl", None), ("versionId", version.id))
     everybody = 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'
-    return case.door.send(
+    return case.client.send(
         "PUT", version.bucket, version.key, query=query, headers=[("x-amz-grant-full-control", everybody)]
     )
 
 
 def _remove_public_access_block(case: Case, version: Version) -> Answer:
-    return case.door.send("DELETE", version.bucket, query=(("publicAccessBlock", None),))
+    return case.client.send("DELETE", version.bucket, query=(("publicAccessBlock", None),))
 
 
 def _open(case: Case, change: Callable[[Case, Version], Answer]) -> None:
@@ -134,93 +134,94 @@ def _open(case: Case, change: Callable[[Case, Version], Answer]) -> None:
     _must_be_as_before(case, before, "the change itself")
     if not answer.ok:
         raise NotOffered(f"was answered {answer}")
-    anybody = case.anonymous()
+    anonymous = case.anonymous()
     for version in (retained, held):
         case.must_refuse_delete(version, case.delete(version), "deleting a locked version by its owner")
         for bypass in (False, True):
-            what = f"deleting a locked version by anybody{' with the bypass header' if bypass else ''}"
-            case.must_refuse(case.delete(version, bypass=bypass, door=anybody), what, "403 AccessDenied", version)
-        case.delete_many(bucket, [(version.key, version.id)], headers=BYPASS, door=anybody)
-    case.set_retention(retained, None, bypass=True, door=anybody)
-    case.set_retention(retained, case.lock(seconds=1), bypass=True, door=anybody)
-    case.set_hold(held, "OFF", door=anybody)
-    _must_be_as_before(case, before, "attempts of anybody")
-    if not case.delete(unlocked, door=anybody).ok:
-        case.notes.append(f"{change.__name__.strip('_').replace('_', ' ')}: lets nobody else delete unlocked versions")
+            what = f"deleting a locked version without a credential{' with the bypass header' if bypass else ''}"
+            case.must_refuse(case.delete(version, bypass=bypass, client=anonymous), what, "403 AccessDenied", version)
+        case.delete_many(bucket, [(version.key, version.id)], headers=BYPASS, client=anonymous)
+    case.set_retention(retained, None, bypass=True, client=anonymous)
+    case.set_retention(retained, case.lock(seconds=1), bypass=True, client=anonymous)
+    case.set_hold(held, "OFF", client=anonymous)
+    _must_be_as_before(case, before, "attempts without a credential")
+    if not case.delete(unlocked, client=anonymous).ok:
+        name = change.__name__.strip("_").replace("_", " ")
+        case.notes.append(f"{name}: lets no other client delete unlocked versions")
 
 
 def _make_way(case: Case, bucket: str) -> None:
-    """What else keeps strangers out on some platforms; where it is unknown, nothing is in the way."""
+    """Remove other barriers to public access that some platforms have; a platform without them needs nothing."""
     rule = "<Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule>"
     with suppress(NotOffered):
-        case.door.send("DELETE", bucket, query=(("publicAccessBlock", None),))
+        case.client.send("DELETE", bucket, query=(("publicAccessBlock", None),))
     with suppress(NotOffered):
         case.configure(bucket, "ownershipControls", f'<OwnershipControls xmlns="{ROOT}">{rule}</OwnershipControls>')
 
 
-def _must_be_as_before(case: Case, before: Mapping[Version, State], after_what: str) -> None:
+def _must_be_as_before(case: Case, before: Mapping[Version, VersionState], after_what: str) -> None:
     for version, state in before.items():
         now = case.state(version)
         if (now.body, now.lock, now.hold) != (state.body, state.lock, state.hold):
             raise Failed(f"after {after_what}: {words_of(state)} became {words_of(now)}")
 
 
-# ---- strangers
+# ---- clients without rights
 
 
 @check("SID-06")
 def strangers(case: Case) -> None:
-    owner = case.door.credentials
+    owner = case.client.credentials
     assert owner is not None
-    doors = {
-        "anybody without a credential": case.anonymous(),
-        "an unknown access key": _door_with(case, Credentials("UNKNOWNACCESSKEY0000", owner.secret_key, None)),
-        "a wrong secret": _door_with(case, Credentials(owner.access_key, owner.secret_key[::-1] + "x", None)),
+    clients = {
+        "a client without a credential": case.anonymous(),
+        "an unknown access key": _client_with(case, Credentials("UNKNOWNACCESSKEY0000", owner.secret_key, None)),
+        "a wrong secret": _client_with(case, Credentials(owner.access_key, owner.secret_key[::-1] + "x", None)),
     }
-    parts = [(name, partial(_try_to_delete, case, door)) for name, door in doors.items()]
+    parts = [(name, partial(_try_to_delete, case, client)) for name, client in clients.items()]
     parts.append(("a credential without the right to delete", partial(_try_without_right, case)))
     case.try_all(*parts)
 
 
-def _door_with(case: Case, credentials: Credentials) -> S3Door:
-    door = case.anonymous()
-    door.credentials = credentials
-    return door
+def _client_with(case: Case, credentials: Credentials) -> S3Client:
+    client = case.anonymous()
+    client.credentials = credentials
+    return client
 
 
 def _try_without_right(case: Case) -> None:
-    door = case.without_right("delete")
-    answer, version = case.put(door=door)
+    client = case.without_right("delete")
+    answer, version = case.put(client=client)
     if not answer.ok or case.state(version).body is None:
         raise Inconclusive(f"the control failed: this credential cannot store anything either ({answer})")
-    _try_to_delete(case, door)
+    _try_to_delete(case, client)
 
 
-def _try_to_delete(case: Case, door: S3Door) -> None:
+def _try_to_delete(case: Case, client: S3Client) -> None:
     locked, unlocked = case.locked(), case.stored()
     both = [(version.key, version.id) for version in (locked, unlocked)]
     answers = {
-        "deleting a locked version": case.delete(locked, door=door),
-        "deleting a locked version with the bypass header": case.delete(locked, bypass=True, door=door),
-        "deleting an unlocked version": case.delete(unlocked, door=door),
-        "deleting by key": case.delete_key(unlocked.bucket, unlocked.key, door=door),
+        "deleting a locked version": case.delete(locked, client=client),
+        "deleting a locked version with the bypass header": case.delete(locked, bypass=True, client=client),
+        "deleting an unlocked version": case.delete(unlocked, client=client),
+        "deleting by key": case.delete_key(unlocked.bucket, unlocked.key, client=client),
     }
-    case.delete_many(case.bucket, both, headers=BYPASS, door=door)
-    case.delete_many(case.bucket, [(unlocked.key, None)], door=door)
+    case.delete_many(case.bucket, both, headers=BYPASS, client=client)
+    case.delete_many(case.bucket, [(unlocked.key, None)], client=client)
     case.must_survive(locked)
     case.must_survive(unlocked, unlocked=True)
-    if not case.door.send("GET", unlocked.bucket, unlocked.key).ok:
+    if not case.client.send("GET", unlocked.bucket, unlocked.key).ok:
         raise Failed("an object was hidden by a delete marker")
     for what, answer in answers.items():
         case.must_refuse(answer, what, "403 AccessDenied InvalidAccessKeyId SignatureDoesNotMatch")
 
 
-# ---- locks that a platform may not know
+# ---- locks that a platform may not support
 
 
 @check("SID-10")
 def event_hold(case: Case) -> None:
-    # A real event hold lasts a day at least, so the header carries what no platform that knows it can accept.
+    # A real event hold lasts at least a day, so the header has a value that every platform that supports it rejects.
     key = case.key()
     answer, version = case.put(key, headers=[(EVENT_HOLD, "MAYBE")])
     if answer.ok:

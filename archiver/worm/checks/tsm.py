@@ -1,7 +1,7 @@
 """TSM: a server with archive retention protection, through the TSM client API.
 
-One idea: the checks are those of the catalogue that any node can try; they have a registry of their own, because they
-get a case of their own kind.
+One idea: these are the checks of the catalogue that any node can run. They have their own registry because their case
+has another type.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 import secrets
 from collections.abc import Callable
 
-from archiver.worm.tsm.calls import Outcome, TsmSession
-from archiver.worm.tsm.case import ArchiveClass, State, Stored, TsmCase, is_pending
+from archiver.worm.tsm.calls import CallResult, RecordingSession
+from archiver.worm.tsm.case import ArchiveClass, ArchivedState, Stored, TsmCase, is_pending
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotOffered, NotTried
 from backends.tsm.library import structures as abi
 from backends.tsm.library.codes import Code, describe
@@ -21,7 +21,7 @@ TsmCheckFunction = Callable[[TsmCase], None]
 TSM_CHECKS: dict[str, TsmCheckFunction] = {}
 
 EVENT_CLASSES_TRIED = 3
-HELD_SECONDS = 2.0  # long enough to show in dates of whole seconds
+HELD_SECONDS = 2.0  # long enough to change dates of whole seconds
 LARGE_BYTES = 600_000  # more than one buffer
 KEEPER, STRANGER = "keeper", "stranger"
 _ENABLES = "-ENABLEARCHIVERETENTIONPROTECTION"
@@ -29,7 +29,7 @@ _NOT_THE_OWNERS = (Code.ABORT_NODE_NOT_AUTHORIZED, Code.ABORT_NOT_AUTHORIZED)
 
 
 def check(identifier: str) -> Callable[[TsmCheckFunction], TsmCheckFunction]:
-    """Register a function as the check of this id."""
+    """Register a function as the check with this id."""
 
     def register(function: TsmCheckFunction) -> TsmCheckFunction:
         assert identifier not in TSM_CHECKS, identifier
@@ -51,8 +51,8 @@ def sign_on_without_the_option(case: TsmCase) -> None:
         raise NotOffered("the server is not protected, so it asks for no option")
     options = case.plain_options
     if options is None:
-        options = re.sub(rf"\s*{_ENABLES}=\w+", "", case.door.options, flags=re.IGNORECASE) + f" {_ENABLES}=no"
-    outcome, session = case.door.sign_on(case.record, options=options)
+        options = re.sub(rf"\s*{_ENABLES}=\w+", "", case.client.options, flags=re.IGNORECASE) + f" {_ENABLES}=no"
+    outcome, session = case.client.sign_on(case.record, options=options)
     session.terminate()
     if outcome.ok and case.plain_options is None:
         raise NotTried("needs a stanza without ENABLEARCHIVERETENTIONPROTECTION: dsm.sys beats what a session says")
@@ -243,7 +243,7 @@ def activate_in_vain(case: TsmCase) -> None:
     case.must_refuse(outcome, "activating an event of a class that counts from creation", (), before)
     case.must_refuse_delete(case.delete(before.stored), "deleting it thereafter, before its expiry", before)
     try:
-        # Where RETMIN is the longer, an event that moved would not show.
+        # If RETMIN is longer than RETVER, a second event would not change the date.
         kept_by = max(case.event_classes(), key=lambda each: each.retver_seconds - each.retmin_seconds)
     except NotTried as lacking:
         case.notes.append(f"activating twice was not tried: {lacking}")
@@ -281,7 +281,7 @@ def hold_and_event(case: TsmCase) -> None:
 def more_than_a_transaction_takes(case: TsmCase) -> None:
     before = case.state(case.archived())
     limit = case.session.information().maxObjPerTxn
-    # One object again and again: others might be somebody's, and be held.
+    # The same object again and again: other objects may have another owner and a hold.
     outcome = case.event("hold", *[before.stored] * (limit + 1))
     if outcome.ok or case.state(before.stored).held:
         case.deviate(
@@ -301,13 +301,13 @@ def somebody_else(case: TsmCase) -> None:
     rightful = case.session
     if any(words.startswith("another owner") for words, _ in strangers):
         rightful = case.sign_on(owner=KEEPER)
-    objects = _Objects(case, rightful)
+    objects = _TrialObjects(case, rightful)
     for words, session in strangers:
         for event, stored in objects.by_event():
             before = case.state(stored)
             outcome = case.event(event, stored, session=session)
             case.must_refuse(outcome, f"{event} by {words}", _NOT_THE_OWNERS, before)
-            # Nothing that a stranger was refused may have taken effect either.
+            # No refused request of another node may have had an effect.
             after = case.state(stored)
             if after.held != before.held or is_pending(after) != is_pending(before):
                 raise Failed(f"{event} by {words} took effect on {stored}")
@@ -319,10 +319,10 @@ def somebody_else(case: TsmCase) -> None:
     objects.control()
 
 
-class _Objects:
-    """What strangers are tried with: an object for each event, and one that its owner could delete."""
+class _TrialObjects:
+    """The objects that other nodes try to change: one for each event, and one that its owner could delete."""
 
-    def __init__(self, case: TsmCase, rightful: TsmSession) -> None:
+    def __init__(self, case: TsmCase, rightful: RecordingSession) -> None:
         self._case = case
         self._rightful = rightful
         self.kept = case.archived(session=rightful)
@@ -342,14 +342,14 @@ class _Objects:
             return None
 
     def by_event(self) -> list[tuple[str, Stored]]:
-        """Events, and what each could happen to."""
+        """Return each event with the object that it could apply to."""
         found = [("activate", self.pending), ("release", self.held)]
         if self.held is not None:
             found.append(("hold", self.kept))
         return [(event, stored) for event, stored in found if stored is not None]
 
     def control(self) -> None:
-        """The owner can do all that. Raises Inconclusive."""
+        """Check that the owner can do all of it. Raises Inconclusive."""
         outcomes = [self._case.event(event, stored, session=self._rightful) for event, stored in self.by_event()]
         if self.due is not None:
             outcomes.append(self._case.delete(self.due, session=self._rightful))
@@ -360,8 +360,8 @@ class _Objects:
             raise Inconclusive(f"the control failed: the owner cannot do it either ({refused[0]})")
 
 
-def _strangers(case: TsmCase) -> list[tuple[str, TsmSession]]:
-    """Sessions that may do nothing with the check's objects. Raises NotTried where there can be none."""
+def _strangers(case: TsmCase) -> list[tuple[str, RecordingSession]]:
+    """Return sessions without rights to the check's objects. Raises NotTried if there can be none."""
     found = []
     try:
         found.append(("another owner of the same node", case.sign_on(owner=STRANGER)))
@@ -376,13 +376,13 @@ def _strangers(case: TsmCase) -> list[tuple[str, TsmSession]]:
     return found
 
 
-def _stranger_control(case: TsmCase, words: str, session: TsmSession, *, holds: bool) -> None:
-    """A stranger can do all that with an object of its own; else a refusal proves nothing. Raises Inconclusive."""
+def _stranger_control(case: TsmCase, words: str, session: RecordingSession, *, holds: bool) -> None:
+    """Check that the other node can do all of it with its own object. Raises Inconclusive."""
     kept_by = case.expired_class()
     if kept_by is None:
         case.notes.append(f"no control of {words}: no class lets an object expire at once")
         return
-    is_new = session.register_space(case.space).ok  # file spaces are a node's own
+    is_new = session.register_space(case.space).ok  # every node has its own file spaces
     name = case.new_name()
     outcomes = [session.send(name, secrets.token_bytes(100), kept_by.name)]
     own = [row.id for row in session.archives(name)]
@@ -420,21 +420,21 @@ def delete_after_expiry(case: TsmCase) -> None:
 
 @check("TSM-23")
 def holds_are_licensed(case: TsmCase) -> None:
-    outcome = case.event("hold", case.archived())  # without a licence: not offered
+    outcome = case.event("hold", case.archived())  # NOT OFFERED without a licence
     if not outcome.ok:
-        raise Inconclusive(f"a hold was refused, though not for want of a licence: {outcome}")
+        raise Inconclusive(f"a hold was refused, but not because of a missing licence: {outcome}")
     case.notes.append("holds are licensed")
 
 
 def _ending_class(case: TsmCase) -> ArchiveClass | None:
-    """One from creation whose end can be waited for; better one that is still to come."""
+    """Return a creation-based class whose end a check can wait for, preferably in the future; None if there is none."""
     try:
         return case.brief_class()
     except NotTried:
         return case.expired_class()
 
 
-def _release(case: TsmCase, stored: Stored) -> Outcome:
+def _release(case: TsmCase, stored: Stored) -> CallResult:
     outcome = case.event("release", stored)
     case.must_allow(outcome, "releasing a held object")
     if case.state(stored).held:
@@ -442,8 +442,8 @@ def _release(case: TsmCase, stored: Stored) -> Outcome:
     return outcome
 
 
-def _must_show(case: TsmCase, state: State, initiated: int) -> None:
-    """Whether the period has begun, as a query shows it."""
+def _must_show(case: TsmCase, state: ArchivedState, initiated: int) -> None:
+    """Fail unless a query shows whether the retention period has begun."""
     assert state.row is not None
     words = {abi.DSM_ARCH_RETINIT_STARTED: "started", abi.DSM_ARCH_RETINIT_PENDING: "pending"}
     shown = state.row.initiated

@@ -1,1 +1,1 @@
-"""Conformance checks repeated: in rounds, under load, and after kill -9."""
+"""Repeats conformance checks under load and after kill -9."""

@@ -1,7 +1,7 @@
-"""Clients that archive and retrieve small locked objects while checks run, and the reading back of what they archived.
+"""Background load: clients archive and retrieve small locked objects while checks run; then all are read back.
 
-One idea: the load is the engine's own data plane in a process of its own, so that it takes nothing from the checks but
-the platform; it reports every object that was acknowledged, and each of these is looked at afterwards.
+One idea: the load uses the S3 data plane of the engine in its own process, so that it competes with the checks only for
+the platform. It reports every object that the platform acknowledged, and each of them is verified afterwards.
 """
 
 from __future__ import annotations
@@ -25,32 +25,42 @@ from archiver.machine import interruption
 from archiver.values.content import Content
 from archiver.values.record import Operation, Recorder, Status
 from archiver.values.retention import DateMaker, RetentionMode, RetentionWish
-from archiver.worm.case import GOVERNANCE, Case, Lock, State, Version, instant_of, iso, same_instant, words_of
+from archiver.worm.case import (
+    GOVERNANCE,
+    Case,
+    ObjectLock,
+    Version,
+    VersionState,
+    instant_of,
+    iso,
+    same_instant,
+    words_of,
+)
 from backends.base import Batch, PhaseSetting
 from backends.s3 import S3Backend
 from backends.s3.data_plane import S3DataPlane
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 
 CLIENTS = 4
 OBJECT_BYTES = 8192
-OBJECTS_MAX = 3000  # then the clients only retrieve
+OBJECTS_MAX = 3000  # after these the clients only retrieve
 SECONDS_MAX = 90.0
-LOCKED_SECONDS = 900.0  # under GOVERNANCE; clean-up bypasses it
+LOCKED_SECONDS = 900.0  # under GOVERNANCE; the clean-up bypasses it
 ARCHIVES_PER_SESSION, RETRIEVES_PER_SESSION = 5, 40
 READERS = 8
 _PAUSE_SECONDS = 0.1  # after a session in which nothing succeeded
-_STOP_SECONDS_MAX = 5.0  # for requests under way
+_STOP_SECONDS_MAX = 5.0  # for requests in progress
 _ANSWER_SECONDS_MAX = 30.0
 _MODE, _UNTIL = "x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What a load came to."""
+    """The result of a load."""
 
     archived: tuple[int, ...] = ()  # numbers of the objects that the platform acknowledged
-    archive_seconds: float = 0.0  # in which objects were archived
-    retrieved: int = 0  # with every byte as it was archived
+    archive_seconds: float = 0.0  # from the start to the last archived object
+    retrieved: int = 0  # whose bytes were all verified
     seconds: float = 0.0
     errors: int = 0
     first_error: str = ""
@@ -58,12 +68,12 @@ class LoadReport:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the load's process is told. Travels to it only; never stored or printed."""
+    """Parameters of the load's process. They are sent to it only, and never stored or printed."""
 
-    setting: WorkerSetting = field(repr=False)
+    setting: S3WorkerSetting = field(repr=False)
     run_id: str
     seed: int
-    locked_until: float  # epoch seconds, whole
+    locked_until: float  # whole epoch seconds
 
     @property
     def content(self) -> Content:
@@ -71,37 +81,37 @@ class Order:
 
 
 def order_for(backend: S3Backend, bucket: str, run_id: str) -> Order:
-    """A load on a bucket with Object Lock that nothing else is in."""
+    """Return the parameters of a load on an empty bucket with Object Lock."""
     until = float(int(backend.server_now + LOCKED_SECONDS))
     retention = RetentionWish(RetentionMode.GOVERNANCE, retain_until=until).resolved(RetentionMode.GOVERNANCE)
     return Order(backend.setting_for(bucket, "load/", retention), run_id, secrets.randbits(32), until)
 
 
-class Load:
-    """A load that runs from the beginning of the block until ``stop``, or the block's end."""
+class BackgroundLoad:
+    """A load that runs from the start of the block until ``stop`` or the end of the block."""
 
     def __init__(self, order: Order) -> None:
         self.order = order
         self.report = LoadReport()
 
-    def __enter__(self) -> Load:
-        """Returns when the first session is over, or nothing came about."""
+    def __enter__(self) -> BackgroundLoad:
+        """Start the load; return after its first session has ended, or after _ANSWER_SECONDS_MAX."""
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, self.order), name="archiver-load", daemon=True)
+        self._pipe, child_end = context.Pipe()
+        self._process = context.Process(target=_work, args=(child_end, self.order), name="archiver-load", daemon=True)
         with interruption.held_back():
             self._process.start()
-        theirs.close()
-        self._hear()
+        child_end.close()
+        self._receive()
         return self
 
     def stop(self) -> LoadReport:
-        """Let the sessions under way end; what the load came to."""
+        """Let the sessions in progress end; return the result of the load."""
         try:
             self._pipe.send("stop")
         except OSError:
-            pass  # it has ended: its report, or the end of the pipe, says how
-        report = self._hear()
+            pass  # the process has ended; its report, or the end of the pipe, says how
+        report = self._receive()
         if isinstance(report, LoadReport):
             self.report = report
         else:
@@ -109,13 +119,13 @@ class Load:
         return self.report
 
     def __exit__(self, *_: object) -> None:
-        self._pipe.close()  # of which it hears
+        self._pipe.close()  # the process notices it
         self._process.join(_STOP_SECONDS_MAX)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
 
-    def _hear(self) -> Any:
+    def _receive(self) -> Any:
         try:
             return self._pipe.recv() if self._pipe.poll(_ANSWER_SECONDS_MAX) else None
         except (EOFError, OSError):
@@ -126,13 +136,13 @@ class Load:
 
 
 def _work(pipe: Connection[Any, Any], order: Order) -> None:
-    interruption.ignore()  # signals are for the command, which then ends the load
+    interruption.ignore()  # the command handles signals and ends the load
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         report = runner.run(_Clients(order).run(pipe))
     try:
         pipe.send(report)
     except OSError:
-        pass  # nobody wants it any more
+        pass  # the command no longer reads it
 
 
 class _Clients:
@@ -152,7 +162,7 @@ class _Clients:
         self._over = False
 
     async def run(self, pipe: Connection[Any, Any]) -> LoadReport:
-        """Until something comes through the pipe, or it closes."""
+        """Run the clients until a message comes through the pipe or the pipe closes."""
         first = asyncio.Event()
         clients = [asyncio.create_task(self._client(number, first)) for number in range(CLIENTS)]
         await first.wait()
@@ -184,7 +194,7 @@ class _Clients:
             first.set()
 
     async def _session(self, client: int) -> bool:
-        """Whether anything was archived or retrieved."""
+        """Run one session; return whether it archived or retrieved any object."""
         new = list(itertools.islice(self._numbers, ARCHIVES_PER_SESSION)) if self._may_archive else []
         again = random.choices(self._archived, k=RETRIEVES_PER_SESSION) if self._archived else []
         operations = [Operation.ARCHIVE] * len(new) + [Operation.RETRIEVE] * len(again)
@@ -201,7 +211,7 @@ class _Clients:
 
     @property
     def _may_archive(self) -> bool:
-        # Every client may have a session under way whose objects are not counted yet.
+        # Each client may have a session in progress whose objects are not counted yet.
         return len(self._archived) + CLIENTS * ARCHIVES_PER_SESSION <= OBJECTS_MAX
 
     def _count(self, record: Recorder) -> None:
@@ -225,33 +235,36 @@ class _Clients:
 
 
 def read_back(case: Case, order: Order, numbers: Sequence[int]) -> dict[int, str]:
-    """What is wrong with these objects, in words, by number: nothing where an object is there, byte for byte, with its
-    lock. The evidence is of the first object, and of every one with which something is wrong."""
+    """Read these objects again and return problems by object number, as text; empty if there is none.
+
+    An object without a problem has all its bytes and its lock. The evidence has the first object and each one with a
+    problem.
+    """
     content = order.content
-    lock = Lock(GOVERNANCE, datetime.fromtimestamp(order.locked_until, UTC))
+    lock = ObjectLock(GOVERNANCE, datetime.fromtimestamp(order.locked_until, UTC))
 
     def look(number: int) -> str:
-        own = replace(case, door=case.door.recording([]))
+        own = replace(case, client=case.client.recording([]))
         key = f"{order.setting.prefix}{number:012d}"
         problem = _problem(own, order.setting.bucket, key, content.whole(number, OBJECT_BYTES), lock)
         if problem or number == numbers[0]:
-            case.door.record.extend(own.door.record)
+            case.client.record.extend(own.client.record)
         return problem
 
     with ThreadPoolExecutor(READERS) as pool:
         return dict(zip(numbers, pool.map(look, numbers), strict=True))
 
 
-def _problem(case: Case, bucket: str, key: str, body: bytes, lock: Lock) -> str:
-    """What is wrong with one object, in words."""
-    answer = case.door.send("GET", bucket, key)
+def _problem(case: Case, bucket: str, key: str, body: bytes, lock: ObjectLock) -> str:
+    """Return what is wrong with one object; empty if nothing is."""
+    answer = case.client.send("GET", bucket, key)
     if not answer.ok:
         return f"{key} is gone: {answer}"
     if answer.body != body:
         return f"{key} has other bytes than were archived"
     until = answer.headers.get(_UNTIL)
-    state = State(body, answer.headers.get(_MODE), instant_of(until) if until else None)
-    if state.mode is None:  # not every platform shows it with the bytes
+    state = VersionState(body, answer.headers.get(_MODE), instant_of(until) if until else None)
+    if state.mode is None:  # some platforms do not show the lock in GET
         state = case.state(Version(bucket, key, answer.version_id or "", body))
     if state.mode != lock.mode or not same_instant(state.until, lock.until):
         return f"{key} has {words_of(state)}, not {lock.mode} until {iso(lock.until)}"

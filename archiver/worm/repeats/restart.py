@@ -1,6 +1,6 @@
-"""Ending a server as a crash would, and starting it again on the same data, port and credentials.
+"""Kills a server as a crash would, and starts it again on the same data, port and credentials.
 
-One idea: only a server that Archiver started may be killed; what it had acknowledged must be there again.
+One idea: Archiver kills only servers that it started. The restarted server must have everything that it acknowledged.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from archiver.platforms.hosted import HostedStore
 from archiver.platforms.opening import EmbeddedStore
 from backends.embedded import process as embedded
 
-Restart = Callable[[], AbstractContextManager[None]]  # the new server runs for as long as the block lasts
+Restart = Callable[[], AbstractContextManager[None]]  # the new server runs for the length of the block
 
 
 def restart_of(hosted: HostedStore | None) -> Restart | None:
-    """How this store is restarted; None for one that somebody else started.
+    """Return a function that restarts this store; None if Archiver did not start it.
 
-    To restart raises PlatformError, in the server's own words, where it does not come back.
+    The function raises PlatformError, with the server's messages, if the server does not start again.
     """
     if isinstance(hosted, EmbeddedStore):
         return lambda: _embedded(hosted.process)
@@ -41,7 +41,7 @@ def _embedded(store: embedded.StoreProcess) -> Iterator[None]:
 @contextmanager
 def _server(server: servers.Server) -> Iterator[None]:
     os.kill(server.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)  # whoever started it still asks how it ended
+    os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)  # its owner collects the exit status
     with servers.running(server.name, server.folder, port=_port(server.endpoint), access=server.access):
         yield
 

@@ -1,7 +1,7 @@
-"""The rounds after the first: what held alone is tried again under load, and again after the server was killed.
+"""The rounds after the first: checks that passed alone run again under load, and again after the server was killed.
 
-One idea: a refusal on an idle platform is a promise for a quiet day. What did not hold alone needs no second proof; a
-check that is tried several times in a round comes to the worst of it.
+One idea: a refusal on an idle platform says nothing about a busy one. Checks that failed alone are not repeated.
+A check that a round tries several times gets its worst verdict.
 """
 
 from __future__ import annotations
@@ -13,40 +13,41 @@ from dataclasses import replace
 
 from archiver.values.errors import PlatformError
 from archiver.values.sizes import format_size
-from archiver.worm.case import COMPLIANCE, Case, Lock, Version
+from archiver.worm.case import COMPLIANCE, Case, ObjectLock, Version
 from archiver.worm.catalogue import catalogue
 from archiver.worm.checks import CheckFunction
-from archiver.worm.repeats.load import CLIENTS, OBJECT_BYTES, Load, LoadReport, Order, read_back
+from archiver.worm.repeats.load import CLIENTS, OBJECT_BYTES, BackgroundLoad, LoadReport, Order, read_back
 from archiver.worm.repeats.restart import Restart
 from archiver.worm.suite import CheckResult, Round, Suite
-from archiver.worm.verdict import Failed, Inconclusive, Verdict
+from archiver.worm.verdict import CheckVerdict, Failed, Inconclusive
 from results.model import RoundRecord
 
 OnResult = Callable[[CheckResult], None]
 
-READ_BACK = "VER-01"  # under load: of every object that the load archived
-RESTART = "VER-08"  # is tried in its round alone
-TIMES = 4  # that a check is tried under load
+READ_BACK = "VER-01"  # under load it reads every object that the load archived
+RESTART = "VER-08"  # runs only in the round after a restart
+TIMES = 4  # each check runs under load
 NO_RESTART = "needs a server that Archiver started itself, with --platform: no other is killed"
 _FAMILIES = ("DEL", "RET", "LH", "GOV", "OVR", "BAT")
-_LONG = ("BAT-03", "LH-10")  # a thousand requests and more
+_LONG = ("BAT-03", "LH-10")  # at least a thousand requests
 _PROBLEMS_SHOWN = 3
 _GRAVITY = (
-    Verdict.PASS, Verdict.NOT_OFFERED, Verdict.NOT_TRIED, Verdict.DEVIATION, Verdict.INCONCLUSIVE, Verdict.FAIL
+    CheckVerdict.PASS, CheckVerdict.NOT_OFFERED, CheckVerdict.NOT_TRIED, CheckVerdict.DEVIATION,
+    CheckVerdict.INCONCLUSIVE, CheckVerdict.FAIL,
 )  # fmt: skip
 
 
 def is_repeated(identifier: str) -> bool:
-    """Whether the later rounds have this check: what it fails is a violation, and it neither waits nor is long."""
+    """Return whether later rounds repeat this check: its failure is a violation, and it does not wait or take long."""
     entry = catalogue()[identifier]
     family = identifier.partition("-")[0]
     return entry.is_violation and family in _FAMILIES and "W" not in entry.needs and identifier not in _LONG
 
 
 def to_repeat(alone: Sequence[CheckResult]) -> list[str]:
-    """The checks of the later rounds: those of ``is_repeated`` that held alone."""
-    held = (Verdict.PASS, Verdict.DEVIATION)
-    return [result.id for result in alone if result.verdict in held and is_repeated(result.id)]
+    """Return the checks of the later rounds: those that ``is_repeated`` selects and that passed alone."""
+    passed = (CheckVerdict.PASS, CheckVerdict.DEVIATION)
+    return [result.id for result in alone if result.verdict in passed and is_repeated(result.id)]
 
 
 # ---- under load
@@ -55,13 +56,13 @@ def to_repeat(alone: Sequence[CheckResult]) -> list[str]:
 def under_load(
     suite: Suite, ids: Sequence[str], order: Order, on_result: OnResult
 ) -> tuple[list[CheckResult], RoundRecord, LoadReport]:
-    """These checks while clients archive and retrieve, and READ_BACK of what they archived where it is among them.
+    """Run these checks while clients archive and retrieve; then READ_BACK, if ``ids`` has it.
 
-    The report returned names no object with which something was found to be wrong.
+    After READ_BACK, the report returned names only objects that it found intact.
     """
     began, clock = time.time(), time.monotonic()
     again = [each for each in ids if each != READ_BACK]
-    with Load(order) as load:
+    with BackgroundLoad(order) as load:
         tries = [suite.run(again, lambda _: None, Round.UNDER_LOAD) for _ in range(TIMES)]
         report = load.stop()
     results = [
@@ -91,7 +92,7 @@ def under_load(
 
 
 def _reads_back(case: Case, order: Order, report: LoadReport, sound: list[int]) -> None:
-    """Adds the objects that are as they were archived to ``sound``. Raises Failed for others."""
+    """Read the load's objects back and add the intact ones to ``sound``. Raises Failed if there are others."""
     if not report.archived:
         raise Inconclusive(f"nothing was archived: {report.first_error or 'no session ended'}")
     found = read_back(case, order, report.archived)
@@ -113,7 +114,7 @@ def _worst(tries: Sequence[CheckResult]) -> CheckResult:
 
 def _not_loaded(result: CheckResult, report: LoadReport) -> CheckResult:
     why = f"no load came about: {report.first_error or 'nothing was retrieved'}"
-    return replace(result, verdict=Verdict.NOT_TRIED, reason=why, exchanges=())
+    return replace(result, verdict=CheckVerdict.NOT_TRIED, reason=why, exchanges=())
 
 
 # ---- after a restart
@@ -127,10 +128,10 @@ def after_restart(
     servers: ExitStack,
     on_result: OnResult,
 ) -> tuple[list[CheckResult], RoundRecord]:
-    """Kill the server, start it again, and try these checks; RESTART, where it is among them, on both sides of that.
+    """Kill the server, start it again, and run these checks; RESTART runs before and after the kill.
 
-    The new server runs until ``servers`` closes. Raises PlatformError where it does not come back and RESTART, which
-    then fails, is not among ``ids``.
+    The new server runs until ``servers`` closes. If it does not start again, RESTART fails; without RESTART in ``ids``
+    this raises PlatformError.
     """
     began, clock = time.time(), time.monotonic()
     kill = _Kill(restart, servers)
@@ -149,10 +150,10 @@ def after_restart(
 
 
 def not_restarted(ids: Sequence[str], on_result: OnResult) -> tuple[list[CheckResult], RoundRecord]:
-    """The round that cannot be had, and RESTART where it is among ``ids``."""
+    """Return the record of a round that was not possible; RESTART is NOT TRIED if ``ids`` has it."""
     now = time.time()
     results = [
-        CheckResult(RESTART, Verdict.NOT_TRIED, NO_RESTART, now, 0.0, round=Round.AFTER_RESTART)
+        CheckResult(RESTART, CheckVerdict.NOT_TRIED, NO_RESTART, now, 0.0, round=Round.AFTER_RESTART)
         for each in ids
         if each == RESTART
     ]
@@ -162,7 +163,7 @@ def not_restarted(ids: Sequence[str], on_result: OnResult) -> tuple[list[CheckRe
 
 
 class _Kill:
-    """Restarts the server once. ``seconds`` it took; None where it did not come back."""
+    """Restarts the server once. ``seconds`` is how long that took; None if the server did not start again."""
 
     def __init__(self, restart: Restart, servers: ExitStack) -> None:
         self.tried = False
@@ -203,7 +204,7 @@ def _still_refused(case: Case, version: Version) -> None:
     case.must_refuse_delete(version, case.delete(version), "after a restart, deleting what was locked before it")
     before = case.state(version)
     if before.lock is not None:
-        shorter = Lock(before.lock.mode, case.lock(seconds=2.0).until)
+        shorter = ObjectLock(before.lock.mode, case.lock(seconds=2.0).until)
         what = "after a restart, shortening a lock of before it"
         case.must_keep(version, before, case.set_retention(version, shorter), what, "403 AccessDenied")
 

@@ -1,1 +1,1 @@
-"""Raw S3 requests of the conformance checks, and the evidence that they leave."""
+"""Raw S3 requests of the conformance checks, and the evidence that they record."""

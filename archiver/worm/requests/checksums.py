@@ -1,6 +1,6 @@
-"""The checksums that S3 takes with an object, by their names in its headers.
+"""The checksums that S3 accepts with an object, by their names in its headers.
 
-One idea: what a platform says of the bytes is compared with what is computed here from the bytes that were sent.
+One idea: a check compares the platform's checksum with one that this module computes from the bytes sent.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ KINDS = tuple(_DIGESTS)
 
 
 def checksum_of(kind: str, body: bytes) -> str:
-    """The value of ``x-amz-checksum-<kind>``."""
+    """Return the value of ``x-amz-checksum-<kind>``."""
     return b64encode(_DIGESTS[kind](body)).decode()

@@ -1,7 +1,7 @@
-"""Requests as they are written, and answers as they came: the evidence of a check.
+"""S3 requests and their answers, recorded as the evidence of a check.
 
-One idea: nothing is hidden and nothing is repaired. A request is sent once, with exactly the headers and the query that
-a check gave it, and is kept with its answer; only what proves who we are is left out, also where an answer repeats it.
+One idea: nothing is hidden and nothing is repaired. The client sends a request once, with exactly the headers and the
+query of the check, and records it with its answer. Only secrets are removed, also where an answer repeats them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from backends.s3.control import Credentials
 
 Headers = Sequence[tuple[str, str]]
 
-TIMEOUT_SECONDS = 20.0  # of silence
-EXCHANGE_SECONDS_MAX = 60.0  # of one exchange as a whole, however it drips
-ANSWER_BYTES_MAX = 64 << 20  # what a check asks for has a few MiB at most
-KEPT_BYTES = 4096  # of each body; its hash and length are kept whole
+TIMEOUT_SECONDS = 20.0  # without a byte in either direction
+EXCHANGE_SECONDS_MAX = 60.0  # of a whole exchange, also if its bytes come slowly
+ANSWER_BYTES_MAX = 64 << 20  # checks request a few MiB at most
+KEPT_BYTES = 4096  # of each body; its hash and length are of the whole
 REDACTED = "(left out)"
 _SECRET_HEADERS = {"authorization", "x-amz-security-token"}
 _SECRET_QUERY = ("X-Amz-Signature=", "X-Amz-Security-Token=", "X-Amz-Credential=")
-# What a platform tells of a signature that it does not take: it may hold the signature, or signed headers.
+# Elements of an error about a signature: they may contain the signature or signed headers.
 _TELLING = re.compile(
     rb"<(SignatureProvided|StringToSign|StringToSignBytes|CanonicalRequest|CanonicalRequestBytes|Token-\d+)>.*?</\1>",
     re.S,
@@ -48,7 +48,7 @@ _REFUSED = (400, 403, 404, 405, 409, 411, 412)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the platform answered; header names in lower case."""
+    """The platform's answer; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -60,12 +60,12 @@ class Answer:
 
     @property
     def refused(self) -> bool:
-        """Answered with a no: an error of the server or of the network is none."""
+        """Whether the platform refused. An error of the server or of the network is not a refusal."""
         return self.status in _REFUSED
 
     @property
     def code(self) -> str:
-        """The error code in the body; empty where there is none (HEAD has no body)."""
+        """The error code in the body; empty if there is none (HEAD has no body)."""
         return self.text_of("Code")
 
     @property
@@ -73,12 +73,12 @@ class Answer:
         return self.headers.get("x-amz-version-id")
 
     def text_of(self, element: str) -> str:
-        """The text of the first element of that name, whatever its namespace; empty where there is none."""
+        """Return the text of the first element of that name in any namespace; empty if there is none."""
         found = self.elements(element)
         return found[0].text or "" if found else ""
 
     def elements(self, name: str) -> list[ET.Element]:
-        """Every element of that name in the body; none where it is no XML."""
+        """Return every element of that name in the body; none if the body is not XML."""
         try:
             root = ET.fromstring(self.body)
         except ET.ParseError:
@@ -90,10 +90,13 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """One request and its answer, without secrets. Bodies longer than KEPT_BYTES are cut; hashes are of the whole."""
+class RecordedExchange:
+    """One request and its answer, without secrets.
 
-    at: float  # epoch seconds, our clock
+    Bodies longer than KEPT_BYTES are cut; lengths and hashes are those of the whole bodies.
+    """
+
+    at: float  # epoch seconds of our clock
     seconds: float
     method: str
     target: str  # path and query
@@ -107,45 +110,47 @@ class Exchange:
     response_bytes: int
     response_sha256: str
     failure: str  # why no answer came
-    sender: str = ""  # whose rights it was sent with; empty: all
+    sender: str = ""  # which rights its credential lacks; empty: none
 
 
-class S3Door:
-    """One credential's way to one platform. Every exchange is appended to ``record``."""
+class S3Client:
+    """Sends requests to one platform with one credential and appends every exchange to ``record``."""
 
     def __init__(
         self,
         endpoint: str,
         region: str,
         credentials: Credentials | None,
-        record: list[Exchange],
+        record: list[RecordedExchange],
         *,
         tls: ssl.SSLContext | None = None,
         virtual_hosted: bool = False,
     ) -> None:
-        """Without ``credentials`` nothing is signed: an anonymous visitor. ``virtual_hosted``: buckets are named in the
-        host, where a target names one; targets are written with it in the path all the same."""
+        """Without ``credentials`` the client is anonymous and signs nothing.
+
+        With ``virtual_hosted`` requests name the bucket in the host; targets have it in their path in either case.
+        """
         self.endpoint = endpoint
         self.region = region
         self.credentials = credentials
         self.record = record
-        self.sender = ""  # in words where it has not all rights
+        self.sender = ""  # which rights it lacks, in words
         self._tls = tls
         self._virtual_hosted = virtual_hosted
 
-    def recording(self, record: list[Exchange]) -> S3Door:
-        """The same way, with another record."""
-        return S3Door(
+    def recording(self, record: list[RecordedExchange]) -> S3Client:
+        """Return the same client with another record."""
+        return S3Client(
             self.endpoint, self.region, self.credentials, record, tls=self._tls, virtual_hosted=self._virtual_hosted
         )
 
     def url(self, target: str) -> str:
-        """The URL of a request for this target, as it is signed."""
+        """Return the URL of a request for this target, as the signature covers it."""
         host, sent = self._addressed(target)
         return f"{self.endpoint.partition('://')[0]}://{host}{sent}"
 
     def _addressed(self, target: str) -> tuple[str, str]:
-        """Host and target as they are sent."""
+        """Return host and target as the request has them."""
         host = self.endpoint.partition("://")[2]
         path, mark, query = target.partition("?")
         bucket, _, key = path[1:].partition("/")
@@ -165,8 +170,11 @@ class S3Door:
         sign: bool = True,
         unsure: bool = False,
     ) -> Answer:
-        """Send one request. Raises NotOffered for 501, and Inconclusive for other 5xx, 429 and silence, unless
-        ``unsure``: then 5xx and 429 are answers like any other. A header may be given twice."""
+        """Send one request. A header may be given twice.
+
+        Raises NotOffered for 501. Raises Inconclusive for other 5xx, for 429 and if no answer comes; with ``unsure`` it
+        returns 5xx and 429 as answers.
+        """
         target = "/" + bucket + ("" if key is None else "/" + quote(key, safe="/~")) + query_text(query)
         wanted = [*headers]
         if sign and self.credentials is not None:
@@ -183,7 +191,7 @@ class S3Door:
         headers: Headers = (),
         expires_seconds: int = 300,
     ) -> str:
-        """Path and query that carry their own signature, which covers these headers."""
+        """Return path and query of a presigned URL whose signature covers these headers."""
         assert self.credentials is not None
         target = "/" + bucket + "/" + quote(key, safe="/~") + query_text(query)
         request = AWSRequest(method, self.url(target), headers=dict(headers))
@@ -200,8 +208,10 @@ class S3Door:
         unsure: bool = False,
         body_is_secret: bool = False,
     ) -> Answer:
-        """Send path and query with no more than these headers, a Host and a Content-Length. Of a body that proves who
-        we are only the hash is kept."""
+        """Send path and query with these headers, a Host and a Content-Length, and nothing else.
+
+        With ``body_is_secret`` the record has only the hash of the body.
+        """
         began, clock = time.time(), time.monotonic()
         answer, failure = None, ""
         try:
@@ -251,7 +261,7 @@ class S3Door:
             connection.close()
 
     def _hidden(self, target: str, headers: Headers, secret_body: bytes) -> list[bytes]:
-        """What proves who we are, as it may stand in what is kept."""
+        """Return the secrets of this request in every form in which the record could contain them."""
         shown = " ".join(value for name, value in headers if name.lower() == "authorization")
         query = " ".join(word for word in target.split("&") if "X-Amz-Signature=" in word)
         words = _SIGNATURE.findall(f"{shown} {query} {secret_body.decode('latin-1')}")
@@ -273,25 +283,25 @@ class S3Door:
 
 
 def _whole(reply: http.client.HTTPResponse) -> bytes:
-    """The body. Raises HTTPException where it is cut, or longer than anybody asked for."""
+    """Read the body. Raises HTTPException if it is cut or longer than ANSWER_BYTES_MAX."""
     pieces: list[bytes] = []
     while piece := reply.read(_PIECE_BYTES):
         pieces.append(piece)
         if len(pieces) * _PIECE_BYTES > ANSWER_BYTES_MAX:
             raise http.client.HTTPException(f"the answer has more than {ANSWER_BYTES_MAX} bytes")
-    if reply.length:  # still to come
+    if reply.length:  # bytes are missing
         raise http.client.IncompleteRead(b"".join(pieces), reply.length)
     return b"".join(pieces)
 
 
 def query_text(query: Sequence[tuple[str, str | None]]) -> str:
-    """``?retention&versionId=x``: a value of None is a name alone."""
+    """Format a query: ``?retention&versionId=x``. A value of None is a name without a value."""
     words = [quote(k, safe="-_.~") + ("=" + quote(v, safe="-_.~") if v is not None else "") for k, v in query]
     return "?" + "&".join(words) if words else ""
 
 
 def without_secrets(target: str) -> str:
-    """Path and query without what a presigned URL proves its sender by."""
+    """Return path and query without the signature and credential of a presigned URL."""
     path, mark, query = target.partition("?")
     words = [
         word.partition("=")[0] + "=" + REDACTED if word.startswith(_SECRET_QUERY) else word for word in query.split("&")
@@ -310,12 +320,12 @@ def _exchange(
     failure: str,
     hidden: Sequence[bytes],
     sender: str,
-) -> Exchange:
+) -> RecordedExchange:
     def shown(text: str) -> str:
         return _without(text.encode("utf-8", "surrogateescape"), hidden).decode("utf-8", "surrogateescape")
 
     reply = answer.body if answer is not None else b""
-    return Exchange(
+    return RecordedExchange(
         at=at,
         seconds=seconds,
         method=method,
@@ -343,12 +353,12 @@ def _without(data: bytes, hidden: Sequence[bytes]) -> bytes:
 
 
 class _Timed:
-    """A connected socket whose every use ends at one instant: no dripping answer can outlast it."""
+    """A connected socket with one deadline for all its uses, so that a slow answer cannot exceed it."""
 
     def __init__(self, sock: socket.socket, ends: float) -> None:
         self._sock = sock
-        self._ends = ends  # monotonic
-        self._files = 0  # that still read from it
+        self._ends = ends  # monotonic seconds
+        self._files = 0  # open files that read from it
         self._closed = False
 
     def sendall(self, data: bytes) -> None:
@@ -362,10 +372,10 @@ class _Timed:
         return io.BufferedReader(_Arriving(self))
 
     def in_time(self, step: Callable[[socket.socket], int]) -> int:
-        """What one step comes to. Raises TimeoutError when time is up."""
+        """Run one step on the socket. Raises TimeoutError after the deadline."""
         left = self._ends - time.monotonic()
         try:
-            if left <= 0:  # though it never waited
+            if left <= 0:  # without waiting
                 raise TimeoutError
             self._sock.settimeout(min(left, TIMEOUT_SECONDS))
             return step(self._sock)
@@ -375,21 +385,23 @@ class _Timed:
             raise TimeoutError(f"nothing came or went for {TIMEOUT_SECONDS:g} s") from None
 
     def close(self) -> None:
-        """As of a socket: whoever still reads from it may go on. A server that ends the connection with its answer is
-        read from only after this."""
+        """Close the socket once its last file is closed.
+
+        http.client closes the socket before it reads an answer that ends with the connection.
+        """
         self._closed = True
         if not self._files:
             self._sock.close()
 
     def file_closed(self) -> None:
-        """Nobody reads from one of its files any more."""
+        """Note that one of its files was closed."""
         self._files -= 1
         if self._closed:
             self.close()
 
 
 class _Arriving(io.RawIOBase):
-    """What arrives on a timed socket."""
+    """A raw stream of the bytes that a timed socket receives."""
 
     def __init__(self, timed: _Timed) -> None:
         self._timed = timed

@@ -1,7 +1,7 @@
-"""Credentials that lack a right, as doors by that right, by the means that each platform has for making them.
+"""Clients whose credentials lack one right, created in the way of each platform.
 
-One idea: a platform is asked for credentials that live as long as the run and no longer. What they may and may not do
-is not believed: a check that uses one sees for itself that it can do all but what it lacks.
+One idea: a platform makes credentials that live as long as the run. The checks do not trust them: each check that uses
+one verifies that the credential can do everything except what it lacks.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotoCredentials
 
 from archiver.values.errors import PlatformError
-from archiver.worm.requests.exchange import Answer, S3Door
+from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.verdict import CheckEnded
 from backends.s3.control import Credentials
 
 BYPASS, RETENTION, HOLD, DELETE = "bypass", "retention", "hold", "delete"
-BYPASS_DENIED = "bypass denied"  # allowed everything by name, and denied the bypass explicitly
+BYPASS_DENIED = "bypass denied"  # allows every action and denies the bypass explicitly
 SEE_RETENTION = "see retention"
 
 _ACTIONS_OF: Mapping[str, tuple[str, ...]] = {
@@ -40,59 +40,61 @@ _OTHER_ACTIONS = (
     "s3:GetObject", "s3:GetObjectVersion", "s3:GetObjectLegalHold", "s3:PutObject", "s3:PutObjectTagging",
     "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:ListBucket", "s3:ListBucketVersions",
 )  # fmt: skip
-_NO_ROLE = "arn:aws:iam::000000000000:role/none"  # MinIO insists on a role and ignores it
+_NO_ROLE = "arn:aws:iam::000000000000:role/none"  # MinIO requires a role and ignores it
 _ROLE_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """Doors by the right that each lacks. ``open_bucket`` lets them into a bucket, and is called for each new one."""
+    """A client for each right that it lacks. ``open_bucket`` is called for each new bucket and grants them access."""
 
-    doors: Mapping[str, S3Door]
+    clients: Mapping[str, S3Client]
     open_bucket: Callable[[str], None] = field(default=lambda bucket: None)
 
 
 @contextmanager
-def limited_doors(
+def limited_clients(
     platform: str,
-    door: S3Door,
+    client: S3Client,
     *,
     given: Mapping[str, Credentials] | None = None,
     role: str | None = None,
 ) -> Iterator[Limited]:
-    """Doors for as long as the block lasts. Raises PlatformError where the platform refuses to make them.
+    """Yield clients that lack a right each, for the length of the block.
 
-    ``given`` are credentials by the right that they lack, such as those of the embedded store, and ``role`` is the ARN
-    of a role that ``door`` may assume; without either, MinIO and versitygw make their own and others have none.
+    ``given`` has credentials by the right that they lack, such as those of the embedded store. ``role`` is the ARN of a
+    role that ``client`` may assume. Without either, MinIO and versitygw create credentials; other platforms have none.
+
+    Raises PlatformError if the platform refuses to create them.
     """
     if given is not None:
-        yield Limited(_doors(door, given))
+        yield Limited(_clients(client, given))
     elif role is not None:
-        yield Limited(_doors(door, _assumed(door, role)))
+        yield Limited(_clients(client, _assumed(client, role)))
     elif platform == "minio":
-        yield Limited(_doors(door, _assumed(door, _NO_ROLE)))
+        yield Limited(_clients(client, _assumed(client, _NO_ROLE)))
     elif platform == "versitygw":
-        with _accounts(door) as accounts:
-            yield Limited(_doors(door, accounts), lambda bucket: _let_in(door, bucket, accounts))
+        with _accounts(client) as accounts:
+            yield Limited(_clients(client, accounts), lambda bucket: _let_in(client, bucket, accounts))
     else:
         yield Limited({})
 
 
 def lacking_all(credentials: Credentials) -> Mapping[str, Credentials]:
-    """A credential of the user's own choice, which is to lack every right that a keeper of records has."""
+    """Use one credential of the user for every right: it lacks all of them."""
     return dict.fromkeys((BYPASS, RETENTION, HOLD, DELETE), credentials)
 
 
-def _doors(door: S3Door, credentials: Mapping[str, Credentials]) -> dict[str, S3Door]:
-    doors = {}
+def _clients(client: S3Client, credentials: Mapping[str, Credentials]) -> dict[str, S3Client]:
+    clients = {}
     for right, lacking in credentials.items():
-        doors[right] = door.recording([])
-        doors[right].credentials = lacking
-    return doors
+        clients[right] = client.recording([])
+        clients[right].credentials = lacking
+    return clients
 
 
 def _statements(right: str, bucket: str, **principal: Any) -> list[dict[str, Any]]:
-    """Everything in the bucket but that right."""
+    """Return policy statements that allow everything in the bucket except that right."""
     resources = {"Resource": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"], **principal}
     if right == BYPASS_DENIED:
         return [
@@ -107,14 +109,14 @@ def _policy(statements: list[dict[str, Any]]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
 
 
-# ---- temporary credentials with a policy of their own: AssumeRole
+# ---- temporary credentials with their own policy: AssumeRole
 
 
-def _assumed(door: S3Door, role: str) -> dict[str, Credentials]:
-    return {right: _assume(door, role, right) for right in (*_ACTIONS_OF, BYPASS_DENIED)}
+def _assumed(client: S3Client, role: str) -> dict[str, Credentials]:
+    return {right: _assume(client, role, right) for right in (*_ACTIONS_OF, BYPASS_DENIED)}
 
 
-def _assume(door: S3Door, role: str, right: str) -> Credentials:
+def _assume(client: S3Client, role: str, right: str) -> Credentials:
     query = {
         "Action": "AssumeRole",
         "Version": "2011-06-15",
@@ -123,33 +125,33 @@ def _assume(door: S3Door, role: str, right: str) -> Credentials:
         "DurationSeconds": str(_ROLE_SECONDS),
         "Policy": _policy(_statements(right, "*")),
     }
-    sts = door.recording([])
-    sts.endpoint = _token_service(door)
+    sts = client.recording([])
+    sts.endpoint = _token_service(client)
     answer = _ask(sts, "sts", "POST", "/", urlencode(query).encode(), "assume a role")
     words = [answer.text_of(name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
     if not all(words):
-        raise _refusal(door, "assume a role", answer)
+        raise _refusal(client, "assume a role", answer)
     return Credentials(words[0], words[1], words[2])
 
 
-def _token_service(door: S3Door) -> str:
-    """Amazon has an endpoint of its own for it; others answer at the same one."""
-    host = urlsplit(door.endpoint).hostname or ""
-    return f"https://sts.{door.region}.amazonaws.com" if host.endswith(".amazonaws.com") else door.endpoint
+def _token_service(client: S3Client) -> str:
+    """Return the endpoint of AssumeRole: Amazon has a separate one, other platforms use the same one."""
+    host = urlsplit(client.endpoint).hostname or ""
+    return f"https://sts.{client.region}.amazonaws.com" if host.endswith(".amazonaws.com") else client.endpoint
 
 
-# ---- versitygw: accounts, which the policy of each bucket lets in
+# ---- versitygw: accounts, to which the policy of each bucket grants access
 
 
 @contextmanager
-def _accounts(door: S3Door) -> Iterator[dict[str, Credentials]]:
+def _accounts(client: S3Client) -> Iterator[dict[str, Credentials]]:
     made: dict[str, Credentials] = {}
     with ExitStack() as removals:
         for right in (*_ACTIONS_OF, BYPASS_DENIED):
             name = f"archiver-{right.replace(' ', '-')}-{secrets.token_hex(4)}"
             made[right] = Credentials(name, secrets.token_hex(16), None)
-            _ask(door, "s3", "PATCH", "/create-user", _account(made[right]), "make an account")
-            removals.callback(_ask, door, "s3", "PATCH", f"/delete-user?access={name}", b"", f"remove account {name}")
+            _ask(client, "s3", "PATCH", "/create-user", _account(made[right]), "make an account")
+            removals.callback(_ask, client, "s3", "PATCH", f"/delete-user?access={name}", b"", f"remove account {name}")
         yield made
 
 
@@ -163,39 +165,39 @@ def _account(credentials: Credentials) -> bytes:
     return ET.tostring(account)
 
 
-def _let_in(door: S3Door, bucket: str, accounts: Mapping[str, Credentials]) -> None:
+def _let_in(client: S3Client, bucket: str, accounts: Mapping[str, Credentials]) -> None:
     statements = [
         statement
         for right, account in accounts.items()
         for statement in _statements(right, bucket, Principal={"AWS": [account.access_key]})
     ]
-    _ask(door, "s3", "PUT", f"/{bucket}?policy=", _policy(statements).encode(), f"set the policy of bucket {bucket}")
+    _ask(client, "s3", "PUT", f"/{bucket}?policy=", _policy(statements).encode(), f"set the policy of bucket {bucket}")
 
 
-# ---- requests that no check makes: their bodies hold secrets, so nothing of them is recorded
+# ---- requests outside the checks: their bodies hold secrets, so they are not recorded
 
 
-def _ask(door: S3Door, service: str, method: str, target: str, body: bytes, doing: str) -> Answer:
-    """Raises PlatformError for any answer but success."""
-    assert door.credentials is not None
-    own = door.credentials
-    request = AWSRequest(method, door.url(target), data=body)
+def _ask(client: S3Client, service: str, method: str, target: str, body: bytes, doing: str) -> Answer:
+    """Send a signed request. Raises PlatformError unless it succeeds."""
+    assert client.credentials is not None
+    own = client.credentials
+    request = AWSRequest(method, client.url(target), data=body)
     request.headers["Content-Type"] = "application/x-www-form-urlencoded" if service == "sts" else "application/xml"
     request.headers["X-Amz-Content-Sha256"] = hashlib.sha256(body).hexdigest()
-    SigV4Auth(BotoCredentials(own.access_key, own.secret_key, own.session_token), service, door.region).add_auth(
+    SigV4Auth(BotoCredentials(own.access_key, own.secret_key, own.session_token), service, client.region).add_auth(
         request
     )
     try:
-        answer = door.recording([]).send_as_is(method, target, list(request.headers.items()), body)
+        answer = client.recording([]).send_as_is(method, target, list(request.headers.items()), body)
     except CheckEnded as ended:
-        raise _refusal(door, doing, ended) from ended
+        raise _refusal(client, doing, ended) from ended
     if not answer.ok:
-        raise _refusal(door, doing, answer)
+        raise _refusal(client, doing, answer)
     return answer
 
 
-def _refusal(door: S3Door, doing: str, answer: object) -> PlatformError:
+def _refusal(client: S3Client, doing: str, answer: object) -> PlatformError:
     return PlatformError(
-        f"{door.endpoint}: credentials with fewer rights could not be made: to {doing} was answered {answer}; name one "
-        "with --limited-profile, or do without the checks that need it"
+        f"{client.endpoint}: credentials with fewer rights could not be made: to {doing} was answered {answer}; "
+        "name one with --limited-profile, or do without the checks that need it"
     )

@@ -1,1 +1,1 @@
-"""Conformance checks over the TSM client API: calls and cases."""
+"""TSM conformance checks: recorded API calls, and what a check works with."""

@@ -1,8 +1,8 @@
-"""Calls of the TSM client API as they are made, and what they came to: the evidence of a TSM check.
+"""Calls of the TSM client API and their results, recorded as the evidence of a TSM check.
 
-One idea: nothing is hidden and nothing is repaired. Every call of a session is kept with its arguments, its return code
-and what it gave back; only what proves who we are is left out. A no of the server's is an outcome like any other; what
-is no answer at all (a lost connection, a full server) ends the check.
+One idea: nothing is hidden and nothing is repaired. The session records every call with its arguments, its return code
+and its output; only secrets are removed. A refusal by the server is a result like any other. A lost connection or a
+full server gives no result and ends the check.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from backends.tsm.library.codes import Code, describe
 
 Plain = str | int | None
 
-_RESPONSE_VERSION = 6  # of an archived object: has all that is looked at, and older libraries know no later one
+_RESPONSE_VERSION = 6  # of an archived object: has all fields that the checks use; older libraries know no later one
 _BUFFER_BYTES = 256 * 1024
 _IDS_SHOWN = 10
 _NO_LICENCE = (Code.ABORT_LICENSE_VIOLATION, Code.SERVER_DOWNLEVEL_FUNC)
-# Answers of a server or a machine in trouble: they refuse nothing.
+# Codes of a server or a machine in trouble: they are not refusals.
 _TROUBLE = (
     Code.ABORT_SYSTEM_ERROR, Code.ABORT_NODE_IN_USE, Code.ABORT_DATA_OFFLINE, Code.ABORT_NO_REPOSIT_SPACE,
     Code.ABORT_MOUNT_NOT_POSSIBLE, Code.ABORT_RETRY, Code.ABORT_NO_LOG_SPACE, Code.ABORT_NO_DB_SPACE,
@@ -40,21 +40,21 @@ _TROUBLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """One call of the API, without secrets."""
 
-    at: float  # epoch seconds, our clock
+    at: float  # epoch seconds of our clock
     function: str
     arguments: Mapping[str, Plain]
-    code: int  # what it returned
-    reason: int  # of a vote; 0 where there is none
+    code: int  # return code
+    reason: int  # of a vote; 0 if there is none
     seconds: float
-    answer: Mapping[str, Plain] = field(default_factory=dict)  # what it gave back: an object's state, a hash of bytes
+    answer: Mapping[str, Plain] = field(default_factory=dict)  # output: an object's state, a hash of bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the server said to something: the call that decided it, its return code, and the reason of a vote."""
+class CallResult:
+    """The result of an operation: the call that decided it, its return code, and the reason of a vote."""
 
     function: str
     code: int
@@ -66,14 +66,14 @@ class Outcome:
 
     @property
     def deciding_code(self) -> int:
-        """The reason where there is one: it says what the code only announces."""
+        """The reason of the vote if there is one, else the return code."""
         return self.reason or self.code
 
     def __str__(self) -> str:
         return f"{self.function}: {describe(self.code)}" + (f", reason {describe(self.reason)}" if self.reason else "")
 
-    def heard(self) -> Outcome:
-        """This, where it is an answer. Raises Inconclusive for trouble, NotOffered for what is not licensed."""
+    def checked(self) -> CallResult:
+        """Return this result if the server answered. Raises Inconclusive for trouble, NotOffered without a licence."""
         if self.code < 0 or self.deciding_code in _TROUBLE:
             raise Inconclusive(f"no answer: {self}")
         if self.deciding_code in _NO_LICENCE:
@@ -83,7 +83,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An archived object as a query shows it. Dates are seconds of the server's local time; None: never."""
+    """An archived object in a query. Dates are seconds of the server's local time; None: never."""
 
     id: int
     high_level: str
@@ -98,8 +98,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class TsmDoor:
-    """One node's way to one server, through one library whose ``set_up`` is done."""
+class TsmClient:
+    """One node's access to one server, through a library whose ``set_up`` is done."""
 
     library: Library
     node: str | None
@@ -107,9 +107,9 @@ class TsmDoor:
     options: str = ""
 
     def sign_on(
-        self, record: list[Call], *, owner: str | None = None, options: str | None = None
-    ) -> tuple[Outcome, TsmSession]:
-        """A session that keeps its calls in ``record``; with ``options`` in place of the door's own."""
+        self, record: list[ApiCall], *, owner: str | None = None, options: str | None = None
+    ) -> tuple[CallResult, RecordingSession]:
+        """Open a session that records its calls in ``record``; ``options`` replace those of the client."""
         words = self.options if options is None else options
         version = abi.dsmApiVersionEx(abi.apiVersionExVer, *self.library.caller_version())
         given = abi.dsmInitExIn_t(stVersion=abi.dsmInitExInVersion, apiVersionExP=ctypes.pointer(version))
@@ -119,19 +119,19 @@ class TsmDoor:
         given.applicationTypeP = APPLICATION
         given.options = words.encode() if words else None
         handle, out = abi.dsUint32_t(), abi.dsmInitExOut_t(stVersion=abi.dsmInitExOutVersion)
-        session = TsmSession(self.library, record)
+        session = RecordingSession(self.library, record)
         code = session.call(
             "dsmInitEx", {"node": self.node, "owner": owner, "options": words}, byref(handle), byref(given), byref(out),
             answer=lambda: {"session": handle.value, "server": out.adsmServerName.decode(errors="replace")},
         )  # fmt: skip
         session.handle = handle.value
-        return Outcome("dsmInitEx", code).heard(), session
+        return CallResult("dsmInitEx", code).checked(), session
 
 
-class TsmSession:
-    """One session, used by one thread at a time. Every call is appended to ``record``."""
+class RecordingSession:
+    """One session for one thread at a time. It appends every call to ``record``."""
 
-    def __init__(self, library: Library, record: list[Call]) -> None:
+    def __init__(self, library: Library, record: list[ApiCall]) -> None:
         self.library = library
         self.record = record
         self.handle = 0
@@ -144,23 +144,23 @@ class TsmSession:
         reason: Any = None,
         answer: Callable[[], Mapping[str, Plain]] | None = None,
     ) -> int:
-        """Make one call and keep it; ``answer`` tells, once it has returned, what it gave back."""
+        """Make one call and record it; ``answer`` is called afterwards and returns the call's output."""
         at, clock = time.time(), time.monotonic()
         code = int(getattr(self.library.functions, function)(*given))
         seconds = time.monotonic() - clock
         shown = {"session": self.handle, **arguments} if self.handle else arguments
         gave = answer() if answer is not None else {}
-        self.record.append(Call(at, function, shown, code, reason.value if reason is not None else 0, seconds, gave))
+        self.record.append(ApiCall(at, function, shown, code, reason.value if reason is not None else 0, seconds, gave))
         return code
 
     def terminate(self) -> None:
-        """End the session, whatever it was doing. May be called twice."""
+        """End the session in any state. May be called twice."""
         if self.handle:
             self.call("dsmTerminate", {}, self.handle)
             self.handle = 0
 
     def information(self) -> Any:
-        """What the server says of itself and of this session (ApiSessInfo). Raises Inconclusive."""
+        """Return what the server reports of itself and of this session (ApiSessInfo). Raises Inconclusive."""
         found = abi.ApiSessInfo(stVersion=abi.ApiSessInfoVersion)
         code = self.call(
             "dsmQuerySessInfo", {}, self.handle, byref(found),
@@ -172,19 +172,21 @@ class TsmSession:
             },
         )  # fmt: skip
         if code != Code.OK:
-            raise Inconclusive(f"the server says nothing of itself: {Outcome('dsmQuerySessInfo', code)}")
+            raise Inconclusive(f"the server reports nothing about itself: {CallResult('dsmQuerySessInfo', code)}")
         return found
 
     # ---- file spaces
 
-    def register_space(self, space: str) -> Outcome:
+    def register_space(self, space: str) -> CallResult:
         data = abi.regFSData(stVersion=abi.regFSDataVersion, fsName=space.encode(), fsType=APPLICATION)
-        return Outcome("dsmRegisterFS", self.call("dsmRegisterFS", {"space": space}, self.handle, byref(data))).heard()
+        return CallResult(
+            "dsmRegisterFS", self.call("dsmRegisterFS", {"space": space}, self.handle, byref(data))
+        ).checked()
 
-    def delete_space(self, space: str) -> Outcome:
-        """dsmDeleteFS with all that is in it."""
+    def delete_space(self, space: str) -> CallResult:
+        """dsmDeleteFS with all objects in the file space."""
         code = self.call("dsmDeleteFS", {"space": space}, self.handle, space.encode(), abi.DSM_REPOS_ALL)
-        return Outcome("dsmDeleteFS", code).heard()
+        return CallResult("dsmDeleteFS", code).checked()
 
     def has_space(self, space: str) -> bool:
         query = abi.qryFSData(abi.qryFSDataVersion, space.encode())
@@ -198,7 +200,7 @@ class TsmSession:
         self._query(abi.qtFilespace, {"space": space}, query, response, one)
         return space in found
 
-    # ---- transactions: each is begun, voted for and ended here
+    # ---- transactions: each method begins one, votes and ends it
 
     def send(
         self,
@@ -207,7 +209,7 @@ class TsmSession:
         class_name: str | None,
         *,
         is_backup: bool = False,
-    ) -> Outcome:
+    ) -> CallResult:
         """Send one object in one transaction. A backup is sent even if no management class accepts it."""
         send_type = abi.stBackup if is_backup else abi.stArchive
         about: dict[str, Plain] = {"object": _words(name), "send_type": send_type}
@@ -225,20 +227,21 @@ class TsmSession:
         }
         bound = self.call("dsmBindMC", about, self.handle, byref(name), send_type, byref(key))
         if bound != Code.OK and not is_backup:
-            return Outcome("dsmBindMC", bound).heard()
+            return CallResult("dsmBindMC", bound).checked()
         return self._transaction(
             ("dsmSendObj", sent, (send_type, what, byref(name), byref(attributes), byref(block))),
             ("dsmEndSendObj", {}, ()),
         )
 
-    def delete(self, ids: Sequence[int]) -> Outcome:
+    def delete(self, ids: Sequence[int]) -> CallResult:
         """Delete archived objects in one transaction."""
+        infos = [abi.dsmDelInfo(archInfo=abi.delArch(abi.delArchVersion, halves(one))) for one in ids]
         return self._transaction(
-            *(("dsmDeleteObj", {"id": one}, (abi.dtArchive, abi.dsmDelInfo(archInfo=_deletion(one)))) for one in ids)
+            *(("dsmDeleteObj", {"id": one}, (abi.dtArchive, info)) for one, info in zip(ids, infos, strict=True))
         )
 
-    def event(self, event: str, ids: Sequence[int]) -> Outcome:
-        """Activate, hold or release objects in one transaction; ``event`` is the name of that verb."""
+    def event(self, event: str, ids: Sequence[int]) -> CallResult:
+        """Activate, hold or release objects in one transaction; ``event`` is that verb."""
         types = {"activate": abi.eventRetentionActivate, "hold": abi.eventHoldObj, "release": abi.eventReleaseObj}
         array = (abi.ObjID * len(ids))(*map(halves, ids))
         objects = abi.dsmObjList_t(abi.dsmObjlistVersion, len(ids), cast(array, POINTER(abi.ObjID)))
@@ -248,8 +251,8 @@ class TsmSession:
         about: dict[str, Plain] = {"event": event, "objects": len(ids), "ids": shown}
         return self._transaction(("dsmRetentionEvent", about, (byref(given), byref(out))))
 
-    def rename(self, name: Any, number: int, new_low_level: str) -> Outcome:
-        """Give an archived object another low-level name."""
+    def rename(self, name: Any, number: int, new_low_level: str) -> CallResult:
+        """Change the low-level name of an archived object."""
         given = abi.dsmRenameIn_t(
             abi.dsmRenameInVersion, self.handle, abi.DSM_ARCHIVE_REP, ctypes.pointer(name), name.hl,
             new_low_level.encode(), abi.bFalse, halves(number),
@@ -258,11 +261,11 @@ class TsmSession:
         about: dict[str, Plain] = {"object": _words(name), "id": number, "new_low_level": new_low_level}
         return self._transaction(("dsmRenameObj", about, (byref(given), byref(out))))
 
-    def _transaction(self, *steps: tuple[str, Mapping[str, Plain], tuple[Any, ...]]) -> Outcome:
-        """Begin, make these calls, and vote: to commit, or to abort once a call has said no."""
+    def _transaction(self, *steps: tuple[str, Mapping[str, Plain], tuple[Any, ...]]) -> CallResult:
+        """Begin, make these calls, and vote: commit, or abort if a call failed."""
         function, code = "dsmBeginTxn", self.call("dsmBeginTxn", {}, self.handle)
         if code != Code.OK:
-            return Outcome(function, code).heard()
+            return CallResult(function, code).checked()
         for function, about, given in steps:
             with_handle = given if function in _HANDLE_INSIDE else (self.handle, *given)
             code = self.call(function, about, *with_handle)
@@ -273,13 +276,13 @@ class TsmSession:
         gives_up = code not in (Code.OK, Code.WILL_ABORT)
         vote, reason = (abi.DSM_VOTE_ABORT if gives_up else abi.DSM_VOTE_COMMIT), abi.dsUint16_t()
         voted = self.call("dsmEndTxn", {"vote": vote}, self.handle, vote, byref(reason), reason=reason)
-        decided = Outcome("dsmEndTxn", voted, reason.value)
-        return (Outcome(function, code) if gives_up or (decided.ok and code) else decided).heard()
+        decided = CallResult("dsmEndTxn", voted, reason.value)
+        return (CallResult(function, code) if gives_up or (decided.ok and code) else decided).checked()
 
     # ---- reading
 
     def archives(self, name: Any) -> list[Row]:
-        """The archived objects of this name; both levels may have the wildcards * and ?."""
+        """Return the archived objects with this name; both levels may have the wildcards * and ?."""
         query = abi.qryArchiveData(abi.qryArchiveDataVersion, ctypes.pointer(name), descr=b"*")
         query.insDateUpperBound.year = query.expDateUpperBound.year = abi.DATE_PLUS_INFINITE
         response = abi.qryRespArchiveData(stVersion=_RESPONSE_VERSION)
@@ -293,7 +296,7 @@ class TsmSession:
         return found
 
     def backups(self, name: Any) -> int:
-        """How many backups of this name a query shows; 0 where the server has no such query."""
+        """Return the number of backups of this name; 0 if the server has no such query."""
         query = abi.qryBackupData(abi.qryBackupDataVersion, ctypes.pointer(name), objState=abi.DSM_ANY_MATCH)
         response = abi.qryRespBackupData(stVersion=abi.qryRespBackupDataVersion)
         found: list[int] = []
@@ -313,11 +316,11 @@ class TsmSession:
         response: ctypes.Structure,
         one: Callable[[], Mapping[str, Plain]],
     ) -> None:
-        """Have ``one`` look at ``response`` for each answer. Raises Inconclusive for trouble only."""
+        """Call ``one`` for each answer in ``response``. Raises Inconclusive only if the server is in trouble."""
         pointer = cast(ctypes.pointer(query), c_void_p)
         code = self.call("dsmBeginQuery", {"query": kind, **about}, self.handle, kind, pointer)
         if code != Code.OK:
-            Outcome("dsmBeginQuery", code).heard()
+            CallResult("dsmBeginQuery", code).checked()
             return
         block = abi.DataBlk(stVersion=abi.DataBlkVersion, bufferLen=sizeof(response))
         block.bufferPtr = ctypes.addressof(response)
@@ -329,16 +332,16 @@ class TsmSession:
             )
         self.call("dsmEndQuery", {}, self.handle)
         if code not in (Code.FINISHED, Code.ABORT_NO_MATCH):
-            raise Inconclusive(f"a query broke off: {Outcome('dsmGetNextQObj', code)}")
+            raise Inconclusive(f"a query broke off: {CallResult('dsmGetNextQObj', code)}")
 
-    def retrieve(self, number: int) -> tuple[bytes | None, Outcome]:
-        """The bytes of an archived object; None and why where it cannot be read."""
+    def retrieve(self, number: int) -> tuple[bytes | None, CallResult]:
+        """Return the bytes of an archived object, or None, and the result of the calls."""
         wanted = (abi.ObjID * 1)(halves(number))
         objects = abi.dsmGetList(abi.dsmGetListVersion, 1, cast(wanted, POINTER(abi.ObjID)))
         given = (self.handle, abi.bTrue, abi.gtArchive, byref(objects))
         function, code = "dsmBeginGetData", self.call("dsmBeginGetData", {"id": number}, *given)
         if code != Code.OK:
-            return None, Outcome(function, code).heard()
+            return None, CallResult(function, code).checked()
         buffer, content = ctypes.create_string_buffer(_BUFFER_BYTES), bytearray()
         block = abi.DataBlk(stVersion=abi.DataBlkVersion, bufferPtr=ctypes.addressof(buffer))
 
@@ -352,28 +355,24 @@ class TsmSession:
         while code == Code.MORE_DATA:
             block.bufferLen, block.numBytes = _BUFFER_BYTES, 0
             code = self.call(function, {"id": number}, self.handle, *before, byref(block), answer=piece)
-            outcome = Outcome(function, code)
+            outcome = CallResult(function, code)
             function, before = "dsmGetData", ()
         if code == Code.FINISHED:
-            outcome = Outcome("dsmEndGetObj", self.call("dsmEndGetObj", {}, self.handle))
+            outcome = CallResult("dsmEndGetObj", self.call("dsmEndGetObj", {}, self.handle))
         self.call("dsmEndGetData", {}, self.handle)
-        return (bytes(content) if outcome.ok else None), outcome.heard()
+        return (bytes(content) if outcome.ok else None), outcome.checked()
 
 
-_HANDLE_INSIDE = ("dsmRetentionEvent", "dsmRenameObj")  # of the structure that they are given
+_HANDLE_INSIDE = ("dsmRetentionEvent", "dsmRenameObj")  # their structure has the session handle
 
 
 def name_of(space: str, high_level: str, low_level: str) -> Any:
-    """An object's name as the API has it."""
+    """Return an object's name as a structure of the API."""
     return abi.dsmObjName(space.encode(), high_level.encode(), low_level.encode(), abi.DSM_OBJ_FILE)
 
 
 def _words(name: Any) -> str:
     return bytes(name.fs + name.hl + name.ll).decode(errors="replace")
-
-
-def _deletion(number: int) -> Any:
-    return abi.delArch(abi.delArchVersion, halves(number))
 
 
 def _row(response: Any) -> Row:

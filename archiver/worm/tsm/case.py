@@ -1,7 +1,7 @@
-"""What a TSM check has to work with: sessions, names of its own, the retention calls, and the ways to judge an answer.
+"""What a TSM check works with: sessions, its own names, the retention calls, and ways to judge an answer.
 
-One idea: as for S3, an answer is judged by the state it leaves. After every attempt an object is asked for twice, with
-a query for its class, date, event and hold, and with a retrieve for its bytes; what the vote said is only compared.
+One idea: as with S3, the state after a call decides, not the answer. After every attempt a check reads the object
+twice: a query shows class, date, event and hold, a retrieve returns the bytes. The vote's result is only compared.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from archiver.worm.tsm.calls import Call, Outcome, Row, TsmDoor, TsmSession, name_of
+from archiver.worm.tsm.calls import ApiCall, CallResult, RecordingSession, Row, TsmClient, name_of
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotTried
 from backends.tsm.library import structures as abi
-from backends.tsm.library.api import ManagementClass, seconds_of
+from backends.tsm.library.api import ReportedManagementClass, seconds_of
 from backends.tsm.library.codes import Code, describe
 
 DAY_SECONDS = 86_400
-LASTING_SECONDS_MIN = 60.0  # outlasts any check
+LASTING_SECONDS_MIN = 60.0  # longer than any check
 WAIT_SECONDS_MAX = 30.0
 BODY_BYTES = 1000
 _LOOKS_AT_CLOCK_MAX = 10
@@ -27,17 +27,17 @@ _LOOKS_AT_CLOCK_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class ArchiveClass:
-    """A management class that checks may archive under, because its user agreed to what it locks."""
+    """A management class under which checks may archive, because the user agreed to its retention."""
 
     name: str
     retver_seconds: float
     by_event: bool = False
     retmin_seconds: float = 0.0
-    slack_seconds: float = 0.0  # by which its lengths, as they are known, may be too long
+    slack_seconds: float = 0.0  # its periods may be shorter than stated by this much
 
     @classmethod
-    def told(cls, found: ManagementClass) -> ArchiveClass | None:
-        """As a server tells it, in whole days, rounded up; None where it archives nothing, or for good."""
+    def from_server(cls, found: ReportedManagementClass) -> ArchiveClass | None:
+        """Convert a class of the server, which has whole days; None if it archives nothing or retains forever."""
         if not found.archives or found.retver_days is None:
             return None
         retver, retmin = found.retver_days * DAY_SECONDS, found.retmin_days * DAY_SECONDS
@@ -45,12 +45,12 @@ class ArchiveClass:
 
     @property
     def seconds(self) -> float:
-        """From archiving, and from an event that follows at once."""
+        """Retention from the archive operation, or from an event that follows at once."""
         return max(self.retver_seconds, self.retmin_seconds)
 
 
 class Stored(NamedTuple):
-    """One archived object that a check made."""
+    """One archived object that a check created."""
 
     id: int
     name: Any  # dsmObjName
@@ -61,13 +61,13 @@ class Stored(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ArchivedState:
     """An object as the server shows it."""
 
     stored: Stored
     row: Row | None  # None: no query shows it
     body: bytes | None  # None: it cannot be retrieved
-    read: Outcome  # how retrieving it ended
+    read: CallResult  # result of the retrieve
 
     @property
     def held(self) -> bool:
@@ -82,38 +82,38 @@ class State:
 class TsmCase:
     """One run of one TSM check.
 
-    ``space`` is shared with other checks: only names of ``new_name`` may be used in it. ``classes`` are those that may
-    be archived under. ``close`` ends its sessions; ``tidy`` lets go what it can of what the check made.
+    ``space`` is shared with other checks: a check may use only names of ``new_name`` in it, and archive only under
+    ``classes``. ``close`` ends its sessions; ``tidy`` releases and deletes its objects as far as the server lets it.
     """
 
     check_id: str
-    door: TsmDoor
+    client: TsmClient
     space: str
     classes: Sequence[ArchiveClass]
-    make_space: Callable[[], str]  # a file space for one check alone, known to the ledger before it is registered
-    other: TsmDoor | None = None  # another node of the same server
-    plain_options: str | None = None  # with which a session certainly does not enable retention protection
+    make_space: Callable[[], str]  # a file space for one check; enters it into the ledger first
+    other: TsmClient | None = None  # another node of the same server
+    plain_options: str | None = None  # options of a session without retention protection
     wait: Callable[[float], None] = time.sleep
-    record: list[Call] = field(default_factory=list)
+    record: list[ApiCall] = field(default_factory=list)
     deviations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _own: TsmSession | None = None
-    _sessions: list[TsmSession] = field(default_factory=list)
+    _own: RecordingSession | None = None
+    _sessions: list[RecordingSession] = field(default_factory=list)
     _made: list[Stored] = field(default_factory=list)
     _controlled: bool = False
 
     # ---- sessions and clock
 
     @property
-    def session(self) -> TsmSession:
-        """The check's own session, for all owners of its node."""
+    def session(self) -> RecordingSession:
+        """The check's own session, which sees objects of all owners of its node."""
         if self._own is None:
             self._own = self.sign_on()
         return self._own
 
-    def sign_on(self, door: TsmDoor | None = None, *, owner: str | None = None) -> TsmSession:
-        """Another session. Raises Inconclusive where it is refused."""
-        outcome, session = (door or self.door).sign_on(self.record, owner=owner)
+    def sign_on(self, client: TsmClient | None = None, *, owner: str | None = None) -> RecordingSession:
+        """Open another session. Raises Inconclusive if the server refuses it."""
+        outcome, session = (client or self.client).sign_on(self.record, owner=owner)
         self._sessions.append(session)
         if not outcome.ok:
             raise Inconclusive(f"could not sign on: {outcome}")
@@ -126,11 +126,11 @@ class TsmCase:
             self._sessions.pop().terminate()
 
     def now(self) -> int:
-        """The server's clock: whole seconds of its local time, in which its dates are."""
+        """Return the server's clock in whole seconds of its local time, as its dates are."""
         return seconds_of(self.session.information().serverDate) or 0
 
     def wait_past(self, instant: float) -> None:
-        """Until the server's clock has certainly passed it: dates are cut to whole seconds."""
+        """Wait until the server's clock has passed ``instant``. Its dates are cut to whole seconds."""
         for _ in range(_LOOKS_AT_CLOCK_MAX):
             left = instant + 1 - self.now()
             if left <= 0:
@@ -143,27 +143,27 @@ class TsmCase:
     # ---- classes
 
     def lasting_class(self) -> ArchiveClass:
-        """The shortest from creation that outlasts the check. Raises NotTried."""
+        """Return the shortest creation-based class that outlasts the check. Raises NotTried."""
         found = self._by_creation(LASTING_SECONDS_MIN, float("inf"))
         return _first(found, f"needs a management class with RETVER of at least {LASTING_SECONDS_MIN:.0f} s")
 
     def brief_class(self) -> ArchiveClass:
-        """One from creation whose end can be waited for, but not missed. Raises NotTried."""
+        """Return a creation-based class that expires within seconds, but not too early to test. Raises NotTried."""
         found = [each for each in self._by_creation(2, WAIT_SECONDS_MAX) if not each.slack_seconds]
         return _first(found, "needs a management class with a RETVER of seconds, which this server has not")
 
     def expired_class(self) -> ArchiveClass | None:
-        """One under which objects have expired when they are archived."""
+        """Return a class under which objects expire at once, or None."""
         return next((each for each in self.classes if not each.by_event and not each.retver_seconds), None)
 
     def event_classes(self) -> list[ArchiveClass]:
-        """Those that wait for an event, shortest first. Raises NotTried where there is none."""
+        """Return the event-based classes, shortest first. Raises NotTried if there is none."""
         found = sorted((each for each in self.classes if each.by_event), key=lambda each: each.seconds)
         _first(found, "needs a management class with RETINIT=EVENT")
         return found
 
     def brief_event_class(self) -> ArchiveClass:
-        """One that waits for an event, and then for seconds. Raises NotTried."""
+        """Return an event-based class that retains for seconds after the event. Raises NotTried."""
         found = [each for each in self.event_classes() if each.seconds <= WAIT_SECONDS_MAX and not each.slack_seconds]
         return _first(found, "needs an event-based management class with RETVER and RETMIN of seconds")
 
@@ -174,7 +174,7 @@ class TsmCase:
     # ---- objects
 
     def new_name(self, space: str | None = None) -> Any:
-        """A name that nobody else uses."""
+        """Return a new name that no other check uses."""
         high_level = f"/worm/{self.check_id}/{secrets.token_hex(4)}"
         return name_of(space or self.space, high_level, f"/{secrets.token_hex(4)}")
 
@@ -184,9 +184,9 @@ class TsmCase:
         *,
         name: Any = None,
         body: bytes | None = None,
-        session: TsmSession | None = None,
+        session: RecordingSession | None = None,
     ) -> Stored:
-        """An object under a class, the lasting one by default. Raises Inconclusive where it cannot be archived."""
+        """Archive an object under a class, by default ``lasting_class``. Raises Inconclusive if that fails."""
         used, wanted = session or self.session, name if name is not None else self.new_name()
         content = body if body is not None else secrets.token_bytes(BODY_BYTES)
         class_name = (kept_by or self.lasting_class()).name
@@ -203,52 +203,52 @@ class TsmCase:
             raise Inconclusive(f"{stored} was archived under {class_name}, and is under {rows[-1].management_class}")
         return stored
 
-    def expired(self, session: TsmSession | None = None) -> Stored:
-        """An object whose time has passed. Raises NotTried where no class makes one in seconds."""
+    def expired(self, session: RecordingSession | None = None) -> Stored:
+        """Return an object that has expired. Raises NotTried if no class expires within seconds."""
         stored = self.archived(self.expired_class() or self.brief_class(), session=session)
         self.wait_for_expiry(stored)
         return stored
 
     def wait_for_expiry(self, stored: Stored) -> None:
-        """Until the date that the server shows has passed."""
+        """Wait until the date that the server shows has passed."""
         state = self.state(stored)
         if state.expires is None:
             raise Inconclusive(f"{stored} has no date of expiry")
-        # What expired as it was archived needs no waiting: its date was in the past when the server made it.
+        # An object that expired when it was archived needs no waiting: the server gave it a date in the past.
         if state.row is not None and state.row.archived != state.row.expires:
             self.wait_past(state.expires)
 
-    def held(self, stored: Stored) -> State:
-        """Put a hold on it, as something to go on from. Raises Inconclusive where that is not possible."""
+    def held(self, stored: Stored) -> ArchivedState:
+        """Put a hold on an object to prepare a check. Raises Inconclusive if that fails."""
         outcome = self.event("hold", stored)
         state = self.state(stored)
         if not outcome.ok or not state.held:
             raise Inconclusive(f"{stored} could not be held ({outcome})")
         return state
 
-    def state(self, stored: Stored) -> State:
-        """What the server shows of it now, and the bytes it gives."""
+    def state(self, stored: Stored) -> ArchivedState:
+        """Read the object again: its query and its bytes."""
         rows = {row.id: row for row in self.session.archives(stored.name)}
         body, read = self.session.retrieve(stored.id)
-        return State(stored, rows.get(stored.id), body, read)
+        return ArchivedState(stored, rows.get(stored.id), body, read)
 
-    def delete(self, *objects: Stored, session: TsmSession | None = None) -> Outcome:
-        """Delete them in one transaction."""
+    def delete(self, *objects: Stored, session: RecordingSession | None = None) -> CallResult:
+        """Delete objects in one transaction."""
         return (session or self.session).delete([each.id for each in objects])
 
-    def event(self, event: str, *objects: Stored, session: TsmSession | None = None) -> Outcome:
-        """activate, hold or release, in one transaction."""
+    def event(self, event: str, *objects: Stored, session: RecordingSession | None = None) -> CallResult:
+        """Activate, hold or release objects in one transaction."""
         return (session or self.session).event(event, [each.id for each in objects])
 
     # ---- judging
 
     def must_survive(self, *objects: Stored) -> None:
-        """Each is there, byte for byte, in queries and for retrieving."""
+        """Fail unless a query shows each object and a retrieve returns its bytes."""
         for stored in objects:
             self._intact(self.state(stored))
 
-    def must_keep(self, *befores: State) -> None:
-        """Each is there, and kept by no less than ``before``: class, date, hold, the event it waits for."""
+    def must_keep(self, *befores: ArchivedState) -> None:
+        """Fail if an object is gone or less protected than ``before``: class, date, hold, pending event."""
         for before in befores:
             after = self.state(before.stored)
             self._intact(after)
@@ -268,37 +268,37 @@ class TsmCase:
                 continue
             raise Failed(f"{before.stored} {weaker}")
 
-    def must_refuse(self, outcome: Outcome, what: str, codes: Sequence[int], *befores: State) -> None:
-        """The objects are as they were; an answer with another code than IBM's (none: any) is a deviation."""
+    def must_refuse(self, outcome: CallResult, what: str, codes: Sequence[int], *befores: ArchivedState) -> None:
+        """Fail if an object changed. A code other than IBM's is a deviation; without ``codes`` any error is right."""
         self.must_keep(*befores)
         self._compare(outcome, what, codes)
 
-    def must_refuse_delete(self, outcome: Outcome, what: str, *befores: State) -> None:
-        """As ``must_refuse``, with IBM's 248 at the vote, and this node is seen to delete what has expired."""
+    def must_refuse_delete(self, outcome: CallResult, what: str, *befores: ArchivedState) -> None:
+        """``must_refuse`` with IBM's 248 at the vote; then check that this node can delete an expired object."""
         self.must_refuse(outcome, what, (Code.ABORT_DELETE_NOT_ALLOWED,), *befores)
         if outcome.code == Code.ABORT_DELETE_NOT_ALLOWED:
             self.deviate(f"{what} was refused by {outcome.function} already; IBM's server refuses it at the vote")
         self.control(outcome)
 
-    def must_allow(self, outcome: Outcome, what: str) -> None:
+    def must_allow(self, outcome: CallResult, what: str) -> None:
         if not outcome.ok:
             raise Failed(f"{what} must be allowed, and was answered {outcome}")
 
     def must_be_gone(self, stored: Stored, what: str) -> None:
-        """What was deleted is neither shown nor given any more."""
+        """Fail if a query shows a deleted object or a retrieve returns it."""
         state = self.state(stored)
         if state.row is not None or state.body is not None:
             raise Failed(f"{what} was accepted, but {stored} is still there")
 
     def deviate(self, words: str) -> None:
-        """The state is right, the answer is not IBM's."""
+        """Note a deviation: the state is right, but the answer is not IBM's."""
         self.deviations.append(words)
 
-    def control(self, refusal: Outcome) -> None:
-        """The same node deletes an expired object; else a refusal proves nothing. Raises Inconclusive.
+    def control(self, refusal: CallResult) -> None:
+        """Check that this node can delete an expired object. Raises Inconclusive; without it a refusal proves nothing.
 
-        Where no class lets an object expire in time, a refusal by a node that may delete archives, with the very code
-        of retention, has to do.
+        If no class lets an object expire in time, a refusal with the code of retention is enough if the node may delete
+        archives.
         """
         if self._controlled:
             return
@@ -318,7 +318,7 @@ class TsmCase:
             raise Inconclusive(f"the control failed: this node cannot delete an expired object either ({outcome})")
         self._controlled = True
 
-    def _intact(self, state: State) -> None:
+    def _intact(self, state: ArchivedState) -> None:
         stored = state.stored
         if state.row is None and state.body is None:
             raise Failed(f"{stored} is gone")
@@ -329,19 +329,19 @@ class TsmCase:
         if state.body != stored.body:
             raise Failed(f"{stored} has other bytes than were archived")
 
-    def _compare(self, outcome: Outcome, what: str, codes: Sequence[int]) -> None:
-        theirs = " or ".join(map(describe, codes)) or "with an error"
+    def _compare(self, outcome: CallResult, what: str, codes: Sequence[int]) -> None:
+        expected = " or ".join(map(describe, codes)) or "with an error"
         if outcome.ok:
-            self.deviate(f"{what} was accepted, though nothing changed; IBM's server answers {theirs}")
+            self.deviate(f"{what} was accepted, though nothing changed; IBM's server answers {expected}")
         elif codes and outcome.deciding_code not in codes:
-            self.deviate(f"{what} was answered {outcome}; IBM's server answers {theirs}")
+            self.deviate(f"{what} was answered {outcome}; IBM's server answers {expected}")
 
     # ---- afterwards
 
     def tidy(self) -> None:
-        """Release, activate and delete what the check made, as far as the server lets; the rest expires by itself.
+        """Release, activate and delete the check's objects as far as the server lets it; the rest expires by itself.
 
-        In a session of its own, and no evidence. What would stay for good is said in ``notes``.
+        This uses its own session and is not part of the evidence. ``notes`` names objects that would stay forever.
         """
         self.close()
         if not self._made:
@@ -349,14 +349,14 @@ class TsmCase:
         evidence, self.record = self.record, []
         try:
             for stored in self._made:
-                self._let_go(stored)
+                self._release_and_delete(stored)
         except CheckEnded as ended:
             self.notes.append(f"not tidied up: {ended}")
         finally:
             self.close()
             self.record = evidence
 
-    def _let_go(self, stored: Stored) -> None:
+    def _release_and_delete(self, stored: Stored) -> None:
         row = next((row for row in self.session.archives(stored.name) if row.id == stored.id), None)
         if row is None:
             return
@@ -366,11 +366,11 @@ class TsmCase:
             outcome = self.event(event, stored) if is_due else None
             if outcome is not None and not outcome.ok:
                 self.notes.append(f"{stored} stays for good: {event} was answered {outcome}")
-        self.delete(stored)  # refused before its time, and then it expires by itself
+        self.delete(stored)  # refused before its date; then it expires by itself
 
 
-def is_pending(state: State) -> bool:
-    """Whether it waits for its event."""
+def is_pending(state: ArchivedState) -> bool:
+    """Return whether the object waits for its event."""
     return state.row is not None and state.row.initiated == abi.DSM_ARCH_RETINIT_PENDING
 
 

@@ -1,1 +1,1 @@
-"""The S3 protocol as bytes: requests, signatures, replies, and the one session that owns the socket."""
+"""The S3 protocol as bytes: requests, signatures, replies, and the session with its socket."""

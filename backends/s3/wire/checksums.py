@@ -1,8 +1,8 @@
 """Checksums of archived objects, each continued from the cached state of the content's window.
 
-One idea: an object is a window of the pool plus a 64-byte last block (archiver/values/content.py), so the checksum of
-the window is computed once, before the clock starts, and one object costs only its last block: no combining code.
-Where there are more sizes than can be kept, each object's is computed when its request is made.
+One idea: an object is a window of the pool plus a 64-byte last block (archiver/values/content.py). So the checksum of
+the window is computed once, before the clock starts, and an object costs only its last block, without combining code.
+If there are too many sizes for the cache, each object's checksum is computed with its request.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Checksums(Protocol):
     """Checksums of one algorithm for objects of one size, or for the same part of each."""
 
     def base64(self, number: int, last_block: bytes) -> bytes:
-        """As the checksum headers carry it."""
+        """Return the value of a checksum header."""
 
     def hex(self, number: int, last_block: bytes) -> bytes:
-        """As x-amz-content-sha256 carries it."""
+        """Return the value of x-amz-content-sha256."""
 
 
 class PlainChecksums:
-    """As WindowChecksums, and keeps nothing: each is computed from all bytes of its object, at the speed of memory."""
+    """Checksums without a cache: each is computed from all bytes of its object, at memory speed."""
 
     def __init__(self, algorithm: str, content: Content, size_bytes: int, part: tuple[int, int] | None = None) -> None:
         self._algorithm = algorithm
@@ -72,7 +72,7 @@ class WindowChecksums:
     def __init__(self, algorithm: str, content: Content, size_bytes: int, part: tuple[int, int] | None = None) -> None:
         offset, length = part or (0, size_bytes)
         windows = [content.window(index, size_bytes)[offset : offset + length] for index in range(WINDOWS)]
-        # What is large is sent slowly: it is looked at when it is first needed, or a phase would begin late.
+        # Large windows are computed on first use, or a phase would begin late: their transfer takes long anyway.
         is_eager = length <= EAGER_BYTES_MAX
         if algorithm in _CRC:
             function, width = _CRC[algorithm]
@@ -103,9 +103,9 @@ class WindowChecksums:
             self._raw = digest
 
     def base64(self, number: int, last_block: bytes) -> bytes:
-        """As the checksum headers carry it."""
+        """Return the value of a checksum header."""
         return b2a_base64(self._raw(number, last_block), newline=False)
 
     def hex(self, number: int, last_block: bytes) -> bytes:
-        """As x-amz-content-sha256 carries it."""
+        """Return the value of x-amz-content-sha256."""
         return self._raw(number, last_block).hex().encode()

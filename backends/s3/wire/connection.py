@@ -1,15 +1,15 @@
-"""One connection to an S3 endpoint: the only module of the data plane that owns a socket.
+"""One connection to an S3 endpoint; the only module of the data plane that owns a socket.
 
-One idea: the whole batch of a session runs inside the protocol. The callback that receives the end of a reply sends
-the next request, so an object costs no task switch and no future; there is one future for the batch.
+One idea: the protocol object runs the whole batch of a session. The callback that receives the end of a reply sends the
+next request. So an object costs no task switch and no future; there is one future for the batch.
 
-A chunk is consumed inside buffer_updated, so one receive buffer serves every connection of a worker.
+buffer_updated consumes each chunk at once, so one receive buffer serves every connection of a worker.
 
-A server may end the connection between two requests. Where it had no byte of a request by then, it cannot have done any
-of it: the owner hears that, and may send the request over another connection.
+A server may end the connection between two requests. If it had received no byte of a request, it cannot have done any
+of it. The connection reports that to its owner, which may send the request over another connection.
 
-No exchange goes on for ever: within every --read-timeout the server has to take PROGRESS_BYTES_MIN of the request (or
-its end), begin its answer, send PROGRESS_BYTES_MIN of that, or complete it. A byte now and then is no progress.
+Every exchange ends. Within every --read-timeout the server must accept PROGRESS_BYTES_MIN of the request (or its end),
+begin its answer, send PROGRESS_BYTES_MIN of it, or complete it. Single bytes do not count as progress.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from backends.s3.wire.replies import CLOSED, BodyCheck, ReplyError, ReplyReader
 RECEIVE_BUFFER_BYTES = 256 * 1024
 CLOSE_SECONDS_MAX = 1.0
 PROGRESS_BYTES_MIN = 64 * 1024
-# A request beyond this is written in several pieces. Where the server has ended the connection, the second of them
-# fails before the end is read, so the kernel is asked first. That takes 1 us.
+# Larger requests are written in several pieces. If the server has ended the connection, the second piece fails before
+# the end is read, so the code asks the kernel first. That takes 1 us.
 LARGE_BYTES = 64 * 1024
 _TCP_CLOSE_WAIT = 8  # Linux: the other side has closed
-KEPT_WAITING_MAX = 10  # read time-outs, for answers that a working platform sends blank by blank until it has one
+KEPT_WAITING_MAX = 10  # read timeouts while a platform sends blanks before its answer
 _receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where to connect: an address resolved beforehand, and the name that the URL and the certificate carry."""
+    """Where to connect: a resolved address, and the name in the URL and the certificate."""
 
     url: str
     host: str
@@ -51,7 +51,7 @@ class Endpoint:
 
 
 class ExchangeOwner(Protocol):
-    """Who uses the connection: told when a reply is whole, or that there will be none."""
+    """The user of a connection; it is called when a reply is complete, or when there will be none."""
 
     def reply_complete(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None: ...
 
@@ -60,8 +60,8 @@ class ExchangeOwner(Protocol):
     def request_not_taken(self, message: str, sent_ns: int) -> None: ...
 
 
-class Connection(asyncio.BufferedProtocol):
-    """Sends one request at a time and reports its reply to the owner. Ends itself on anything it cannot trust."""
+class HttpConnection(asyncio.BufferedProtocol):
+    """Sends one request at a time and reports its reply to the owner. Closes after anything that it cannot trust."""
 
     def __init__(self, owner: ExchangeOwner, read_timeout_seconds: float) -> None:
         self._owner = owner
@@ -72,29 +72,29 @@ class Connection(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._outstanding = False
         self._sent_since_read = False
-        self._is_refused = False  # nothing that came over it is believed any more
+        self._is_refused = False  # its replies are no longer trusted
         self._has_ended = False  # the server ended it
-        self.answered = 0  # requests
+        self.answered = 0  # answered requests
         self._patience: asyncio.TimerHandle | None = None
         self._sent_ns = 0
         self._first_byte_ns = 0
-        self._heard_ns = 0  # when bytes came last, or were taken
-        self._progress_ns = 0  # when enough of them had
-        self._arrived_bytes = 0  # since then
+        self._received_ns = 0  # when bytes last came or were accepted
+        self._progress_ns = 0  # when there was last enough progress
+        self._arrived_bytes = 0  # bytes since then
         self._request_bytes = 0
-        self._untaken_bytes = 0  # of the request, at that time
-        self._was_looked_at = False  # the request, by then
-        self._slow_ns = self._read_timeout_ns  # how long it may go without progress
+        self._untaken_bytes = 0  # bytes of the request not accepted at that time
+        self._was_looked_at = False  # the request was checked by then
+        self._slow_ns = self._read_timeout_ns  # allowed time without progress
         self._lost: asyncio.Future[None] = self._loop.create_future()
 
     @property
     def usable(self) -> bool:
-        """True while another request can be sent: the connection stands and the last reply did not say "close"."""
+        """Return whether another request can be sent: the connection is open and the last reply did not say "close"."""
         return self._reader.keep_alive and not self._has_ended and not self._is_refused
 
     @property
     def ended_politely(self) -> bool:
-        """True where the server ended the connection, or said that it will, while no request was outstanding."""
+        """Return whether the server ended the connection, or announced it, while no request was outstanding."""
         return not (self.usable or self._outstanding or self._is_refused)
 
     def send(
@@ -105,35 +105,37 @@ class Connection(asyncio.BufferedProtocol):
         check: BodyCheck | None = None,
         keeps_waiting: bool = False,
     ) -> None:
-        """Send one request, head and body; its reply or its failure goes to the owner. ``keeps_waiting``: platforms
-        answer such a request at once, and fill the time until they know the answer with blanks."""
+        """Send one request, head and body; the owner gets its reply or its failure.
+
+        ``keeps_waiting``: platforms answer such a request at once, and send blanks until they know the result.
+        """
         assert self._transport is not None
         self._reader.expect(is_head=is_head, check=check)
         self._outstanding = self._sent_since_read = True
         self._first_byte_ns = 0
         self._arrived_bytes = 0
         self._slow_ns = self._read_timeout_ns * KEPT_WAITING_MAX if keeps_waiting else self._read_timeout_ns
-        # Its length alone: a request kept until the next one makes a large archive a quarter dearer, for the memory
-        # that its bytes were made in could not be used again while it is in the processor's cache.
+        # Only its length is kept: keeping the request until the next one makes a large archive a quarter slower,
+        # because its memory could not be used again while it is in the processor's cache.
         self._request_bytes = self._untaken_bytes = sum(map(len, parts))
         self._was_looked_at = False
-        self._heard_ns = self._progress_ns = self._sent_ns = time.monotonic_ns()
+        self._received_ns = self._progress_ns = self._sent_ns = time.monotonic_ns()
         if self._request_bytes > LARGE_BYTES and self.answered and self._end_has_arrived():
             self._outstanding, self._has_ended = False, True
-            self._loop.call_soon(self._owner.request_not_taken, CLOSED, self._sent_ns)  # who sends it is not done yet
+            self._loop.call_soon(self._owner.request_not_taken, CLOSED, self._sent_ns)  # after the caller has sent it
             return
         self._transport.writelines(parts)
         if self._timer is None:
             self._timer = self._loop.call_later(self._read_timeout_ns / 1e9, self._check_progress)
 
     def begin_close(self) -> None:
-        """Close; the socket may be there for a moment yet."""
+        """Close; the socket may exist a moment longer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._transport is not None and self._patience is None and not self._lost.done():
             self._transport.close()
-            # For a peer that never answers the TLS goodbye. This costs a session 15 us less than wait_for.
+            # For a peer that never answers the TLS close. This costs a session 15 us less than wait_for.
             self._patience = self._loop.call_later(CLOSE_SECONDS_MAX, self._transport.abort)
 
     async def close(self) -> None:
@@ -143,14 +145,14 @@ class Connection(asyncio.BufferedProtocol):
             await self._lost
 
     def _check_progress(self) -> None:
-        # One timer per connection, re-armed for what is left, instead of one per request.
+        # One timer per connection, set again for the remaining time, instead of one per request.
         self._timer = None
         if not self._outstanding:
             return
         now_ns = time.monotonic_ns()
         if not self._first_byte_ns:
             self._note_what_was_taken(now_ns)
-        silent_ns, slow_ns = now_ns - self._heard_ns, now_ns - self._progress_ns
+        silent_ns, slow_ns = now_ns - self._received_ns, now_ns - self._progress_ns
         if silent_ns >= self._read_timeout_ns:
             self._fail(Status.READ_TIMEOUT, f"nothing arrived for {silent_ns / 1e9:.1f} s (--read-timeout)")
         elif slow_ns >= self._slow_ns:
@@ -161,41 +163,41 @@ class Connection(asyncio.BufferedProtocol):
             self._timer = self._loop.call_later(left_ns / 1e9, self._check_progress)
 
     def _note_what_was_taken(self, now_ns: int) -> None:
-        """A server that takes a large body is not silent; only the kernel knows how much the other side has of it."""
+        """Count an upload that makes progress as activity; only the kernel knows how much the peer has acknowledged."""
         untaken = self._untaken()
         before = self._untaken_bytes
         if not self._was_looked_at:
             self._was_looked_at = True
-            # In the first of these periods a small request has been taken whole long since, and only waits.
+            # After the first of these periods a small request has been accepted as a whole, and the client only waits.
             if not untaken and before < PROGRESS_BYTES_MIN:
                 self._untaken_bytes = 0
                 return
         if untaken < before:
-            self._heard_ns = now_ns
+            self._received_ns = now_ns
             if before - untaken >= PROGRESS_BYTES_MIN or not untaken:
                 self._progress_ns, self._untaken_bytes = now_ns, untaken
 
     def _untaken(self) -> int:
-        """Bytes of the request that are still on this side, or on the way."""
+        """Return the bytes of the request that the peer has not acknowledged."""
         assert self._transport is not None
         queued = fcntl.ioctl(self._transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
         return self._transport.get_write_buffer_size() + int.from_bytes(queued, sys.byteorder)
 
     def _took_nothing(self) -> bool:
-        """True where the server ended the connection before any byte of the request was there."""
-        # By TLS the end may have been in what was read before the request was sent. Else the segment that ends a
-        # connection acknowledges all that had arrived by then. A new connection that ends at once is not asked for
-        # that, or there would be no end of trying.
+        """Return whether the server ended the connection before it received any byte of the request."""
+        # With TLS, the end may have been in data that was read before the request was sent. Otherwise the segment that
+        # ends a connection acknowledges everything that had arrived. This does not apply to a new connection that ends
+        # at once, or the client would try forever.
         return not self._first_byte_ns and (self._sent_since_read or self._untaken() >= self._request_bytes)
 
     def _end_has_arrived(self) -> bool:
-        """True where the server's end of the connection is known to the kernel, but not to the event loop yet."""
+        """Return whether the kernel has received the server's end of the connection and the event loop has not."""
         assert self._transport is not None
         sock = self._transport.get_extra_info("socket")
         return bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _TCP_CLOSE_WAIT)
 
     def refuse(self, status: Status, message: str) -> None:
-        """The owner does not believe the reply it was handed: nothing that comes over this connection is believed."""
+        """Stop trusting this connection: the owner rejected a reply."""
         assert self._transport is not None
         self._is_refused = True
         self._transport.abort()
@@ -217,19 +219,19 @@ class Connection(asyncio.BufferedProtocol):
     # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # which sends at once: loops set TCP_NODELAY
+        self._transport = cast(asyncio.Transport, transport)  # sends at once: event loops set TCP_NODELAY
 
     def get_buffer(self, sizehint: int) -> memoryview:
         self._sent_since_read = False
         return _receive_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._heard_ns = time.monotonic_ns()
+        self._received_ns = time.monotonic_ns()
         self._arrived_bytes += nbytes
         if not self._first_byte_ns:
-            self._progress_ns = self._first_byte_ns = self._heard_ns
+            self._progress_ns = self._first_byte_ns = self._received_ns
         elif self._arrived_bytes >= PROGRESS_BYTES_MIN:
-            self._progress_ns = self._heard_ns
+            self._progress_ns = self._received_ns
             self._arrived_bytes = 0
         try:
             if self._reader.feed(_receive_buffer[:nbytes]):
@@ -263,11 +265,11 @@ class Connection(asyncio.BufferedProtocol):
         self._reader.release()
 
 
-async def connect(endpoint: Endpoint, owner: ExchangeOwner, read_timeout_seconds: float) -> Connection:
-    """Connect, with the TLS handshake where the endpoint has it. Raises OSError, ssl.SSLError."""
+async def connect(endpoint: Endpoint, owner: ExchangeOwner, read_timeout_seconds: float) -> HttpConnection:
+    """Connect, with a TLS handshake for https. Raises OSError, ssl.SSLError."""
     loop = asyncio.get_running_loop()
     _, protocol = await loop.create_connection(
-        lambda: Connection(owner, read_timeout_seconds),
+        lambda: HttpConnection(owner, read_timeout_seconds),
         endpoint.address,
         endpoint.port,
         ssl=endpoint.tls,

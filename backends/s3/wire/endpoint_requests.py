@@ -1,7 +1,7 @@
-"""The requests that can be sent to one endpoint, each kind of them as a template.
+"""The requests to one endpoint: one template for each kind.
 
-One idea: a kind is made when it is first asked for, and brought to a second when it is first asked for in that second;
-so what a phase could send but does not, costs nothing.
+One idea: a kind is made on its first use, and compiled for a second on its first use in that second. So requests that a
+phase could send but does not cost nothing.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from archiver.values.record import Operation
 from archiver.values.retention import Lock, RetentionMode
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.checksums import HEADER
 from backends.s3.wire.connection import Endpoint
 from backends.s3.wire.signing import EMPTY_SHA256, RequestTemplate, Signer, encode_path
 
 NAMES_A_VERSION = frozenset((Operation.REFUSED_DELETE, Operation.DELETE))
-WITHOUT_HEADERS = frozenset((Lock.NONE, Lock.BUCKET_DEFAULT, Lock.SEPARATE))  # the lock comes otherwise, or not at all
+WITHOUT_HEADERS = frozenset((Lock.NONE, Lock.BUCKET_DEFAULT, Lock.SEPARATE))  # the lock is not in headers
 XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 RETENTION = f"<Retention {XMLNS}><Mode>%s</Mode><RetainUntilDate>%s</RetainUntilDate></Retention>"
 LEGAL_HOLD = f"<LegalHold {XMLNS}><Status>%s</Status></LegalHold>"
@@ -41,8 +41,8 @@ _ASKED: Mapping[Operation, What] = {
 }
 
 
-class Kind(NamedTuple):
-    """What sets requests apart that differ in more than object, length and time."""
+class RequestKind(NamedTuple):
+    """How requests differ, apart from object, length and time."""
 
     what: What
     lock: Lock | None = None
@@ -51,22 +51,27 @@ class Kind(NamedTuple):
 
     @property
     def is_dated(self) -> bool:
-        """It names a retain-until date, where the run has one."""
+        """Whether it names a retain-until date, if the run has one."""
         if self.what == "extend":
             return True
         return self.what in ("archive", "copy", "create upload") and self.lock not in WITHOUT_HEADERS
 
 
-# As which it is looked up per object: it hashes alike, and to make the named one takes longer than to find it.
+# The key for lookups per object: it has the same hash, and making the named tuple takes longer than the lookup.
 KindTuple: TypeAlias = tuple[What, Lock | None, str, float | None]
-_OPENING, _RETRIEVE, _RANGE, _HEAD = Kind("opening"), Kind("retrieve"), Kind("range"), Kind("head")
-_COMPLETE, _ABORT = Kind("complete upload"), Kind("abort upload")
+_OPENING, _RETRIEVE, _RANGE, _HEAD = (
+    RequestKind("opening"),
+    RequestKind("retrieve"),
+    RequestKind("range"),
+    RequestKind("head"),
+)
+_COMPLETE, _ABORT = RequestKind("complete upload"), RequestKind("abort upload")
 
 
 class EndpointRequests:
-    """The requests of one endpoint, signed for the second that ``start_second`` named."""
+    """The requests of one endpoint, signed for the second of ``start_second``."""
 
-    def __init__(self, endpoint: Endpoint, setting: WorkerSetting, signer: Signer) -> None:
+    def __init__(self, endpoint: Endpoint, setting: S3WorkerSetting, signer: Signer) -> None:
         self.endpoint = endpoint
         self._setting = setting
         self._signer = signer
@@ -80,12 +85,12 @@ class EndpointRequests:
         self._source_path = encode_path(f"/{setting.source_bucket or setting.bucket}/{source_prefix}").encode()
         self._second = 0
         self._dates: Mapping[float | None, str] = {}
-        self._made: dict[Kind, RequestTemplate] = {}
-        self._ready: dict[KindTuple, RequestTemplate] = {}  # those that are compiled for this second
-        self._bodies: dict[Kind, bytes] = {}
+        self._made: dict[RequestKind, RequestTemplate] = {}
+        self._ready: dict[KindTuple, RequestTemplate] = {}  # compiled for this second
+        self._bodies: dict[RequestKind, bytes] = {}
 
     def start_second(self, second: int, dates: Mapping[float | None, str]) -> None:
-        """Sign as of this second; ``dates`` are retain-until dates by their time of retention."""
+        """Sign for this second; ``dates`` are retain-until dates by retention time."""
         self._second, self._dates = second, dates
         self._ready.clear()
 
@@ -103,10 +108,10 @@ class EndpointRequests:
         return self._template(_HEAD).head(self._object_path + b"%012d" % number)
 
     def archive(self, kind: KindTuple, number: int, values: tuple[bytes, ...], length: int) -> bytes:
-        """``kind`` as a plain tuple; ``values``: the checksum, then the payload's hash, where there are."""
+        """``kind`` is a plain tuple; ``values`` are the checksum and then the payload's hash, if there are any."""
         return self._template(kind).head(self._object_path + b"%012d" % number, values, length)
 
-    def copy(self, kind: Kind, number: int, source: int) -> bytes:
+    def copy(self, kind: RequestKind, number: int, source: int) -> bytes:
         return self._template(kind).head(
             self._object_path + b"%012d" % number, (self._source_path + b"%012d" % source,)
         )
@@ -114,16 +119,18 @@ class EndpointRequests:
     def change(
         self, operation: Operation, number: int, version: bytes, retain_for_seconds: float | None
     ) -> tuple[bytes, ...]:
-        """Head and body of a request about an object; ``version`` where the operation names one."""
-        kind = Kind(_ASKED[operation], retain_for_seconds=retain_for_seconds if operation is Operation.EXTEND else None)
+        """Return head and body of a request for an object; ``version`` for operations that name one."""
+        kind = RequestKind(
+            _ASKED[operation], retain_for_seconds=retain_for_seconds if operation is Operation.EXTEND else None
+        )
         values = (version,) if operation in NAMES_A_VERSION else ()
         head = self._template(kind).head(self._object_path + b"%012d" % number, values)
         return (head, self._bodies[kind]) if kind in self._bodies else (head,)
 
-    def create_upload(self, kind: Kind, number: int) -> bytes:
+    def create_upload(self, kind: RequestKind, number: int) -> bytes:
         return self._template(kind).head(self._object_path + b"%012d" % number)
 
-    def part(self, kind: Kind, number: int, query: bytes, values: tuple[bytes, ...], length: int) -> bytes:
+    def part(self, kind: RequestKind, number: int, query: bytes, values: tuple[bytes, ...], length: int) -> bytes:
         return self._template(kind).head(self._object_path + b"%012d" % number, (query, *values), length)
 
     def complete_upload(self, number: int, query: bytes, length: int) -> bytes:
@@ -135,10 +142,10 @@ class EndpointRequests:
     def _template(self, kind: KindTuple) -> RequestTemplate:
         template = self._ready.get(kind)
         if template is None:
-            template = self._ready[kind] = self._compiled(Kind(*kind))
+            template = self._ready[kind] = self._compiled(RequestKind(*kind))
         return template
 
-    def _compiled(self, kind: Kind) -> RequestTemplate:
+    def _compiled(self, kind: RequestKind) -> RequestTemplate:
         template = self._made.get(kind)
         if template is None:
             template = self._made[kind] = self._make(kind)
@@ -154,7 +161,7 @@ class EndpointRequests:
         template.compile(self._signer, self._second, dated)
         return template
 
-    def _make(self, kind: Kind) -> RequestTemplate:
+    def _make(self, kind: RequestKind) -> RequestTemplate:
         host, locks = self._host, self._lock_headers(kind.lock)
         signs_payload = ("x-amz-content-sha256",) if self._setting.payload_signing else ()
         checksum = (HEADER[kind.checksum],) if kind.checksum != "none" else ()
@@ -189,7 +196,7 @@ class EndpointRequests:
                 return RequestTemplate("DELETE", host, _EMPTY, query_varies=True)
             case "query":
                 return RequestTemplate("GET", host, _EMPTY, query="retention=")
-            case "extend":  # its body has a date, and so its proof, too
+            case "extend":  # the date in its body changes, and so its Content-MD5
                 length = len(RETENTION % (self._setting.retention.mode.value, "2026-11-21T11:03:27Z"))
                 return RequestTemplate("PUT", host, {}, query="retention=", unsigned={"Content-Length": str(length)})
             case "hold" | "release":
@@ -205,7 +212,7 @@ class EndpointRequests:
                 return RequestTemplate("DELETE", host, _EMPTY)
 
     def _lock_headers(self, lock: Lock | None) -> dict[str, str]:
-        """Without the date, which changes with the time."""
+        """Return the lock's headers without the date, which changes with the time."""
         fixed: dict[str, str] = {}
         if lock not in WITHOUT_HEADERS:
             retention = self._setting.retention.locked_by(lock)
@@ -217,5 +224,5 @@ class EndpointRequests:
 
 
 def _md5(body: str) -> str:
-    """Proof that a short body arrived whole, as the platform wants it of a lock."""
+    """Return the Content-MD5 of a short body, which platforms require for locks."""
     return b64encode(hashlib.md5(body.encode(), usedforsecurity=False).digest()).decode()

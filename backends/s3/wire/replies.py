@@ -1,12 +1,12 @@
-"""HTTP/1.1 replies from bytes, apart from any socket: feed it what arrived, it says when a reply is whole.
+"""Parses HTTP/1.1 replies from bytes, without a socket: feed it data, and it says when a reply is complete.
 
-One idea: heads and chunked bodies go through llhttp (httptools); the large body of a known length does not, because
-collecting or copying a mebibyte costs more than everything else done with it. Such a body is handed on in place.
+One idea: heads and chunked bodies go through llhttp (httptools). A large body of known length does not, because
+collecting or copying a mebibyte costs more than everything else. Such a body is passed on in place.
 
-Five rules that the parser leaves to us: a HEAD reply ends at its head (and needs a new parser, or the next reply would
-be swallowed as its body); a body that ends with the connection is ended here, and a shorter one than announced is
-truncated; a head has at most HEAD_BYTES_MAX; a body that goes on far beyond what was asked for is
-given up, or a chunked one might never end; a 1xx reply is no answer.
+The parser leaves five rules to this module. A HEAD reply ends at its head; then a new parser is needed, or the next
+reply would be taken for its body. A body may end with the connection; one shorter than announced is truncated. A head
+has at most HEAD_BYTES_MAX. A body much longer than requested is an error, because a chunked one might never end. A 1xx
+reply is not an answer.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import httptools
 from archiver.values.record import Status
 
 HEAD_BYTES_MAX = 64 * 1024
-ERROR_BODY_BYTES_MAX = 64 * 1024  # of a body that are kept
-BEYOND_BYTES_MAX = 1024 * 1024  # of a body, beyond what was asked for
+ERROR_BODY_BYTES_MAX = 64 * 1024  # kept of an error body
+BEYOND_BYTES_MAX = 1024 * 1024  # of a body, beyond the requested length
 
 CLOSED = "the server closed the connection without a reply"
 _BODYLESS = (204, 304)
@@ -30,9 +30,9 @@ _MESSAGE = re.compile(rb"<Message>\s*([^<]{1,500}?)\s*</Message>")
 
 
 class BodyCheck(Protocol):
-    """What looks at a successful body as it arrives (archiver.values.content.ContentCheck, LengthCheck)."""
+    """Checks a successful body as it arrives (archiver.values.content.ContentCheck, LengthCheck)."""
 
-    size_bytes: int  # of the body that is looked for
+    size_bytes: int  # expected length of the body
 
     def feed(self, chunk: bytes | memoryview) -> None: ...
 
@@ -40,7 +40,7 @@ class BodyCheck(Protocol):
 
 
 class ReplyError(Exception):
-    """The bytes are no reply we can trust; the connection cannot be used any further."""
+    """The bytes are not a valid reply; the connection cannot be used any more."""
 
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class ReplyError(Exception):
 
 
 class ReplyReader:
-    """Reads one reply at a time. Call ``expect`` before each request, ``feed`` with what arrives."""
+    """Reads one reply at a time. Call ``expect`` before each request, ``feed`` with received bytes."""
 
     __slots__ = (
         "_body_bytes_max",
@@ -75,9 +75,9 @@ class ReplyReader:
         self._reset()
 
     def _reset(self) -> None:
-        self._body_bytes_max = BEYOND_BYTES_MAX  # that are still read
-        self._body_left = 0  # of a body that bypasses the parser
-        self._content_left = -1  # of a body of known length
+        self._body_bytes_max = BEYOND_BYTES_MAX  # bytes still accepted
+        self._body_left = 0  # remaining bytes of a body that bypasses the parser
+        self._content_left = -1  # remaining bytes of a body of known length
         self._ends_with_connection = False
         self._fed_before_head = 0
         self._head_done = False
@@ -87,12 +87,15 @@ class ReplyReader:
         self.error_body = b""
 
     def release(self) -> None:
-        """Nothing will be fed any more. Reader and parser refer to each other; without this the garbage collector would
-        have to find them, some twenty times a second at 2,000 sessions a second, and nothing else goes on meanwhile."""
+        """Break the reference cycle of reader and parser after the last reply.
+
+        Otherwise the garbage collector has to find them about twenty times a second at 2,000 sessions a second, and the
+        client does nothing else meanwhile.
+        """
         del self._parser
 
     def expect(self, *, is_head: bool = False, check: BodyCheck | None = None) -> None:
-        """A request is about to be sent: one reply is due. ``check`` sees the body if it is a success."""
+        """Prepare for the reply to the next request. ``check`` gets the body of a success."""
         if self._head_done:
             self._reset()
         self._waiting = True
@@ -101,7 +104,7 @@ class ReplyReader:
         self._body_bytes_max = BEYOND_BYTES_MAX + (check.size_bytes if check is not None else 0)
 
     def feed(self, data: bytes | memoryview) -> bool:
-        """Take received bytes; True when the reply is whole. Raises ReplyError, after which nothing can be fed."""
+        """Take received bytes; return whether the reply is complete. Raises ReplyError; feed nothing after that."""
         if not self._waiting:
             raise ReplyError(Status.PROTOCOL_ERROR, "bytes arrived that belong to no request")
         if self._body_left:
@@ -121,13 +124,13 @@ class ReplyReader:
                 raise ReplyError(Status.PROTOCOL_ERROR, f"the reply's head is longer than {HEAD_BYTES_MAX} bytes")
             return False
         if self._is_head and not self._is_whole():
-            # A HEAD reply has no body whatever its Content-Length says; this parser would wait for one.
+            # A HEAD reply has no body, but this parser would wait for Content-Length bytes.
             self._finish()
             self._parser = httptools.HttpResponseParser(self)
         if self._is_whole():
             return True
         if self._content_left > 0 and self._check is not None and self.status < 300:
-            # The rest of the body bypasses the parser, which therefore can never be used again.
+            # The rest of the body bypasses the parser, which therefore cannot be used again.
             self._body_left = self._content_left
             self._parser = httptools.HttpResponseParser(self)
         return False
@@ -145,7 +148,7 @@ class ReplyReader:
         return True
 
     def connection_ended(self) -> bool:
-        """The server closed. True when that is how this reply ends; raises ReplyError when it cut one short."""
+        """Note the end of the connection; return whether it completes the reply. Raises ReplyError for a cut reply."""
         if not self._waiting:
             return False
         if not self._head_done:
@@ -160,11 +163,11 @@ class ReplyReader:
 
     @property
     def request_id(self) -> str:
-        """The platform's id of the request; empty where it sends none."""
+        """The platform's id of the request; empty if it sends none."""
         return self.headers.get(b"x-amz-request-id", b"").strip().decode("latin-1")
 
     def s3_error(self) -> tuple[str, str]:
-        """Code and message of an error reply; what was there instead, where it is no S3 error."""
+        """Return code and message of an error reply; if it is not an S3 error, what the reply contains."""
         code = _CODE.search(self.error_body)
         message = _MESSAGE.search(self.error_body)
         if code is not None:
@@ -208,7 +211,7 @@ class ReplyReader:
                 self._ends_with_connection = True
 
     def _head_keeps_alive(self) -> bool:
-        # The parser takes a HEAD reply without Content-Length for one that ends with the connection.
+        # The parser assumes that a HEAD reply without Content-Length ends with the connection.
         connection = self.headers.get(b"connection", b"").lower()
         if self._parser.get_http_version() == "1.1":
             return b"close" not in connection
@@ -235,5 +238,5 @@ class ReplyReader:
     def on_message_complete(self) -> None:
         if self._head_done:
             self._finish()
-        else:  # a 1xx reply; its bytes stay counted, or a server could send such replies without end
+        else:  # a 1xx reply; its bytes still count, or a server could send such replies forever
             self.headers = {}

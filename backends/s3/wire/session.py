@@ -1,10 +1,10 @@
 """An S3 session: opened, used for its objects one after another, closed.
 
-A session is one conversation. Where the server ends its connection between two requests, it goes on over another one
-(--on-close reconnect); a connection that breaks while a request is outstanding is an error.
+If the server ends its connection between two requests, the session continues over another one (--on-close reconnect). A
+connection that breaks while a request is outstanding is an error.
 
-One idea: while a request is outstanding the next one is already made and signed, so the client's own work hides
-behind the platform's; on the wire there is still exactly one request at a time.
+One idea: while a request is outstanding, the next one is already made and signed, so the client's work overlaps with
+the platform's. On the wire there is still exactly one request at a time.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from typing import NamedTuple, Protocol, TypeAlias
 from archiver.values.record import NO_LOCAL_PORT_REASON, Delays, Operation, Recorder, Status
 from archiver.values.retention import Lock
 from backends.base import Batch
-from backends.s3.reported_lock import MODE_HEADER, LockProblem
-from backends.s3.setting import WorkerSetting
+from backends.s3.reported_lock import MODE_HEADER, S3LockProblem
+from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire import verdicts
-from backends.s3.wire.connection import Connection, Endpoint, connect
-from backends.s3.wire.multipart import MultipartUpload, Parts, Step
+from backends.s3.wire.connection import Endpoint, HttpConnection, connect
+from backends.s3.wire.multipart import MultipartUpload, Parts, UploadStep
 from backends.s3.wire.replies import BodyCheck, ReplyReader
-from backends.s3.wire.verdicts import Verdict
+from backends.s3.wire.verdicts import FailureVerdict
 
-# A row's bytes are those that passed between client and platform: none of a copy, which the platform makes itself.
+# Bytes of a row are those that passed between client and platform: none for a copy, which the platform makes itself.
 MOVES_WHOLE = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT, Operation.NEW_VERSION))
-MAKES_OF_OURS = frozenset((Operation.ARCHIVE, Operation.NEW_VERSION))  # with a body that we send
-_LOCKED_APART = frozenset((*MAKES_OF_OURS, Operation.COPY))  # where that is asked for
-# Looked up once: to read a member of an enumeration takes 0.1 us.
+MAKES_OF_OURS = frozenset((Operation.ARCHIVE, Operation.NEW_VERSION))  # their bodies are ours
+_LOCKED_APART = frozenset((*MAKES_OF_OURS, Operation.COPY))  # locked by a separate request, if the run says so
+# Looked up once: reading an enumeration's member takes 0.1 us.
 _COPY, _RANGE_RETRIEVE, _AUDIT = Operation.COPY, Operation.RANGE_RETRIEVE, Operation.AUDIT
 _SEPARATE = Lock.SEPARATE
 RETRIED = frozenset((429, 500, 502, 503, 504))
 RETRY_SECONDS_FIRST = 0.1
-UNLIKE_IDS_MIN = 8  # before a platform is believed to give every answer an id of its own
+UNLIKE_IDS_MIN = 8  # answers before a platform is assumed to give each its own id
 RETRY_SECONDS_MAX = 30.0
 
 _REASON = {
@@ -55,33 +55,33 @@ _REASON = {
 }
 # Nothing was sent.
 _NOT_CONNECTED = frozenset((Status.CONNECT_FAILED, Status.NO_LOCAL_PORT, Status.CONNECT_TIMEOUT, Status.TLS_FAILED))
-# What a platform repeats of the checksum that came with an object.
+# Headers in which a platform repeats the checksum of an object.
 _CHECKSUM_HEADER = {"crc32c": b"x-amz-checksum-crc32c", "crc64nvme": b"x-amz-checksum-crc64nvme"}
 
 
-# What is sent first for an object; what looks at the body of its answer; whether that has none; and the upload where
-# further requests follow until its last part is there. A plain tuple: a named one takes 0.4 us to make.
+# The first request for an object; the check of its answer's body; whether the answer has no body; and the multipart
+# upload, if further requests follow. A plain tuple: a named one takes 0.4 us to make.
 Request: TypeAlias = tuple[Parts, BodyCheck | None, bool, MultipartUpload | None]
 
 
-class Exchange(Enum):
-    """Which request of a session is outstanding, or due. An object is one request, an upload, or either with another:
+class PendingRequest(Enum):
+    """The outstanding or next request of a session. An object is one request, an upload, or either with another:
 
     ========  ==================================  =======================
-    request   its answer                          what follows
+    request   its answer                          next request
     ========  ==================================  =======================
-    OPENING   any                                 the session is open, or it is not
-    OBJECT    done, to be locked by a request     LOCK
-    OBJECT    audited whole, shows no lock        HEAD
+    OPENING   any                                 none: the session is open, or failed
+    OBJECT    done, lock it by a request          LOCK
+    OBJECT    audited, shows no lock              HEAD
     OBJECT    any other                           the next object: OBJECT or UPLOAD
-    UPLOAD    a further request of it is due      UPLOAD
-    UPLOAD    done, to be locked by a request     LOCK
+    UPLOAD    a further request is due            UPLOAD
+    UPLOAD    done, lock it by a request          LOCK
     UPLOAD    over                                the next object
     LOCK      any                                 the next object
     HEAD      any                                 the next object
     ========  ==================================  =======================
 
-    Each but OPENING may be sent again, or over another connection, and stays what it is.
+    Each except OPENING may be retried or sent over another connection, and keeps its kind.
     """
 
     OPENING = "opening"
@@ -91,24 +91,24 @@ class Exchange(Enum):
     HEAD = "head"
 
 
-_OPENING, _OBJECT, _UPLOAD, _LOCK, _HEAD = Exchange
+_OPENING, _OBJECT, _UPLOAD, _LOCK, _HEAD = PendingRequest
 
 
 class Timing(NamedTuple):
-    """Of an object's own request, while another one that belongs to it is outstanding."""
+    """Times of an object's own request while another request for the object is outstanding."""
 
     sent_ns: int
     first_byte_ns: int
     attempts: int
-    delays: Delays | None  # of the requests so far
+    delays: Delays | None  # delays of the requests so far
 
 
 class RequestSource(Protocol):
-    """Where a session gets its requests (backends.s3.data_plane.S3DataPlane)."""
+    """The source of a session's requests (backends.s3.data_plane.S3DataPlane)."""
 
-    setting: WorkerSetting
+    setting: S3WorkerSetting
     names_versions: bool
-    unlike_ids: float  # answers whose id was not that of the one before; from UNLIKE_IDS_MIN on each has its own
+    unlike_ids: float  # answers with another id than the previous; from UNLIKE_IDS_MIN on, ids are unique
 
     def endpoint(self, index: int) -> Endpoint: ...
 
@@ -126,7 +126,7 @@ class RequestSource(Protocol):
 
     def note_version(self, batch: Batch, index: int, headers: Mapping[bytes, bytes]) -> None: ...
 
-    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None: ...
+    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> S3LockProblem | None: ...
 
     def note_refusal(self, headers: Mapping[bytes, bytes]) -> None: ...
 
@@ -137,29 +137,29 @@ class S3Session:
     def __init__(self, source: RequestSource, endpoint_index: int) -> None:
         self._source = source
         self._endpoint_index = endpoint_index
-        self._connection: Connection | None = None
+        self._connection: HttpConnection | None = None
         self._record: Recorder | None = None
-        # What is to be sent once there is another connection; None: nothing is left to do.
+        # The function that sends a request over the next connection; None: nothing is left to do.
         self._finished: asyncio.Future[Callable[[], None] | None] | None = None
         self._reconnects = source.setting.on_close == "reconnect"
         self._exchange = _OBJECT
         self._opened = False
-        self._is_used = False  # a batch was performed over this connection
+        self._is_used = False  # a batch was done over this connection
         self._batch = Batch((), (), ())
         self._index = 0
         self._due_ns = 0
         self._next: Request | None = None
         self._check: BodyCheck | None = None
-        self._last_id: bytes | None = None  # of the answer before, over this connection
-        self._head: bytes | memoryview = b""  # of the request that was sent last
+        self._last_id: bytes | None = None  # of the previous answer on this connection
+        self._head: bytes | memoryview = b""  # of the last request
         self._checksum_header: bytes | None = None
-        self._upload: MultipartUpload | None = None  # of the object that is on its way in parts
+        self._upload: MultipartUpload | None = None  # the multipart upload in progress
         self._connected_ns = 0
         self._attempts = 1
-        self._first_sent_ns = 0  # the request that is outstanding, where this is not its first attempt
+        self._first_sent_ns = 0  # first attempt of the outstanding request, if it was retried
         self._delays: Delays | None = None  # of the next row
         self._retry: asyncio.TimerHandle | None = None
-        self._own: Timing | None = None  # of the object that LOCK or HEAD belongs to
+        self._own: Timing | None = None  # of the object that LOCK or HEAD is for
 
     @property
     def is_open(self) -> bool:
@@ -216,7 +216,7 @@ class S3Session:
         self._is_used = True
 
     async def _connect(self) -> tuple[Status, str] | None:
-        """Connect; returns why there is no connection, None where there is one."""
+        """Connect; return why that failed, or None."""
         setting, endpoint = self._source.setting, self._source.endpoint(self._endpoint_index)
         try:
             async with asyncio.timeout(setting.connect_timeout_seconds):
@@ -233,7 +233,7 @@ class S3Session:
         return None
 
     async def _connect_again(self, send: Callable[[], None]) -> None:
-        """Go on with ``send`` over another connection in the place of the one that the server ended."""
+        """Replace the connection that the server ended, and continue with ``send``."""
         ended = self._connection
         assert ended is not None
         ended.begin_close()
@@ -251,7 +251,7 @@ class S3Session:
         send()
 
     def _over_connection(self, send: Callable[[], None]) -> None:
-        """Call ``send``, which sends a request, as soon as there is a connection for it."""
+        """Call ``send``, which sends a request, as soon as there is a connection."""
         connection = self._connection
         assert connection is not None
         if not (self._reconnects and connection.ended_politely):
@@ -271,14 +271,14 @@ class S3Session:
         record.row(Operation.CLOSE, 0, sent_ns, sent_ns, done_ns, done_ns, 0, endpoint=self._endpoint_index)
 
     async def disconnect(self) -> None:
-        """Close the connection, whatever was kept."""
+        """Close the connection, also a kept one."""
         if self._retry is not None:
             self._retry.cancel()
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
 
-    # The connection's owner.
+    # Callbacks of the connection.
 
     def reply_complete(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
         anothers = self._belongs_to_another(reply)
@@ -296,7 +296,7 @@ class S3Session:
                 return
             if self._first_sent_ns:
                 sent_ns = self._from_first_attempt(sent_ns)
-        if exchange is _OBJECT:  # most are
+        if exchange is _OBJECT:  # the usual case
             self._take_object(reply, sent_ns, first_byte_ns, done_ns)
         else:
             _TAKE[exchange](self, reply, sent_ns, first_byte_ns, done_ns)
@@ -338,7 +338,7 @@ class S3Session:
 
     def _take_lock(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
         verdict = verdicts.answer(Operation.EXTEND, reply, None, 0)
-        if verdict is not None:  # the object may be there all the same
+        if verdict is not None:  # the object may exist all the same
             verdict = verdict._replace(outcome_unknown=True)
         status = verdict.status if verdict is not None else Status.OK
         sent_ns, first_byte_ns = self._locked(sent_ns, first_byte_ns, done_ns, status)
@@ -350,10 +350,9 @@ class S3Session:
         self._object_done(verdict, reply, sent_ns, first_byte_ns, done_ns)
 
     def _object_answered(
-        self, verdict: Verdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
+        self, verdict: FailureVerdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
     ) -> None:
-        """An object's own request, or its upload, came to this; what is to be locked by a request of its own is not
-        done yet."""
+        """Take the result of an object's own request or upload; an object that needs a lock request is not done yet."""
         batch = self._batch
         if verdict is None:
             if self._source.names_versions:
@@ -365,13 +364,13 @@ class S3Session:
                     self._go_on_with(_LOCK)
                     return
                 lost = "the server closed the connection before the object could be locked"
-                verdict = Verdict(Status.CONNECTION_LOST, "not locked", lost, outcome_unknown=True)
+                verdict = FailureVerdict(Status.CONNECTION_LOST, "not locked", lost, outcome_unknown=True)
         self._object_done(verdict, reply, sent_ns, first_byte_ns, done_ns)
 
     def _object_done(
-        self, verdict: Verdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
+        self, verdict: FailureVerdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
     ) -> None:
-        """Write the object's row, and go on to the next."""
+        """Write the object's row, and continue with the next object."""
         batch, index = self._batch, self._index
         operation, number = batch.operation[index], batch.number[index]
         if verdict is None:
@@ -392,15 +391,17 @@ class S3Session:
         else:
             self._closed_by_server(reply.request_id, number)
 
-    def _go_on_with(self, exchange: Exchange) -> None:
-        """Send another request that belongs to the same object."""
+    def _go_on_with(self, exchange: PendingRequest) -> None:
+        """Send another request for the same object."""
         self._exchange = exchange
         self._attempts = 1
         self._over_connection(self._send_due)
 
     def _belongs_to_another(self, reply: ReplyReader) -> str | None:
-        """What shows that it answers another request: one that came twice would be taken for the next one's, and from
-        then on every answer for the wrong object's."""
+        """Return how an answer shows that it belongs to another request, or None.
+
+        If the session took a repeated answer for the next one, every later answer would belong to the wrong object.
+        """
         headers = reply.headers
         own, last = headers.get(b"x-amz-request-id"), self._last_id
         self._last_id = own
@@ -408,7 +409,7 @@ class S3Session:
             if own != last:
                 self._source.unlike_ids += 1
             elif self._source.unlike_ids < UNLIKE_IDS_MIN:
-                self._source.unlike_ids = -math.inf  # a platform whose ids say nothing
+                self._source.unlike_ids = -math.inf  # the platform's ids are not unique
             else:
                 return f"the answer is the one before it once more: it has the same id, {reply.request_id}"
         if self._exchange is not _OBJECT or self._checksum_header is None:
@@ -429,15 +430,15 @@ class S3Session:
         copies = self._batch.operation[self._index] is _COPY
         return verdicts.status_of(reply, decided_by_body=copies) in RETRIED
 
-    def _lock_verdict(self, reply: ReplyReader) -> Verdict | None:
-        """What is wrong with the lock that an audit found; None: nothing is."""
+    def _lock_verdict(self, reply: ReplyReader) -> FailureVerdict | None:
+        """Return what is wrong with the lock that an audit found; None if nothing is."""
         problem = self._source.lock_problem(self._batch.number[self._index], reply.headers)
         if problem is None:
             return None
-        return Verdict(problem.status, problem.status.name.lower(), problem.words)
+        return FailureVerdict(problem.status, problem.status.name.lower(), problem.words)
 
     def _goes_on(self, upload: MultipartUpload, reply: ReplyReader, sent_ns: int) -> bool:
-        """Take the answer to one request of an upload; True where the next one was sent."""
+        """Take the answer to one request of an upload; return whether the next one was sent."""
         upload.sent_ns = upload.sent_ns or sent_ns
         upload.again += self._attempts - 1
         self._attempts = 1
@@ -445,35 +446,37 @@ class S3Session:
         if upload.abort_refused is not None:
             number = self._batch.number[self._index]
             self._failed(self._batch.operation[self._index], number, upload.abort_refused, reply.request_id)
-        if upload.step is Step.OVER:
+        if upload.step is UploadStep.OVER:
             return False
         if reply.keep_alive or self._reconnects:
             self._over_connection(self._send_due)
             return True
         if upload.verdict is None:
             lost = "the server closed the connection before the upload was complete"
-            upload.verdict = Verdict(Status.CONNECTION_LOST, "upload not complete", lost)
+            upload.verdict = FailureVerdict(Status.CONNECTION_LOST, "upload not complete", lost)
         return False
 
     def _send_step(self) -> None:
-        """Send the request of an upload that is due."""
+        """Send the next request of an upload."""
         connection, upload = self._connection, self._upload
         assert connection is not None
         assert upload is not None
-        connection.send(upload.request(), keeps_waiting=upload.step is Step.COMPLETE)
-        if upload.step is Step.COMPLETE:
+        connection.send(upload.request(), keeps_waiting=upload.step is UploadStep.COMPLETE)
+        if upload.step is UploadStep.COMPLETE:
             self._make_next()
 
     def _send_lock(self) -> None:
-        """Lock the object that was just archived, by a request of its own."""
+        """Lock the object that was just archived by a separate request."""
         connection = self._connection
         assert connection is not None
         self._check = None
         connection.send(self._source.lock_request(self._endpoint_index, self._batch, self._index))
 
     def _locked(self, sent_ns: int, first_byte_ns: int, done_ns: int, status: int) -> tuple[int, int]:
-        """Write the row of the request that was to lock an object; returns when the object's own request was sent and
-        answered. The object's row has all that held up either."""
+        """Write the row of a lock request; return when the object's own request was sent and answered.
+
+        The object's row has the delays of both.
+        """
         own, delays = self._own, self._delays
         assert own is not None
         self._row(Operation.LOCK, self._batch.number[self._index], sent_ns, first_byte_ns, done_ns, 0, status)
@@ -484,14 +487,14 @@ class S3Session:
         return self._looked_at()
 
     def _looked_at(self) -> tuple[int, int]:
-        """The object's other request is over; returns when its own was sent and answered."""
+        """End the object's other request; return when its own was sent and answered."""
         own = self._own
         assert own is not None
         self._exchange, self._own, self._attempts = _OBJECT, None, own.attempts
         return own.sent_ns, own.first_byte_ns
 
     def _shows_no_lock(self, number: int, reply: ReplyReader) -> bool:
-        """Whole, but without its lock: some platforms show that to HEAD only."""
+        """Return whether the object is complete but shows no lock: some platforms show it only in HEAD."""
         if MODE_HEADER in reply.headers or reply.status != 200 or not (reply.keep_alive or self._reconnects):
             return False
         if self._check is not None and not self._check.finish():
@@ -500,7 +503,7 @@ class S3Session:
         return problem is not None and problem.status == Status.UNLOCKED
 
     def _send_head(self) -> None:
-        """Ask for the lock of the object that was just read."""
+        """Request the lock of the object that was just read."""
         connection = self._connection
         assert connection is not None
         self._check = None
@@ -515,7 +518,7 @@ class S3Session:
 
     def exchange_failed(self, status: Status, message: str, sent_ns: int, first_byte_ns: int) -> None:
         done_ns = time.monotonic_ns()
-        # Without a connection nothing of a request was sent; but an attempt before it may have been carried out.
+        # Without a connection no byte of the request was sent, but an earlier attempt may have been done.
         unknown = status not in _NOT_CONNECTED or self._exchange is _LOCK or bool(self._first_sent_ns)
         if self._first_sent_ns:
             sent_ns = self._from_first_attempt(sent_ns)
@@ -523,12 +526,14 @@ class S3Session:
             url = self._source.endpoint(self._endpoint_index).url
             self._open_failed(status, f"{url}: {message}", self._open_sent_ns)
         else:
-            self._object_failed(Verdict(status, _REASON[status], message, unknown), sent_ns, first_byte_ns, done_ns)
+            self._object_failed(
+                FailureVerdict(status, _REASON[status], message, unknown), sent_ns, first_byte_ns, done_ns
+            )
         self._exchange = _OBJECT
         self._finish()
 
-    def _object_failed(self, verdict: Verdict, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
-        """A row for the object whose request failed with the connection; what comes after it was not tried."""
+    def _object_failed(self, verdict: FailureVerdict, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
+        """Write a row for the object whose request failed with the connection; later objects were not tried."""
         operation, number = self._batch.operation[self._index], self._batch.number[self._index]
         first_byte_ns = first_byte_ns or done_ns
         if self._exchange is _UPLOAD:
@@ -545,17 +550,19 @@ class S3Session:
         self._index += 1
 
     def _closed_by_server(self, request_id: str, number: int) -> None:
-        """The session ends here; what is left of its batch is neither good nor tried."""
+        """End the session; the rest of its batch was not tried."""
         total = len(self._batch)
         message = f"the server ended the connection with {total - self._index} of {total} objects still to come"
-        self._failed(Operation.SESSION, number, Verdict(Status.INCOMPLETE, "closed by server", message), request_id)
+        self._failed(
+            Operation.SESSION, number, FailureVerdict(Status.INCOMPLETE, "closed by server", message), request_id
+        )
         self._finish()
 
     def _never_sent(self) -> None:
-        """A row for an object that found its connection gone."""
+        """Write a row for an object whose connection was gone before its request."""
         operation, number, now_ns = self._batch.operation[0], self._batch.number[0], time.monotonic_ns()
         words = "the server closed the connection before the request could be sent"
-        self._failed(operation, number, Verdict(Status.CONNECTION_LOST, _REASON[Status.CONNECTION_LOST], words))
+        self._failed(operation, number, FailureVerdict(Status.CONNECTION_LOST, _REASON[Status.CONNECTION_LOST], words))
         self._row(operation, number, now_ns, now_ns, now_ns, 0, Status.CONNECTION_LOST)
         self._finish()
 
@@ -567,7 +574,7 @@ class S3Session:
         if connection is None or not connection.usable:
             if connection is not None and self._reconnects and connection.ended_politely:
                 self._over_connection(self._send_next)
-            elif self._is_used and self._index == 0:  # it went between two batches; somebody waits for this one's row
+            elif self._is_used and self._index == 0:  # it ended between two batches, and this batch needs a row
                 self._never_sent()
             else:
                 self._closed_by_server("", self._batch.number[self._index])
@@ -579,7 +586,7 @@ class S3Session:
         self._check, self._upload, self._head = check, upload, parts[0]
         copies = self._batch.operation[self._index] is _COPY
         connection.send(parts, is_head=is_head, check=check, keeps_waiting=copies)
-        # An upload takes long: by its end a request made now would be signed, and its lock dated, for another time.
+        # An upload takes long: a request made now would have the signature and the lock date of an earlier time.
         if upload is None:
             self._make_next()
         else:
@@ -589,7 +596,7 @@ class S3Session:
         batch, following, source = self._batch, self._index + 1, self._source
         if following == len(batch):
             return
-        # Which version is meant may follow from the answer that is still to come.
+        # The version to use may follow from the answer that is still outstanding.
         if source.names_versions and (
             batch.number[following] == batch.number[self._index] or source.lacks_version(batch, following)
         ):
@@ -597,13 +604,12 @@ class S3Session:
         self._next = source.request(self._endpoint_index, batch, following)
 
     def _passes_over_unknown_versions(self) -> bool:
-        """A row for each object that cannot be deleted, up to the next that something can be asked for; False where
-        there is none left."""
+        """Write a row for each object that cannot be deleted, up to one that can; return False if none is left."""
         batch = self._batch
         while self._index < len(batch) and self._source.lacks_version(batch, self._index):
             operation, number, now_ns = batch.operation[self._index], batch.number[self._index], time.monotonic_ns()
             words = "no answer named the version that is to be deleted, and without it the object would only be hidden"
-            self._failed(operation, number, Verdict(Status.INCOMPLETE, "version not known", words))
+            self._failed(operation, number, FailureVerdict(Status.INCOMPLETE, "version not known", words))
             self._row(operation, number, now_ns, now_ns, now_ns, 0, Status.INCOMPLETE)
             self._due_ns = now_ns
             self._index += 1
@@ -622,7 +628,7 @@ class S3Session:
         self._send_due()
 
     def _send_due(self) -> None:
-        """Send the request that is due: a further one, one again, or one over another connection."""
+        """Send the next request: a further one, a retry, or one over another connection."""
         _SEND[self._exchange](self)
 
     def _send_object(self) -> None:
@@ -634,14 +640,14 @@ class S3Session:
         connection.send(parts, is_head=is_head, check=self._check, keeps_waiting=copies)
 
     def _from_first_attempt(self, sent_ns: int) -> int:
-        """When the request that was sent at ``sent_ns`` was sent first. An object's service time runs from then."""
+        """Return when the request sent at ``sent_ns`` was first sent: an object's service time starts there."""
         delays = self._delays = self._delays or Delays()
         delays.retry_ns += sent_ns - self._first_sent_ns
         sent_ns, self._first_sent_ns = self._first_sent_ns, 0
         return sent_ns
 
     def _retry_delay(self, reply: ReplyReader) -> float:
-        """Seconds that the server asked for, or twice as long each time."""
+        """Return the delay in seconds that the server requested, or twice the previous one."""
         asked = reply.headers.get(b"retry-after", b"").strip()
         if asked.isdigit():
             return min(float(asked), RETRY_SECONDS_MAX)
@@ -680,7 +686,7 @@ class S3Session:
         self._record.error(Operation.OPEN, _REASON[status], message)
         self._row(Operation.OPEN, 0, sent_ns, done_ns, done_ns, 0, status)
 
-    def _failed(self, operation: Operation, number: int, verdict: Verdict, request_id: str = "") -> None:
+    def _failed(self, operation: Operation, number: int, verdict: FailureVerdict, request_id: str = "") -> None:
         """Count a failure under its reason."""
         assert self._record is not None
         name = self._source.object_name(number)
@@ -693,14 +699,14 @@ class S3Session:
             self._finished.set_result(None)
 
 
-# What is sent for each request after an object's first, and what its answer is taken for.
-_SEND: dict[Exchange, Callable[[S3Session], None]] = {
+# The functions that send and finish each request after an object's first.
+_SEND: dict[PendingRequest, Callable[[S3Session], None]] = {
     _OBJECT: S3Session._send_object,
     _UPLOAD: S3Session._send_step,
     _LOCK: S3Session._send_lock,
     _HEAD: S3Session._send_head,
 }
-_TAKE: dict[Exchange, Callable[[S3Session, ReplyReader, int, int, int], None]] = {
+_TAKE: dict[PendingRequest, Callable[[S3Session, ReplyReader, int, int, int], None]] = {
     _OPENING: S3Session._take_opening,
     _OBJECT: S3Session._take_object,
     _UPLOAD: S3Session._take_upload,

@@ -1,7 +1,7 @@
-"""AWS Signature Version 4 in request headers, made for signing tens of thousands of requests a second.
+"""AWS Signature Version 4 in request headers, for tens of thousands of requests a second.
 
-One idea: what changes from object to object is the path and at most a checksum. A RequestTemplate therefore compiles
-everything else into two byte strings once a second, and one request costs two formats, one SHA-256 and one HMAC.
+One idea: only the path and at most a checksum change from object to object. So a RequestTemplate compiles everything
+else into two byte strings once a second, and one request costs two formats, one SHA-256 and one HMAC.
 
 Source of the algorithm: AWS General Reference, "Create a signed AWS API request": canonical request, string to sign,
 signing key = HMAC chain over date, region, service, "aws4_request".
@@ -24,19 +24,19 @@ EMPTY_SHA256 = sha256(b"").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """All that a signature takes from one second of one day."""
+class SigningSecond:
+    """All that a signature needs of one second of one day."""
 
     epoch_seconds: int
     amz_date: str  # 20261121T110327Z
-    credential: str  # access key and scope, as the Authorization header has it
-    # HMAC's two hashes, the inner one already fed with the head of the string to sign: copying a state and feeding it
-    # the rest takes half the time of hmac.digest() with the key.
+    credential: str  # access key and scope, as in the Authorization header
+    # The two hash states of HMAC, the inner one already fed with the start of the string to sign. Copying a state and
+    # feeding the rest takes half the time of hmac.digest() with the key.
     inner: HASH
     outer: HASH
 
     def __repr__(self) -> str:
-        return f"Moment({self.amz_date})"
+        return f"SigningSecond({self.amz_date})"
 
 
 class Signer:
@@ -49,13 +49,13 @@ class Signer:
         self.session_token = session_token
         self._day = ""
         self._day_key = b""
-        self._moment: Moment | None = None
+        self._moment: SigningSecond | None = None
 
     def __repr__(self) -> str:
         return f"Signer({self._access_key}, {self._region})"
 
-    def moment(self, epoch_seconds: int) -> Moment:
-        """What signing needs at this second; cached, and the key for the whole day."""
+    def moment(self, epoch_seconds: int) -> SigningSecond:
+        """Return what signatures need in this second, cached; the key is cached for the day."""
         if self._moment is not None and self._moment.epoch_seconds == epoch_seconds:
             return self._moment
         amz_date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(epoch_seconds))
@@ -66,7 +66,7 @@ class Signer:
                 key = hmac.digest(key, part.encode(), "sha256")
             self._day, self._day_key = day, key
         scope = f"{day}/{self._region}/s3/aws4_request"
-        self._moment = Moment(
+        self._moment = SigningSecond(
             epoch_seconds,
             amz_date,
             f"{self._access_key}/{scope}",
@@ -76,13 +76,13 @@ class Signer:
 
 
 class RequestTemplate:
-    """The head of one kind of request: everything fixed but the path, the ``variable`` headers and the date.
+    """The head of one kind of request: fixed except for the path, the ``variable`` headers and the date.
 
-    Arguments: ``fixed`` signed headers; ``variable`` names of signed headers whose values come with each request, in
-    sorted order; ``unsigned`` headers sent but not signed (Content-Length). ``query`` is the canonical query string;
-    with ``query_varies`` the rest of it comes with each request, encoded. ``length_varies``: Content-Length, unsigned,
-    comes with each request too.
-    Where ``variable`` has ``x-amz-content-sha256`` its value is also the payload hash.
+    Arguments: ``fixed`` are signed headers. ``variable`` are names of signed headers whose values come with each
+    request, in sorted order. ``unsigned`` headers are sent but not signed (Content-Length). ``query`` is the canonical
+    query string; with ``query_varies`` its rest comes with each request, encoded. With ``length_varies``
+    Content-Length, unsigned, comes with each request too. If ``variable`` has ``x-amz-content-sha256``, its value is
+    also the payload hash.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class RequestTemplate:
         self._unsigned = {name: value.replace("%", "%%") for name, value in (unsigned or {}).items()}
         if length_varies:
             self._unsigned["Content-Length"] = "%d"
-        self._query = query.replace("%", "%%") + ("%b" if query_varies else "")  # as bytes formatting needs it
+        self._query = query.replace("%", "%%") + ("%b" if query_varies else "")  # for bytes formatting
         self._payload_is_variable = "x-amz-content-sha256" in variable
         if not self._payload_is_variable:
             self._fixed.setdefault("x-amz-content-sha256", UNSIGNED_PAYLOAD)
-        self._moment: Moment | None = None
+        self._moment: SigningSecond | None = None
         self._canonical = b""
         self._wire = b""
 
@@ -117,7 +117,7 @@ class RequestTemplate:
         headers = {**self._fixed, **dated, "x-amz-date": moment.amz_date}
         if signer.session_token:
             headers["x-amz-security-token"] = signer.session_token
-        # bytes formatting needs a literal % doubled; a variable header becomes one %b.
+        # Bytes formatting needs a doubled %; a variable header becomes one %b.
         values = {name: value.replace("%", "%%") for name, value in headers.items()}
         values.update(dict.fromkeys(self._variable, "%b"))
         names = sorted(values)
@@ -136,8 +136,11 @@ class RequestTemplate:
         self._moment = moment
 
     def head(self, path: bytes, values: tuple[bytes, ...] = (), length: int | None = None) -> bytes:
-        """The signed head for one path; ``values``: the rest of the query where it varies, then the ``variable``
-        headers in the order of their names; ``length`` of the body where that varies."""
+        """Return the signed head for one path.
+
+        ``values`` are the rest of the query, if it varies, and then the ``variable`` headers in sorted order.
+        ``length`` is that of the body, if it varies.
+        """
         moment = self._moment
         assert moment is not None, "compile() comes first"
         if self._payload_is_variable:
@@ -155,11 +158,11 @@ class RequestTemplate:
 
 
 def _hmac_states(key: bytes, head: bytes) -> tuple[HASH, HASH]:
-    """The inner and outer hash of HMAC-SHA256 (RFC 2104) (key up to 64 bytes), the inner fed with ``head``."""
+    """Return the inner and outer hash of HMAC-SHA256 (RFC 2104) for keys up to 64 bytes, the inner with ``head``."""
     padded = key.ljust(64, b"\0")
     return sha256(bytes(byte ^ 0x36 for byte in padded) + head), sha256(bytes(byte ^ 0x5C for byte in padded))
 
 
 def encode_path(path: str) -> str:
-    """A path as S3 signs it: UTF-8, percent-encoded once, slashes kept."""
+    """Encode a path as S3 signs it: UTF-8, percent-encoded once, slashes kept."""
     return quote(path, safe="/-_.~")

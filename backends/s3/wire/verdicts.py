@@ -1,7 +1,7 @@
-"""What an answer means: whether an operation on an object was done, and if not, for which reason it counts as failed.
+"""Decides from an answer whether an operation on an object was done, and otherwise the reason of its failure.
 
-One idea: a status alone is no success. Bytes are compared, lengths too, a copy's answer may turn into an error after
-its 200, and of a deletion that is to be refused only a lock's refusal is the success.
+One idea: a status alone is not a success. Bytes and lengths are compared. A copy may report an error after its 200. A
+delete that must be refused succeeds only if a lock is the reason.
 """
 
 from __future__ import annotations
@@ -11,42 +11,44 @@ from typing import NamedTuple
 from archiver.values.record import Operation, Status
 from backends.s3.wire.replies import BodyCheck, ReplyReader
 
-REFUSALS = frozenset(("AccessDenied", "InvalidRequest", "ObjectLocked"))  # of a deletion, because of a lock
-# Looked up once: to read a member of an enumeration takes 0.1 us.
+REFUSALS = frozenset(("AccessDenied", "InvalidRequest", "ObjectLocked"))  # of a delete, because of a lock
+# Looked up once: reading an enumeration's member takes 0.1 us.
 _REFUSED_DELETE, _DELETE, _DELETE_MARKER = Operation.REFUSED_DELETE, Operation.DELETE, Operation.DELETE_MARKER
 _RANGE_RETRIEVE, _HEAD, _COPY = Operation.RANGE_RETRIEVE, Operation.HEAD, Operation.COPY
 
 
-class Verdict(NamedTuple):
-    """Why an operation failed: the row's status, and what is counted under its reason."""
+class FailureVerdict(NamedTuple):
+    """Why an operation failed: the row's status, the reason under which it counts, and a message."""
 
     status: int
     reason: str
     message: str
-    outcome_unknown: bool = False  # it may have been done all the same
+    outcome_unknown: bool = False  # it may have been done
 
 
 def status_of(reply: ReplyReader, *, decided_by_body: bool) -> int:
-    """The status of a reply; 500 where a body that decides has an error behind its 200, as other clients take it."""
+    """Return the status of a reply; 500 if a body that decides has an error after a 200, as in other clients."""
     if decided_by_body and reply.status == 200 and b"<Error" in reply.error_body:
         return 500
     return reply.status
 
 
-def answer(operation: Operation, reply: ReplyReader, check: BodyCheck | None, size_bytes: int) -> Verdict | None:
-    """What the platform's answer about an object of ``size_bytes`` means; None: it was done."""
+def answer(operation: Operation, reply: ReplyReader, check: BodyCheck | None, size_bytes: int) -> FailureVerdict | None:
+    """Return the failure in the answer for an object of ``size_bytes``; None: the operation was done."""
     status = reply.status
     if operation is _REFUSED_DELETE:
         if status in (400, 403) and reply.s3_error()[0] in REFUSALS:
             return None
         if status < 300:
-            return Verdict(Status.DELETED_LOCKED, "deleted what was locked", "the platform deleted what was locked")
+            return FailureVerdict(
+                Status.DELETED_LOCKED, "deleted what was locked", "the platform deleted what was locked"
+            )
     elif operation is _COPY:
         return _answer_to_copy(reply)
     elif operation is _RANGE_RETRIEVE:
         if status == 200:
             whole = "the platform sent the whole object, not the range that was asked for"
-            return Verdict(Status.PROTOCOL_ERROR, "range ignored", whole)
+            return FailureVerdict(Status.PROTOCOL_ERROR, "range ignored", whole)
         if status == 206:
             status = 200
     elif operation is _DELETE_MARKER:
@@ -56,45 +58,45 @@ def answer(operation: Operation, reply: ReplyReader, check: BodyCheck | None, si
     if status != 200:
         return refusal(reply)
     if check is not None and not check.finish():
-        return Verdict(Status.DAMAGED, "damaged", "the bytes are not those that were archived")
+        return FailureVerdict(Status.DAMAGED, "damaged", "the bytes are not those that were archived")
     if operation is _HEAD:
         return _answer_to_head(reply, size_bytes)
     return None
 
 
-def _answer_to_copy(reply: ReplyReader) -> Verdict | None:
+def _answer_to_copy(reply: ReplyReader) -> FailureVerdict | None:
     if status_of(reply, decided_by_body=True) != 200:
         return refusal(reply, decided_by_body=True)
     if b"<ETag>" in reply.error_body:
         return None
     words = "the answer to the copy names no object that was made"
-    return Verdict(Status.PROTOCOL_ERROR, "no copy named", words, outcome_unknown=True)
+    return FailureVerdict(Status.PROTOCOL_ERROR, "no copy named", words, outcome_unknown=True)
 
 
-def _answer_to_delete(reply: ReplyReader) -> Verdict | None:
-    """Of a deletion without a version, which is to put a marker over what is there."""
+def _answer_to_delete(reply: ReplyReader) -> FailureVerdict | None:
+    """Judge a delete without a version, which must create a delete marker."""
     if reply.status not in (200, 204):
         return refusal(reply)
     if reply.headers.get(b"x-amz-delete-marker", b"").strip().lower() == b"true":
         return None
     words = "the platform names no delete marker; where a bucket keeps no versions the object itself is gone"
-    return Verdict(Status.PROTOCOL_ERROR, "no marker named", words, outcome_unknown=True)
+    return FailureVerdict(Status.PROTOCOL_ERROR, "no marker named", words, outcome_unknown=True)
 
 
-def _answer_to_head(reply: ReplyReader, size_bytes: int) -> Verdict | None:
+def _answer_to_head(reply: ReplyReader, size_bytes: int) -> FailureVerdict | None:
     length = reply.headers.get(b"content-length", b"").strip().decode("latin-1")
     if length == str(size_bytes):
         return None
     words = f"the platform says that it has {length or 'an unknown number of'} bytes, not {size_bytes}"
-    return Verdict(Status.DAMAGED, "damaged", words)
+    return FailureVerdict(Status.DAMAGED, "damaged", words)
 
 
-def refusal(reply: ReplyReader, *, decided_by_body: bool = False) -> Verdict:
-    """A failure as the platform words it."""
+def refusal(reply: ReplyReader, *, decided_by_body: bool = False) -> FailureVerdict:
+    """Return a failure with the platform's own words."""
     status = status_of(reply, decided_by_body=decided_by_body)
     code, message = reply.s3_error()
-    # A refusal is an answer; a server in trouble, an odd success, or a redirection to nowhere may have done it all the
-    # same.
+    # A refusal is an answer. After a server error, an unexpected success, or an invalid redirect, the operation may
+    # have been done.
     refused = 400 <= status < 500 or (300 <= status < 400 and bool(code))
     words = message or code or f"the answer is an HTTP status {reply.status} without a word why"
-    return Verdict(status, f"{reply.status} {code}".strip(), words, not refused)
+    return FailureVerdict(status, f"{reply.status} {code}".strip(), words, not refused)

@@ -55,15 +55,15 @@ def default_library_path() -> Path:
     path = OWN_LIBRARY
     if not path.exists():
         raise PlatformError(
-            f"{path}: our library for the TSM API was not built when Archiver was installed, for want of a C compiler; "
-            "install one (gcc or clang) and install Archiver again, or name IBM's with --tsm-library, for example "
-            "/opt/tivoli/tsm/client/api/bin64/libApiTSM64.so"
+            f"{path}: our library for the TSM API was not built when Archiver was installed, because there was no C "
+            "compiler; install one (gcc or clang) and install Archiver again, or name IBM's with --tsm-library, for "
+            "example /opt/tivoli/tsm/client/api/bin64/libApiTSM64.so"
         )
     return path
 
 
 @dataclass(frozen=True, slots=True)
-class ManagementClass:
+class ReportedManagementClass:
     """A management class of the active policy set. ``retver_days`` None: no limit."""
 
     name: str
@@ -232,14 +232,14 @@ class ApiSession:
         self._library.check(name, ask(self.handle, byref(found)))
         return bool(found.value)
 
-    def management_classes(self) -> dict[str, ManagementClass]:
+    def management_classes(self) -> dict[str, ReportedManagementClass]:
         """Return the management classes of the active policy set by name. Raises TsmError."""
         query = abi.qryMCData(abi.qryMCDataVersion, b"", abi.bTrue)
         response = abi.qryRespMCDetailData(stVersion=abi.qryRespMCDetailDataVersion)
         found = {}
         for _ in self._query(abi.qtMC, query, response):
             group, name = response.archDet, response.mcName.decode()
-            found[name] = ManagementClass(
+            found[name] = ReportedManagementClass(
                 name=name,
                 description=response.mcDesc.decode(errors="replace"),
                 archives=bool(group.cgName),

@@ -24,17 +24,17 @@ def interruptible(work: Callable[_Given, _Value]) -> Callable[_Given, _Value]:
     def waiting(*arguments: _Given.args, **named: _Given.kwargs) -> _Value:
         finished: Future[_Value] = Future()
         # A SimpleQueue waits in C: Ctrl-C during the wait of a Future could break the lock of the Future.
-        told: SimpleQueue[None] = SimpleQueue()
+        done: SimpleQueue[None] = SimpleQueue()
 
         def body() -> None:
             try:
                 finished.set_result(work(*arguments, **named))
             except BaseException as error:  # noqa: BLE001 - the caller gets any exception
                 finished.set_exception(error)
-            told.put(None)
+            done.put(None)
 
         threading.Thread(target=body, name=f"tsm-{work.__name__}", daemon=True).start()
-        told.get()
+        done.get()
         return finished.result()
 
     return waiting

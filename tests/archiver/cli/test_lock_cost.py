@@ -14,12 +14,12 @@ import pytest
 from archiver.values.clock import now_seconds
 from archiver.values.retention import DATE_TOLERANCE_SECONDS, PHASE_SECONDS_MAX
 from archiver.worm.case import iso
-from archiver.worm.requests.exchange import Answer, S3Door
+from archiver.worm.requests.exchange import Answer, S3Client
 from backends.embedded import process as embedded
 from backends.s3.control import Credentials
 from tests.support.commands import archiver
 from tests.support.runs import TINY_LOCK_COST, keys_of, left_in, s3
-from tests.support.servers.lying_door import HOLD, MODE, UNTIL, YES, Asked, Lie
+from tests.support.servers.lying_client import HOLD, MODE, UNTIL, YES, Asked, Lie
 from tests.support.servers.lying_server import lying_server, tell
 
 CLOCK_SECONDS = 1.0  # by which the server's clock, in whole seconds, may be misread
@@ -176,7 +176,7 @@ def locks_for_two_days(asked: Asked, store: Any) -> Answer:
 def test_dates_that_a_platform_made_and_nobody_knows_are_as_late_as_was_promised(
     home: Path, store: embedded.StoreProcess, lie: Lie
 ) -> None:
-    honest = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+    honest = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
     with lying_server(honest, "") as server:
         tell(server, honest, lie, "")
         done = archiver(
@@ -209,7 +209,7 @@ def test_a_platform_that_loses_the_lock_of_one_variant_ends_the_run_there(
     home: Path, store: embedded.StoreProcess, lie: Lie, variant: str
 ) -> None:
     """Also where the locks of the variants before it, of the same mode and length, were kept."""
-    honest = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+    honest = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
     with lying_server(honest, "") as server:
         tell(server, honest, lie, "")
         done = archiver("run", "lock-cost", *TINY_LOCK_COST, *NO_RULE, "--endpoint", server.endpoint, **keys_of(store))
@@ -220,7 +220,7 @@ def test_a_platform_that_loses_the_lock_of_one_variant_ends_the_run_there(
 def test_the_ledger_knows_later_dates_and_holds_before_the_platform_does(
     home: Path, store: embedded.StoreProcess
 ) -> None:
-    honest = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+    honest = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
     seen: dict[str, list[tuple[float, bool]]] = {}
 
     def watches(asked: Asked, store: Any) -> Answer:

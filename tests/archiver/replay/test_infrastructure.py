@@ -30,7 +30,7 @@ from backends.embedded import process
 from backends.null import NullBackend
 from backends.s3.backend import S3Backend, S3Options
 from backends.s3.control import Credentials
-from backends.s3.wire.endpoint_requests import EndpointRequests, Kind
+from backends.s3.wire.endpoint_requests import EndpointRequests, RequestKind
 from backends.tsm.backend import TsmBackend
 from scenarios.infrastructure import Infrastructure, InfrastructureTable, infrastructure
 from scenarios.model import Phase, Workload
@@ -265,7 +265,7 @@ def test_a_clone_with_other_content_is_found_and_removed_all_the_same(
     before = run.versions(run.location)
     honest = EndpointRequests.copy
 
-    def another(self: EndpointRequests, kind: Kind, number: int, source: int) -> bytes:
+    def another(self: EndpointRequests, kind: RequestKind, number: int, source: int) -> bytes:
         return honest(self, kind, number, source + 1 if source == prepared["locked"] else source)
 
     monkeypatch.setattr(EndpointRequests, "copy", another)
@@ -351,7 +351,7 @@ def test_a_lock_or_a_hold_that_is_lost_on_the_way_is_named_once(
     before = run.versions(run.location)
     if dropped == "everything":
         monkeypatch.setattr(EndpointRequests, "_lock_headers", lambda *_: {})
-        monkeypatch.setattr(Kind, "is_dated", False)
+        monkeypatch.setattr(RequestKind, "is_dated", False)
     else:
         monkeypatch.setattr(EndpointRequests, "_lock_headers", without(dropped))
     report, _ = run.carry_out(what, prepared)
@@ -381,7 +381,7 @@ def test_what_was_copied_wrongly_stays_where_it_is(run: Run, monkeypatch: pytest
     before = run.versions(run.location)
     honest, golden, unlocked = EndpointRequests.copy, prepared["held"], run.next  # what it archives has these numbers
 
-    def another(self: EndpointRequests, kind: Kind, number: int, source: int) -> bytes:
+    def another(self: EndpointRequests, kind: RequestKind, number: int, source: int) -> bytes:
         return honest(self, kind, number, golden if source >= unlocked else source)
 
     monkeypatch.setattr(EndpointRequests, "copy", another)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from archiver.traces import format as trace_format
 from archiver.traces import merging
 from archiver.traces.anonymising import PARTS_MAX, anonymise, anonymiser, read_secret
-from archiver.traces.changing import Part, cut, scale
+from archiver.traces.changing import TraceSelection, cut, scale
 from archiver.traces.format import Trace, TracedOperation
 from archiver.traces.merging import merge, sort
 from archiver.traces.summary import Unwritten, summarise
@@ -96,16 +96,16 @@ def test_a_cut_begins_where_it_was_made(tmp_path: Path) -> None:
         for i in range(12)
     ]
     path, out = write(tmp_path / "trace.parquet", operations), tmp_path / "cut.parquet"
-    info = cut(out, path, Part(from_seconds=2, to_seconds=8, clients={0, 2}, operations={"archive"}))
+    info = cut(out, path, TraceSelection(from_seconds=2, to_seconds=8, clients={0, 2}, operations={"archive"}))
     assert [(row.due_ns, row.done_ns, row.client) for row in read(out)] == [
         (0, 5, 2), (4 * 10**9, 4 * 10**9 + 5, 0)
     ]  # fmt: skip
     assert info.began_at_ns == BEGAN_AT_NS + 2 * 10**9
     assert info.changes == ("cut: from 2 s; to 8 s; 2 clients; archive",)
     for part, message in (
-        (Part(from_seconds=100), "nothing in it"),
-        (Part(from_seconds=3, to_seconds=3), "--from 3s is not before --to 3s"),
-        (Part(operations={"frobnicate"}), "--operations frobnicate: there is none"),
+        (TraceSelection(from_seconds=100), "nothing in it"),
+        (TraceSelection(from_seconds=3, to_seconds=3), "--from 3s is not before --to 3s"),
+        (TraceSelection(operations={"frobnicate"}), "--operations frobnicate: there is none"),
     ):
         with pytest.raises(UsageError, match=message):
             cut(tmp_path / "none.parquet", path, part)

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from archiver.values.errors import UsageError
-from archiver.watch.choosing import Watched, WatchOptions, watch_sources
+from archiver.watch.choosing import WatchedPlatform, WatchOptions, watch_sources
 from archiver.watch.prometheus import PrometheusSource
 
-ELSEWHERE = Watched(("https://worm.example:9000",), is_minio=False, shares_host=False, pid=None, platform=None)
+ELSEWHERE = WatchedPlatform(("https://worm.example:9000",), is_minio=False, shares_host=False, pid=None, platform=None)
 HERE = replace(ELSEWHERE, endpoints=("http://127.0.0.1:9000",), shares_host=True)
 PAGE = "prometheus:http://worm.example:9100/metrics"
 
 
-def names(watched: Watched, *words: str) -> list[str]:
+def names(watched: WatchedPlatform, *words: str) -> list[str]:
     return [source.name for source in watch_sources(WatchOptions(words), watched)]
 
 

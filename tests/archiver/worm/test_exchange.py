@@ -14,7 +14,7 @@ import pytest
 from archiver.worm.case import Case
 from archiver.worm.checks.ingest import post_form
 from archiver.worm.requests import exchange
-from archiver.worm.requests.exchange import REDACTED, Exchange, S3Door
+from archiver.worm.requests.exchange import REDACTED, RecordedExchange, S3Client
 from archiver.worm.verdict import Inconclusive
 from backends.s3.control import Credentials
 from tests.support.servers.scripted import Conversation, Request, ScriptedServer, Step, close, read, send, serve
@@ -23,8 +23,8 @@ SECRET, TOKEN = "planted/secret+key=", "planted+session/token&more=="
 CREDENTIALS = Credentials("KEYID", SECRET, TOKEN)
 
 
-def door_to(server: ScriptedServer) -> S3Door:
-    return S3Door(server.url, "us-east-1", CREDENTIALS, [])
+def client_of(server: ScriptedServer) -> S3Client:
+    return S3Client(server.url, "us-east-1", CREDENTIALS, [])
 
 
 @pytest.fixture
@@ -70,12 +70,12 @@ def test_a_dripping_answer_ends_at_its_deadline(
 ) -> None:
     monkeypatch.setattr(exchange, "EXCHANGE_SECONDS_MAX", 0.3)
     server = running(read, send(begin), drip(more, ended))
-    door = door_to(server)
+    client = client_of(server)
     with pytest.raises(Inconclusive, match=r"GET /bucket/key: no answer: TimeoutError: .* 0\.3 s"):
-        door.send("GET", "bucket", "key")
+        client.send("GET", "bucket", "key")
     ended.set()
     server.stop()
-    (seen,) = door.record
+    (seen,) = client.record
     assert (seen.status, seen.response_body) == (None, b"")
     assert "0.3 s" in seen.failure
 
@@ -86,7 +86,7 @@ def test_a_server_that_does_not_read_ends_an_upload_at_its_deadline(
     monkeypatch.setattr(exchange, "EXCHANGE_SECONDS_MAX", 0.3)
     server = running(lambda _: assert_set(ended))
     with pytest.raises(Inconclusive, match="no answer: TimeoutError"):
-        door_to(server).send("PUT", "bucket", "key", body=bytes(32 << 20))
+        client_of(server).send("PUT", "bucket", "key", body=bytes(32 << 20))
     ended.set()
     server.stop()
 
@@ -94,7 +94,7 @@ def test_a_server_that_does_not_read_ends_an_upload_at_its_deadline(
 def test_an_answer_in_time_is_whole_however_it_comes() -> None:
     body = bytes(range(256)) * 1000
     server = running(read, send(b"HTTP/1.1 200 OK\r\nContent-Length: 256000\r\n\r\n"), send(body))
-    assert door_to(server).send("GET", "bucket", "key").body == body
+    assert client_of(server).send("GET", "bucket", "key").body == body
     server.stop()
 
 
@@ -110,7 +110,7 @@ def test_an_answer_in_time_is_whole_however_it_comes() -> None:
 def test_an_answer_is_whole_from_a_server_that_ends_the_connection_with_it(head: bytes) -> None:
     body = bytes(range(256)) * 1000
     server = running(read, send(head), send(body), close)
-    assert door_to(server).send("GET", "bucket", "key").body == body
+    assert client_of(server).send("GET", "bucket", "key").body == body
     server.stop()
 
 
@@ -118,7 +118,7 @@ def test_an_answer_is_whole_from_a_server_that_ends_the_connection_with_it(head:
 def test_an_answer_that_is_cut_is_none(head: bytes) -> None:
     server = running(read, send(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n5\r\nhe"), close)
     with pytest.raises(Inconclusive, match="no answer: IncompleteRead"):
-        door_to(server).send("GET", "bucket", "key")
+        client_of(server).send("GET", "bucket", "key")
     server.stop()
 
 
@@ -127,7 +127,7 @@ def test_an_answer_that_is_said_to_be_endless_is_none(ended: threading.Event, mo
     head = b"HTTP/1.1 200 OK\r\nContent-Length: " + str(1 << 60).encode() + b"\r\n\r\n"
     server = running(read, send(head), drip(bytes(1 << 16), ended))
     with pytest.raises(Inconclusive, match="no answer: HTTPException: the answer has more than 200000 bytes"):
-        door_to(server).send("GET", "bucket", "key")
+        client_of(server).send("GET", "bucket", "key")
     ended.set()
     server.stop()
 
@@ -155,66 +155,66 @@ def telling(request: Request) -> bytes:
 
 
 @pytest.fixture
-def telling_door() -> Iterator[S3Door]:
+def recording_client() -> Iterator[S3Client]:
     server = running(serve(telling), then=[serve(telling)])
-    yield door_to(server)
+    yield client_of(server)
     server.stop()
 
 
-def kept(seen: Exchange) -> str:
+def kept(seen: RecordedExchange) -> str:
     """Everything of it, also as it would stand in the evidence."""
     document = asdict(seen)
     return " ".join(each.decode("latin-1") if isinstance(each, bytes) else str(each) for each in document.values())
 
 
-def proofs(door: S3Door, *signatures: str) -> list[str]:
+def proofs(client: S3Client, *signatures: str) -> list[str]:
     """What must not be kept, in every form that a server may repeat it in."""
     return [SECRET, TOKEN, quote(SECRET, safe=""), quote(TOKEN, safe=""), TOKEN.replace("&", "&amp;"), *signatures]
 
 
-def must_hide(door: S3Door, *signatures: str) -> None:
-    (seen,) = door.record
-    for proof in proofs(door, *signatures):
+def must_hide(client: S3Client, *signatures: str) -> None:
+    (seen,) = client.record
+    for proof in proofs(client, *signatures):
         assert proof not in kept(seen)
         assert proof.encode().hex(" ") not in kept(seen)
     assert b"<Code>SignatureDoesNotMatch</Code>" in seen.response_body
     assert REDACTED in kept(seen)
 
 
-def test_nothing_that_proves_who_we_are_is_kept_of_a_signed_request(telling_door: S3Door) -> None:
-    headers = telling_door._signature("PUT", "/bucket/key", (("x-amz-meta-a", "b"),), b"body")
+def test_nothing_that_proves_who_we_are_is_kept_of_a_signed_request(recording_client: S3Client) -> None:
+    headers = recording_client._signature("PUT", "/bucket/key", (("x-amz-meta-a", "b"),), b"body")
     signature = re.search("Signature=([0-9a-f]{64})", dict(headers)["Authorization"])
     assert signature
-    answer = telling_door.send_as_is("PUT", "/bucket/key", headers, b"body", unsure=True)
+    answer = recording_client.send_as_is("PUT", "/bucket/key", headers, b"body", unsure=True)
     assert signature[1].encode() in answer.body
-    must_hide(telling_door, signature[1])
+    must_hide(recording_client, signature[1])
 
 
-def test_nothing_that_proves_who_we_are_is_kept_of_a_presigned_url(telling_door: S3Door) -> None:
-    target = telling_door.presigned("GET", "bucket", "key")
+def test_nothing_that_proves_who_we_are_is_kept_of_a_presigned_url(recording_client: S3Client) -> None:
+    target = recording_client.presigned("GET", "bucket", "key")
     signature = re.search("X-Amz-Signature=([0-9a-f]{64})", urlsplit(target).query)
     assert signature
-    telling_door.send_as_is("GET", target)
-    must_hide(telling_door, signature[1])
+    recording_client.send_as_is("GET", target)
+    must_hide(recording_client, signature[1])
 
 
-def test_nothing_that_proves_who_we_are_is_kept_of_a_form(telling_door: S3Door) -> None:
-    case = Case("ING-12", telling_door, "bucket", False, {}, lambda lock: "", 0.0)
+def test_nothing_that_proves_who_we_are_is_kept_of_a_form(recording_client: S3Client) -> None:
+    case = Case("ING-12", recording_client, "bucket", False, {}, lambda lock: "", 0.0)
     answer, _ = post_form(case, {})
     signature = re.search(b'name="x-amz-signature"\r\n\r\n([0-9a-f]{64})', answer.body)
     assert signature
-    must_hide(telling_door, signature[1].decode())
+    must_hide(recording_client, signature[1].decode())
 
 
-def test_what_was_cut_is_searched_before_it_is_cut(telling_door: S3Door) -> None:
-    telling_door.send("PUT", "bucket", "key", headers=(("x-amz-meta-a", "a" * exchange.KEPT_BYTES),), body=b"x")
-    (seen,) = telling_door.record
+def test_what_was_cut_is_searched_before_it_is_cut(recording_client: S3Client) -> None:
+    recording_client.send("PUT", "bucket", "key", headers=(("x-amz-meta-a", "a" * exchange.KEPT_BYTES),), body=b"x")
+    (seen,) = recording_client.record
     assert seen.response_bytes > exchange.KEPT_BYTES >= len(seen.response_body)
     assert TOKEN not in kept(seen)
 
 
-def test_an_exchange_names_the_rights_it_was_sent_with(telling_door: S3Door) -> None:
-    case = Case("X-01", telling_door, "bucket", False, {"bypass": telling_door}, lambda lock: "", 0.0)
-    for door in (case.door, case.without_right("bypass"), case.anonymous()):
-        door.send("GET", "bucket", "key")
-    assert [each.sender for each in telling_door.record] == ["", "without the right to bypass", "nobody"]
+def test_an_exchange_names_the_rights_it_was_sent_with(recording_client: S3Client) -> None:
+    case = Case("X-01", recording_client, "bucket", False, {"bypass": recording_client}, lambda lock: "", 0.0)
+    for client in (case.client, case.without_right("bypass"), case.anonymous()):
+        client.send("GET", "bucket", "key")
+    assert [each.sender for each in recording_client.record] == ["", "without the right to bypass", "nobody"]

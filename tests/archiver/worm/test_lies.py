@@ -16,7 +16,7 @@ from datetime import timedelta
 import pytest
 
 from archiver.worm import checks
-from archiver.worm.case import COMPLIANCE, GOVERNANCE, Lock, Version, iso, lock_configuration, md5_of
+from archiver.worm.case import COMPLIANCE, GOVERNANCE, ObjectLock, Version, iso, lock_configuration, md5_of
 from archiver.worm.checks import (
     CHECKS,
     clock,
@@ -29,13 +29,13 @@ from archiver.worm.checks import (
     side_doors,
 )
 from archiver.worm.requests.checksums import checksum_of
-from archiver.worm.requests.exchange import Answer, S3Door
-from archiver.worm.requests.limited import limited_doors
+from archiver.worm.requests.exchange import Answer, S3Client
+from archiver.worm.requests.limited import limited_clients
 from archiver.worm.suite import CheckResult, Suite
-from archiver.worm.verdict import Verdict
+from archiver.worm.verdict import CheckVerdict
 from backends.embedded import process
 from backends.s3.control import Credentials
-from tests.support.servers.lying_door import (
+from tests.support.servers.lying_client import (
     BYPASS,
     DENIED,
     GONE,
@@ -67,24 +67,24 @@ class Platform:
     """A store, and the suite before it."""
 
     def __init__(self, store: process.StoreProcess) -> None:
-        self.door = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+        self.client = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
         made = {right: store.credentials[f"no-{right}"] for right in RIGHTS}
         self.limited = {right: Credentials(each.access_key, each.secret_key, None) for right, each in made.items()}
-        self.bucket = self.make_bucket(self.door, True)
+        self.bucket = self.make_bucket(self.client, True)
 
-    def make_bucket(self, door: S3Door, lock: bool) -> str:
+    def make_bucket(self, client: S3Client, lock: bool) -> str:
         bucket = f"bucket-{secrets.token_hex(8)}"
-        answer = door.send("PUT", bucket, headers=[("x-amz-bucket-object-lock-enabled", "true")] if lock else [])
+        answer = client.send("PUT", bucket, headers=[("x-amz-bucket-object-lock-enabled", "true")] if lock else [])
         assert answer.ok, answer
         return bucket
 
     def results(self, lie: Lie, *words: str) -> list[CheckResult]:
         """Of the checks and families named, families without LONG."""
-        door = lying(self.door, lie, self.bucket)
+        client = lying(self.client, lie, self.bucket)
         ids = [each for each in CHECKS if each in words or (each not in LONG and each.partition("-")[0] in words)]
         assert ids
-        with limited_doors("", door, given=self.limited) as fewer:
-            return Suite(door, self.bucket, True, fewer.doors, self.make_bucket, 0.0).run(ids, lambda _: None)
+        with limited_clients("", client, given=self.limited) as fewer:
+            return Suite(client, self.bucket, True, fewer.clients, self.make_bucket, 0.0).run(ids, lambda _: None)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(module, name, value)
 
 
-def of(verdict: Verdict, results: list[CheckResult]) -> set[str]:
+def of(verdict: CheckVerdict, results: list[CheckResult]) -> set[str]:
     return {each.id for each in results if each.verdict is verdict}
 
 
@@ -126,7 +126,7 @@ def reasons(results: list[CheckResult]) -> str:
 
 def deletes_under_governance(asked: Asked, store: Store) -> Answer:
     answer = asked.pass_on()
-    if asked.is_delete and answer.status == 403 and asked.door.credentials == store.owner.door.credentials:
+    if asked.is_delete and answer.status == 403 and asked.client.credentials == store.owner.client.credentials:
         return store.owner.delete(asked.version, bypass=True)
     return answer
 
@@ -166,7 +166,7 @@ def deletes_by_key_what_is_locked(asked: Asked, store: Store) -> Answer:
 
 def forgets_locks_under_newer_versions(asked: Asked, store: Store) -> Answer:
     if asked.is_delete and store.is_locked(asked.version):
-        newest = store.owner.door.send("GET", asked.bucket, asked.key)
+        newest = store.owner.client.send("GET", asked.bucket, asked.key)
         if newest.version_id != asked.version.id:
             store.destroy(asked.version)
     return asked.pass_on()
@@ -190,7 +190,7 @@ def obeys_a_condition_before_the_lock(asked: Asked, store: Store) -> Answer:
 
 def obeys_force(asked: Asked, store: Store) -> Answer:
     if asked.method == "DELETE" and asked.key and "x-minio-force-delete" in asked.headers:
-        listed = store.owner.door.send("GET", asked.bucket, query=(("versions", None), ("prefix", asked.key)))
+        listed = store.owner.client.send("GET", asked.bucket, query=(("versions", None), ("prefix", asked.key)))
         for element in listed.elements("VersionId"):
             store.destroy(Version(asked.bucket, listed.text_of("Key"), element.text or "", b""))
         return GONE
@@ -285,7 +285,7 @@ def sets_a_second_less(asked: Asked, store: Store) -> Answer:
     answer = asked.pass_on()
     if asked.sets("retention") and answer.ok and is_governance(asked.lock) and asked.lock:
         version = store.current(asked)
-        store.relock(version, Lock(GOVERNANCE, asked.lock.until - timedelta(seconds=1)))
+        store.relock(version, ObjectLock(GOVERNANCE, asked.lock.until - timedelta(seconds=1)))
     return answer
 
 
@@ -300,7 +300,7 @@ def locks_the_version_below_too(asked: Asked, store: Store) -> Answer:
 def _versions(store: Store, asked: Asked) -> list[Version]:
     """Every version of a key, or under the bucket where there is none."""
     query = (("versions", None), *((("prefix", asked.key),) if asked.key else ()))
-    listed = store.owner.door.send("GET", asked.bucket, query=query)
+    listed = store.owner.client.send("GET", asked.bucket, query=query)
     fields = [{each.tag.rpartition("}")[2]: each.text or "" for each in entry} for entry in listed.elements("Version")]
     return [Version(asked.bucket, each["Key"], each["VersionId"], b"") for each in fields]
 
@@ -584,7 +584,7 @@ def takes_batches_of_any_length(asked: Asked, store: Store) -> Answer:
 
 
 def bypasses_holds_in_batches(asked: Asked, store: Store) -> Answer:
-    if asked.is_batch and BYPASS in asked.headers and asked.door.credentials == store.owner.door.credentials:
+    if asked.is_batch and BYPASS in asked.headers and asked.client.credentials == store.owner.client.credentials:
         for entry in asked.entries:
             if store.is_held(entry):
                 store.destroy(entry)
@@ -592,7 +592,7 @@ def bypasses_holds_in_batches(asked: Asked, store: Store) -> Answer:
 
 
 def lets_everybody_bypass_in_batches(asked: Asked, store: Store) -> Answer:
-    if asked.is_batch and BYPASS in asked.headers and asked.door.credentials != store.owner.door.credentials:
+    if asked.is_batch and BYPASS in asked.headers and asked.client.credentials != store.owner.client.credentials:
         store.owner.delete_many(
             asked.bucket, [(each.key, each.id) for each in asked.entries], headers=[(BYPASS, "true")]
         )
@@ -658,7 +658,7 @@ def drops_the_lock_of_copies(asked: Asked, _: Store) -> Answer:
 
 
 def _has_default(asked: Asked, store: Store) -> bool:
-    return bool(store.owner.door.send("GET", asked.bucket, query=(("object-lock", None),)).text_of("Days"))
+    return bool(store.owner.client.send("GET", asked.bucket, query=(("object-lock", None),)).text_of("Days"))
 
 
 def _unstamped(asked: Asked, store: Store, when: Callable[[Asked], bool]) -> Answer:
@@ -690,7 +690,7 @@ def forgets_the_default_beside_a_hold(asked: Asked, store: Store) -> Answer:
 
 
 def forgets_the_default_of_whom_it_does_not_let_lock(asked: Asked, store: Store) -> Answer:
-    return _unstamped(asked, store, lambda asked: asked.door.credentials != store.owner.door.credentials)
+    return _unstamped(asked, store, lambda asked: asked.client.credentials != store.owner.client.credentials)
 
 
 def lets_the_default_win(asked: Asked, store: Store) -> Answer:
@@ -780,7 +780,7 @@ def deletes_buckets_by_force(asked: Asked, store: Store) -> Answer:
 def deletes_buckets_that_look_empty(asked: Asked, store: Store) -> Answer:
     """Only what is current counts."""
     if asked.method == "DELETE" and not asked.key:
-        current = store.owner.door.send("GET", asked.bucket, query=(("list-type", "2"),))
+        current = store.owner.client.send("GET", asked.bucket, query=(("list-type", "2"),))
         if not current.elements("Contents"):
             for version in _versions(store, asked):
                 store.destroy(version)
@@ -884,7 +884,7 @@ def gives_ids_twice(asked: Asked, store: Store) -> Answer:
     return answer
 
 
-# ---- side doors
+# ---- side@clients
 
 
 def ignores_event_holds(asked: Asked, _: Store) -> Answer:
@@ -1005,7 +1005,7 @@ def fails_and_does_nothing(asked: Asked, store: Store) -> Answer:
 def _weaken(store: Store, version: Version) -> None:
     lock = store.owner.state(version).lock
     if lock and is_governance(lock):
-        store.relock(version, Lock(GOVERNANCE, lock.until - timedelta(seconds=30)))
+        store.relock(version, ObjectLock(GOVERNANCE, lock.until - timedelta(seconds=30)))
 
 
 def shortens_when_it_refuses(asked: Asked, store: Store) -> Answer:
@@ -1168,18 +1168,18 @@ LIES: list[tuple[Lie, str, str]] = [
 def test_a_lie_fails_the_checks_that_are_about_it(lie: Lie, tried: str, caught: str, platform: Platform) -> None:
     results = platform.results(lie, *tried.split())
     assert "broke off" not in reasons(results)
-    assert of(Verdict.FAIL, results) == set(caught.split()), reasons(results)
+    assert of(CheckVerdict.FAIL, results) == set(caught.split()), reasons(results)
 
 
 def test_the_same_checks_fail_nothing_on_the_same_store_without_a_lie(platform: Platform) -> None:
     catching = " ".join(caught for _, _, caught in LIES).split()
     results = platform.results(lambda asked, _: asked.pass_on(), *catching)
-    assert of(Verdict.FAIL, results) == set(), reasons(results)
+    assert of(CheckVerdict.FAIL, results) == set(), reasons(results)
 
 
 @pytest.mark.parametrize("lie", [fails_at_what_it_may_do, fails_and_does_nothing])
 def test_a_platform_that_only_fails_is_not_called_a_liar(lie: Lie, platform: Platform) -> None:
     ids = ["DEL-02", "DEL-03", "BAT-01", "GOV-01", "GOV-04", "LH-01", "LH-04", "RET-10", "RET-11", "SID-06"]
     results = platform.results(lie, *ids)
-    assert of(Verdict.FAIL, results) == set(), reasons(results)
-    assert of(Verdict.INCONCLUSIVE, results) >= {"GOV-04", "LH-04", "RET-11"}, reasons(results)
+    assert of(CheckVerdict.FAIL, results) == set(), reasons(results)
+    assert of(CheckVerdict.INCONCLUSIVE, results) >= {"GOV-04", "LH-04", "RET-11"}, reasons(results)

@@ -25,17 +25,17 @@ from archiver.worm.conduct import WormOptions, conduct
 from archiver.worm.listing import versions
 from archiver.worm.repeats import load, rounds
 from archiver.worm.repeats.restart import restart_of
-from archiver.worm.requests.exchange import Answer, S3Door
+from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.requests.limited import Limited
 from archiver.worm.suite import CheckResult, Round, Suite
-from archiver.worm.verdict import Inconclusive, Verdict
+from archiver.worm.verdict import CheckVerdict, Inconclusive
 from backends.embedded import process
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from results.database import RunDatabase
 from results.model import RoundRecord
 from tests.support.servers import real
-from tests.support.servers.lying_door import BYPASS, GONE, MODE, UNTIL, Asked, Lie, Store, lying
+from tests.support.servers.lying_client import BYPASS, GONE, MODE, UNTIL, Asked, Lie, Store, lying
 from tests.support.servers.lying_server import LyingServer, lying_server, tell
 
 IDS = ("DEL-02", "LH-01", "VER-01", "VER-08")
@@ -51,7 +51,7 @@ class Platform:
 
     def __init__(self, store: process.StoreProcess, server: LyingServer, folder: Path) -> None:
         self.credentials = Credentials(store.access_key, store.secret_key, None)
-        self.door = S3Door(store.endpoint, "us-east-1", self.credentials, [])
+        self.client = S3Client(store.endpoint, "us-east-1", self.credentials, [])
         self.server = server
         self.folder = folder
         self.open = ExitStack()
@@ -71,12 +71,12 @@ class Platform:
                 with self._counting:
                     self.of_the_load -= of_the_load
 
-        tell(self.server, self.door, counted, "")
+        tell(self.server, self.client, counted, "")
 
     @property
     def owner(self) -> Store:
         """What the lie keeps, and may do."""
-        return self.server.door._store
+        return self.server.client._store
 
     def is_busy(self) -> bool:
         return self.of_the_load > 1
@@ -103,7 +103,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[process.StorePro
 @pytest.fixture
 def platform(store: process.StoreProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]:
     monkeypatch.setattr(rounds, "TIMES", 4)
-    honest = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+    honest = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
     with lying_server(honest, "") as server:
         found = Platform(store, server, tmp_path)
         with found.open:
@@ -186,10 +186,12 @@ def test_what_fails_alone_needs_no_second_proof(platform: Platform) -> None:
 def test_several_tries_come_to_the_worst_of_them() -> None:
     tries = [
         CheckResult("DEL-02", verdict, f"reason {number}", 0.0, 0.0, (), Round.UNDER_LOAD)
-        for number, verdict in enumerate((Verdict.PASS, Verdict.FAIL, Verdict.DEVIATION, Verdict.INCONCLUSIVE))
+        for number, verdict in enumerate(
+            (CheckVerdict.PASS, CheckVerdict.FAIL, CheckVerdict.DEVIATION, CheckVerdict.INCONCLUSIVE)
+        )
     ]
     worst = rounds._worst(tries)
-    assert (worst.verdict, worst.reason) == (Verdict.FAIL, "in 1 of 4 tries: reason 1")
+    assert (worst.verdict, worst.reason) == (CheckVerdict.FAIL, "in 1 of 4 tries: reason 1")
 
 
 # ---- under load
@@ -242,7 +244,7 @@ def test_a_platform_that_loses_and_spoils_objects_under_load_is_caught_there_alo
             if number == 8:
                 spoilt = asked.body[:-1] + b"?"
                 headers = [*((name, asked.headers[name]) for name in (MODE, UNTIL)), ("Content-MD5", md5_of(spoilt))]
-                return asked.door.honest.send("PUT", asked.bucket, asked.key, headers=headers, body=spoilt)
+                return asked.client.honest.send("PUT", asked.bucket, asked.key, headers=headers, body=spoilt)
         return asked.pass_on()
 
     platform.lies(lie)
@@ -343,11 +345,11 @@ def test_a_platform_that_forgets_compliance_as_it_restarts_is_caught(platform: P
         restarted = True
         yield
 
-    assert platform.door.send("PUT", "compliance", headers=[("x-amz-bucket-object-lock-enabled", "true")]).ok
-    suite = Suite(lying(platform.door, lie, ""), "compliance", True, {}, lambda *_: "", 0.0)
+    assert platform.client.send("PUT", "compliance", headers=[("x-amz-bucket-object-lock-enabled", "true")]).ok
+    suite = Suite(lying(platform.client, lie, ""), "compliance", True, {}, lambda *_: "", 0.0)
     with ExitStack() as servers:
         (result,), _ = rounds.after_restart(suite, ["VER-08"], None, restart, servers, lambda _: None)
-    assert result.verdict is Verdict.FAIL
+    assert result.verdict is CheckVerdict.FAIL
     assert "COMPLIANCE: after a restart, deleting with the bypass header" in result.reason
     assert "GOVERNANCE:" not in result.reason
 
@@ -395,15 +397,15 @@ def test_real_servers_are_killed_and_come_back_with_what_they_had(name: str, tmp
 def restarted_keeps_what_it_acknowledged(hosted: EmbeddedStore | Server, access_key: str, secret_key: str) -> None:
     restart = restart_of(hosted)
     assert restart is not None
-    door = S3Door(hosted.endpoint, "us-east-1", Credentials(access_key, secret_key, None), [])
-    assert door.send("PUT", "bucket").ok
-    assert door.send("PUT", "bucket", "key", body=b"acknowledged").ok
+    client = S3Client(hosted.endpoint, "us-east-1", Credentials(access_key, secret_key, None), [])
+    assert client.send("PUT", "bucket").ok
+    assert client.send("PUT", "bucket", "key", body=b"acknowledged").ok
     with restart():
         status = Path(f"/proc/{hosted.pid}/status")
         assert not status.exists() or "zombie" in status.read_text()
-        assert door.send("GET", "bucket", "key").body == b"acknowledged"
+        assert client.send("GET", "bucket", "key").body == b"acknowledged"
     with pytest.raises(Inconclusive, match="no answer"):
-        door.send("GET", "bucket", "key")
+        client.send("GET", "bucket", "key")
 
 
 def test_a_server_of_somebody_else_has_no_restart() -> None:

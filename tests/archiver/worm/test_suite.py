@@ -17,13 +17,13 @@ from archiver.worm.checks import CHECKS
 from archiver.worm.checks.tsm import TSM_CHECKS
 from archiver.worm.conduct import LOCKED_SECONDS_MAX, locked_seconds_max
 from archiver.worm.requests import exchange
-from archiver.worm.requests.exchange import Answer, Exchange, Headers, S3Door
-from archiver.worm.requests.limited import BYPASS, DELETE, HOLD, RETENTION, limited_doors
+from archiver.worm.requests.exchange import Answer, Headers, RecordedExchange, S3Client
+from archiver.worm.requests.limited import BYPASS, DELETE, HOLD, RETENTION, limited_clients
 from archiver.worm.suite import CheckResult, Suite
-from archiver.worm.verdict import Verdict
+from archiver.worm.verdict import CheckVerdict
 from backends.embedded import process
 from backends.s3.control import Credentials
-from tests.support.servers.lying_door import DENIED, Asked, Lie, Store, lying
+from tests.support.servers.lying_client import DENIED, Asked, Lie, Store, lying
 
 checks.load()
 
@@ -43,32 +43,32 @@ class Platform:
     """The embedded store, with credentials that lack a right each."""
 
     def __init__(self, store: process.StoreProcess) -> None:
-        self.door = S3Door(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+        self.client = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
         made = {right: store.credentials[f"worm-no-{right}"] for right in RIGHTS}
         self.limited = {right: Credentials(each.access_key, each.secret_key, None) for right, each in made.items()}
-        self.bucket = self.make_bucket(self.door, True)
+        self.bucket = self.make_bucket(self.client, True)
 
     @property
     def secrets(self) -> list[str]:
-        assert self.door.credentials is not None
-        return [self.door.credentials.secret_key, *(each.secret_key for each in self.limited.values())]
+        assert self.client.credentials is not None
+        return [self.client.credentials.secret_key, *(each.secret_key for each in self.limited.values())]
 
-    def make_bucket(self, door: S3Door, lock: bool) -> str:
+    def make_bucket(self, client: S3Client, lock: bool) -> str:
         bucket = f"bucket-{secrets.token_hex(8)}"
-        door.send("PUT", bucket, headers=[("x-amz-bucket-object-lock-enabled", "true")] if lock else [])
+        client.send("PUT", bucket, headers=[("x-amz-bucket-object-lock-enabled", "true")] if lock else [])
         return bucket
 
-    def results(self, ids: Sequence[str], door: S3Door | None = None) -> dict[str, CheckResult]:
-        door, heard = door or self.door, []
-        with limited_doors("", door, given=self.limited) as fewer:
-            suite = Suite(door, self.bucket, True, fewer.doors, self.make_bucket, 0.0)
+    def results(self, ids: Sequence[str], client: S3Client | None = None) -> dict[str, CheckResult]:
+        client, heard = client or self.client, []
+        with limited_clients("", client, given=self.limited) as fewer:
+            suite = Suite(client, self.bucket, True, fewer.clients, self.make_bucket, 0.0)
             found = suite.run(ids, heard.append)
         assert [each.id for each in found] == list(ids)
         assert sorted(each.id for each in heard) == sorted(ids)
         return {each.id: each for each in found}
 
     def lied_about(self, lie: Lie, ids: Sequence[str]) -> dict[str, CheckResult]:
-        return self.results(ids, lying(self.door, lie, self.bucket))
+        return self.results(ids, lying(self.client, lie, self.bucket))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
         yield Platform(store)
 
 
-def of(verdict: Verdict, results: dict[str, CheckResult]) -> set[str]:
+def of(verdict: CheckVerdict, results: dict[str, CheckResult]) -> set[str]:
     return {each.id for each in results.values() if each.verdict is verdict}
 
 
@@ -92,10 +92,10 @@ def results(platform: Platform) -> dict[str, CheckResult]:
 
 
 def test_the_embedded_store_fails_nothing(results: dict[str, CheckResult]) -> None:
-    assert of(Verdict.NOT_OFFERED, results) == NOT_OFFERED, reasons(results)
-    assert of(Verdict.NOT_TRIED, results) == NOT_TRIED, reasons(results)
-    assert of(Verdict.PASS, results) == set(results) - NOT_OFFERED - NOT_TRIED, reasons(results)
-    assert all(each.reason for each in results.values() if each.verdict is not Verdict.PASS)
+    assert of(CheckVerdict.NOT_OFFERED, results) == NOT_OFFERED, reasons(results)
+    assert of(CheckVerdict.NOT_TRIED, results) == NOT_TRIED, reasons(results)
+    assert of(CheckVerdict.PASS, results) == set(results) - NOT_OFFERED - NOT_TRIED, reasons(results)
+    assert all(each.reason for each in results.values() if each.verdict is not CheckVerdict.PASS)
 
 
 def longest_lock_seconds(result: CheckResult) -> float:
@@ -122,7 +122,7 @@ def test_an_entry_without_a_function_is_not_tried_and_says_why(platform: Platfor
     without = [each for each in S3_IDS if each not in CHECKS]
     assert without
     for result in platform.results(without).values():
-        assert result.verdict is Verdict.NOT_TRIED
+        assert result.verdict is CheckVerdict.NOT_TRIED
         assert "cannot be tried from outside" in result.reason
         assert not result.exchanges
 
@@ -136,25 +136,25 @@ def test_a_check_that_breaks_off_is_inconclusive_and_ends_nothing_else(
 
     monkeypatch.setitem(CHECKS, "DEL-02", break_off)
     results = platform.results(["DEL-01", "DEL-02", "DEL-05"])
-    assert results["DEL-02"].verdict is Verdict.INCONCLUSIVE
+    assert results["DEL-02"].verdict is CheckVerdict.INCONCLUSIVE
     assert "the check itself broke off" in results["DEL-02"].reason
     assert "LookupError: what nobody foresaw" in results["DEL-02"].reason
     assert len(results["DEL-02"].exchanges) == 1
-    assert of(Verdict.PASS, results) == {"DEL-01", "DEL-05"}
+    assert of(CheckVerdict.PASS, results) == {"DEL-01", "DEL-05"}
 
 
 # What is kept.
 
 
-class Overheard(S3Door):
-    """A door that also keeps what really went out."""
+class Overheard(S3Client):
+    """A client that also keeps what really went out."""
 
     sent: list[str]
 
-    def recording(self, record: list[Exchange]) -> Overheard:
-        door = Overheard(self.endpoint, self.region, self.credentials, record)
-        door.sent = self.sent
-        return door
+    def recording(self, record: list[RecordedExchange]) -> Overheard:
+        client = Overheard(self.endpoint, self.region, self.credentials, record)
+        client.sent = self.sent
+        return client
 
     def _exchange(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:
         self.sent.append(f"{target} {headers} {body!r}")
@@ -170,13 +170,13 @@ def signatures_of(text: str) -> set[str]:
 
 
 def test_the_evidence_holds_no_secret_and_no_signature(platform: Platform) -> None:
-    door = Overheard(platform.door.endpoint, "us-east-1", platform.door.credentials, [])
-    door.sent = []
+    client = Overheard(platform.client.endpoint, "us-east-1", platform.client.credentials, [])
+    client.sent = []
     ids = ["CLK-08", "DEL-02", "DFT-02", "GOV-02", "GOV-06", "ING-08", "ING-12", "ING-13", "RAC-07", "SID-06"]
-    results = platform.results(ids, door)
-    signatures = set().union(*map(signatures_of, door.sent))
-    assert any("X-Amz-Signature=" in each for each in door.sent)
-    assert any('name="x-amz-signature"' in each for each in door.sent)
+    results = platform.results(ids, client)
+    signatures = set().union(*map(signatures_of, client.sent))
+    assert any("X-Amz-Signature=" in each for each in client.sent)
+    assert any('name="x-amz-signature"' in each for each in client.sent)
     assert all(len(each) == 64 and set(each) <= set("0123456789abcdef") for each in signatures)
     kept = repr(list(results.values())) + reasons(results)
     assert len(signatures) > 50
@@ -185,16 +185,16 @@ def test_the_evidence_holds_no_secret_and_no_signature(platform: Platform) -> No
 
 
 def test_a_session_token_is_left_out_wherever_it_travels(platform: Platform) -> None:
-    own = platform.door.credentials
+    own = platform.client.credentials
     assert own is not None
-    record: list[Exchange] = []
-    door = S3Door(
-        platform.door.endpoint, "us-east-1", Credentials(own.access_key, own.secret_key, "token-of-a-session"), record
+    record: list[RecordedExchange] = []
+    client = S3Client(
+        platform.client.endpoint, "us-east-1", Credentials(own.access_key, own.secret_key, "token-of-a-session"), record
     )
-    door.send("GET", platform.bucket, "key", unsure=True)
-    target = door.presigned("GET", platform.bucket, "key")
+    client.send("GET", platform.bucket, "key", unsure=True)
+    target = client.presigned("GET", platform.bucket, "key")
     assert "token-of-a-session" in target
-    assert door.send_as_is("GET", target).code == "InvalidToken"
+    assert client.send_as_is("GET", target).code == "InvalidToken"
     assert len(record) == 2
     assert "token-of-a-session" not in repr(record)
     assert exchange.REDACTED in repr(record)
@@ -211,7 +211,7 @@ def test_an_error_of_the_server_is_inconclusive_and_no_refusal(platform: Platfor
 
     ids = ["BAT-01", "DEL-01", "DEL-02", "DEL-04", "DEL-10", "DEL-12", "GOV-02", "LH-01", "LH-07", "RET-08", "RET-10"]
     results = platform.lied_about(lie, ids)
-    assert of(Verdict.INCONCLUSIVE, results) == set(ids), reasons(results)
+    assert of(CheckVerdict.INCONCLUSIVE, results) == set(ids), reasons(results)
 
 
 def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platform) -> None:
@@ -219,8 +219,8 @@ def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platfor
         return DENIED if asked.is_delete else asked.pass_on()
 
     results = platform.lied_about(lie, ["DEL-02", "DEL-04", "GOV-02", "LH-01", "RET-10", "DEL-01"])
-    assert results.pop("DEL-01").verdict is Verdict.FAIL
-    assert of(Verdict.INCONCLUSIVE, results) == set(results), reasons(results)
+    assert results.pop("DEL-01").verdict is CheckVerdict.FAIL
+    assert of(CheckVerdict.INCONCLUSIVE, results) == set(results), reasons(results)
     assert all("the control failed" in each.reason for each in results.values()), reasons(results)
 
 
@@ -232,8 +232,8 @@ def test_a_platform_that_says_yes_to_everything_passes_nothing_that_must_be_refu
     results = platform.lied_about(lambda *_: Answer(200, headers, b""), ids)
     refusals = {each for each in ids if "refuse" in catalogue()[each].must}
     assert len(refusals) > 30
-    assert of(Verdict.PASS, results) & refusals == set(), reasons(results)
-    assert "CFG-01" in of(Verdict.FAIL, results), reasons(results)
+    assert of(CheckVerdict.PASS, results) & refusals == set(), reasons(results)
+    assert "CFG-01" in of(CheckVerdict.FAIL, results), reasons(results)
     assert "broke off" not in reasons(results)
 
 
@@ -243,13 +243,13 @@ def test_silence_ends_in_time_and_harms_one_check_alone(platform: Platform, monk
 
         def lie(asked: Asked, _: Store) -> Answer:
             if asked.is_delete and "/DEL-02/" in asked.key:
-                door: Any = S3Door(f"http://127.0.0.1:{silent.getsockname()[1]}", "us-east-1", None, [])
-                return door._exchange("DELETE", "/", (), b"")  # type: ignore[no-any-return]
+                client: Any = S3Client(f"http://127.0.0.1:{silent.getsockname()[1]}", "us-east-1", None, [])
+                return client._exchange("DELETE", "/", (), b"")  # type: ignore[no-any-return]
             return asked.pass_on()
 
         results = platform.lied_about(lie, ["DEL-01", "DEL-02", "DEL-05"])
-    assert of(Verdict.INCONCLUSIVE, results) == {"DEL-02"}, reasons(results)
+    assert of(CheckVerdict.INCONCLUSIVE, results) == {"DEL-02"}, reasons(results)
     assert "no answer" in results["DEL-02"].reason
     (silence,) = [each for each in results["DEL-02"].exchanges if each.status is None]
     assert "TimeoutError" in silence.failure
-    assert of(Verdict.PASS, results) == {"DEL-01", "DEL-05"}
+    assert of(CheckVerdict.PASS, results) == {"DEL-01", "DEL-05"}

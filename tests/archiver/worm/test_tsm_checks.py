@@ -17,17 +17,17 @@ import pytest
 from archiver.worm.catalogue import catalogue
 from archiver.worm.checks.tsm import TSM_CHECKS
 from archiver.worm.suite import CheckResult
-from archiver.worm.tsm.calls import TsmDoor
+from archiver.worm.tsm.calls import TsmClient
 from archiver.worm.tsm.case import ArchiveClass, TsmCase
 from archiver.worm.tsm_suite import plain_stanza, run_tsm
-from archiver.worm.verdict import Verdict
+from archiver.worm.verdict import CheckVerdict
 from backends.embedded.core.changes import archives as archive_changes
 from backends.embedded.core.changes.archives import ArchiveTransaction, Event
 from backends.embedded.core.rules import policy
 from backends.embedded.core.rules.refusals import ArchiveRetained, Locked
 from backends.embedded.tsm import frames, server, streams
 from backends.tsm.library import api
-from backends.tsm.library.api import Library, ManagementClass, default_library_path
+from backends.tsm.library.api import Library, ReportedManagementClass, default_library_path
 from backends.tsm.library.configuration import private_configuration
 from tests.backends.embedded.running_server import Clock, RunningTsmServer
 
@@ -54,16 +54,16 @@ class Functions:
 class Platform:
     """A store and what leads to it."""
 
-    def __init__(self, door: RunningTsmServer, configuration: Path) -> None:
-        self.store = door
+    def __init__(self, server: RunningTsmServer, configuration: Path) -> None:
+        self.store = server
         self.plain_options: str | None = plain_stanza(configuration)
         self.library = Library(str(default_library_path()))
         self.library.set_up(configuration)
-        self.node = TsmDoor(self.library, "ARCHIVER", door.password())
-        self.other: TsmDoor | None = TsmDoor(self.library, "OTHER", door.password("OTHER"))
+        self.node = TsmClient(self.library, "ARCHIVER", server.password())
+        self.other: TsmClient | None = TsmClient(self.library, "OTHER", server.password("OTHER"))
         self.classes = [
             ArchiveClass(each.name, each.retver_seconds, each.retinit == "event", each.retmin_seconds)
-            for each in door.store.management_classes.values()
+            for each in server.store.management_classes.values()
             if each.retver_seconds is not None
         ]
         self.space = self.new_space()
@@ -96,13 +96,13 @@ class Platform:
 @pytest.fixture
 def platform(tmp_path: Path) -> Iterator[Platform]:
     with (
-        RunningTsmServer(tmp_path / "store", clock=Clock(), nodes=("OTHER",), classes=CLASSES) as door,
-        private_configuration(door.host, door.port) as configuration,
+        RunningTsmServer(tmp_path / "store", clock=Clock(), nodes=("OTHER",), classes=CLASSES) as server,
+        private_configuration(server.host, server.port) as configuration,
     ):
-        yield Platform(door, configuration)
+        yield Platform(server, configuration)
 
 
-def of(verdict: Verdict, results: Results) -> set[str]:
+def of(verdict: CheckVerdict, results: Results) -> set[str]:
     return {each.id for each in results.values() if each.verdict is verdict}
 
 
@@ -115,15 +115,15 @@ def reasons(results: Results) -> str:
 
 def test_the_embedded_store_fails_nothing(platform: Platform) -> None:
     results = platform.results()
-    assert of(Verdict.NOT_TRIED, results) == ADMINISTRATORS, reasons(results)
-    assert of(Verdict.PASS, results) == set(IDS) - ADMINISTRATORS, reasons(results)
+    assert of(CheckVerdict.NOT_TRIED, results) == ADMINISTRATORS, reasons(results)
+    assert of(CheckVerdict.PASS, results) == set(IDS) - ADMINISTRATORS, reasons(results)
     assert set(TSM_CHECKS) == set(IDS) - ADMINISTRATORS
 
 
 def test_checks_side_by_side_do_not_harm_each_other(platform: Platform) -> None:
     ids = ["TSM-03", "TSM-04", "TSM-05", "TSM-06", "TSM-07", "TSM-08", "TSM-10", "TSM-12", "TSM-17", "TSM-21"]
     found = run_tsm(ids, platform.case, lambda _: None)  # none of them waits
-    assert [(each.id, each.verdict) for each in found] == [(each, Verdict.PASS) for each in ids]
+    assert [(each.id, each.verdict) for each in found] == [(each, CheckVerdict.PASS) for each in ids]
 
 
 def test_a_check_leaves_nothing_that_would_stay_for_good(platform: Platform) -> None:
@@ -162,8 +162,8 @@ def test_where_classes_last_for_days_what_needs_an_expiry_is_not_tried(platform:
     platform.classes = [ArchiveClass("STANDARD", 86_400, slack_seconds=86_400)]
     results = platform.results()
     not_tried = {"TSM-05", "TSM-13", "TSM-14", "TSM-16", "TSM-22"}
-    assert of(Verdict.NOT_TRIED, results) == ADMINISTRATORS | not_tried, reasons(results)
-    assert of(Verdict.FAIL, results) == set(), reasons(results)
+    assert of(CheckVerdict.NOT_TRIED, results) == ADMINISTRATORS | not_tried, reasons(results)
+    assert of(CheckVerdict.FAIL, results) == set(), reasons(results)
     assert results["TSM-22"].reason == "needs a management class with a RETVER of seconds, which this server has not"
     assert results["TSM-04"].reason == "no control: no class lets an object expire in seconds"
     assert "not tried after expiry" in results["TSM-09"].reason
@@ -180,30 +180,34 @@ def test_where_classes_last_for_days_what_needs_an_expiry_is_not_tried(platform:
 def test_a_class_that_a_server_tells_is_known_to_the_day(
     retver_days: int | None, retmin_days: int, by_event: bool, told: ArchiveClass | None
 ) -> None:
-    found = ManagementClass("C", "", archives=True, retver_days=retver_days, retmin_days=retmin_days, by_event=by_event)
-    assert ArchiveClass.told(found) == told
-    assert ArchiveClass.told(dataclasses.replace(found, archives=False)) is None
+    found = ReportedManagementClass(
+        "C", "", archives=True, retver_days=retver_days, retmin_days=retmin_days, by_event=by_event
+    )
+    assert ArchiveClass.from_server(found) == told
+    assert ArchiveClass.from_server(dataclasses.replace(found, archives=False)) is None
 
 
 def test_without_another_stanza_dsm_sys_decides_about_the_option(platform: Platform) -> None:
     platform.plain_options = None
     (result,) = platform.results(["TSM-02"]).values()
-    assert result.verdict is Verdict.NOT_TRIED
+    assert result.verdict is CheckVerdict.NOT_TRIED
     assert "dsm.sys beats what a session says" in result.reason
 
 
 def test_without_another_node_another_owner_is_tried(platform: Platform) -> None:
     platform.other = None
     (result,) = platform.results(["TSM-18"]).values()
-    assert result.verdict is Verdict.PASS
+    assert result.verdict is CheckVerdict.PASS
     assert "another node was not tried" in result.reason
 
 
 def test_holds_without_a_licence_are_not_offered(platform: Platform) -> None:
     platform.library.functions = Functions(platform.library.functions, dsmRetentionEvent=lambda *_: 30)
     results = platform.results()
-    assert of(Verdict.FAIL, results) == set(), reasons(results)
-    assert {"TSM-09", "TSM-10", "TSM-11", "TSM-12", "TSM-17", "TSM-21", "TSM-23"} <= of(Verdict.NOT_OFFERED, results)
+    assert of(CheckVerdict.FAIL, results) == set(), reasons(results)
+    assert {"TSM-09", "TSM-10", "TSM-11", "TSM-12", "TSM-17", "TSM-21", "TSM-23"} <= of(
+        CheckVerdict.NOT_OFFERED, results
+    )
     assert "30 ABORT_LICENSE_VIOLATION" in results["TSM-23"].reason
 
 
@@ -211,13 +215,13 @@ def test_holds_without_a_licence_are_not_offered(platform: Platform) -> None:
 def test_trouble_is_no_refusal(platform: Platform, code: int) -> None:
     platform.library.functions = Functions(platform.library.functions, dsmDeleteObj=lambda *_: code)
     results = platform.results(["TSM-04", "TSM-05", "TSM-09", "TSM-22"])
-    assert of(Verdict.INCONCLUSIVE, results) == set(results), reasons(results)
+    assert of(CheckVerdict.INCONCLUSIVE, results) == set(results), reasons(results)
 
 
 def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platform) -> None:
     platform.library.functions = Functions(platform.library.functions, dsmDeleteObj=lambda *_: 36)
     results = platform.results(["TSM-04", "TSM-09", "TSM-18"])
-    assert of(Verdict.INCONCLUSIVE, results) == set(results), reasons(results)
+    assert of(CheckVerdict.INCONCLUSIVE, results) == set(results), reasons(results)
     assert "the control failed" in results["TSM-04"].reason
 
 
@@ -487,7 +491,7 @@ def test_a_lie_fails_the_checks_that_are_about_it(
 ) -> None:
     lie(monkeypatch, platform)
     results = platform.results()
-    assert of(Verdict.FAIL, results) == caught, reasons(results)
+    assert of(CheckVerdict.FAIL, results) == caught, reasons(results)
 
 
 @pytest.mark.parametrize(
@@ -504,5 +508,5 @@ def test_what_is_accepted_and_changes_nothing_is_a_deviation(
 ) -> None:
     lie(monkeypatch, platform)
     results = platform.results()
-    assert of(Verdict.FAIL, results) == set(), reasons(results)
-    assert of(Verdict.DEVIATION, results) == {seen}, reasons(results)
+    assert of(CheckVerdict.FAIL, results) == set(), reasons(results)
+    assert of(CheckVerdict.DEVIATION, results) == {seen}, reasons(results)

@@ -16,7 +16,7 @@ def head_of(method: str, target: str, headers: dict[str, str]) -> bytes:
 
 
 def exchanged(store: StoreProcess, data: bytes) -> bytes:
-    """All that comes back for these bytes, until the door closes."""
+    """All that comes back for these bytes, until the server closes."""
     parts = urlsplit(store.endpoint)
     received = b""
     with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection, suppress(ConnectionError):

@@ -14,7 +14,7 @@ from archiver.values.record import Operation, Recorder
 from archiver.values.retention import DateMaker, Retention
 from backends.base import Batch, PhaseSetting
 from backends.s3.data_plane import S3DataPlane
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 from tests.support.servers.scripted import HANG_SECONDS
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def retrieves(*numbers: int, size_bytes: int = SIZE) -> Batch:
     return Batch([Operation.RETRIEVE] * len(numbers), numbers, [size_bytes] * len(numbers))
 
 
-def worker_setting(*urls: str, **changes: Any) -> WorkerSetting:
+def worker_setting(*urls: str, **changes: Any) -> S3WorkerSetting:
     values: dict[str, Any] = {
         "endpoints": urls, "region": "us-east-1", "access_key": "AKIDEXAMPLE", "secret_key": "very-secret",
         "session_token": None, "bucket": "bucket-1", "prefix": "run/", "ca_bundle": None, "insecure": False,
@@ -72,7 +72,7 @@ def worker_setting(*urls: str, **changes: Any) -> WorkerSetting:
         "keep_sessions_open": False, "connect_timeout_seconds": HANG_SECONDS, "read_timeout_seconds": HANG_SECONDS,
         "clock_offset_seconds": 0.0,
     }  # fmt: skip
-    return WorkerSetting(**{**values, **changes})
+    return S3WorkerSetting(**{**values, **changes})
 
 
 def data_plane(*urls: str, verify: str = "all", size_bytes: int = SIZE, **changes: Any) -> S3DataPlane:

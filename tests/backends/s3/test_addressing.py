@@ -17,7 +17,7 @@ from botocore.credentials import Credentials as BotocoreCredentials
 from archiver.cli.output import facts
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import Retention, RetentionMode
-from archiver.worm.requests.exchange import S3Door
+from archiver.worm.requests.exchange import S3Client
 from backends.base import RunPlan
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Control, Credentials
@@ -148,20 +148,20 @@ def test_host_names_of_buckets_have_to_be_known(server: ScriptedServer, monkeypa
 
 
 def test_raw_requests_of_checks_name_the_bucket_in_the_host(server: ScriptedServer) -> None:
-    door = S3Door(url_of(server), "us-east-1", KEYS, [], virtual_hosted=True)
+    client = S3Client(url_of(server), "us-east-1", KEYS, [], virtual_hosted=True)
     host = f"bucket-1.{NAME}:{urlsplit(server.url).port}"
-    door.send("PUT", "bucket-1")
-    door.recording(door.record).send("GET", "bucket-1", "a key", query=[("versionId", "1")])
-    presigned = door.presigned("GET", "bucket-1", "key", query=[("versionId", "1")])
-    door.send_as_is("GET", presigned)
-    door.send_as_is("GET", "/")
+    client.send("PUT", "bucket-1")
+    client.recording(client.record).send("GET", "bucket-1", "a key", query=[("versionId", "1")])
+    presigned = client.presigned("GET", "bucket-1", "key", query=[("versionId", "1")])
+    client.send_as_is("GET", presigned)
+    client.send_as_is("GET", "/")
     assert [each.headers["host"] for each in server.requests] == [host, host, host, host.removeprefix("bucket-1.")]
     targets = [each.target for each in server.requests]
     assert targets[:2] == ["/", "/a%20key?versionId=1"]
     assert targets[2].startswith("/key?versionId=1&X-Amz-")
     assert targets[3] == "/"
     assert all(is_signed_as_botocore_signs(each) for each in server.requests[:2])
-    recorded = door.record[1]
+    recorded = client.record[1]
     assert (recorded.target, recorded.request_headers[0]) == ("/a%20key?versionId=1", ("Host", host))
 
 

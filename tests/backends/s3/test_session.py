@@ -21,7 +21,7 @@ from archiver.values.record import Operation, Recorder, Status
 from archiver.values.retention import Retention, RetentionMode
 from backends.base import Batch
 from backends.s3.data_plane import SAMPLE_EVERY
-from backends.s3.wire.connection import Connection
+from backends.s3.wire.connection import HttpConnection
 from tests.backends.s3.s3_sessions import (
     CONTENT,
     SIZE,
@@ -315,13 +315,13 @@ def test_f5_a_retrieve_lasts_from_its_first_byte_to_its_last(
 ) -> None:
     seen, data = threading.Event(), content_reply(1)
     server = scripted([read, send(data[:cut]), wait_for(seen), send(data[cut:])])
-    received = Connection.buffer_updated
+    received = HttpConnection.buffer_updated
 
-    def buffer_updated(self: Connection, count: int) -> None:
+    def buffer_updated(self: HttpConnection, count: int) -> None:
         received(self, count)
         seen.set()
 
-    monkeypatch.setattr(Connection, "buffer_updated", buffer_updated)
+    monkeypatch.setattr(HttpConnection, "buffer_updated", buffer_updated)
     row = rows_of(record_of_sessions(data_plane(server.url), retrieves(1)))[1]
     assert row.status == Status.OK
     assert server.requests[0].received_ns < row.first_byte_ns < server.went_on_ns[0] < row.done_ns

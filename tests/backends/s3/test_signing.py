@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.s3.control import Credentials
-from backends.s3.setting import WorkerSetting
+from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.signing import EMPTY_SHA256, RequestTemplate, Signer, encode_path
 from tests.backends.s3.botocore_requests import sent_and_botocore
 from tests.backends.s3.s3_sessions import worker_setting
@@ -176,7 +176,7 @@ def test_within_one_second_the_moment_is_made_once() -> None:
 def test_no_secret_shows_in_any_representation() -> None:
     signer = Signer("AKIDEXAMPLE", SECRET, "us-east-1", "the-session-token")
     signer.moment(SECOND)
-    setting: WorkerSetting = replace(
+    setting: S3WorkerSetting = replace(
         worker_setting("http://store"), secret_key=SECRET, session_token="the-session-token"
     )
     credentials = Credentials("AKIDEXAMPLE", SECRET, "the-session-token")

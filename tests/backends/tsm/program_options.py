@@ -46,14 +46,14 @@ def settings(folder: Path, store: StoreProcess) -> dict[str, str]:
     (folder / "badlist").write_text("include.backup /program/* SHORT\n")
     (folder / "api.opt").write_text("SErvername WORD\n")
     address = f"TCPServeraddress {store.tsm_host}"
-    door = [address, f"TCPPort {store.tsm_port}"]
-    main = [*door, PROTECTED]
+    server_options = [address, f"TCPPort {store.tsm_port}"]
+    main = [*server_options, PROTECTED]
     generate = [*main, "PASSWORDAccess generate", f"NODename {node}"]
     environment = write_options(
         folder,
         {
             "MAIN": main,
-            "OPEN": door,
+            "OPEN": server_options,
             "NOHOST": [PROTECTED],
             "NOBODY": [address, "TCPPort 1"],
             "NONAME": ["TCPServeraddress no.such.host.invalid"],

@@ -21,8 +21,8 @@ from backends.tsm.library.structures import (
     DSM_VOTE_COMMIT,
     dsmGetListPORVersion,
 )
-from backends.tsm.setting import WorkerSetting
-from backends.tsm.transactions import Transaction
+from backends.tsm.setting import TsmWorkerSetting
+from backends.tsm.transactions import SentTransaction
 from backends.tsm.transfer import BUFFER_BYTES, SAMPLE_EVERY, Retrieved, Transfer
 
 SIZE = 8192
@@ -134,7 +134,7 @@ def _bytes(block: Any) -> bytes:
 
 
 def transfer(library: ScriptedLibrary, *, per_transaction: int = 4096, verify: str = "all") -> Transfer:
-    setting = WorkerSetting("lib", None, "", "NODE", "secret", "/space", "run-1", "STANDARD", per_transaction)
+    setting = TsmWorkerSetting("lib", None, "", "NODE", "secret", "/space", "run-1", "STANDARD", per_transaction)
     return Transfer(library, setting, CONTENT, verify)  # type: ignore[arg-type]
 
 
@@ -146,11 +146,11 @@ def never() -> bool:
     return False
 
 
-def archive(library: ScriptedLibrary, count: int, size_bytes: int = SIZE, **changes: Any) -> list[Transaction]:
+def archive(library: ScriptedLibrary, count: int, size_bytes: int = SIZE, **changes: Any) -> list[SentTransaction]:
     return transfer(library, **changes).archive(HANDLE, targets(*range(count), size_bytes=size_bytes), never)
 
 
-def outcome(one: Transaction) -> tuple[list[int], int, str, bool]:
+def outcome(one: SentTransaction) -> tuple[list[int], int, str, bool]:
     failure = one.failure
     return (
         [target.number for target in one.objects],

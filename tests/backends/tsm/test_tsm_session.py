@@ -18,7 +18,7 @@ from backends.base import Batch
 from backends.embedded import process
 from backends.tsm.library.api import ApiSession
 from backends.tsm.library.codes import Code
-from backends.tsm.setting import WorkerSetting, high_level
+from backends.tsm.setting import TsmWorkerSetting, high_level
 from tests.backends.tsm.tsm_sessions import (
     SIZE,
     Server,
@@ -51,19 +51,19 @@ def own_server(shim: Path, tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def setting(server: Server, request: pytest.FixtureRequest) -> WorkerSetting:
+def setting(server: Server, request: pytest.FixtureRequest) -> TsmWorkerSetting:
     """For a file space and names of the test's own."""
     return server.prepared(run_id=f"run-{abs(hash(request.node.nodeid))}")[0].worker_setting()
 
 
-def held_by(server: Server, setting: WorkerSetting) -> list[int]:
+def held_by(server: Server, setting: TsmWorkerSetting) -> list[int]:
     """The numbers of the objects that the server says it has."""
     backend = server.backend()
     with backend._session("look") as session:
         return sorted(int(one.low_level[1:]) for one in session.archives(setting.space, f"/{setting.prefix}/*"))
 
 
-def test_a_session_signs_on_commits_once_and_ends(server: Server, setting: WorkerSetting) -> None:
+def test_a_session_signs_on_commits_once_and_ends(server: Server, setting: TsmWorkerSetting) -> None:
     record = record_of_sessions(data_plane(setting), archives(*range(20)))
     rows = rows_of(record)
     assert record.errors == {}
@@ -73,7 +73,7 @@ def test_a_session_signs_on_commits_once_and_ends(server: Server, setting: Worke
     assert held_by(server, setting) == list(range(20))
 
 
-def test_an_object_is_done_when_its_transactions_vote_is_answered(setting: WorkerSetting) -> None:
+def test_an_object_is_done_when_its_transactions_vote_is_answered(setting: TsmWorkerSetting) -> None:
     rows = rows_of(record_of_sessions(data_plane(setting), archives(*range(10))))
     (transaction,) = of(TRANSACTION, rows)
     objects = of(ARCHIVE, rows)
@@ -99,7 +99,7 @@ def test_objects_per_transaction_are_those_asked_for(
 
 
 @pytest.mark.parametrize("size_bytes", [1, 63, 64, SIZE, 1 << 20])
-def test_what_was_archived_is_retrieved(setting: WorkerSetting, size_bytes: int) -> None:
+def test_what_was_archived_is_retrieved(setting: TsmWorkerSetting, size_bytes: int) -> None:
     record_of_sessions(data_plane(setting), archives(5, 1004, 7, size_bytes=size_bytes))
     plane = data_plane(setting, reads=(1004, 5, 7))
     record = record_of_sessions(plane, retrieves(1004, 5, 7, size_bytes=size_bytes))
@@ -111,7 +111,7 @@ def test_what_was_archived_is_retrieved(setting: WorkerSetting, size_bytes: int)
     assert all(row.due_ns <= row.sent_ns <= row.first_byte_ns <= row.done_ns for row in rows)
 
 
-def test_objects_are_retrieved_in_restore_order(setting: WorkerSetting) -> None:
+def test_objects_are_retrieved_in_restore_order(setting: TsmWorkerSetting) -> None:
     record_of_sessions(data_plane(setting), archives(*range(50)))
     order = [number * 7 % 50 for number in range(50)]
     rows = rows_of(record_of_sessions(data_plane(setting, reads=tuple(order)), retrieves(*order)))
@@ -119,7 +119,7 @@ def test_objects_are_retrieved_in_restore_order(setting: WorkerSetting) -> None:
 
 
 def test_ids_that_a_worker_knows_are_asked_for_once_and_new_ones_are_found(
-    setting: WorkerSetting, monkeypatch: pytest.MonkeyPatch
+    setting: TsmWorkerSetting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record_of_sessions(data_plane(setting), archives(1, 2))
     assert record_of_sessions(data_plane(setting, reads=(1, 2)), retrieves(1, 2)).errors == {}
@@ -138,7 +138,7 @@ def test_ids_of_one_server_are_not_asked_of_another(server: Server, own_server: 
         assert record.errors == {}
 
 
-def test_an_object_that_is_not_there_is_said_not_to_be_and_the_others_are_retrieved(setting: WorkerSetting) -> None:
+def test_an_object_that_is_not_there_is_said_not_to_be_and_the_others_are_retrieved(setting: TsmWorkerSetting) -> None:
     record_of_sessions(data_plane(setting), archives(1, 2))
     record = record_of_sessions(data_plane(setting, reads=(1, 2, 99)), retrieves(1, 99, 2))
     assert {row.number: row.status for row in of(RETRIEVE, rows_of(record))} == {1: 0, 2: 0, 99: TSM_ERROR + 2}
@@ -148,7 +148,7 @@ def test_an_object_that_is_not_there_is_said_not_to_be_and_the_others_are_retrie
 
 
 @pytest.mark.parametrize(("verify", "status"), [("all", Status.DAMAGED), ("none", Status.OK)])
-def test_bytes_that_are_not_those_archived_are_damaged(setting: WorkerSetting, verify: str, status: Status) -> None:
+def test_bytes_that_are_not_those_archived_are_damaged(setting: TsmWorkerSetting, verify: str, status: Status) -> None:
     record_of_sessions(data_plane(setting), archives(1))
     other = Content("another-run", 8, 1 << 20)
     plane = data_plane(setting, reads=(1,), verify=verify, content=other)
@@ -156,14 +156,14 @@ def test_bytes_that_are_not_those_archived_are_damaged(setting: WorkerSetting, v
     assert (row.status, row.bytes) == (status, SIZE if status == Status.OK else 0)
 
 
-def test_archiving_and_retrieving_may_alternate_in_a_session(setting: WorkerSetting) -> None:
+def test_archiving_and_retrieving_may_alternate_in_a_session(setting: TsmWorkerSetting) -> None:
     record_of_sessions(data_plane(setting), archives(1, 2))
     batch = Batch([RETRIEVE, ARCHIVE, ARCHIVE, RETRIEVE], [1, 3, 4, 2], [SIZE] * 4)
     rows = rows_of(record_of_sessions(data_plane(setting, reads=(1, 2)), batch))
     assert [row.operation for row in rows[1:-1]] == [RETRIEVE, ARCHIVE, ARCHIVE, TRANSACTION, RETRIEVE]
 
 
-def test_clients_have_sessions_of_their_own_at_the_same_time(server: Server, setting: WorkerSetting) -> None:
+def test_clients_have_sessions_of_their_own_at_the_same_time(server: Server, setting: TsmWorkerSetting) -> None:
     plane = data_plane(setting, clients=(0, 1, 2))
     records = [Recorder(1000) for _ in range(3)]
     all_open = asyncio.Barrier(3)
@@ -186,7 +186,7 @@ def test_clients_have_sessions_of_their_own_at_the_same_time(server: Server, set
 
 
 def test_a_refused_transaction_fails_each_of_its_objects_with_the_servers_reason(
-    server: Server, setting: WorkerSetting
+    server: Server, setting: TsmWorkerSetting
 ) -> None:
     plane = data_plane(setting)
     functions = plane._library.functions
@@ -210,7 +210,7 @@ def test_a_refused_transaction_fails_each_of_its_objects_with_the_servers_reason
     ],
 )
 def test_a_session_that_is_refused_says_why_and_has_no_close(
-    server: Server, setting: WorkerSetting, change: dict[str, str], status: int, reason: str
+    server: Server, setting: TsmWorkerSetting, change: dict[str, str], status: int, reason: str
 ) -> None:
     record = record_of_sessions(data_plane(replace(setting, **change)), archives(1))
     assert [(row.operation, row.status) for row in rows_of(record)] == [(OPEN, status)]
@@ -299,7 +299,7 @@ def test_one_session_performs_several_batches_until_its_server_is_gone(own_serve
 
 
 def test_what_is_read_is_compared_with_the_content_that_is_expected_of_it(
-    server: Server, setting: WorkerSetting
+    server: Server, setting: TsmWorkerSetting
 ) -> None:
     own, others, audited = retrieves(1, 2), retrieves(1, 2), batch(Operation.AUDIT, 1, 2)
     own.content, others.content, audited.content = [1, 2], [1, 1], [2, 2]
@@ -312,7 +312,7 @@ def test_what_is_read_is_compared_with_the_content_that_is_expected_of_it(
 
 
 def test_a_phase_that_is_cut_off_gives_its_transaction_up_and_its_threads_end(
-    server: Server, setting: WorkerSetting
+    server: Server, setting: TsmWorkerSetting
 ) -> None:
     plane = data_plane(setting)
     functions = plane._library.functions
@@ -344,7 +344,7 @@ def test_a_phase_that_is_cut_off_gives_its_transaction_up_and_its_threads_end(
     assert held_by(server, setting) == []
 
 
-def test_the_password_is_not_in_what_a_setting_shows(server: Server, setting: WorkerSetting) -> None:
+def test_the_password_is_not_in_what_a_setting_shows(server: Server, setting: TsmWorkerSetting) -> None:
     assert setting.password
     assert setting.password not in repr(setting)
     assert setting.password not in repr(server.options())

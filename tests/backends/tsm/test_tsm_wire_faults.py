@@ -13,7 +13,7 @@ from archiver.values.record import Operation, Recorder, Status
 from backends.embedded import process
 from backends.embedded.tsm.frames import FrameKind
 from backends.tsm.library.configuration import private_configuration
-from backends.tsm.setting import WorkerSetting
+from backends.tsm.setting import TsmWorkerSetting
 from tests.backends.tsm.tsm_sessions import SIZE, Server, batch, data_plane, reached, record_of_sessions, rows_of
 from tests.support.servers import fault_proxy as wire
 from tests.support.servers.fault_proxy import Fault, FaultProxy, Message, Nth, half_the_body, half_the_head, nothing_of
@@ -62,7 +62,7 @@ class Place:
     """A file space of the server."""
 
     server: Server
-    setting: WorkerSetting
+    setting: TsmWorkerSetting
 
     def play(self, fault: Nth, seconds: int, operation: Operation) -> Recorder:
         """One session whose connection goes through the proxy."""

@@ -20,7 +20,7 @@ from backends.embedded.process import StoreProcess
 from backends.tsm.backend import TsmBackend, TsmOptions
 from backends.tsm.data_plane import TsmDataPlane
 from backends.tsm.library.configuration import private_configuration
-from backends.tsm.setting import WorkerSetting
+from backends.tsm.setting import TsmWorkerSetting
 
 RUN_ID = "20261121-run"
 SIZE = 8192
@@ -106,7 +106,7 @@ def reached(store: StoreProcess, library: Path) -> Iterator[Server]:
 
 
 def data_plane(
-    setting: WorkerSetting,
+    setting: TsmWorkerSetting,
     *,
     reads: tuple[int, ...] = (),
     clients: tuple[int, ...] = (0,),

@@ -1,7 +1,7 @@
 """A proxy on loopback that does to a connection what networks, and servers that break, do to it.
 
-One idea: it reads whole messages (an HTTP reply, a frame of the TSM door), hands each of them to a fault, and passes on
-what the fault leaves of it. ``asks`` chooses by the request, before the server has it; ``answers`` by the answer.
+One idea: it reads whole messages (an HTTP reply, a frame of the TSM server), hands each of them to a fault, and passes
+on what the fault leaves of it. ``asks`` chooses by the request, before the server has it; ``answers`` by the answer.
 Without them it is a plain TCP proxy, for any protocol, that may hold bytes back for a while in both directions:
 
     with FaultProxy(server_port, delay_seconds=0.05) as proxy:
@@ -31,7 +31,7 @@ _EXPECTS = re.compile(rb"(?im)^expect:[ \t]*100-continue")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is on its way: an HTTP request, the reply to one, or a frame of the TSM door."""
+    """What is on its way: an HTTP request, the reply to one, or a frame of the TSM server."""
 
     connection: int  # in the order of their arrival
     data: bytes  # whole, head and body
@@ -379,7 +379,7 @@ class FaultProxy:
     upstream_port: int
     asks: Chooser | None = None  # by an HTTP request; the server never gets one that has a fault
     answers: Chooser | None = None  # by an HTTP reply
-    frames: Chooser | None = None  # by a frame that the TSM door sends
+    frames: Chooser | None = None  # by a frame that the TSM server sends
     delay_seconds: float = 0.0  # of plain TCP, in both directions
     upstream_host: str = "127.0.0.1"
     connections: int = 0

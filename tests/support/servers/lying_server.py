@@ -1,6 +1,6 @@
 """A platform that lies, as a server on loopback, so that other processes can be lied to as well.
 
-One idea: what comes in goes through a LyingDoor, signed anew by the owner of the store behind it.
+One idea: what comes in goes through a LyingClient, signed anew by the owner of the store behind it.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from archiver.worm.requests.exchange import S3Door
-from tests.support.servers.lying_door import Lie, LyingDoor, lying
+from archiver.worm.requests.exchange import S3Client
+from tests.support.servers.lying_client import Lie, LyingClient, lying
 
 _OF_THE_WAY = {"authorization", "connection", "content-length", "host", "transfer-encoding"}
 _SIGNED_ANEW = {"x-amz-content-sha256", "x-amz-date", "x-amz-security-token"}
 
 
 class LyingServer(ThreadingHTTPServer):
-    """Answers through ``door``."""
+    """Answers through ``client``."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.door: LyingDoor
+        self.client: LyingClient
 
     @property
     def endpoint(self) -> str:
@@ -40,9 +40,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         left_out = _OF_THE_WAY | _SIGNED_ANEW
         headers = [(name, value) for name, value in self.headers.items() if name.lower() not in left_out]
-        door = self.server.door
-        headers += door._signature(self.command, self.path, headers, body)
-        answer = door._exchange(self.command, self.path, headers, body)
+        client = self.server.client
+        headers += client._signature(self.command, self.path, headers, body)
+        answer = client._exchange(self.command, self.path, headers, body)
         self.send_response_only(answer.status)
         for name, value in answer.headers.items():
             if name not in _OF_THE_WAY or (self.command == "HEAD" and name == "content-length"):
@@ -59,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def lying_server(honest: S3Door, bucket: str) -> Iterator[LyingServer]:
+def lying_server(honest: S3Client, bucket: str) -> Iterator[LyingServer]:
     """A server for as long as the block lasts, honest until ``tell`` gives it a lie."""
     with LyingServer() as server:
         tell(server, honest, lambda asked, _: asked.pass_on(), bucket)
@@ -72,6 +72,6 @@ def lying_server(honest: S3Door, bucket: str) -> Iterator[LyingServer]:
             thread.join()
 
 
-def tell(server: LyingServer, honest: S3Door, lie: Lie, bucket: str) -> None:
+def tell(server: LyingServer, honest: S3Client, lie: Lie, bucket: str) -> None:
     """From now on this lie."""
-    server.door = lying(honest, lie, bucket)
+    server.client = lying(honest, lie, bucket)

@@ -1,6 +1,6 @@
 """MinIO as others run it: with several drives and metrics that want a token, and as it was before their third form.
 
-One idea: both are a real MinIO; the older one is the real one behind a door that answers for the pages it did not have.
+One idea: both are a real MinIO; in front of the older one a server answers for the pages that it did not have.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def guarded_minio(folder: Path) -> Iterator[GuardedMinio]:
 
 @contextmanager
 def before_third_form(endpoint: str) -> Iterator[str]:
-    """The address of a door to that server through which it has no metrics of the third form."""
+    """The address of a server in front of that one that hides its metrics of the third form."""
 
-    class Door(BaseHTTPRequestHandler):
+    class WithoutThirdForm(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path.startswith("/minio/metrics/v3"):
                 self._answer(403, [("Content-Type", "application/xml")], b"<Error><Code>AccessDenied</Code></Error>")
@@ -104,7 +104,7 @@ def before_third_form(endpoint: str) -> Iterator[str]:
 
         def log_message(self, *_: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), WithoutThirdForm) as server:
         serving = threading.Thread(target=server.serve_forever, args=(0.05,))
         serving.start()
         try:

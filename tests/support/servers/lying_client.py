@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from archiver.worm.case import GOVERNANCE, Case, Lock, Version, instant_of, md5_of
-from archiver.worm.requests.exchange import Answer, Headers, S3Door
+from archiver.worm.case import GOVERNANCE, Case, ObjectLock, Version, instant_of, md5_of
+from archiver.worm.requests.exchange import Answer, Headers, S3Client
 
 YES = Answer(200, {}, b"")
 GONE = Answer(204, {}, b"")
@@ -30,7 +30,7 @@ _OF_THE_SIGNATURE = {"authorization", "host", "x-amz-date", "x-amz-content-sha25
 class Asked:
     """One request on its way to the store. Header names are in lower case."""
 
-    door: LyingDoor
+    client: LyingClient
     method: str
     bucket: str
     key: str  # empty: the bucket is asked
@@ -68,11 +68,11 @@ class Asked:
         return self.method == "PUT" and what in self.query
 
     @property
-    def lock(self) -> Lock | None:
+    def lock(self) -> ObjectLock | None:
         """The retention that it asks for."""
         document = Answer(200, {}, self.body)
         until = instant_of(self.headers.get(UNTIL) or document.text_of("RetainUntilDate"))
-        return Lock(self.headers.get(MODE) or document.text_of("Mode"), until) if until else None
+        return ObjectLock(self.headers.get(MODE) or document.text_of("Mode"), until) if until else None
 
     @property
     def entries(self) -> list[Version]:
@@ -96,7 +96,7 @@ class Asked:
         is_presigned = "X-Amz-Signature" in self.query
         if is_presigned or signed_for not in (None, hashlib.sha256(self.body).hexdigest()):
             return self.pass_on()
-        return self.door.honest.send(
+        return self.client.honest.send(
             self.method, self.bucket, self.key or None,
             query=[(name, value or None) for name, value in self.query.items()],
             headers=_unsigned(headers), body=self.body, unsure=True,
@@ -126,7 +126,7 @@ class Store:
         """The version that it means, without bytes: that it names, or the current one."""
         if asked.version.id:
             return asked.version._replace(body=b"")
-        head = self.owner.door.send("HEAD", asked.bucket, asked.key)
+        head = self.owner.client.send("HEAD", asked.bucket, asked.key)
         return asked.version._replace(id=head.version_id or "", body=b"")
 
     def is_held(self, version: Version) -> bool:
@@ -137,7 +137,7 @@ class Store:
 
     def _shown(self, version: Version) -> Mapping[str, str]:
         query = (("versionId", version.id),)
-        return self.owner.door.send("HEAD", version.bucket, version.key, query=query).headers
+        return self.owner.client.send("HEAD", version.bucket, version.key, query=query).headers
 
     def destroy(self, version: Version) -> None:
         """It is gone, or said to be where nobody can remove it."""
@@ -150,28 +150,28 @@ class Store:
         self.owner.set_hold(version, "OFF")
         self.owner.set_retention(version, None, bypass=True)
 
-    def relock(self, version: Version, lock: Lock) -> Answer:
+    def relock(self, version: Version, lock: ObjectLock) -> Answer:
         return self.owner.set_retention(version, lock, bypass=True)
 
 
 Lie = Callable[[Asked, Store], Answer]
 
 
-class LyingDoor(S3Door):
-    """A door to a store that is lied about."""
+class LyingClient(S3Client):
+    """A client to a store that is lied about."""
 
-    def __init__(self, honest: S3Door, lie: Lie, store: Store) -> None:
+    def __init__(self, honest: S3Client, lie: Lie, store: Store) -> None:
         super().__init__(honest.endpoint, honest.region, honest.credentials, honest.record)
         self._lie = lie
         self._store = store
 
     @property
-    def honest(self) -> S3Door:
-        return S3Door(self.endpoint, self.region, self.credentials, [])
+    def honest(self) -> S3Client:
+        return S3Client(self.endpoint, self.region, self.credentials, [])
 
-    def recording(self, record: list[Any]) -> LyingDoor:
-        door = super().recording(record)
-        return LyingDoor(door, self._lie, self._store)
+    def recording(self, record: list[Any]) -> LyingClient:
+        client = super().recording(record)
+        return LyingClient(client, self._lie, self._store)
 
     def _exchange(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:
         path, _, query = target.partition("?")
@@ -179,7 +179,7 @@ class LyingDoor(S3Door):
         asked = Asked(
             self, method, bucket, unquote(key), dict(parse_qsl(query, keep_blank_values=True)),
             {name.lower(): value for name, value in headers}, body,
-            lambda: super(LyingDoor, self)._exchange(method, target, headers, body),
+            lambda: super(LyingClient, self)._exchange(method, target, headers, body),
         )  # fmt: skip
         if self._store.hidden and asked.version._replace(body=b"") in self._store.hidden:
             return NOT_FOUND
@@ -218,10 +218,10 @@ class LyingDoor(S3Door):
         return self._lie(asked.as_put("upload", headers, body), self._store)
 
 
-def lying(honest: S3Door, lie: Lie, bucket: str) -> LyingDoor:
-    """A door to the same store, with all rights, through the lie."""
+def lying(honest: S3Client, lie: Lie, bucket: str) -> LyingClient:
+    """A client to the same store, with all rights, through the lie."""
     owner = Case("lie", honest, bucket, True, {}, lambda _: bucket, 0.0)
-    return LyingDoor(honest, lie, Store(owner))
+    return LyingClient(honest, lie, Store(owner))
 
 
 def shown_with(answer: Answer, **headers: str | None) -> Answer:
@@ -231,5 +231,5 @@ def shown_with(answer: Answer, **headers: str | None) -> Answer:
     return replace(answer, headers={name: value for name, value in changed.items() if value is not None})
 
 
-def is_governance(lock: Lock | None) -> bool:
+def is_governance(lock: ObjectLock | None) -> bool:
     return lock is not None and lock.mode == GOVERNANCE
