@@ -33,7 +33,7 @@ from benchmarks.embedded_load import (
 )
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
-from scenarios.sessions import AllObjects, Sessions
+from scenarios.work.sessions import AllObjects, Sessions
 
 TITLE = "What an audit costs"
 CLIENTS = 4

@@ -45,9 +45,9 @@ from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.checksums import WindowChecksums
 from backends.s3.wire.signing import RequestTemplate, Signer
 from benchmarks.tables import Table, labelled, plain, spread, verdict
-from scenarios.mix import OperationName
 from scenarios.model import Phase, Workload
-from scenarios.sessions import AllObjects, Sessions
+from scenarios.work.mix import OperationName
+from scenarios.work.sessions import AllObjects, Sessions
 
 TITLE = "What the client costs"
 CONNECTIONS = 16

@@ -33,7 +33,7 @@ from backends.embedded.process import StoreProcess
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from scenarios.model import Phase, Workload
-from scenarios.sessions import InWindow, Sessions
+from scenarios.work.sessions import InWindow, Sessions
 
 BUCKET = "benchmark"
 CONTENT_SEED = 1

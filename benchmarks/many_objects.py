@@ -38,9 +38,9 @@ from backends.embedded.process import StoreProcess
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from benchmarks.embedded_load import CONTENT_SEED, Stopwatch
-from scenarios.mix import OperationName
 from scenarios.model import Phase, Workload
-from scenarios.sessions import Sessions, UntilPrecise
+from scenarios.work.mix import OperationName
+from scenarios.work.sessions import Sessions, UntilPrecise
 
 COUNTS = (1_000, 100_000, 1_000_000)
 COUNTS_SMALL = (100, 1_000)

@@ -83,9 +83,9 @@ def _carry_out(objects: int) -> None:
     from archiver.engine.workers.processes import WorkerProcesses
     from archiver.values.retention import Retention
     from archiver.watch.sampler import ResourceSampler
-    from scenarios.mix import OperationName
     from scenarios.model import Phase, Workload
-    from scenarios.sessions import Sessions, UntilPrecise
+    from scenarios.work.mix import OperationName
+    from scenarios.work.sessions import Sessions, UntilPrecise
 
     sampler = ResourceSampler([])
     sampler.start()

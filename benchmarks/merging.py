@@ -30,7 +30,7 @@ from archiver.measure.merging import Merge
 from archiver.measure.reports import IntervalReport, PhaseReport, StageReport, Tally, TallyKey
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
-from scenarios.sessions import InWindow, Sessions
+from scenarios.work.sessions import InWindow, Sessions
 
 TITLE = "Merging the reports of 200 workers"
 QUANTITIES = ("session_service", "object_service", "object_response", "first_byte")

@@ -51,8 +51,8 @@ from backends.s3 import S3Backend, S3Options, null_responder
 from backends.s3.control import Credentials
 from backends.s3.setting import S3WorkerSetting
 from benchmarks.tables import Table, labelled, plain, spread, verdict
-from scenarios.mix import Arrivals, Mix, Sizes, Transaction
 from scenarios.model import Phase, Workload
+from scenarios.work.mix import Arrivals, Mix, Sizes, Transaction
 
 TITLE = "How well an open loop keeps its schedule"
 SESSIONS_PER_SECOND = 2000.0

@@ -48,7 +48,7 @@ from backends.s3.control import Credentials
 from benchmarks.open_loop import distance
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
-from scenarios.replay import Replay
+from scenarios.work.replay import Replay
 
 TITLE = "How well a replay keeps its timing"
 OBJECT_BYTES = 8192

@@ -35,9 +35,9 @@ from archiver.values.sizes import format_size
 from backends.s3 import null_responder
 from benchmarks.client_cost import CONNECTIONS, archiver_cost
 from benchmarks.tables import Table, labelled, plain, spread
-from scenarios.mix import OperationName
 from scenarios.model import Phase, Workload
-from scenarios.sessions import InWindow, Sessions
+from scenarios.work.mix import OperationName
+from scenarios.work.sessions import InWindow, Sessions
 
 TITLE = "Client machines for a rate"
 SIZES = (8 << 10, 64 << 10, 256 << 10, 1 << 20)

@@ -6,7 +6,7 @@ imported by name where they are used: matplotlib takes longer to load than most 
 
 from results.contract import result_document, result_from_document, run_document
 from results.model import ClientUsage, CriterionResult, FirstError, Latency, Result, ServerUsage
-from results.published import dr550
+from results.reference.published import dr550
 from results.table import Table
 from results.tables.rates import build_tables
 from results.tables.session_time import SessionTimeFit, fit_session_time

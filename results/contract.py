@@ -20,7 +20,7 @@ from results.model import (
     CriterionResult,
     DiskUsage,
     FirstError,
-    Infrastructure,
+    InfrastructureResult,
     Latency,
     LinkUsage,
     Offered,
@@ -38,11 +38,11 @@ RUN_FACTS = ("run", "scenario", "backend", "platform", "hosts")
 
 _Value = TypeVar(
     "_Value", Latency, ServerUsage, ClientUsage, FirstError, Result, DiskUsage, LinkUsage, Utilisation, PartResult,
-    Offered, Ceiling, Replayed, Infrastructure,
+    Offered, Ceiling, Replayed, InfrastructureResult,
 )  # fmt: skip
 _KINDS = (
     Latency, ServerUsage, ClientUsage, FirstError, Result, DiskUsage, LinkUsage, Utilisation, PartResult, Offered,
-    Ceiling, Replayed, Infrastructure,
+    Ceiling, Replayed, InfrastructureResult,
 )  # fmt: skip
 
 # The fields of each value, and whether a document must have them: looked up for every value of every result.
@@ -100,11 +100,11 @@ def _replayed(document: Mapping[str, Any] | None) -> Replayed | None:
     return _value(Replayed, {**document, "left_out": left_out, "lateness_ms": lateness})
 
 
-def _infrastructure(document: Mapping[str, Any] | None) -> Infrastructure | None:
+def _infrastructure(document: Mapping[str, Any] | None) -> InfrastructureResult | None:
     return (
         None
         if document is None
-        else _value(Infrastructure, {**document, "findings": tuple(document.get("findings", ()))})
+        else _value(InfrastructureResult, {**document, "findings": tuple(document.get("findings", ()))})
     )
 
 

@@ -186,7 +186,7 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True)
-class Infrastructure:
+class InfrastructureResult:
     """What went on beside applications: one kind of operation on whole sets of objects, again and again."""
 
     kind: str  # clone and deploy, storage migration
@@ -283,7 +283,7 @@ class Result:
     ended_early: bool = False  # it used up what it may archive before its time was over
     ceiling: Ceiling | None = None  # the same work against a platform that does nothing
     replayed: Replayed | None = None  # it replayed a trace
-    infrastructure: Infrastructure | None = None  # it worked on whole sets of objects
+    infrastructure: InfrastructureResult | None = None  # it worked on whole sets of objects
     incomplete: str | None = None  # why its phase was not carried out as it was meant to be: workers that were lost
     attempt_ms: Latency | None = None  # service time without retries, of the objects that had any; None: none had
     reconnect_ms: Latency | None = None  # connecting again, of the objects before which the server ended a connection

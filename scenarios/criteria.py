@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from archiver.values.errors import ScenarioError
-from scenarios.work import Trait, Work
+from scenarios.work.base import Trait, Work
 
 Operator = Literal["<=", "<", ">=", ">", "=="]
 

@@ -13,11 +13,11 @@ from archiver.values.content import Checksum
 from archiver.values.retention import Lock
 from archiver.values.sizes import format_duration
 from scenarios.criteria import Criterion
-from scenarios.infrastructure import Infrastructure
-from scenarios.mix import CHANGES, Mix
-from scenarios.replay import Replay
-from scenarios.sessions import Sessions
-from scenarios.work import Archived, Trait
+from scenarios.work.base import Archived, Trait
+from scenarios.work.infrastructure import Infrastructure
+from scenarios.work.mix import CHANGES, Mix
+from scenarios.work.replay import Replay
+from scenarios.work.sessions import Sessions
 
 Order = Literal["shuffled", "paper"]
 Work = Sessions | Mix | Replay | Infrastructure

@@ -30,9 +30,9 @@ from backends.base import RunPlan
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
-from scenarios.mix import OperationName
 from scenarios.model import Phase, Workload
-from scenarios.sessions import AllObjects, InWindow, Sessions, StopRule, UntilPrecise
+from scenarios.work.mix import OperationName
+from scenarios.work.sessions import AllObjects, InWindow, Sessions, StopRule, UntilPrecise
 from tests.archiver.traces.made import write
 from tests.support.commands import archiver
 from tests.support.runs import TINY, keys_of, left_in, s3

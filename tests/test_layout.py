@@ -181,21 +181,13 @@ def test_every_module_opens_with_its_purpose(name: str, path: Path) -> None:
     assert text.split("\n\n")[0].rstrip().endswith((".", "DIR`.", ":")), f"{name}: the first sentence does not end"
 
 
-# Class names that occur twice, all in archiver/engine, archiver/cli, archiver/measure, scenarios, results and
-# backends/embedded. Rename the classes and remove their names here; add none.
-STILL_SHARED = {
-    "Beside", "Ceiling", "Change", "Course", "Finding", "Infrastructure", "MixedRun", "Plan", "Population", "ReplayRun",
-    "Trial", "_Group", "_Line", "_Panel", "_Row",
-}  # fmt: skip
-
-
 def test_no_two_classes_share_a_name() -> None:
     found: dict[str, list[str]] = {}
     for name, path in modules():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(name)
-    shared = {name: where for name, where in found.items() if len(where) > 1 and name not in STILL_SHARED}
+    shared = {name: where for name, where in found.items() if len(where) > 1}
     assert not shared, f"give these classes names of their own: {shared}"
 
 

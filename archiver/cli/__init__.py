@@ -26,7 +26,7 @@ COMMANDS = tuple(_MODULES)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class _Group(click.Group):
+class _Commands(click.Group):
     """Loads commands by name, and turns every expected failure into one message and its exit status."""
 
     def make_context(
@@ -73,7 +73,7 @@ class _Group(click.Group):
             sys.exit(1)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(version.VERSION, prog_name="archiver")
 def main() -> None:
     """Measure archive/retention (WORM) object stores.

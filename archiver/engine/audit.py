@@ -34,7 +34,7 @@ from backends.base import Backend, CloserLook, ExpectedLock, HasCredentials, Loc
 from results.database import ObjectChange
 from results.statistics import bad_objects_max
 from scenarios.model import Phase, Workload
-from scenarios.sessions import AllObjects, Sessions
+from scenarios.work.sessions import AllObjects, Sessions
 
 OBJECTS_PER_SESSION = 100
 CLOSER_LOOKS_MAX = 100  # of each kind of finding
@@ -167,7 +167,7 @@ class ObjectRange:
         return self.last - self.first + 1
 
 
-class Population:
+class AuditPopulation:
     """Everything that ought to be there, as ranges; objects are drawn from it by their place in it."""
 
     def __init__(self, ranges: Sequence[ObjectRange]) -> None:
@@ -238,7 +238,7 @@ def audit_run(
     except PlatformError as error:
         raise PlatformError(f"{first.run} cannot be audited: {error}") from error
     ranges, passed_over = _ranges(holding, ledger, backend)
-    population = Population(ranges)
+    population = AuditPopulation(ranges)
     if not population.objects:
         why = "".join(f"; {each.phase}: {each.why}" for each in passed_over)
         raise UsageError(f"{first.run}: there is nothing of it that can be audited{why}")
@@ -276,7 +276,7 @@ def audit_run(
     )
 
 
-def _record_longer(bad: Mapping[int, int], population: Population, ledger: Ledger, backend: Backend) -> None:
+def _record_longer(bad: Mapping[int, int], population: AuditPopulation, ledger: Ledger, backend: Backend) -> None:
     """Tell the ledger of locks that are longer or stronger than agreed; of many objects the first are asked."""
     longer = [number for number, status in bad.items() if status == Status.LONGER]
     for number in longer[:CLOSER_LOOKS_MAX]:
@@ -405,7 +405,7 @@ class _Reading:
 
     def __init__(
         self,
-        population: Population,
+        population: AuditPopulation,
         locks: _Locks,
         backend: Backend,
         workers: Workers,
@@ -516,7 +516,7 @@ def _unseen_locks(bad: Mapping[int, int], backend: Backend) -> str | None:
 
 
 def _findings(
-    bad: Mapping[int, int], reading: _Reading, population: Population, locks: _Locks, backend: Backend
+    bad: Mapping[int, int], reading: _Reading, population: AuditPopulation, locks: _Locks, backend: Backend
 ) -> tuple[list[Finding], list[str]]:
     """What is wrong with each object, by kind and number, and how many are otherwise because the run made them so.
 
@@ -549,7 +549,9 @@ def _findings(
     return findings, [f"{count:,} {words}" for words, count in explained.items()]
 
 
-def _closer_look(population: Population, locks: _Locks, backend: Backend) -> Callable[[int, ObjectRange], CloserLook]:
+def _closer_look(
+    population: AuditPopulation, locks: _Locks, backend: Backend
+) -> Callable[[int, ObjectRange], CloserLook]:
     """How one object is looked at again, where the backend can."""
     if not isinstance(backend, VersionedBackend):
         return lambda number, part: CloserLook("")

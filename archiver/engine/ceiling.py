@@ -26,8 +26,8 @@ from archiver.values.retention import DateMaker
 from archiver.watch.sampler import ResourceSampler
 from backends.s3 import null_responder
 from backends.s3.setting import S3WorkerSetting
-from scenarios.mix import WRITES_CONTENT, Mix
 from scenarios.model import Phase
+from scenarios.work.mix import WRITES_CONTENT, Mix
 
 RESPONDER = "null S3 responder"
 SESSIONS = "null sessions"

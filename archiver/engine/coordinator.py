@@ -43,8 +43,8 @@ from results.database import (
     WorkerRow,
 )
 from results.model import Ceiling, ClientUsage, CriterionResult, FirstError, PartResult, Result, ServerUsage
-from scenarios.mix import RETRIEVES, WRITES_CONTENT
 from scenarios.model import Phase, Workload
+from scenarios.work.mix import RETRIEVES, WRITES_CONTENT
 
 
 @dataclass(frozen=True, slots=True)

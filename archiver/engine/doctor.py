@@ -22,9 +22,9 @@ from archiver.values.retention import DateMaker, Retention
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from results.model import Result
-from scenarios.mix import OperationName
 from scenarios.model import Phase, Workload
-from scenarios.sessions import InWindow, Sessions
+from scenarios.work.mix import OperationName
+from scenarios.work.sessions import InWindow, Sessions
 
 OBJECT_SIZES_BYTES = (8192, 1 << 20)
 CLIENTS = 16
@@ -34,14 +34,14 @@ _OBJECTS_PER_SECOND_MAX = 3_000_000  # more than any machine reaches: bounds the
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class MeasuredCeiling:
     """One ceiling of one worker: ``limit`` is engine (null backend) or wire (null responder)."""
 
     limit: str
     result: Result
 
 
-def ceilings(seconds: float) -> Iterator[Ceiling]:
+def ceilings(seconds: float) -> Iterator[MeasuredCeiling]:
     """Measure every ceiling for ``seconds`` each: one worker on one core, the null responder on another."""
     cores = cores_here(shares_host=True)
     setting = _setting()
@@ -54,7 +54,7 @@ def ceilings(seconds: float) -> Iterator[Ceiling]:
                         nobody = engine_alone(setting)
                         if limit == "wire":
                             nobody = stack.enter_context(answered_at_once(setting, size_bytes, cores.server[:1]))
-                        yield Ceiling(limit, _measure(nobody.setting, workers, operation, size_bytes, seconds))
+                        yield MeasuredCeiling(limit, _measure(nobody.setting, workers, operation, size_bytes, seconds))
     finally:
         workers.close()
 

@@ -21,7 +21,7 @@ from archiver.values.sizes import format_size
 from backends.base import Backend, Location
 from results.database import ObjectChange, ObjectsFrom
 from scenarios.model import Phase, Scenario, Workload
-from scenarios.sessions import AllObjects, Sessions
+from scenarios.work.sessions import AllObjects, Sessions
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from archiver.engine.worker.assignment import Assignment
 from archiver.engine.workers.in_process import carry_out
 from archiver.values.errors import UsageError
 from archiver.values.retention import DateMaker, Retention
-from scenarios.mix import WRITES_CONTENT, Arrivals
 from scenarios.model import Phase, Workload
+from scenarios.work.mix import WRITES_CONTENT, Arrivals
 
 SECONDS = 0.5
 SHARE_TO_WARN = 0.7

@@ -38,8 +38,8 @@ from archiver.values.sizes import format_duration, format_instant
 from archiver.watch.choosing import WatchedPlatform, WatchOptions, watch_sources
 from archiver.watch.source import Source
 from backends.base import Backend, Capabilities, HasCredentials
-from scenarios.infrastructure import Infrastructure
 from scenarios.model import Scenario
+from scenarios.work.infrastructure import Infrastructure
 
 LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves something locked
 

@@ -17,7 +17,7 @@ from archiver.values.record import ErrorKind
 from archiver.values.retention import DateMaker, Lock
 from results.database import ArchivedRange
 from scenarios.model import Phase, Workload
-from scenarios.sessions import AllObjects, Sessions
+from scenarios.work.sessions import AllObjects, Sessions
 
 TRIES_MAX = 3  # of a probe that the platform does not archive: one refusal may be chance
 

@@ -40,8 +40,8 @@ from backends.base import Backend, HasCredentials
 from results.database import ArchivedRange, ObjectChange, PhaseRecord, RunDatabase
 from results.model import CriterionResult, Result, SearchOutcome, ServerUsage
 from results.verdict import verdict
-from scenarios.mix import RETRIEVES
 from scenarios.model import Phase, Workload
+from scenarios.work.mix import RETRIEVES
 
 EXPIRY_SECONDS_MAX = 60.0  # so long a run waits for short locks to end
 

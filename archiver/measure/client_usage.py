@@ -13,7 +13,7 @@ import numpy as np
 from archiver.measure.histogram import Histogram
 from archiver.measure.merging import Merge, Window
 from archiver.measure.reports import Carried, PhaseReport
-from archiver.measure.server_usage import ServerView, Work, server_usage
+from archiver.measure.server_usage import ServerView, WorkDone, server_usage
 from results.database import WorkerRow
 from results.model import ClientUsage
 from results.resources import CLIENT, Timeline
@@ -88,7 +88,7 @@ def client_usage(
 
 def _with_host(usage: ClientUsage, host: Timeline, edges: tuple[int, int], *, shares_host: bool) -> ClientUsage:
     """Add usage of the host's links, memory and swap; links that the server shares are left out."""
-    seen = server_usage({CLIENT: host}, ServerView(shares_host), Work(0, 0, 0), *edges)
+    seen = server_usage({CLIENT: host}, ServerView(shares_host), WorkDone(0, 0, 0), *edges)
     if seen is None:
         return usage
     totals = [sum(step.values.values()) for step in host.series("memory_total_bytes", *edges)]

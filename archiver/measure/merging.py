@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, PhaseReport, StageReport, Tally, TallyKey
-from archiver.measure.server_usage import Work
+from archiver.measure.server_usage import WorkDone
 from archiver.values.record import ErrorKind
 from results.database import ArchivedRange, IntervalRow, PartRow
 from results.model import FirstError
-from scenarios.mix import RETRIEVES, WRITES_CONTENT
 from scenarios.model import Phase, Workload
+from scenarios.work.mix import RETRIEVES, WRITES_CONTENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Merge:
                     measured.add_times(tally)
         return totals
 
-    def work(self, window: Window, start_ns: int) -> Work:
+    def work(self, window: Window, start_ns: int) -> WorkDone:
         """What was done between two instants, over all workloads: whole intervals, and what ended in the measured time
         of a phase that has no others."""
         moved = Counter[str]()
@@ -172,7 +172,7 @@ class Merge:
             for interval, done in self._moved_by_interval().items():
                 if window.from_ns - INTERVAL_NS < start_ns + interval * INTERVAL_NS < window.to_ns:
                     moved.update(done)
-        return Work(moved["objects"], moved["archive"] + moved["new-version"], moved["retrieve"])
+        return WorkDone(moved["objects"], moved["archive"] + moved["new-version"], moved["retrieve"])
 
     def done_by(self, worker: int, start_ns: int, edges: tuple[int, int]) -> tuple[int, int, int]:
         """(objects, bytes, errors) of one worker in the intervals that lie between two instants, if only in part; of a

@@ -33,7 +33,7 @@ class ServerView:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkDone:
     """Operations done meanwhile, only good ones."""
 
     objects: int
@@ -42,7 +42,7 @@ class Work:
 
 
 def server_usage(
-    timelines: Mapping[str, Timeline], view: ServerView, work: Work, from_ns: int, to_ns: int
+    timelines: Mapping[str, Timeline], view: ServerView, work: WorkDone, from_ns: int, to_ns: int
 ) -> ServerUsage | None:
     """Return the usage between two instants; None if no source covers them."""
     covering = {name: each for name, each in timelines.items() if each.covers(from_ns, to_ns)}
@@ -91,14 +91,14 @@ def usage_throughout(timelines: Mapping[str, Timeline], view: ServerView) -> Ser
     reaching = {name: timeline for name, timeline in timelines.items() if len(timeline)}
     from_ns = max((timeline.begin_ns for timeline in reaching.values()), default=0)
     to_ns = min((timeline.end_ns for timeline in reaching.values()), default=0)
-    return server_usage(reaching, view, Work(0, 0, 0), from_ns, to_ns) if from_ns < to_ns else None
+    return server_usage(reaching, view, WorkDone(0, 0, 0), from_ns, to_ns) if from_ns < to_ns else None
 
 
 def read_bytes(timelines: Mapping[str, Timeline], view: ServerView, from_ns: int, to_ns: int) -> int | None:
     """Return the bytes read by the devices of the store's data; None if they are unknown or were not sampled."""
     if not view.disk_roles:
         return None
-    usage = server_usage(timelines, view, Work(0, 0, 0), from_ns, to_ns)
+    usage = server_usage(timelines, view, WorkDone(0, 0, 0), from_ns, to_ns)
     return usage.disk_read_bytes if usage is not None else None
 
 

@@ -19,9 +19,9 @@ from results.database import VERSION, RunDatabase
 from results.model import Replayed, Result
 from results.planning.prices import Demand, PriceList, bill, read_prices
 from results.replay.price import priced
-from results.replay.trials import ReplayRun
+from results.replay.trials import ReplayedRun
 from results.report.documents import report_markdown
-from results.report.mixed_contents import MixedRun, mixed_tables
+from results.report.mixed_contents import WorkloadsShown, mixed_tables
 from results.tables.audits import audits_table
 from results.tables.rates import build_tables
 from results.tables.watched import Watched
@@ -76,7 +76,7 @@ def replayed_traces(database: RunDatabase) -> frozenset[str]:
     return frozenset(result.replayed.sha256 for result in database.results() if result.replayed is not None)
 
 
-def prices_document(path: Path, replay: ReplayRun | None) -> dict[str, Any]:
+def prices_document(path: Path, replay: ReplayedRun | None) -> dict[str, Any]:
     """prices.json: what the parts in a price file cost, and for each application where sets of them were replayed.
 
     Raises UsageError for a price file without parts.
@@ -104,7 +104,7 @@ def report_texts(
     document: Mapping[str, Any],
     facts: Mapping[str, str],
     watched: Watched,
-    mixed: MixedRun | None,
+    mixed: WorkloadsShown | None,
 ) -> dict[str, bytes]:
     """report/report.md and report/tables/*.csv, without the figures: they are drawn from the same tables."""
     audits = database.audits()

@@ -21,7 +21,7 @@ from results.database import RunDatabase, StoredRun
 from results.doubts import doubts, drifts
 from results.measures import CELL_MEASURES, MEASURES, RATE, Measure
 from results.model import Result
-from results.report.mixed_contents import MixedRun, mixed_run
+from results.report.mixed_contents import WorkloadsShown, mixed_run
 from results.units import Unit, UnitKey, all_cells, joined, phase_repetitions, phase_units, workload_units
 
 NOT_INTERLEAVED = "not interleaved: drift between the runs is part of every difference"
@@ -38,7 +38,7 @@ class MeasuredRun:
     row: StoredRun
     results: Sequence[Result]
     doubts: Sequence[str] = ()
-    mixed: MixedRun | None = None  # its workloads that ran side by side
+    mixed: WorkloadsShown | None = None  # its workloads that ran side by side
 
     @classmethod
     def read(cls, database: RunDatabase) -> MeasuredRun:

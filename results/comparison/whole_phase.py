@@ -13,14 +13,14 @@ from results.measures import MEGABYTE_RATE, RATE, SCORE
 from results.mixed.programme import MEGABYTES, OBJECTS, Course, summary
 from results.mixed.score import scale_score, score_weights
 from results.mixed.tiles import APPLICATIONS, tile_scales
-from results.report.mixed_contents import MixedRun
+from results.report.mixed_contents import WorkloadsShown
 from results.units import ALL_WORKLOADS, PhaseRepetition, Unit, one_sample
 
 STEADY, PEAK, SCORED = "steady", "peak", "score"
 
 
 def whole_phase_units(
-    phase: PhaseRepetition, mixed: MixedRun, row: StoredRun, weights: Mapping[str, float] | None
+    phase: PhaseRepetition, mixed: WorkloadsShown, row: StoredRun, weights: Mapping[str, float] | None
 ) -> Iterator[Unit]:
     """One repetition of these units; ``weights`` are those of the score, ``row`` is the run's."""
     for course in mixed.courses:
@@ -48,7 +48,7 @@ def _rates(phase: PhaseRepetition, course: Course, successions: Mapping[str, str
         )
 
 
-def _score(phase: PhaseRepetition, mixed: MixedRun, weights: Mapping[str, float] | None) -> Unit:
+def _score(phase: PhaseRepetition, mixed: WorkloadsShown, weights: Mapping[str, float] | None) -> Unit:
     (scale,) = tile_scales(phase.results)
     score = scale_score(scale, mixed.criteria, mixed.reference, score_weights(weights))
     values = {} if score.value is None else {SCORE.name: score.value}

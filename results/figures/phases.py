@@ -21,7 +21,7 @@ from matplotlib.transforms import blended_transform_factory
 
 from archiver.values.errors import ResultsError
 from results.model import Result
-from results.published import NAME, dr550
+from results.reference.published import NAME, dr550
 from results.units import (
     NO_RESULTS,
     Quantity,

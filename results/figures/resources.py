@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from results.figures.phases import COLOURS, GREY, STYLE, Caption, label_y, place_legend, plain_number, set_frame
-from results.published import NAME, dr550
+from results.reference.published import NAME, dr550
 from results.resources import Timeline
 from results.tables.watched import Curve, Watched
 

@@ -61,7 +61,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RateChange:
     """A workload, or one in several tiles at once, began or ended."""
 
     at: float
@@ -126,16 +126,16 @@ class Course:
         return frozenset(span.label for span in own for middle in middles if span.begins <= middle < span.ends)
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[RateChange]:
         """Every beginning and end, copies that changed together (within a bin) as one."""
         moments = [(span.begins, True, span) for span in self.spans] + [(span.ends, False, span) for span in self.spans]
-        found: list[Change] = []
+        found: list[RateChange] = []
         for at, begins, span in sorted(moments, key=lambda moment: (moment[2].label, moment[1], moment[0])):
             last = found[-1] if found else None
             if last and (last.label, last.begins) == (span.label, begins) and at - last.at <= self.bin_seconds:
-                found[-1] = Change(last.at, begins, span.application, span.label, last.copies + 1)
+                found[-1] = RateChange(last.at, begins, span.application, span.label, last.copies + 1)
             else:
-                found.append(Change(at, begins, span.application, span.label, 1))
+                found.append(RateChange(at, begins, span.application, span.label, 1))
         return sorted(found, key=lambda change: (change.at, not change.begins))
 
 

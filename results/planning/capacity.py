@@ -14,8 +14,8 @@ from archiver.values.errors import ArchiverError
 from results.model import CriterionResult, Latency, Result
 from results.planning.plan import (
     Archiving,
+    CapacityPlan,
     LoadCourse,
-    Plan,
     Retrieval,
     plan_archiving,
     plan_mail,
@@ -132,7 +132,7 @@ def _mail_lines(trials: _Trials) -> Iterator[_CapacityLine]:
     window = trials.limit(NIGHT, "seconds")
     wanted = next((result.objects_per_session for result in trials.of(DISCOVERY)), 1)
 
-    def plan() -> Plan:
+    def plan() -> CapacityPlan:
         return plan_mail(
             trials.surface,
             users=users,
@@ -163,7 +163,7 @@ def _video_lines(trials: _Trials) -> Iterator[_CapacityLine]:
     shift, cameras = shifts[0], int(trials.edge.scale)
     due = median(result.offered_per_second or 0.0 for result in shifts) * shift.objects_per_session
 
-    def plan() -> Plan:
+    def plan() -> CapacityPlan:
         return plan_video(
             trials.surface,
             cameras=cameras,
@@ -185,7 +185,7 @@ def _video_lines(trials: _Trials) -> Iterator[_CapacityLine]:
 
 
 def _archiving_answers(
-    trials: _Trials, plan: Callable[[], Plan], of: Callable[[Archiving], Range]
+    trials: _Trials, plan: Callable[[], CapacityPlan], of: Callable[[Archiving], Range]
 ) -> Iterator[_Answer]:
     """What the plan says of archiving, with each number of clients for which rates are known."""
     for clients in sorted(count for operation, count in trials.surface.cells if operation == "archive"):
@@ -199,7 +199,7 @@ def _archiving_answers(
             yield _Answer(clients, None, refusal=str(error))
 
 
-def _retrieval_answer(plan: Callable[[], Plan], of: Callable[[Plan], Retrieval | None]) -> _Answer:
+def _retrieval_answer(plan: Callable[[], CapacityPlan], of: Callable[[CapacityPlan], Retrieval | None]) -> _Answer:
     """Milliseconds of a session of the retrieval, by one client."""
     try:
         made = plan()

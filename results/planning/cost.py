@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from archiver.values.errors import UsageError
-from results.planning.plan import Archiving, Plan
+from results.planning.plan import Archiving, CapacityPlan
 from results.planning.prices import MONTHS_PER_YEAR, Bill, Demand, PriceList, RequestKind, bill
 from results.planning.rate_surface import Range
 
@@ -35,7 +35,7 @@ class PlanCost:
     units: tuple[UnitPrice, ...]
 
 
-def plan_cost(plan: Plan, prices: PriceList, retrieved_share: float = 0.0) -> PlanCost:
+def plan_cost(plan: CapacityPlan, prices: PriceList, retrieved_share: float = 0.0) -> PlanCost:
     """Price a plan that archives; each year ``retrieved_share`` of the objects kept is retrieved once, one per session.
 
     Raises UsageError for a plan that archives nothing, or a share that is none.
@@ -55,7 +55,9 @@ def plan_cost(plan: Plan, prices: PriceList, retrieved_share: float = 0.0) -> Pl
     return PlanCost(total, archiving.course.years, needed.value, tuple(_unit_prices(archiving, needed, amount)))
 
 
-def _bill(plan: Plan, archiving: Archiving, prices: PriceList, platforms: float, retrieved_share: float) -> Bill:
+def _bill(
+    plan: CapacityPlan, archiving: Archiving, prices: PriceList, platforms: float, retrieved_share: float
+) -> Bill:
     load = archiving.load
     archived = sum(year.objects for year in archiving.years)
     mean_bytes = load.bytes / load.objects

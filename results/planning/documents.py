@@ -13,14 +13,14 @@ from typing import Any
 from archiver.values.errors import ResultsError
 from results.contract import json_text
 from results.planning.cost import PlanCost
-from results.planning.plan import Archiving, Plan, Retrieval
+from results.planning.plan import Archiving, CapacityPlan, Retrieval
 from results.planning.rate_surface import PlannedRate, Range
 from results.planning.tables import plan_tables
 from results.text import escape_markdown, render_csv, render_markdown
 
 
 def plan_document(
-    plan: Plan, question: Mapping[str, Any], *, what_if: bool = False, cost: PlanCost | None = None
+    plan: CapacityPlan, question: Mapping[str, Any], *, what_if: bool = False, cost: PlanCost | None = None
 ) -> dict[str, Any]:
     """The one document of a plan; ``question`` is what was asked, as plain JSON values.
 
@@ -58,7 +58,7 @@ def plan_document(
     }
 
 
-def plan_markdown(plan: Plan, *, what_if: bool = False, cost: PlanCost | None = None) -> str:
+def plan_markdown(plan: CapacityPlan, *, what_if: bool = False, cost: PlanCost | None = None) -> str:
     """The tables, led by what was extrapolated and what to doubt."""
     first, *others = plan_tables(plan, what_if=what_if, cost=cost)
     parts = [f"# {first.title}"]
@@ -74,7 +74,9 @@ def plan_markdown(plan: Plan, *, what_if: bool = False, cost: PlanCost | None = 
     return "\n\n".join(parts) + "\n"
 
 
-def write_plan(folder: Path, plan: Plan, document: Mapping[str, Any], cost: PlanCost | None = None) -> list[Path]:
+def write_plan(
+    folder: Path, plan: CapacityPlan, document: Mapping[str, Any], cost: PlanCost | None = None
+) -> list[Path]:
     """Write every document into ``folder``, made if need be, and return their paths, plan.md first.
 
     A plan that archives has its what-if with it. Raises ResultsError if the folder cannot be written.

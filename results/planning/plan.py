@@ -228,7 +228,7 @@ class Retrieval:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CapacityPlan:
     """One question's answers."""
 
     kind: str  # mail, video, retrieve, size
@@ -271,7 +271,7 @@ def plan_mail(
     objects_per_session: int | None = None,
     discovery_users: int = 1,
     discovery_messages: int | None = None,
-) -> Plan:
+) -> CapacityPlan:
     """Mailboxes: a day's messages of every user, a session per user unless ``objects_per_session`` says otherwise.
 
     Discovery retrieves ``discovery_messages`` (a day's, unless said) of each of ``discovery_users``, in a session each.
@@ -281,7 +281,7 @@ def plan_mail(
     archiving = plan_archiving(surface, load, course)
     wanted = discovery_messages or messages
     _check_positive(discovery_users=discovery_users, discovery_messages=wanted)
-    plan = Plan("mail", surface, archiving)
+    plan = CapacityPlan("mail", surface, archiving)
     messages_alike = ((mean_bytes, 1.0),)
     single = _Wish("one message", messages_alike, 1, 1)
     everything = _Wish(
@@ -301,7 +301,7 @@ def plan_video(
     course: LoadCourse,
     objects_per_session: int = VIDEO_OBJECTS_PER_SESSION,
     film_bytes: int | None = None,
-) -> Plan:
+) -> CapacityPlan:
     """Cameras: an hour of every stream is archived within an hour, in objects of the largest size measured.
 
     A film (an hour of one camera, unless ``film_bytes`` says otherwise) comes back as a stream of such objects, one per
@@ -312,7 +312,7 @@ def plan_video(
     size = surface.size_max("archive")
     hourly = bytes_per_second * HOUR_SECONDS
     load = Load("camera", cameras, (Part(size, hourly / size),), objects_per_session, "hour", HOUR_SECONDS)
-    plan = Plan("video", surface, plan_archiving(surface, load, course))
+    plan = CapacityPlan("video", surface, plan_archiving(surface, load, course))
     try:
         film_size = surface.size_max("retrieve")
     except ResultsError as error:
@@ -323,7 +323,9 @@ def plan_video(
     return _with_retrievals(plan, _Wish("one object", alike, 1, 1), _Wish(what, alike, objects, 1, is_stream=True))
 
 
-def plan_retrieve(surface: RateSurface, *, size_bytes: int, parallel: int = 1, objects_per_session: int = 1) -> Plan:
+def plan_retrieve(
+    surface: RateSurface, *, size_bytes: int, parallel: int = 1, objects_per_session: int = 1
+) -> CapacityPlan:
     """Getting ``size_bytes`` back, ``parallel`` times at once.
 
     Up to the largest size measured it is one object; above, a stream of objects of that size, one per session unless
@@ -337,7 +339,7 @@ def plan_retrieve(surface: RateSurface, *, size_bytes: int, parallel: int = 1, o
     else:
         objects = math.ceil(size_bytes / largest)
         wish = _Wish("a film", ((largest, 1.0),), objects, objects_per_session, parallel, is_stream=True)
-    return Plan("retrieve", surface, retrieval=_retrieval(surface, wish))
+    return CapacityPlan("retrieve", surface, retrieval=_retrieval(surface, wish))
 
 
 def plan_size(
@@ -348,14 +350,14 @@ def plan_size(
     course: LoadCourse,
     window_seconds: float,
     objects_per_session: int = 1,
-) -> Plan:
+) -> CapacityPlan:
     """Any mix: ``shares`` are (object bytes, share of the objects), which sum to 1.
 
     Raises UsageError for numbers that make no load, ResultsError where archiving was not measured near it.
     """
     parts = tuple(Part(size, share) for size, share in shares)
     load = Load("object", objects_per_day, parts, objects_per_session, "day", window_seconds)
-    plan = Plan("size", surface, plan_archiving(surface, load, course))
+    plan = CapacityPlan("size", surface, plan_archiving(surface, load, course))
     single = _Wish("one object", tuple(shares), 1, 1)
     return _with_retrievals(plan, single, _Wish("a day's objects", tuple(shares), objects_per_day, objects_per_session))
 
@@ -393,7 +395,7 @@ class _Wish:
     is_stream: bool = False
 
 
-def _with_retrievals(plan: Plan, single: _Wish, everything: _Wish) -> Plan:
+def _with_retrievals(plan: CapacityPlan, single: _Wish, everything: _Wish) -> CapacityPlan:
     """The plan with what its source can tell about getting back, and why it cannot tell the rest."""
     found: list[Retrieval | None] = []
     unanswered = list(plan.unanswered)

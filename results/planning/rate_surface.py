@@ -22,7 +22,7 @@ from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
 from results.database import RunDatabase
 from results.model import Latency, Result
-from results.published import NAME, PublishedCell, dr550
+from results.reference.published import NAME, PublishedCell, dr550
 from results.units import NO_RESULTS, Unit, UnitKey, all_cells, cell_of, joined
 
 BEYOND_MAX = 4.0

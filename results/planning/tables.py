@@ -16,8 +16,8 @@ from results.planning.plan import (
     DAYS_PER_YEAR,
     HOUR_SECONDS,
     Archiving,
+    CapacityPlan,
     LoadCourse,
-    Plan,
     Retrieval,
     plan_mail,
     plan_retrieve,
@@ -31,7 +31,7 @@ _VALUES = tuple(Column(name, words=True) for name in ("value", "from", "to"))  #
 _Row = tuple[Cell, ...]
 
 
-def plan_tables(plan: Plan, *, what_if: bool = False, cost: PlanCost | None = None) -> list[Table]:
+def plan_tables(plan: CapacityPlan, *, what_if: bool = False, cost: PlanCost | None = None) -> list[Table]:
     """Every table of this plan, the answers first."""
     tables = [answers_table(plan)]
     if plan.archiving is not None:
@@ -43,7 +43,7 @@ def plan_tables(plan: Plan, *, what_if: bool = False, cost: PlanCost | None = No
     return [*tables, basis_table(plan)]
 
 
-def answers_table(plan: Plan) -> Table:
+def answers_table(plan: CapacityPlan) -> Table:
     """Each answer with its range and what it follows from."""
     rows: list[_Row] = []
     if plan.archiving is not None:
@@ -158,7 +158,7 @@ def _range_columns(
     )
 
 
-def basis_table(plan: Plan) -> Table:
+def basis_table(plan: CapacityPlan) -> Table:
     """Which measured cells the answers rest on."""
     return _BASIS.table((rate, cell) for rate in plan.rates for cell in rate.cells)
 

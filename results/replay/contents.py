@@ -20,7 +20,7 @@ from results.replay.detail_tables import (
 )
 from results.replay.price import price_tables
 from results.replay.result_tables import infrastructure_table, passing_table, phases_table, summary_table
-from results.replay.trials import READS, WRITES, ReplayRun, mean_ms
+from results.replay.trials import READS, WRITES, ReplayedRun, mean_ms
 from results.replay.verdicts import capacity_mark, void_reasons
 from results.table import Table
 
@@ -42,7 +42,7 @@ SECTIONS = (  # of a report: name, title, tables
 )  # fmt: skip
 
 
-def replay_tables(run: ReplayRun) -> list[Table]:
+def replay_tables(run: ReplayedRun) -> list[Table]:
     """Every table that it can fill, in the order of the report."""
     tables = [
         identifiers_table(run),
@@ -62,7 +62,7 @@ def replay_tables(run: ReplayRun) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-def replay_document(run: ReplayRun) -> dict[str, Any]:
+def replay_document(run: ReplayedRun) -> dict[str, Any]:
     """The result in brief, for programs: what a test report's summary has. Null is what was not measured."""
     trial = run.result
     share = trial.responses.share_within(trial.limit_ms)

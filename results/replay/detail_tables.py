@@ -15,7 +15,7 @@ from results.model import Replayed, Result
 from results.replay.published import published_reports
 from results.replay.responses import Responses
 from results.replay.result_tables import PHASE_COLUMNS
-from results.replay.trials import READS, WRITES, ReplayRun, ReplayTrial, mean_ms
+from results.replay.trials import READS, WRITES, ReplayedRun, ReplayTrial, mean_ms
 from results.replay.verdicts import capacity_sentence
 from results.table import (
     NOT_MEASURED,
@@ -60,7 +60,7 @@ _INFRASTRUCTURE = (
 )
 
 
-def identifiers_table(run: ReplayRun) -> Table:
+def identifiers_table(run: ReplayedRun) -> Table:
     """Which run, when, of what, on which platform, and who tested."""
     row, platform, host = run.run, run.run.platform, run.run.host
     criteria = run.scenario.get("criteria")
@@ -83,7 +83,7 @@ def identifiers_table(run: ReplayRun) -> Table:
     )
 
 
-def configuration_table(run: ReplayRun) -> Table:
+def configuration_table(run: ReplayedRun) -> Table:
     """How client and platform were connected, and what was asked of the platform."""
     row, settings, platform, host = run.run, run.run.settings, run.run.platform, run.run.host
     cores = f" on core {', '.join(map(str, row.worker_cores))}" if row.worker_cores else ""
@@ -111,7 +111,7 @@ def configuration_table(run: ReplayRun) -> Table:
     )
 
 
-def traces_table(run: ReplayRun) -> Table:
+def traces_table(run: ReplayedRun) -> Table:
     """Every trace with the hash by which it can be told from others."""
     return TableSpec(
         name="replay-traces",
@@ -124,7 +124,7 @@ def traces_table(run: ReplayRun) -> Table:
     ).table(_traces(run))
 
 
-def trace_facts_table(run: ReplayRun) -> Table:
+def trace_facts_table(run: ReplayedRun) -> Table:
     """What each trace is, and how much lay there for it."""
     return TableSpec(
         name="replay-trace-facts",
@@ -195,7 +195,7 @@ def _late_ms(row: _Responses) -> float | None:
     return max((each.lateness_ms.p99 for each in row.replays if each.lateness_ms is not None), default=None)
 
 
-def applications_table(run: ReplayRun) -> Table:
+def applications_table(run: ReplayedRun) -> Table:
     """Responses of the result by application, all sets together, and of all applications."""
     trial = run.result
     rows = [_Responses(trial, name, trial.of(name)) for name in trial.applications]
@@ -224,7 +224,7 @@ def applications_table(run: ReplayRun) -> Table:
     ).table(rows)
 
 
-def sets_table(run: ReplayRun) -> Table:
+def sets_table(run: ReplayedRun) -> Table:
     """Every application of every set of every phase: long, for a report."""
     return _SETS_TABLE.table(
         _Responses(trial, result.application, [result]) for trial in run.trials for result in trial.results
@@ -276,12 +276,12 @@ def published_table() -> Table:
     )
 
 
-def method_table(run: ReplayRun) -> Table:
+def method_table(run: ReplayedRun) -> Table:
     """How it was done, in words."""
     return settings_table("replay-method", "Method", {name: text for name, text in _method(run) if text})
 
 
-def _method(run: ReplayRun) -> Iterator[tuple[str, str]]:
+def _method(run: ReplayedRun) -> Iterator[tuple[str, str]]:
     replays = [replayed for trial in run.trials for replayed in _replays(trial.results)]
     if run.has_sets:
         yield "sets", _SETS
@@ -299,7 +299,7 @@ def _method(run: ReplayRun) -> Iterator[tuple[str, str]]:
         yield "infrastructure operations", _INFRASTRUCTURE
 
 
-def _capacity_sentence(run: ReplayRun) -> str:
+def _capacity_sentence(run: ReplayedRun) -> str:
     return capacity_sentence([result for trial in run.trials for result in trial.results])
 
 
@@ -313,13 +313,13 @@ def _retention_told(settings: Mapping[str, Any]) -> str:
     return f"{mode} {told}".strip() + hold
 
 
-def _disks_told(run: ReplayRun, settings: Mapping[str, Any]) -> str:
+def _disks_told(run: ReplayedRun, settings: Mapping[str, Any]) -> str:
     seen = [disk for result in run.result.results if result.server for disk in result.server.disks]
     roles = {disk.device: disk.role for disk in seen} | dict(settings.get("disk_roles", {}))
     return ", ".join(f"{name}: {role}" if role else name for name, role in sorted(roles.items())) or "none watched"
 
 
-def _traces(run: ReplayRun) -> list[Result]:
+def _traces(run: ReplayedRun) -> list[Result]:
     """An application of each trace."""
     seen: dict[tuple[str, str, str], Result] = {}
     for trial in run.trials:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from results.figures.phases import COLOURS, GREY, STYLE, Caption, label_y, place_legend, plain_number, set_frame
 from results.replay.responses import Responses
-from results.replay.trials import ReplayRun, ReplayTrial
+from results.replay.trials import ReplayedRun, ReplayTrial
 
 RESPONSE_SHARE = "figure-15-response-share"
 _POINTS = 240  # of a line, equally far apart on the logarithmic scale
@@ -26,7 +26,7 @@ _LEGEND_LEFT = 0.79
 _LEGEND_WIDTH = 20  # characters
 
 
-def replay_figures(run: ReplayRun, caption: Caption) -> dict[str, Figure]:
+def replay_figures(run: ReplayedRun, caption: Caption) -> dict[str, Figure]:
     """Every figure that it can fill, by the stem of its file name."""
     figure = share_figure(run.result, caption)
     return {RESPONSE_SHARE: figure} if figure is not None else {}

@@ -13,13 +13,13 @@ from results.planning.cost import PlanCost, UnitPrice
 from results.planning.prices import Demand, PriceList, bill
 from results.planning.rate_surface import Range
 from results.planning.tables import bill_table, unit_price_table
-from results.replay.trials import ReplayRun
+from results.replay.trials import ReplayedRun
 from results.table import Table
 
 APPLICATION, APPLICATION_SET = "application", "application set"
 
 
-def priced(run: ReplayRun, prices: PriceList, years: int) -> ReplayRun:
+def priced(run: ReplayedRun, prices: PriceList, years: int) -> ReplayedRun:
     """The run with its price: the parts of one platform with support over ``years``.
 
     Raises UsageError for a price file without parts, and for a run that replayed no application sets.
@@ -41,7 +41,7 @@ def priced(run: ReplayRun, prices: PriceList, years: int) -> ReplayRun:
     return replace(run, cost=PlanCost(total, years, 1, tuple(units)))
 
 
-def price_tables(run: ReplayRun) -> list[Table]:
+def price_tables(run: ReplayedRun) -> list[Table]:
     """The disclosure, and the price of an application; none without prices."""
     if run.cost is None:
         return []

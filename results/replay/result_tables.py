@@ -18,7 +18,7 @@ from results.replay.published import (
     minimum_per_hour,
     published_reports,
 )
-from results.replay.trials import LIMIT_MS, READS, WRITES, InfrastructureTotal, ReplayRun, ReplayTrial, mean_ms
+from results.replay.trials import LIMIT_MS, READS, WRITES, InfrastructureTotal, ReplayedRun, ReplayTrial, mean_ms
 from results.replay.verdicts import void_reasons
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, label_columns, number
 
@@ -32,7 +32,7 @@ _Row = tuple[Cell, ...]
 _HOUR_SECONDS = 3600.0
 
 
-def summary_table(run: ReplayRun) -> Table:
+def summary_table(run: ReplayedRun) -> Table:
     """The result of the run in a column, and beside it, of application sets, what was published."""
     trial = run.result
     reports = published_reports() if run.has_sets else ()
@@ -63,7 +63,7 @@ def summary_table(run: ReplayRun) -> Table:
     )
 
 
-def phases_table(run: ReplayRun) -> Table:
+def phases_table(run: ReplayedRun) -> Table:
     """A row for each phase, as the search went; none for a single one."""
     return TableSpec(
         name="replay-phases",
@@ -85,7 +85,7 @@ def phases_table(run: ReplayRun) -> Table:
     ).table(run.trials if len(run.trials) > 1 else ())
 
 
-def passing_table(run: ReplayRun) -> Table:
+def passing_table(run: ReplayedRun) -> Table:
     """The verdict on the result, why it is void where it is, and each criterion with its limit."""
     trial = run.result
     blank, every = Cell(""), Cell(ALL_APPLICATIONS)
@@ -113,7 +113,7 @@ def passing_table(run: ReplayRun) -> Table:
     )
 
 
-def infrastructure_table(run: ReplayRun) -> Table:
+def infrastructure_table(run: ReplayedRun) -> Table:
     """A row for each kind of infrastructure operation of each phase."""
     return _INFRASTRUCTURE.table((trial, each) for trial in run.trials for each in trial.infrastructure_totals())
 
@@ -129,7 +129,7 @@ def score_cell(trial: ReplayTrial) -> Cell:
     return number(infrastructure_score(clones, migrations), 2, (INFERRED,))
 
 
-def _what_rows(run: ReplayRun, trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_Row]:
+def _what_rows(run: ReplayedRun, trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_Row]:
     rows: list[_Row] = [
         _row("verdict", "", Cell(trial.verdict), [Cell(NOT_MEASURED) for _ in reports]),
         _row("applications", "", number(trial.application_count, 0), [number(r.applications, 0) for r in reports]),
@@ -173,7 +173,7 @@ def _infrastructure_rows(trial: ReplayTrial, reports: Sequence[PublishedReport])
     return rows
 
 
-def _price_rows(run: ReplayRun, reports: Sequence[PublishedReport]) -> list[_Row]:
+def _price_rows(run: ReplayedRun, reports: Sequence[PublishedReport]) -> list[_Row]:
     assert run.cost is not None
     bill = run.cost.bill
     each = bill.per(run.result.application_count)
@@ -224,7 +224,7 @@ def _with_set(measured: Cell, trial: ReplayTrial) -> Cell:
     return replace(measured, notes=tuple(sets.get(note, note) for note in measured.notes))
 
 
-def _of_which(run: ReplayRun) -> str:
+def _of_which(run: ReplayedRun) -> str:
     if len(run.trials) == 1:
         return ""
     trial = run.result

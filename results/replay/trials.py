@@ -14,7 +14,7 @@ from typing import Any
 
 from results.database import RunDatabase, StoredRun
 from results.measures import pooled_mean_ms
-from results.model import CriterionResult, Infrastructure, PartResult, Replayed, Result, SearchOutcome
+from results.model import CriterionResult, InfrastructureResult, PartResult, Replayed, Result, SearchOutcome
 from results.planning.cost import PlanCost
 from results.replay.responses import NO_RESPONSES, Responses, merged, responses_of
 from results.replay.verdicts import replay_verdict
@@ -53,7 +53,7 @@ class ReplayTrial:
     phase: str
     sets: float | None  # None: the traces were replayed once, by themselves
     results: tuple[Result, ...]  # of applications
-    infrastructure: tuple[Infrastructure, ...]
+    infrastructure: tuple[InfrastructureResult, ...]
     criteria: tuple[CriterionResult, ...]
     by_workload: Mapping[str, Responses]
 
@@ -110,14 +110,14 @@ class ReplayTrial:
 
     def infrastructure_totals(self) -> list[InfrastructureTotal]:
         """The infrastructure operations by kind; of several instances their sum."""
-        kinds: dict[str, list[Infrastructure]] = {}
+        kinds: dict[str, list[InfrastructureResult]] = {}
         for each in self.infrastructure:
             kinds.setdefault(each.kind, []).append(each)
         return [_together(kind, each) for kind, each in sorted(kinds.items())]
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayRun:
+class ReplayedRun:
     """Of a run what replays have beside others."""
 
     run: StoredRun
@@ -144,7 +144,7 @@ class ReplayRun:
         return max(by_sets[chosen], key=lambda trial: mean_ms(trial.results) or 0.0)
 
 
-def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayRun | None:
+def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayedRun | None:
     """What a run replayed, whose ``results`` these are; None where it replayed nothing."""
     measured = [result for result in results if not result.is_load]
     phases: dict[int, list[Result]] = {}
@@ -165,7 +165,7 @@ def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayRun | 
             else NO_RESPONSES
         )
 
-    return ReplayRun(
+    return ReplayedRun(
         run,
         json.loads(run.scenario_json or "{}"),
         tuple(
@@ -201,7 +201,7 @@ def _replayed(result: Result) -> Replayed:
     return result.replayed
 
 
-def _together(kind: str, each: Sequence[Infrastructure]) -> InfrastructureTotal:
+def _together(kind: str, each: Sequence[InfrastructureResult]) -> InfrastructureTotal:
     timed = [(one.mean_seconds, one.completed) for one in each if one.mean_seconds is not None and one.completed]
     completed = sum(count for _, count in timed)
     return InfrastructureTotal(

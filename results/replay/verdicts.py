@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from results.model import CriterionResult, Infrastructure, Result
+from results.model import CriterionResult, InfrastructureResult, Result
 
 CAPACITY_RATIO_NOT_HELD = "capacity ratio not held"
 _REASONS_TOLD = 3
@@ -37,7 +37,7 @@ def void_reasons(results: Sequence[Result]) -> list[str]:
 
 
 def replay_verdict(
-    results: Sequence[Result], criteria: Sequence[CriterionResult], beside: Sequence[Infrastructure] = ()
+    results: Sequence[Result], criteria: Sequence[CriterionResult], beside: Sequence[InfrastructureResult] = ()
 ) -> str:
     """The verdict on one phase in words: VOID and why, fail and why, pass, or none where nothing was asked; and the
     mark of the capacity."""
@@ -68,7 +68,9 @@ def void_words(results: Sequence[Result]) -> str:
     return f"VOID: {'; '.join(reasons[:_REASONS_TOLD])}{more}"
 
 
-def _verdict(results: Sequence[Result], criteria: Sequence[CriterionResult], beside: Sequence[Infrastructure]) -> str:
+def _verdict(
+    results: Sequence[Result], criteria: Sequence[CriterionResult], beside: Sequence[InfrastructureResult]
+) -> str:
     void = void_words(results)
     if void:
         return void

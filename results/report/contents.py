@@ -24,12 +24,12 @@ from results.model import CheckRecord, Result
 from results.planning.prices import PriceList
 from results.planning.rate_surface import measured_surface
 from results.planning.tables import bill_table, examples_table, unit_price_table
-from results.published import dr550
+from results.reference.published import dr550
 from results.replay.contents import SECTIONS as REPLAY_SECTIONS
 from results.replay.contents import SETS
 from results.report.distributions import NO_DISTRIBUTIONS, Distributions, cell_distributions
-from results.report.key_figures import Finding, findings
-from results.report.mixed_contents import COURSE_TABLES, FIGURE_TABLES, MixedRun, mixed_figures, mixed_tables
+from results.report.key_figures import KeyFinding, findings
+from results.report.mixed_contents import COURSE_TABLES, FIGURE_TABLES, WorkloadsShown, mixed_figures, mixed_tables
 from results.report.run_price import platform_cost
 from results.report.tables import (
     asked_table,
@@ -116,7 +116,7 @@ class Report:
     run: str
     started: str
     title: str
-    findings: tuple[Finding, ...]
+    findings: tuple[KeyFinding, ...]
     sections: tuple[Section, ...]
     cells: tuple[Unit, ...] = ()
     distributions: Distributions = NO_DISTRIBUTIONS
@@ -129,7 +129,7 @@ def build_report(
     doubts: Sequence[str],
     watched: Watched,
     priced: Priced | None = None,
-    mixed: MixedRun | None = None,
+    mixed: WorkloadsShown | None = None,
 ) -> Report:
     """The report of a run. ``facts`` (label -> text) open its configuration; ``doubts`` are its sentences;
     ``priced`` is what the platform cost; ``mixed`` what it has of workloads side by side.
@@ -270,7 +270,7 @@ def _to_draw(results: Sequence[Result]) -> list[Result]:
     return [result for result in results if result.clients == 1 or result.objects_per_session in chosen]
 
 
-def _mixed(run: StoredRun, mixed: MixedRun | None) -> Iterator[Section]:
+def _mixed(run: StoredRun, mixed: WorkloadsShown | None) -> Iterator[Section]:
     """Workloads side by side: what they did, what was asked of them, and the course of it; first of all what was
     replayed, in the order of a test report."""
     if mixed is None:
@@ -298,7 +298,7 @@ def _mixed(run: StoredRun, mixed: MixedRun | None) -> Iterator[Section]:
     yield Section("exercise", "What it comes to", tables=rest)
 
 
-def _resources(seen: Sequence[Finding], tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Section:
+def _resources(seen: Sequence[KeyFinding], tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Section:
     """The bottleneck verdict in words, then what was used."""
     section = _measured(
         "resources", "Resource usage", tables, drawings, ("limits", "resource-usage", "per-object", "requests")

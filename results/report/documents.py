@@ -19,7 +19,7 @@ from results.database import RunDatabase
 from results.figures.phases import Caption, png_bytes, svg_bytes
 from results.model import Result
 from results.report.contents import LONG_TABLES, ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
-from results.report.mixed_contents import MixedRun, mixed_figures, mixed_tables
+from results.report.mixed_contents import WorkloadsShown, mixed_figures, mixed_tables
 from results.report.page import report_page
 from results.table import Table
 from results.tables.audits import audits_table
@@ -40,7 +40,7 @@ def write_documents(
     watched: Watched = NOTHING_WATCHED,
     audits: Sequence[Mapping[str, Any]] = (),
     further: Sequence[Table] = (),
-    mixed: MixedRun | None = None,
+    mixed: WorkloadsShown | None = None,
 ) -> list[Path]:
     """Write every document of a run into ``folder``, made if need be, and return their paths, report.md
     first.
@@ -78,7 +78,7 @@ def write_page(
     doubts: Sequence[str],
     watched: Watched,
     priced: Priced | None = None,
-    mixed: MixedRun | None = None,
+    mixed: WorkloadsShown | None = None,
 ) -> list[Path]:
     """Write report.html, the whole report of a run in one file, and return its path. The arguments are those of
     ``write_documents``, and what the platform cost. Raises ResultsError if the folder cannot be written.
@@ -94,7 +94,7 @@ def write_csv(
     watched: Watched = NOTHING_WATCHED,
     audits: Sequence[Mapping[str, Any]] = (),
     further: Sequence[Table] = (),
-    mixed: MixedRun | None = None,
+    mixed: WorkloadsShown | None = None,
 ) -> list[Path]:
     """Write tables/*.csv and return their paths. The arguments are those of ``write_documents``. Raises ResultsError if
     the folder cannot be written, or if there is nothing to tabulate.
@@ -147,7 +147,7 @@ def _tables(
     watched: Watched,
     audits: Sequence[Mapping[str, Any]],
     further: Sequence[Table],
-    mixed: MixedRun | None,
+    mixed: WorkloadsShown | None,
 ) -> list[Table]:
     """Every table of a run: measured, audited, and what else there is."""
     measured = build_tables(results, watched) if results else []

@@ -17,7 +17,7 @@ from results.database import RunDatabase, StoredRun
 from results.doubts import doubts
 from results.mixed.scale_up import search_told
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
-from results.published import NAME, dr550
+from results.reference.published import NAME, dr550
 from results.replay.verdicts import capacity_mark, capacity_sentence, marked, void_words
 from results.tables.lock_cost import LIFE_CYCLE
 from results.units import Unit, all_cells, single_cells
@@ -27,7 +27,7 @@ _WORDS = {"pass": "passed", "none": "finished", "fail": "failed", "interrupted":
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class KeyFinding:
     """One line of a summary: what about, and what is to be said."""
 
     state: State
@@ -132,63 +132,63 @@ def findings(
     doubts_count: int,
     criteria: Sequence[CriterionResult] = (),
     search: SearchOutcome | None = None,
-) -> list[Finding]:
+) -> list[KeyFinding]:
     """What opens a report, the verdict first. ``finished`` is how many phases did."""
     state, word = verdict(run, results, checks)
-    found = [Finding(state, "Verdict", _of_phases(word, finished, run.phases_planned))]
+    found = [KeyFinding(state, "Verdict", _of_phases(word, finished, run.phases_planned))]
     void = void_words(results)
     if void:
         is_replay = any(result.replayed is not None for result in results)
         label = "Replay" if is_replay else "Void"
-        found.insert(0, Finding("bad" if run.verdict == "void" else "care", label, void))
+        found.insert(0, KeyFinding("bad" if run.verdict == "void" else "care", label, void))
     if checks:
         found.append(_of_checks(checks))
     if search is not None:
         told = f"{search_told(search)} {capacity_sentence(results)}".strip()
-        found.append(Finding("good" if search.largest is not None else "bad", "Search", told))
+        found.append(KeyFinding("good" if search.largest is not None else "bad", "Search", told))
     elif criteria:
         found.append(_of_criteria(criteria, bool(void)))
     if results:
         failed = sum(result.errors for result in results)
         objects = sum(result.objects for result in results)
         found.append(
-            Finding("bad", "Errors", f"{failed:,} operations failed; they count in no rate")
+            KeyFinding("bad", "Errors", f"{failed:,} operations failed; they count in no rate")
             if failed
-            else Finding("good", "Errors", f"no operation failed; {objects:,} objects were measured")
+            else KeyFinding("good", "Errors", f"no operation failed; {objects:,} objects were measured")
         )
     if run.lock_verified is not None:
         held = run.lock_verified == "verified"
         text = "the first lock was read back as it was asked for" if held else f"did not hold: {run.lock_verified}"
-        found.append(Finding("good" if held else "bad", "Lock", text))
+        found.append(KeyFinding("good" if held else "bad", "Lock", text))
     for audit in audits:
         bad = sum(audit["counts"].values())
         text = f"{audit['objects']:,} objects read again and compared: " + (
             ", ".join(f"{count:,} {kind}" for kind, count in audit["counts"].items()) if bad else "all as archived"
         )
-        found.append(Finding("bad" if bad else "good", "Audit", text))
+        found.append(KeyFinding("bad" if bad else "good", "Audit", text))
     for operation, peak in peaks(results).items():
-        found.append(Finding("plain", f"{operation.capitalize()}, at best", _of_peak(peak)))
+        found.append(KeyFinding("plain", f"{operation.capitalize()}, at best", _of_peak(peak)))
     found += _beside_published(results)
     found += _of_limits([result for result in results if not result.is_load])
     if run.shared_host and results:
         found.append(
-            Finding("care", "Meaning", "client and server share this machine: numbers to compare, not capacity")
+            KeyFinding("care", "Meaning", "client and server share this machine: numbers to compare, not capacity")
         )
     text = f"{doubts_count} to know before these numbers are believed" if doubts_count else "none was found"
-    return [*found, Finding("care" if doubts_count else "good", "Doubts", text)]
+    return [*found, KeyFinding("care" if doubts_count else "good", "Doubts", text)]
 
 
-def _of_criteria(criteria: Sequence[CriterionResult], is_void: bool) -> Finding:
+def _of_criteria(criteria: Sequence[CriterionResult], is_void: bool) -> KeyFinding:
     missed = [criterion for criterion in criteria if not criterion.passed]
     if not missed and is_void:
-        return Finding("care", "Criteria", f"all {len(criteria):,} held, of which nothing follows, since it is void")
+        return KeyFinding("care", "Criteria", f"all {len(criteria):,} held, of which nothing follows, since it is void")
     if not missed:
-        return Finding("good", "Criteria", f"all {len(criteria):,} held")
+        return KeyFinding("good", "Criteria", f"all {len(criteria):,} held")
     first = f"{missed[0].workload}: {missed[0].name}" if missed[0].workload else missed[0].name
     more = f", and {len(missed) - 1:,} more" if len(missed) > 1 else ""
     nothing = ", of which nothing follows, since it is void" if is_void else ""
     state: State = "care" if is_void else "bad"
-    return Finding(state, "Criteria", f"{len(missed):,} of {len(criteria):,} were missed: {first}{more}{nothing}")
+    return KeyFinding(state, "Criteria", f"{len(missed):,} of {len(criteria):,} were missed: {first}{more}{nothing}")
 
 
 def _of_phases(word: str, finished: int, planned: int) -> str:
@@ -197,14 +197,14 @@ def _of_phases(word: str, finished: int, planned: int) -> str:
     return f"{word}: {'all' if finished >= planned else f'{finished:,} of'} {planned:,} phases are in these numbers"
 
 
-def _of_checks(checks: Sequence[CheckRecord]) -> Finding:
+def _of_checks(checks: Sequence[CheckRecord]) -> KeyFinding:
     violations = [check.name for check in checks if check.is_violation]
     tried = [check for check in checks if check.verdict not in ("NOT TRIED", "NOT OFFERED")]
     if violations:
         shown = ", ".join(violations[:5]) + (" ..." if len(violations) > 5 else "")
-        return Finding("bad", "WORM", f"{len(violations)} violations in {len(tried)} checks tried: {shown}")
+        return KeyFinding("bad", "WORM", f"{len(violations)} violations in {len(tried)} checks tried: {shown}")
     counts = Counter(check.verdict.lower() for check in tried)
-    return Finding(
+    return KeyFinding(
         "good" if tried else "care",
         "WORM",
         f"no violation in {len(tried)} checks tried"
@@ -220,7 +220,7 @@ def _of_peak(peak: Peak) -> str:
     )
 
 
-def _beside_published(results: Sequence[Result]) -> list[Finding]:
+def _beside_published(results: Sequence[Result]) -> list[KeyFinding]:
     found = []
     for operation in ("archive", "retrieve"):
         ratios = [
@@ -232,11 +232,11 @@ def _beside_published(results: Sequence[Result]) -> list[Finding]:
         if ratios:
             text = f"{_times(median(ratios))} the published objects/s, the median of {len(ratios)} cells"
             text += f" ({_times(min(ratios))} to {_times(max(ratios))})" if len(ratios) > 1 else ""
-            found.append(Finding("plain", f"{operation.capitalize()} beside {NAME}", text))
+            found.append(KeyFinding("plain", f"{operation.capitalize()} beside {NAME}", text))
     return found
 
 
-def _of_limits(results: Sequence[Result]) -> list[Finding]:
+def _of_limits(results: Sequence[Result]) -> list[KeyFinding]:
     """Which resource was nearest to full, by operation of the matrix; a client that was is a reason for care."""
     found = []
     for operation in ("archive", "retrieve", *LIFE_CYCLE):
@@ -247,7 +247,7 @@ def _of_limits(results: Sequence[Result]) -> list[Finding]:
         named = [f"{name} in {count} of {len(mine)} measurements" for name, count in counts.most_common()]
         state: State = "care" if counts.keys() & {"client", "host cpu"} else "plain"
         text = "; ".join(named) or "nothing that was watched was near saturation"
-        found.append(Finding(state, f"{operation.capitalize()}: what limits", text))
+        found.append(KeyFinding(state, f"{operation.capitalize()}: what limits", text))
     return found
 
 

@@ -26,7 +26,7 @@ from results.model import CriterionResult, Result, SearchOutcome
 from results.planning.capacity import capacity_tables
 from results.replay.contents import FIGURE_TABLES as REPLAY_FIGURE_TABLES
 from results.replay.contents import replay_tables
-from results.replay.trials import ReplayRun, replay_run
+from results.replay.trials import ReplayedRun, replay_run
 from results.replay.verdicts import capacity_sentence
 from results.table import Table
 from results.tables.characterization import characterization_tables
@@ -48,7 +48,7 @@ COURSE_TABLES = ("programme", "aggregate-rates", "spikes", "spikes-others", "wor
 
 
 @dataclass(frozen=True, slots=True)
-class MixedRun:
+class WorkloadsShown:
     """Of a run what workloads that run together have beside others."""
 
     scenario: str
@@ -60,12 +60,12 @@ class MixedRun:
     weights: Mapping[str, float] | None
     reference: ReferenceTile
     drives: Drives | None
-    replay: ReplayRun | None = None  # of workloads that replayed traces
+    replay: ReplayedRun | None = None  # of workloads that replayed traces
 
 
 def mixed_run(
     database: RunDatabase, *, reference: ReferenceTile | None = None, drives: int | None = None
-) -> MixedRun | None:
+) -> WorkloadsShown | None:
     """What there is of it in a run; None where workloads did not run together and no criterion was judged.
 
     ``reference`` is the tile that a score is over, the stored one unless given; ``drives`` how many hold the data.
@@ -78,7 +78,7 @@ def mixed_run(
     scenario = json.loads(run.scenario_json)
     intervals = database.workload_intervals()
     positions = sorted({result.position for result in results})
-    return MixedRun(
+    return WorkloadsShown(
         scenario=run.scenario,
         results=results,
         criteria=criteria,
@@ -99,7 +99,7 @@ def mixed_run(
     )
 
 
-def mixed_tables(run: MixedRun) -> list[Table]:
+def mixed_tables(run: WorkloadsShown) -> list[Table]:
     """Every table that it can fill, in the order of the report."""
     scales = tile_scales(run.results)
     tables = replay_tables(run.replay) if run.replay is not None else []
@@ -120,7 +120,7 @@ def mixed_tables(run: MixedRun) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-def mixed_figures(run: MixedRun, caption: Caption) -> dict[str, Figure]:
+def mixed_figures(run: WorkloadsShown, caption: Caption) -> dict[str, Figure]:
     """Every figure that it can fill, by the stem of its file name."""
     from results.mixed.figures import tile_figures
     from results.replay.figures import replay_figures

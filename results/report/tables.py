@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from results.doubts import Drift
 from results.model import Result
-from results.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
+from results.reference.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
 from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, number
 from results.units import Unit, UnitKey, parallel_cells, single_cells
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
 from results.model import FirstError, Latency, Result
-from results.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
+from results.reference.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
 from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, columns_of, interval, number
 from results.tables.lock_cost import life_cycle_table, lock_cost_table
 from results.tables.session_time import SessionTimeFit, fit_session_time

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from archiver.values.sizes import format_size
 from results.model import Result, ServerUsage, Utilisation
-from results.published import NAME, dr550
+from results.reference.published import NAME, dr550
 from results.resources import CLIENT, QUANTITIES, Spread, Timeline
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
 from results.tables.requests import SHARE_IN_TIME, RequestCount
@@ -30,7 +30,7 @@ _BEARS_MAX = 100  # times the load; nobody should be told more of what was hardl
 
 
 @dataclass(frozen=True)
-class _Group:
+class _UsageGroup:
     """The results of one row."""
 
     operation: str
@@ -192,12 +192,12 @@ _REQUESTS = TableSpec(
 )
 
 
-def _groups(results: Sequence[Result]) -> Iterator[_Group]:
+def _groups(results: Sequence[Result]) -> Iterator[_UsageGroup]:
     def row(cell: Unit) -> tuple[str, int, int]:
         return cell.key.operation, cell.key.object_bytes, cell.key.clients
 
     for key, cells in groupby(sorted(all_cells(results).values(), key=row), key=row):
-        yield _Group(*key, tuple(result for cell in cells for result in cell.results))
+        yield _UsageGroup(*key, tuple(result for cell in cells for result in cell.results))
 
 
 def _limited_by(result: Result) -> str:
@@ -261,7 +261,7 @@ def _percentage(name: str, of: Callable[[ServerUsage], float | None]) -> Column:
     return Column(name, "%", lambda group: group.mean(of, _seconds))
 
 
-def _client_microseconds(group: _Group) -> float | None:
+def _client_microseconds(group: _UsageGroup) -> float | None:
     spent = [(result.objects, result.client.cpu_microseconds_per_object) for result in group.results]
     return _weighted_mean((objects, each) for objects, each in spent if each is not None)
 
@@ -296,7 +296,7 @@ _RESOURCES = TableSpec(
 )
 
 
-def _nearest(group: _Group) -> Cell:
+def _nearest(group: _UsageGroup) -> Cell:
     if not group.used:
         return Cell(NOT_MEASURED)
     nearest = group.used[0]

@@ -13,7 +13,6 @@ from math import isfinite
 from archiver.values.errors import ScenarioError
 from archiver.values.retention import PHASE_SECONDS_MAX, SHORTEST_SECONDS, Lock
 from archiver.values.sizes import format_duration
-from scenarios.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT, Mix
 from scenarios.model import OBJECTS_PER_SESSION_MAX, Phase
 from scenarios.reading.phases import (
     SHARE_MAX,
@@ -27,6 +26,7 @@ from scenarios.reading.phases import (
     sizes_of,
 )
 from scenarios.reading.replay_phases import check_replay
+from scenarios.work.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT, Mix
 
 OBJECT_BYTES_MAX = 64 << 20
 SECONDS_MAX = PHASE_SECONDS_MAX  # the dates of a phase are promised to the ledger this far ahead

@@ -23,10 +23,7 @@ import msgspec
 from archiver.values.content import Checksum
 from archiver.values.errors import ScenarioError
 from archiver.values.retention import SHORTEST_SECONDS, Lock
-from scenarios.application_model import ModelTable
 from scenarios.criteria import check_names, read_criterion
-from scenarios.infrastructure import InfrastructureTable
-from scenarios.mix import ArrivalKind, Keys, OperationName
 from scenarios.model import OBJECTS_PER_SESSION_MAX, Order, Phase, Scenario, SearchRange, Workload
 from scenarios.notation.units import Seconds, SizeBytes, decode
 from scenarios.reading.phase_checks import (
@@ -51,7 +48,10 @@ from scenarios.reading.phases import (
     expand_phases,
 )
 from scenarios.reading.replay_phases import ReplayTable
-from scenarios.sessions import InWindow, Sessions, StopRule, UntilPrecise
+from scenarios.work.application_model import ModelTable
+from scenarios.work.infrastructure import InfrastructureTable
+from scenarios.work.mix import ArrivalKind, Keys, OperationName
+from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
 SweepOperation = Literal["archive", "retrieve", "query", "extend", "hold", "release", "refused-delete", "delete"]
 SCALE_MAX = 1_000_000_000

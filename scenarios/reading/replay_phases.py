@@ -13,11 +13,11 @@ import msgspec
 
 from archiver.values.errors import ScenarioError
 from archiver.values.retention import PHASE_SECONDS_MAX
-from scenarios.application_model import ModelTable, application_model
-from scenarios.infrastructure import Infrastructure, InfrastructureTable, infrastructure
 from scenarios.model import Phase, Workload
 from scenarios.notation.units import Seconds, SizeBytes
-from scenarios.replay import NOT_READ_YET_SECONDS, Replay
+from scenarios.work.application_model import ModelTable, application_model
+from scenarios.work.infrastructure import Infrastructure, InfrastructureTable, infrastructure
+from scenarios.work.replay import NOT_READ_YET_SECONDS, Replay
 
 PREPARING_CLIENTS = 16  # over all traces
 SPEED_MAX = 1000.0

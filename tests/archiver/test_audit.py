@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from moto.server import ThreadedMotoServer
 
-from archiver.engine.audit import AuditOptions, AuditRecord, Kind, ObjectRange, Population, audit_run, subject
+from archiver.engine.audit import AuditOptions, AuditPopulation, AuditRecord, Kind, ObjectRange, audit_run, subject
 from archiver.engine.workers.processes import WorkerProcesses
 from archiver.ledger.ledger import Ledger, NumberRange, Placement
 from archiver.platforms.servers import Server
@@ -509,7 +509,7 @@ def ranges(*parts: tuple[int, int, int]) -> list[ObjectRange]:
 
 
 def test_every_object_is_drawn_as_likely_as_any_other() -> None:
-    population = Population(ranges((8, 0, 3), (64, 100, 105), (8, 50, 51)))
+    population = AuditPopulation(ranges((8, 0, 3), (64, 100, 105), (8, 50, 51)))
     assert population.objects == 12
     counts: dict[int, int] = {}
     for seed in range(2000):
@@ -524,7 +524,7 @@ def test_every_object_is_drawn_as_likely_as_any_other() -> None:
 
 
 def test_ten_million_objects_are_ranges_until_they_are_read() -> None:
-    population = Population(ranges(*((1024, 100_000 * i, 100_000 * i + 99_999) for i in range(100))))
+    population = AuditPopulation(ranges(*((1024, 100_000 * i, 100_000 * i + 99_999) for i in range(100))))
     numbers = population.draw(1000, 5)
     assert len(np.unique(numbers)) == 1000
     assert population.range_of(int(numbers[0])).first == int(numbers[0]) // 100_000 * 100_000

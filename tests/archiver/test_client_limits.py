@@ -13,9 +13,9 @@ import pytest
 from archiver.engine.client_limits import DESCRIPTORS_BESIDE, ClientLimits, limits_here, make_room, port_warning
 from archiver.engine.worker.client import RECORDER_ROWS, rows_each
 from archiver.values.errors import UsageError
-from scenarios.mix import Arrivals, Mix, Sizes, Transaction
 from scenarios.model import Phase, Workload
-from scenarios.sessions import InWindow, Sessions, StopRule, UntilPrecise
+from scenarios.work.mix import Arrivals, Mix, Sizes, Transaction
+from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
 PLENTY = ClientLimits(1 << 20, None, None)
 

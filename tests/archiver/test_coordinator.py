@@ -32,9 +32,9 @@ from archiver.values.record import ErrorKind
 from archiver.values.retention import Retention
 from archiver.watch.sampler import ResourceSampler
 from results.model import Ceiling, Result
-from scenarios.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
 from scenarios.model import Phase, Workload
-from scenarios.sessions import InWindow, Sessions, StopRule, UntilPrecise
+from scenarios.work.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
+from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
 WHOLE_SESSIONS = UntilPrecise(
     seconds_min=2.0, seconds_max=10.0, bytes_max=10_000, precision=0.05, sessions_min=3, warm_up_sessions=1

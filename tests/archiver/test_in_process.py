@@ -10,8 +10,8 @@ from archiver.engine.worker.assignment import Assignment
 from archiver.engine.workers.in_process import Alone, carry_out
 from archiver.measure.reports import PhaseReport
 from archiver.values.retention import DateMaker, Retention
-from scenarios.mix import Mix, Sizes, Transaction
 from scenarios.model import Phase, Workload
+from scenarios.work.mix import Mix, Sizes, Transaction
 
 EACH_ONCE = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), keys="each-once")
 

@@ -17,7 +17,7 @@ from results.model import (
     Ceiling,
     ClientUsage,
     CriterionResult,
-    Infrastructure,
+    InfrastructureResult,
     Latency,
     Offered,
     PartResult,
@@ -25,11 +25,11 @@ from results.model import (
     Result,
 )
 from scenarios.criteria import METRICS, STATISTICS, read_criterion
-from scenarios.infrastructure import InfrastructureTable, infrastructure
-from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import Phase, Workload
 from scenarios.notation.units import SizeBytes
-from scenarios.replay import Replay
+from scenarios.work.infrastructure import InfrastructureTable, infrastructure
+from scenarios.work.mix import Arrivals, Aside, Mix, Sizes, Transaction
+from scenarios.work.replay import Replay
 from tests.support.examples import share_of
 
 LOG = Aside("log", "logs", Sizes.constant(5700), 0.227)
@@ -91,7 +91,7 @@ RECORDED = result(
     replayed=Replayed(
         "mail", "capture", "ab", False, 1.0, 4, 1000, 1000, 10, (), 0, 1.0, 39.0, 40.0, 40.25, times(0.2), 10.0, ""
     ),
-    infrastructure=Infrastructure("clone and deploy", 7, 0, 3600.0, 6.0, 300.0, 10, 1000, ()),
+    infrastructure=InfrastructureResult("clone and deploy", 7, 0, 3600.0, 6.0, 300.0, 10, 1000, ()),
 )  # fmt: skip
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from archiver.measure.server_usage import ServerView, Work, read_bytes, server_usage, usage_throughout
+from archiver.measure.server_usage import ServerView, WorkDone, read_bytes, server_usage, usage_throughout
 from results.model import ServerUsage
 from results.resources import SampleRow, Timeline
 from tests.archiver.sampled import SECONDS, TO_NS, between
 
-WORK = Work(objects=1000, archived_bytes=8_192_000, retrieved_bytes=0)
+WORK = WorkDone(objects=1000, archived_bytes=8_192_000, retrieved_bytes=0)
 
 
 def host(busy: tuple[float, ...], **more: dict[str, float]) -> Timeline:
@@ -36,7 +36,7 @@ def process(cpu_seconds: float, threads: tuple[float, ...] = (), cores: float = 
     )  # fmt: skip
 
 
-def usage(view: ServerView | None = None, work: Work = WORK, **sources: Timeline) -> ServerUsage:
+def usage(view: ServerView | None = None, work: WorkDone = WORK, **sources: Timeline) -> ServerUsage:
     found = server_usage(sources, view or ServerView(), work, 0, TO_NS)
     assert found is not None
     return found
@@ -108,9 +108,11 @@ def test_cache_share_is_what_no_device_had_to_read() -> None:
         "disk_write_bytes": {"vda": 0.0},
     }
     view = ServerView(disk_roles={"vda": "object"})
-    assert usage(view, Work(10, 0, 8_000_000), local=host((1.0,), **disks)).cache_share == pytest.approx(0.75)
-    assert usage(view, Work(10, 0, 1_000_000), local=host((1.0,), **disks)).cache_share == 0.0  # readahead read more
-    assert usage(view, Work(10, 8_000_000, 0), local=host((1.0,), **disks)).cache_share is None
+    assert usage(view, WorkDone(10, 0, 8_000_000), local=host((1.0,), **disks)).cache_share == pytest.approx(0.75)
+    assert (
+        usage(view, WorkDone(10, 0, 1_000_000), local=host((1.0,), **disks)).cache_share == 0.0
+    )  # readahead read more
+    assert usage(view, WorkDone(10, 8_000_000, 0), local=host((1.0,), **disks)).cache_share is None
 
 
 def test_loopback_counts_where_the_client_is_here_and_other_links_where_it_is_not() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from archiver.engine.worker.stopping import NO_END_NS, RunningMean, SessionStop, WindowStop
 from archiver.measure.reports import INTERVAL_NS
 from scenarios.reading.reader import read_scenario
-from scenarios.sessions import InWindow, Sessions, UntilPrecise
+from scenarios.work.sessions import InWindow, Sessions, UntilPrecise
 
 RULE = UntilPrecise(
     seconds_min=3.0, seconds_max=10.0, bytes_max=10**9, precision=0.05, sessions_min=3, warm_up_sessions=1

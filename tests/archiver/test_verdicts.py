@@ -19,7 +19,7 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from results.model import Result
 from scenarios.model import Phase, Workload
-from scenarios.sessions import InWindow, Sessions, StopRule, UntilPrecise
+from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 from tests.support.servers.stand_in_store import stand_in_store
 
 SECONDS = 1.5

@@ -20,9 +20,9 @@ from archiver.measure.reports import IntervalReport, Tally
 from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch, PhaseSetting
 from backends.null import NullBackend, NullSession
-from scenarios.mix import OperationName
 from scenarios.model import Phase, Workload
-from scenarios.sessions import InWindow, Sessions, StopRule, UntilPrecise
+from scenarios.work.mix import OperationName
+from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
 # They end by the minimum of sessions, and by the clients' shares: never by the clock.
 RULE = UntilPrecise(

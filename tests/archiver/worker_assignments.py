@@ -6,7 +6,7 @@ import time
 
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from scenarios.model import Phase, Workload
-from scenarios.sessions import InWindow, Sessions
+from scenarios.work.sessions import InWindow, Sessions
 
 SHORT = InWindow(seconds=1e6, client_bytes_max=11_000)
 LONG = InWindow(seconds=1e6, client_bytes_max=10**15)

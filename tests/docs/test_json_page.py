@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from archiver.cli.platforms import doctor
-from archiver.engine.doctor import Ceiling
+from archiver.engine.doctor import MeasuredCeiling
 from results.comparison.compare import compare_runs
 from results.comparison.contract import comparison_document
 from results.comparison.gate import judge, parse_condition
@@ -64,7 +64,7 @@ def test_traces(tmp_path: Path) -> None:
 
 
 def test_ceilings(make_result: MakeResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "ceilings", lambda seconds: iter([Ceiling("engine", make_result())]))
+    monkeypatch.setattr(doctor, "ceilings", lambda seconds: iter([MeasuredCeiling("engine", make_result())]))
     assert all_of(compare(printed("doctor", "--json"), "This machine"), "This machine", "Limit", "Host")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
 from results.model import ClientUsage, DiskUsage, Latency, Result, ServerUsage, Utilisation
-from results.published import dr550
+from results.reference.published import dr550
 from results.resources import SampleRow
 from tests.results.watched_run import RECORD
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError, UsageError
-from results.planning.plan import Archiving, LoadCourse, Plan, plan_mail, plan_retrieve, plan_size, plan_video
+from results.planning.plan import Archiving, CapacityPlan, LoadCourse, plan_mail, plan_retrieve, plan_size, plan_video
 from results.planning.rate_surface import Range, RateSurface, measured_surface, published_surface
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.watched_run import phase_record
@@ -24,14 +24,14 @@ EXAMPLES = {
 }
 
 
-def mail(surface: RateSurface = DR550, **changed: Any) -> Plan:
+def mail(surface: RateSurface = DR550, **changed: Any) -> CapacityPlan:
     asked: dict[str, Any] = {
         "users": 30_000, "messages": 30, "mean_bytes": 20 * KIB, "course": LoadCourse(7), "window_seconds": 8 * HOUR,
     }  # fmt: skip
     return plan_mail(surface, **{**asked, **changed})
 
 
-def archiving(plan: Plan) -> Archiving:
+def archiving(plan: CapacityPlan) -> Archiving:
     assert plan.archiving is not None
     return plan.archiving
 

@@ -10,7 +10,7 @@ import pytest
 from archiver.values.errors import ResultsError
 from results.planning.cost import plan_cost
 from results.planning.documents import plan_document, write_plan
-from results.planning.plan import LoadCourse, Plan, plan_mail, plan_retrieve, plan_video
+from results.planning.plan import CapacityPlan, LoadCourse, plan_mail, plan_retrieve, plan_video
 from results.planning.prices import read_prices
 from results.planning.rate_surface import RateSurface, measured_surface, published_surface
 from results.planning.tables import examples_table, plan_tables, what_if_table
@@ -22,7 +22,7 @@ from tests.results.watched_run import phase_record
 DR550 = published_surface("reference:dr550")
 
 
-def mail(surface: RateSurface = DR550, mean_bytes: int = 20 << 10) -> Plan:
+def mail(surface: RateSurface = DR550, mean_bytes: int = 20 << 10) -> CapacityPlan:
     return plan_mail(
         surface, users=30_000, messages=30, mean_bytes=mean_bytes, course=LoadCourse(7, 0.1), window_seconds=8 * 3600
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from results.published import dr550, megabytes_in_the_papers_unit
+from results.reference.published import dr550, megabytes_in_the_papers_unit
 
 KIB = 1024
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.values.errors import ResultsError
-from results.published import dr550
+from results.reference.published import dr550
 from results.tables.session_time import fit_session_time
 
 COLUMNS = (1, 2, 10, 25, 100, 250, 500)

@@ -10,7 +10,7 @@ import pytest
 from archiver.values.errors import ResultsError
 from results.database import RunDatabase
 from results.model import ClientUsage, DiskUsage, FirstError, Latency, Result, ServerUsage, Utilisation
-from results.published import dr550
+from results.reference.published import dr550
 from results.table import Cell, Table
 from results.tables.rates import (
     build_tables,

@@ -12,7 +12,7 @@ from results.database import WorkloadInterval
 from results.mixed.programme import course
 from results.mixed.reference_tile import ReferenceTile
 from results.model import CriterionResult, Result
-from results.report.mixed_contents import MixedRun
+from results.report.mixed_contents import WorkloadsShown
 from tests.results.compared_runs import measured_run
 from tests.results.tile_run import INTERVAL_NS, TileRun, steps
 
@@ -53,7 +53,7 @@ def mixed_run(
     repetitions = max(result.repetition for result in results)
     text = json.dumps({"phase": phases})
     row = replace(run.row, repetitions=repetitions, scenario="tiles", scenario_json=text)
-    mixed = MixedRun("tiles", results, criteria, None, courses, "tiles", weights, REFERENCE, None)
+    mixed = WorkloadsShown("tiles", results, criteria, None, courses, "tiles", weights, REFERENCE, None)
     return replace(run, row=row, results=results, mixed=mixed)
 
 

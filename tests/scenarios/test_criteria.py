@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from archiver.values.errors import ScenarioError
 from scenarios.criteria import METRICS, OPERATORS, STATISTICS, check_names, metrics_table, read_criterion
-from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import Workload
-from scenarios.sessions import AllObjects, Sessions
+from scenarios.work.mix import Arrivals, Aside, Mix, Sizes, Transaction
+from scenarios.work.sessions import AllObjects, Sessions
 
 
 @dataclass(frozen=True)

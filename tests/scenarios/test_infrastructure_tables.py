@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from archiver.values.errors import ScenarioError
 from archiver.values.retention import Lock
-from scenarios.infrastructure import INSTANCES_MAX, Infrastructure, InfrastructureTable, infrastructure
 from scenarios.notation.sizes import SizesTable
 from scenarios.notation.units import Seconds, SizeBytes
+from scenarios.work.infrastructure import INSTANCES_MAX, Infrastructure, InfrastructureTable, infrastructure
 
 CLONE, MIGRATION = "clone and deploy", "storage migration"
 SIZES = SizesTable(histogram={"1KiB": 3, "8KiB": 1})

@@ -14,8 +14,6 @@ from archiver.cli import main
 from archiver.values.retention import Lock
 from archiver.values.sizes import parse_duration
 from scenarios.criteria import metrics_table
-from scenarios.infrastructure import InfrastructureTable
-from scenarios.mix import ArrivalKind, Keys, OperationName
 from scenarios.notation.units import Seconds
 from scenarios.reading.phases import (
     SCALED,
@@ -30,6 +28,8 @@ from scenarios.reading.phases import (
 )
 from scenarios.reading.reader import read_scenario
 from scenarios.reading.replay_phases import ReplayingTable, ReplayTable
+from scenarios.work.infrastructure import InfrastructureTable
+from scenarios.work.mix import ArrivalKind, Keys, OperationName
 from tests.docs.page_tables import rows
 from tests.support.documented import command_of, words_of, written_commands
 

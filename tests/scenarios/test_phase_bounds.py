@@ -16,9 +16,9 @@ from archiver.engine.work.mixed.dealing import Dealer
 from archiver.engine.work.mixed.shares import mix_of, share_mixes
 from archiver.values.record import Operation, Recorder
 from backends.base import Batch
-from scenarios.mix import CHANGES
 from scenarios.model import Phase, Workload
 from scenarios.reading.reader import read_scenario
+from scenarios.work.mix import CHANGES
 from tests.scenarios.files import toml
 from tests.support.examples import share_of
 

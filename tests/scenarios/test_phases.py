@@ -11,9 +11,9 @@ import pytest
 from archiver.engine.work.mixed.shares import mix_of
 from archiver.values.content import Checksum
 from archiver.values.retention import Lock
-from scenarios.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from scenarios.model import Phase, Scenario, SearchRange, Workload
 from scenarios.reading.reader import phases_at, read_scenario, recorded_scenario
+from scenarios.work.mix import Arrivals, Aside, Mix, Sizes, Transaction
 from tests.scenarios.files import toml
 
 Read = Callable[..., Scenario]

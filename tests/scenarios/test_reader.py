@@ -15,7 +15,7 @@ from archiver.values.errors import ScenarioError, UsageError
 from archiver.values.retention import Lock
 from scenarios.model import Phase, Scenario, Workload
 from scenarios.reading.reader import builtin_names, read_scenario
-from scenarios.sessions import InWindow, Sessions, UntilPrecise
+from scenarios.work.sessions import InWindow, Sessions, UntilPrecise
 
 KIB = 1024
 SIZES = [8 * KIB << power for power in range(8)]

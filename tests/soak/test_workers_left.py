@@ -11,7 +11,7 @@ import pytest
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from archiver.engine.workers.processes import worker_main
 from scenarios.model import Phase, Workload
-from scenarios.sessions import Sessions, UntilPrecise
+from scenarios.work.sessions import Sessions, UntilPrecise
 
 SECONDS_MAX = 60.0
 NEVER_ENDS = UntilPrecise(1e6, 1e6, 10**12, precision=0.0)

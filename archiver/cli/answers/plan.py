@@ -21,8 +21,8 @@ from results.planning.cost import plan_cost
 from results.planning.documents import plan_document, write_plan
 from results.planning.plan import (
     VIDEO_OBJECTS_PER_SESSION,
+    CapacityPlan,
     LoadCourse,
-    Plan,
     plan_mail,
     plan_retrieve,
     plan_size,
@@ -300,7 +300,7 @@ def _window(seconds: float) -> float:
 
 
 def _show(
-    found: Plan,
+    found: CapacityPlan,
     as_json: bool,
     out: Path | None,
     what_if: bool = False,

@@ -22,7 +22,7 @@ from results.mixed.tiles import tile_scales
 from results.opened import opened
 from results.planning.prices import PriceList, read_prices
 from results.replay.price import priced
-from results.report.mixed_contents import MixedRun, mixed_run
+from results.report.mixed_contents import WorkloadsShown, mixed_run
 from results.tables.watched import watched
 from results.worm.findings import worm_document
 
@@ -112,7 +112,7 @@ def report(
             _write(database, form, out, price_list, years, mixed)
 
 
-def _priced(mixed: MixedRun | None, form: str, prices: PriceList, years: int) -> MixedRun | None:
+def _priced(mixed: WorkloadsShown | None, form: str, prices: PriceList, years: int) -> WorkloadsShown | None:
     """What was replayed has its price among its tables; of any other run only the page has it."""
     if mixed is not None and mixed.replay is not None:
         if form == "json":
@@ -123,7 +123,7 @@ def _priced(mixed: MixedRun | None, form: str, prices: PriceList, years: int) ->
     return mixed
 
 
-def _save_reference(database: RunDatabase, mixed: MixedRun | None, path: Path) -> None:
+def _save_reference(database: RunDatabase, mixed: WorkloadsShown | None, path: Path) -> None:
     """Write a run's single tile down, for scores of other runs."""
     assert mixed is not None
     run = database.run()
@@ -148,7 +148,7 @@ def _write(
     out: Path | None,
     prices: PriceList | None,
     years: int,
-    mixed: MixedRun | None,
+    mixed: WorkloadsShown | None,
 ) -> None:
     if form == "json" and out is None:
         click.echo(json_text(_document(database)), nl=False)

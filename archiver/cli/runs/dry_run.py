@@ -11,12 +11,12 @@ from archiver.engine.plan import Plan, has_lock, has_operation, retentions
 from archiver.engine.work.replay.library import TraceLibrary
 from archiver.values.retention import BUCKET_DEFAULT_SECONDS, CLOCK_OFFSET_SECONDS_MAX, Lock, RetentionMode, latest_date
 from archiver.values.sizes import format_bytes, format_duration, format_instant
-from scenarios.infrastructure import Infrastructure
-from scenarios.mix import Arrivals, Mix
 from scenarios.model import Phase, Scenario, Workload, archived_max
 from scenarios.reading.reader import phases_at
-from scenarios.replay import Replay
-from scenarios.sessions import Sessions
+from scenarios.work.infrastructure import Infrastructure
+from scenarios.work.mix import Arrivals, Mix
+from scenarios.work.replay import Replay
+from scenarios.work.sessions import Sessions
 
 
 def plan_lines(scenario: Scenario) -> Iterator[str]:

@@ -25,8 +25,8 @@ from archiver.values.sizes import format_bytes, format_instant
 from results.contract import json_text
 from results.table import NOT_MEASURED, Cell, Column, Table
 from results.text import render_text
-from scenarios.application_model import model_of
 from scenarios.reading.reader import scenario_text
+from scenarios.work.application_model import model_of
 
 _WIDTH = 132
 _Command = TypeVar("_Command", bound=Callable[..., Any])

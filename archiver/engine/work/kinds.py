@@ -1,7 +1,7 @@
 """The one place that tells the kinds of work apart.
 
 One idea: every kind has three functions here: how a phase is shared out to workers, what carries it out in a worker,
-and what only this kind adds to a result. All else asks the work itself (``scenarios/work.py``).
+and what only this kind adds to a result. All else asks the work itself (``scenarios/work/base.py``).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from archiver.engine.worker.assignment import WorkerShare
 from archiver.engine.worker.phase_run import PhaseRun
 from archiver.measure.merging import Window
 from archiver.measure.reports import InfrastructureReport, StageReport, Tally
-from scenarios.infrastructure import Infrastructure
-from scenarios.mix import Mix
 from scenarios.model import Phase, Workload
-from scenarios.replay import Replay
-from scenarios.sessions import Sessions
+from scenarios.work.infrastructure import Infrastructure
+from scenarios.work.mix import Mix
+from scenarios.work.replay import Replay
+from scenarios.work.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)

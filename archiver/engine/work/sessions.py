@@ -30,7 +30,7 @@ from archiver.measure.steadiness import unsteady_because
 from archiver.values.record import OPERATION_OF, Operation
 from backends.base import Batch
 from scenarios.model import Phase, Workload
-from scenarios.sessions import AllObjects, InWindow, Sessions, UntilPrecise
+from scenarios.work.sessions import AllObjects, InWindow, Sessions, UntilPrecise
 
 
 def share_sessions(

@@ -18,8 +18,8 @@ from archiver.engine.numbers import Members
 from archiver.measure.reports import IntervalReport
 from archiver.values.retention import DateMaker
 from backends.base import ExpectedLock
-from scenarios.infrastructure import Part
 from scenarios.model import Phase
+from scenarios.work.infrastructure import Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import math
 
 from archiver.measure.reports import INTERVAL_NS
 from results.statistics import t_975
-from scenarios.sessions import InWindow, UntilPrecise
+from scenarios.work.sessions import InWindow, UntilPrecise
 
 NO_END_NS = 2**62
 

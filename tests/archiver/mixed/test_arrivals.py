@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from archiver.engine.work.mixed.arrivals import due_times
-from scenarios.mix import Arrivals
+from scenarios.work.mix import Arrivals
 
 SECOND_NS = 10**9
 # Of 10,000 values and more: a sample of the distribution itself is further off once in 1,000 seeds.

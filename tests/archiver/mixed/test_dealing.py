@@ -17,8 +17,8 @@ from archiver.engine.work.mixed.shares import mix_of
 from archiver.engine.worker.assignment import MixAssignment, NewObjects
 from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch
-from scenarios.mix import Aside, Keys, Mix, OperationName, Sizes, Transaction
 from scenarios.model import Workload
+from scenarios.work.mix import Aside, Keys, Mix, OperationName, Sizes, Transaction
 from tests.archiver.mixed.members_of import members
 from tests.support.examples import share_of
 

@@ -23,8 +23,8 @@ from archiver.measure.reports import IntervalReport, PhaseReport, StageReport, T
 from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch
 from backends.null import NullBackend, NullSession
-from scenarios.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
 from scenarios.model import Phase, Workload
+from scenarios.work.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
 
 MS = 1_000_000
 LONG = 600.0  # seconds that no test waits for

@@ -12,7 +12,7 @@ import pytest
 from archiver.traces.format import TracedOperation
 from backends.embedded import process as embedded
 from scenarios.reading.reader import read_scenario
-from scenarios.replay import Replay
+from scenarios.work.replay import Replay
 from tests.archiver.traces.made import write
 from tests.support.commands import archiver
 from tests.support.runs import keys_of, left_in, s3

@@ -32,10 +32,10 @@ from backends.s3.backend import S3Backend, S3Options
 from backends.s3.control import Credentials
 from backends.s3.wire.endpoint_requests import EndpointRequests, RequestKind
 from backends.tsm.backend import TsmBackend
-from scenarios.infrastructure import Infrastructure, InfrastructureTable, infrastructure
 from scenarios.model import Phase, Workload
 from scenarios.notation.sizes import SizesTable
 from scenarios.notation.units import Seconds, SizeBytes
+from scenarios.work.infrastructure import Infrastructure, InfrastructureTable, infrastructure
 from tests.support.servers import real
 
 SEED = 7

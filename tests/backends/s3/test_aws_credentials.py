@@ -30,7 +30,7 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from backends.s3.credentials import FoundCredentials
 from scenarios.reading.reader import read_scenario
-from scenarios.sessions import Sessions, UntilPrecise
+from scenarios.work.sessions import Sessions, UntilPrecise
 from tests.support.commands import archiver
 from tests.support.runs import TINY
 

@@ -12,9 +12,9 @@ import numpy as np
 from archiver.measure.histogram import Histogram, part_of
 from archiver.values.platform import PlatformProfile
 from results.database import FILE_NAME, HistogramRow, RunDatabase, RunRecord
-from results.model import CriterionResult, Infrastructure, Latency, PartResult, Replayed, Result
-from results.replay.trials import ReplayRun
-from results.report.mixed_contents import MixedRun, mixed_run
+from results.model import CriterionResult, InfrastructureResult, Latency, PartResult, Replayed, Result
+from results.replay.trials import ReplayedRun
+from results.report.mixed_contents import WorkloadsShown, mixed_run
 from tests.results.watched_run import RECORD, phase_record
 
 MakeResult = Callable[..., Result]
@@ -63,12 +63,12 @@ def replayed(**given: Any) -> Replayed:
     return Replayed(**{**values, **given})
 
 
-def beside(kind: str, completed: int, minimum: float, **given: Any) -> Infrastructure:
+def beside(kind: str, completed: int, minimum: float, **given: Any) -> InfrastructureResult:
     """So many in an hour."""
     values: dict[str, Any] = {
         "failed": 0, "seconds": 3600.0, "mean_seconds": 2.0, "objects": 15, "bytes": 15_000_000, "findings": (),
     }  # fmt: skip
-    return Infrastructure(kind=kind, completed=completed, minimum_per_hour=minimum, **{**values, **given})
+    return InfrastructureResult(kind=kind, completed=completed, minimum_per_hour=minimum, **{**values, **given})
 
 
 def criterion(name: str, limit: float, measured: float | None, passed: bool, **given: Any) -> CriterionResult:
@@ -105,7 +105,7 @@ class ReplayedSets:
         self._times[result.position, result.workload] = times
         return result
 
-    def infrastructure(self, operation: Infrastructure, **given: Any) -> Result:
+    def infrastructure(self, operation: InfrastructureResult, **given: Any) -> Result:
         """One kind of operation beside them."""
         named = {"workload": operation.kind, "application": operation.kind, "phase": "replay", "position": 2}
         more = {"scale": 1.0, "begins_seconds": 0.0, "seconds": SECONDS, "infrastructure": operation}
@@ -147,13 +147,15 @@ class ReplayedSets:
         database.finish(500.0, verdict)
         return database
 
-    def run(self, results: Sequence[Result], criteria: Sequence[CriterionResult] = (), **record: Any) -> ReplayRun:
+    def run(self, results: Sequence[Result], criteria: Sequence[CriterionResult] = (), **record: Any) -> ReplayedRun:
         """What is to be shown of it."""
         found = self.mixed(results, criteria, **record).replay
         assert found is not None
         return found
 
-    def mixed(self, results: Sequence[Result], criteria: Sequence[CriterionResult] = (), **record: Any) -> MixedRun:
+    def mixed(
+        self, results: Sequence[Result], criteria: Sequence[CriterionResult] = (), **record: Any
+    ) -> WorkloadsShown:
         """The same with what all runs side by side have."""
         found = mixed_run(self.database(results, criteria, **record))
         assert found is not None

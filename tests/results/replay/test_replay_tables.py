@@ -20,7 +20,7 @@ from results.replay.result_tables import (
     score_cell,
     summary_table,
 )
-from results.replay.trials import ReplayRun
+from results.replay.trials import ReplayedRun
 from results.report.mixed_contents import mixed_run, mixed_tables
 from results.table import Cell, Table
 from results.text import render_csv, render_markdown, render_text
@@ -410,7 +410,7 @@ def test_what_only_prepared_is_no_part_of_the_result(sets: ReplayedSets) -> None
 # All of it
 
 
-def whole(sets: ReplayedSets) -> ReplayRun:
+def whole(sets: ReplayedSets) -> ReplayedRun:
     modelled = {"trace": "mail model", "origin": "model", "capacity_scale": 0.02}
     results = [*sets.sets(2, TIMES, what=modelled), *infrastructure(sets)]
     return priced(sets.run(results, held(results)), FILE, years=3)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.mix import Arrivals
+from scenarios.work.mix import Arrivals
 
 
 def due_times(arrivals: Arrivals, seconds: float, seed: int, part: int = 0, parts: int = 1) -> NDArray[np.int64]:

@@ -17,8 +17,8 @@ from archiver.engine.work.mixed.shares import mix_of
 from archiver.engine.worker.assignment import MixAssignment, NewObjects
 from archiver.values.record import OPERATION_OF, Operation, Recorder, Status
 from backends.base import Batch
-from scenarios.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT, Mix, OperationName
 from scenarios.model import Workload
+from scenarios.work.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT, Mix, OperationName
 
 _READS = frozenset(
     (Operation.RETRIEVE, Operation.RANGE_RETRIEVE, Operation.QUERY, Operation.HEAD, Operation.REFUSED_DELETE)

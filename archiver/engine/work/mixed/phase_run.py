@@ -20,7 +20,7 @@ from archiver.engine.worker.phase_run import PhaseRun
 from archiver.engine.worker.stopping import EverythingStop
 from archiver.measure.folding import Folding, Population
 from archiver.measure.reports import PhaseReport
-from scenarios.mix import CHANGES
+from scenarios.work.mix import CHANGES
 
 
 class MixedRun(PhaseRun):

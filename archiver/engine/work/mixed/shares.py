@@ -21,8 +21,8 @@ from archiver.measure.histogram import Histogram
 from archiver.measure.reports import PartTally, StageReport, Tally
 from archiver.values.sizes import format_size
 from results.model import Offered, PartResult
-from scenarios.mix import Mix, Sizes
 from scenarios.model import Phase, Workload
+from scenarios.work.mix import Mix, Sizes
 
 
 def mix_of(workload: Workload) -> Mix:

@@ -27,7 +27,7 @@ from archiver.values.content import Content
 from archiver.values.record import OPERATION_OF, Operation, Recorder, Status
 from archiver.values.retention import Lock, Retention, RetentionMode
 from backends.base import Backend, Batch, DataPlane, ExpectedLock, HasSecondPlace, PhaseSetting
-from scenarios.infrastructure import Infrastructure
+from scenarios.work.infrastructure import Infrastructure
 
 FAILED_INSTANCES_MAX = 3  # in a row, that did not get as far as one object: it gives up
 UPGRADED = 2  # the content version of an upgrade

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from archiver.engine.worker.assignment import Assignment, InfrastructureAssignment
 from archiver.measure.reports import InfrastructureReport
-from results.model import Infrastructure as InfrastructureResult
-from scenarios.infrastructure import Infrastructure
+from results.model import InfrastructureResult
+from scenarios.work.infrastructure import Infrastructure
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from archiver.engine.work.replay.compile.compiling import compile_trace
 from archiver.traces.generating import generate
 from archiver.values.errors import UsageError
 from archiver.values.record import Operation
-from scenarios.mix import CHANGES, WRITES_CONTENT
 from scenarios.model import Phase, Scenario, Workload
 from scenarios.reading.replay_phases import with_facts
-from scenarios.replay import Replay, TraceFacts
+from scenarios.work.mix import CHANGES, WRITES_CONTENT
+from scenarios.work.replay import Replay, TraceFacts
 
 # What lies there is not the same any more for the next replay.
 _CHANGES = tuple(each for each in Operation if each.label in CHANGES | WRITES_CONTENT)

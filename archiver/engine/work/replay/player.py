@@ -32,7 +32,7 @@ from archiver.values.record import PLATFORM_ERROR, Operation, Status
 from archiver.values.retention import Lock
 from backends.base import Batch, Session
 from scenarios.model import Workload
-from scenarios.replay import Replay
+from scenarios.work.replay import Replay
 
 CHUNK_ROWS = 1024  # read at once: it takes a fraction of a millisecond, in which nothing else goes on
 GIVE_UP_SECONDS = 10.0  # after the time that is allowed; what has not begun by then is dropped

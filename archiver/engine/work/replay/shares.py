@@ -21,9 +21,9 @@ from archiver.engine.work.replay.instances import infrastructure_result
 from archiver.engine.worker.assignment import InfrastructureAssignment, ReplayAssignment, WorkerShare
 from archiver.measure.reports import InfrastructureReport, StageReport, Tally
 from results.model import Latency, Replayed
-from scenarios.infrastructure import Infrastructure
 from scenarios.model import Phase, Workload
-from scenarios.replay import Replay
+from scenarios.work.infrastructure import Infrastructure
+from scenarios.work.replay import Replay
 
 
 def share_replays(

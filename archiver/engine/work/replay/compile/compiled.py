@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archiver.values.errors import UsageError
-from scenarios.replay import TraceFacts
+from scenarios.work.replay import TraceFacts
 
 _FACTS = "facts.json"
 COLUMNS = {

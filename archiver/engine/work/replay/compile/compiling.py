@@ -31,7 +31,7 @@ from archiver.engine.work.replay.compile.compiled import (
 )
 from archiver.engine.work.replay.compile.growing import GrowingArrays
 from archiver.engine.work.replay.compile.history import PREPARED, ROW, WRITTEN, History, Records
-from archiver.engine.work.replay.compile.lanes import SILENCE_SECONDS, Groups, Sessions
+from archiver.engine.work.replay.compile.lanes import SILENCE_SECONDS, Groups, SessionsOfLanes
 from archiver.engine.work.replay.compile.numbering import Numbers
 from archiver.engine.work.replay.compile.rows import RowReader
 from archiver.engine.work.replay.compile.transactions import brought_together
@@ -41,7 +41,7 @@ from archiver.traces.summary import sha256_of
 from archiver.traces.tsm import KIND as TSM
 from archiver.values.errors import UsageError
 from archiver.values.record import Operation
-from scenarios.replay import TraceFacts
+from scenarios.work.replay import TraceFacts
 
 __all__ = ["CompiledTrace", "compile_trace"]
 
@@ -113,7 +113,7 @@ class _Compilation:
         self._rows_file = rows_file
         self._lanes_file = lanes_file
         self._history = History(arrays)
-        self._sessions = Sessions(SILENCE_SECONDS * 1e9 * speed, arrays)
+        self._sessions = SessionsOfLanes(SILENCE_SECONDS * 1e9 * speed, arrays)
         self._left_out: Counter[str] = Counter()
         self._operations: Counter[int] = Counter()
         self._replaced: Counter[int] = Counter()

@@ -23,7 +23,7 @@ _SESSION = np.dtype([("part", np.int64), ("ns", np.int64)])  # its latest part, 
 _PART = np.dtype([("first_row", np.int64), ("last_row", np.int64), ("client", np.int32)], align=True)
 
 
-class Sessions:
+class SessionsOfLanes:
     """The sessions of a trace; one that is silent for long is continued by another."""
 
     def __init__(self, silence_ns: float, arrays: GrowingArrays) -> None:

@@ -12,8 +12,8 @@ from math import ceil
 from typing import Literal
 
 from archiver.values.sizes import format_size
-from scenarios.mix import MAKES_OBJECTS, OperationName
-from scenarios.work import Archived, MeasuredTime, Work
+from scenarios.work.base import Archived, MeasuredTime, Work
+from scenarios.work.mix import MAKES_OBJECTS, OperationName
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import Literal
 
-from scenarios.work import Archived, MeasuredTime, Trait, Work
+from scenarios.work.base import Archived, MeasuredTime, Trait, Work
 
 OperationName = Literal[
     "archive", "retrieve", "range-retrieve", "query", "head", "extend", "hold", "release", "refused-delete", "delete",

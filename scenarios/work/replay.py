@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import get_args
 
 from archiver.values.retention import PHASE_SECONDS_MAX, Lock
-from scenarios.application_model import ApplicationModel
-from scenarios.mix import OperationName
-from scenarios.work import Archived, Trait, Work
+from scenarios.work.application_model import ApplicationModel
+from scenarios.work.base import Archived, Trait, Work
+from scenarios.work.mix import OperationName
 
 ALLOWED_SHARE = 15 / 3600  # of the trace's time, that a replay may take longer: IOmark's 1 hour and 15 seconds
 ALLOWED_SECONDS_MIN = 1.0

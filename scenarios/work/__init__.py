@@ -1,0 +1,1 @@
+"""The kinds of work of a workload, behind one interface (`base`)."""
