@@ -52,7 +52,8 @@ from backends.s3.control import Credentials
 from backends.s3.setting import S3WorkerSetting
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
-from scenarios.work.mix import Arrivals, Mix, Sizes, Transaction
+from scenarios.notation.distribution import Sizes
+from scenarios.work.mix import Arrivals, Mix, Transaction
 
 TITLE = "How well an open loop keeps its schedule"
 SESSIONS_PER_SECOND = 2000.0

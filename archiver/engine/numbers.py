@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archiver.values.retention import DateMaker
-from scenarios.work.mix import Sizes
+from scenarios.notation.distribution import Sizes
 
 LOCKED_RESERVE_SECONDS = 10.0  # what is to refuse a deletion stays locked so much longer than the phase may take
 

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from archiver.traces.format import CODES, SCHEMA, Origin, TraceInfo, TraceWriter, words
 from archiver.values.errors import UsageError
 from archiver.values.sizes import format_bytes
+from scenarios.notation.distribution import Sizes
 from scenarios.work.application_model import ApplicationModel
-from scenarios.work.mix import Sizes
 
 KIND = "model"  # of the trace's origin
 SETTLED_SECONDS = 2.0

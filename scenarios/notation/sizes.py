@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from archiver.values.sizes import parse_size
+from scenarios.notation.distribution import Sizes
 from scenarios.notation.units import SizeBytes
-from scenarios.work.mix import Sizes
 
 SIZES_MAX = 1000  # of a histogram
 SHARE_MAX = 1e9  # so that sums stay finite

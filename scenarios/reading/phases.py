@@ -17,13 +17,14 @@ import msgspec
 from archiver.values.content import Checksum
 from archiver.values.retention import Lock
 from scenarios.model import Phase, Workload
+from scenarios.notation.distribution import Sizes
 from scenarios.notation.sizes import SHARE_MAX as SHARE_MAX
 from scenarios.notation.sizes import SIZES_MAX as SIZES_MAX
 from scenarios.notation.sizes import SizesTable as SizesTable
 from scenarios.notation.sizes import sizes_of as sizes_of
 from scenarios.notation.units import Seconds, SizeBytes
 from scenarios.reading.replay_phases import ReplayingTable, expand_replay
-from scenarios.work.mix import ArrivalKind, Arrivals, Aside, Keys, Mix, OperationName, Sizes, Transaction
+from scenarios.work.mix import ArrivalKind, Arrivals, Aside, Keys, Mix, OperationName, Transaction
 
 ZIPF_EXPONENT = 0.99
 # What may be written as "users" or "20 users". What is counted is rounded up; a rate need not be whole.

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from archiver.values.errors import ScenarioError
+from scenarios.notation.distribution import Sizes
 from scenarios.notation.sizes import SHARE_MAX, SizesTable, sizes_of
 from scenarios.notation.units import Seconds, SizeBytes, decode
-from scenarios.work.mix import OperationName, Sizes
+from scenarios.work.mix import OperationName
 
 # Those that a model can ask for; they never touch what another operation of the trace still needs as it was.
 MODELLED: tuple[OperationName, ...] = ("archive", "new-version", "retrieve", "range-retrieve", "head", "query")

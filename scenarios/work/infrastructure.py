@@ -21,10 +21,11 @@ import msgspec
 
 from archiver.values.errors import ScenarioError
 from archiver.values.retention import PHASE_SECONDS_MAX, Lock
+from scenarios.notation.distribution import Sizes
 from scenarios.notation.sizes import SizesTable, sizes_of
 from scenarios.notation.units import Seconds, SizeBytes
 from scenarios.work.base import Archived, Trait, Work
-from scenarios.work.mix import MAKES_OBJECTS, Sizes
+from scenarios.work.mix import MAKES_OBJECTS
 
 Kind = Literal["clone and deploy", "storage migration"]
 Part = Literal["locked", "held"]  # of what is prepared: locked as the run says, and locked with a legal hold

@@ -22,7 +22,8 @@ from archiver.values.retention import Retention
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from scenarios.model import Phase, Workload
-from scenarios.work.mix import Arrivals, Aside, Mix, Sizes, Transaction
+from scenarios.notation.distribution import Sizes
+from scenarios.work.mix import Arrivals, Aside, Mix, Transaction
 from tests.support.commands import archiver
 from tests.support.runs import left_in
 

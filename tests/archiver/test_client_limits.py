@@ -14,7 +14,8 @@ from archiver.engine.client_limits import DESCRIPTORS_BESIDE, ClientLimits, limi
 from archiver.engine.worker.client import RECORDER_ROWS, rows_each
 from archiver.values.errors import UsageError
 from scenarios.model import Phase, Workload
-from scenarios.work.mix import Arrivals, Mix, Sizes, Transaction
+from scenarios.notation.distribution import Sizes
+from scenarios.work.mix import Arrivals, Mix, Transaction
 from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
 PLENTY = ClientLimits(1 << 20, None, None)

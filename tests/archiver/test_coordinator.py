@@ -33,7 +33,8 @@ from archiver.values.retention import Retention
 from archiver.watch.sampler import ResourceSampler
 from results.model import Ceiling, Result
 from scenarios.model import Phase, Workload
-from scenarios.work.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
+from scenarios.notation.distribution import Sizes
+from scenarios.work.mix import Arrivals, Aside, Mix, OperationName, Transaction
 from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
 WHOLE_SESSIONS = UntilPrecise(

@@ -11,7 +11,8 @@ from archiver.engine.workers.in_process import Alone, carry_out
 from archiver.measure.reports import PhaseReport
 from archiver.values.retention import DateMaker, Retention
 from scenarios.model import Phase, Workload
-from scenarios.work.mix import Mix, Sizes, Transaction
+from scenarios.notation.distribution import Sizes
+from scenarios.work.mix import Mix, Transaction
 
 EACH_ONCE = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), keys="each-once")
 

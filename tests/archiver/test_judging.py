@@ -26,9 +26,10 @@ from results.model import (
 )
 from scenarios.criteria import METRICS, STATISTICS, read_criterion
 from scenarios.model import Phase, Workload
+from scenarios.notation.distribution import Sizes
 from scenarios.notation.units import SizeBytes
 from scenarios.work.infrastructure import InfrastructureTable, infrastructure
-from scenarios.work.mix import Arrivals, Aside, Mix, Sizes, Transaction
+from scenarios.work.mix import Arrivals, Aside, Mix, Transaction
 from scenarios.work.replay import Replay
 from tests.support.examples import share_of
 

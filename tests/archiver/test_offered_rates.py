@@ -13,8 +13,9 @@ from archiver.engine import offered_rates
 from archiver.engine.offered_rates import OfferedRates
 from archiver.values.errors import UsageError
 from scenarios.model import Phase, Workload
+from scenarios.notation.distribution import Sizes
 from scenarios.reading.reader import read_scenario
-from scenarios.work.mix import CHANGES, Arrivals, Mix, Sizes, Transaction
+from scenarios.work.mix import CHANGES, Arrivals, Mix, Transaction
 from tests.support.commands import archiver
 
 READ = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), seconds=10.0)

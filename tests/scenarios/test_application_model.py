@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from archiver.values.errors import ScenarioError
+from scenarios.notation.distribution import Sizes
 from scenarios.notation.units import decode
 from scenarios.work.application_model import ApplicationModel, ModelTable, application_model, model_of
-from scenarios.work.mix import Sizes
 
 PLAIN = {"streams": 4, "per_second": 20, "operations": {"archive": 1, "retrieve": 3}, "sizes": "8KiB"}
 SESSIONS = {"busy_share": 0.5, "busy": "2s", "objects_per_session": 5, "gap": "10ms"}

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from archiver.values.errors import ScenarioError
 from scenarios.criteria import METRICS, OPERATORS, STATISTICS, check_names, metrics_table, read_criterion
 from scenarios.model import Workload
-from scenarios.work.mix import Arrivals, Aside, Mix, Sizes, Transaction
+from scenarios.notation.distribution import Sizes
+from scenarios.work.mix import Arrivals, Aside, Mix, Transaction
 from scenarios.work.sessions import AllObjects, Sessions
 
 

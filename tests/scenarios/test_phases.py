@@ -12,8 +12,9 @@ from archiver.engine.work.mixed.shares import mix_of
 from archiver.values.content import Checksum
 from archiver.values.retention import Lock
 from scenarios.model import Phase, Scenario, SearchRange, Workload
+from scenarios.notation.distribution import Sizes
 from scenarios.reading.reader import phases_at, read_scenario, recorded_scenario
-from scenarios.work.mix import Arrivals, Aside, Mix, Sizes, Transaction
+from scenarios.work.mix import Arrivals, Aside, Mix, Transaction
 from tests.scenarios.files import toml
 
 Read = Callable[..., Scenario]

@@ -18,7 +18,8 @@ from archiver.engine.worker.assignment import MixAssignment, NewObjects
 from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch
 from scenarios.model import Workload
-from scenarios.work.mix import Aside, Keys, Mix, OperationName, Sizes, Transaction
+from scenarios.notation.distribution import Sizes
+from scenarios.work.mix import Aside, Keys, Mix, OperationName, Transaction
 from tests.archiver.mixed.members_of import members
 from tests.support.examples import share_of
 

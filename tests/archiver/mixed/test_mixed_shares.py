@@ -15,7 +15,8 @@ from archiver.engine.work.mixed.arrivals import due_times
 from archiver.engine.work.mixed.shares import share_mixes
 from archiver.engine.worker.assignment import WorkerShare
 from scenarios.model import Phase, Workload, archived_max
-from scenarios.work.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
+from scenarios.notation.distribution import Sizes
+from scenarios.work.mix import Arrivals, Aside, Mix, OperationName, Transaction
 from tests.support.examples import share_of
 
 MAIL = Sizes.of([(512, 0.5), (4096, 0.25), (70_000, 0.25)])

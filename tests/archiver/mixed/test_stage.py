@@ -24,7 +24,8 @@ from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch
 from backends.null import NullBackend, NullSession
 from scenarios.model import Phase, Workload
-from scenarios.work.mix import Arrivals, Aside, Mix, OperationName, Sizes, Transaction
+from scenarios.notation.distribution import Sizes
+from scenarios.work.mix import Arrivals, Aside, Mix, OperationName, Transaction
 
 MS = 1_000_000
 LONG = 600.0  # seconds that no test waits for

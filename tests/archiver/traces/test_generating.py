@@ -16,8 +16,8 @@ from archiver.traces.format import Origin, Trace, TracedOperation, numbers_of
 from archiver.traces.generating import SETTLED_SECONDS, Stock, generate
 from archiver.traces.summary import Unwritten, summarise
 from archiver.values.errors import UsageError
+from scenarios.notation.distribution import Sizes
 from scenarios.work.application_model import ApplicationModel
-from scenarios.work.mix import Sizes
 from tests.archiver.traces.made import read
 
 SIZES = Sizes.of([(8 << 10, 6), (64 << 10, 3), (1 << 20, 1)])

@@ -22,7 +22,8 @@ from archiver.measure.reports import PartTally, StageReport, Tally
 from archiver.values.sizes import format_size
 from results.model import Offered, PartResult
 from scenarios.model import Phase, Workload
-from scenarios.work.mix import Mix, Sizes
+from scenarios.notation.distribution import Sizes
+from scenarios.work.mix import Mix
 
 
 def mix_of(workload: Workload) -> Mix:

@@ -1,0 +1,85 @@
+"""Distributions of object sizes, drawn by a weighted shuffle.
+
+One idea: a list has each kind as often as its share says and is gone through shuffled, again and again. So shares are
+exact, and how much a phase can archive is known before it starts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import NormalDist
+
+SIZE_CLASSES = 32  # that stand for a continuous distribution
+
+
+CARDS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Object sizes in bytes, each with its share of the objects; shares sum to 1, sizes rise."""
+
+    classes: tuple[tuple[int, float], ...]
+
+    @classmethod
+    def constant(cls, size_bytes: int) -> Sizes:
+        return cls(((size_bytes, 1.0),))
+
+    @classmethod
+    def uniform(cls, smallest: int, largest: int) -> Sizes:
+        """Every size between the two is as likely, in ``SIZE_CLASSES`` classes, each standing for its mean."""
+        width = (largest - smallest) / SIZE_CLASSES
+        means = [smallest + (i + 0.5) * width for i in range(SIZE_CLASSES)]
+        return cls.of([(round(mean), 1 / SIZE_CLASSES) for mean in means])
+
+    @classmethod
+    def lognormal(cls, median: int, sigma: float, largest: int) -> Sizes:
+        """The logarithm is normally distributed with ``sigma``; classes of equal probability, each standing for its
+        mean, so that the mean of all is the distribution's (but for what ``largest`` cuts off)."""
+        normal = NormalDist()
+        edges = [0.0, *(normal.cdf(normal.inv_cdf(i / SIZE_CLASSES) - sigma) for i in range(1, SIZE_CLASSES)), 1.0]
+        mean = median * math.exp(sigma * sigma / 2)
+        means = [mean * (high - low) * SIZE_CLASSES for low, high in pairwise(edges)]
+        return cls.of([(max(1, min(round(each), largest)), 1 / SIZE_CLASSES) for each in means])
+
+    @classmethod
+    def of(cls, classes: Sequence[tuple[int, float]]) -> Sizes:
+        """Shares are made to sum to 1; equal sizes are one class."""
+        total = sum(share for _, share in classes)
+        merged: dict[int, float] = {}
+        for size, share in classes:
+            merged[size] = merged.get(size, 0.0) + share / total
+        return cls(tuple(sorted(merged.items())))
+
+    @property
+    def mean(self) -> float:
+        return sum(size * share for size, share in self.classes)
+
+    @property
+    def largest(self) -> int:
+        return self.classes[-1][0]
+
+    def deck(self) -> list[int]:
+        """Sizes in their shares: the cards of one deck, unshuffled."""
+        return deck(self.classes)
+
+    def bytes_max(self, objects: int) -> int:
+        """The most that so many objects can have, dealt from decks."""
+        cards = self.deck()
+        decks, rest = divmod(objects, len(cards))
+        return decks * sum(cards) + sum(sorted(cards)[len(cards) - rest :])
+
+
+def deck(shares: Sequence[tuple[int, float]]) -> list[int]:
+    """So few cards of each kind that the shares are met exactly, or within a thousandth where that takes too many."""
+    total = sum(share for _, share in shares)
+    for cards in range(1, CARDS_MAX):
+        counts = [share / total * cards for _, share in shares]
+        if all(abs(count - round(count)) < 1e-6 * cards and round(count) for count in counts):
+            break
+    else:
+        counts = [max(1.0, share / total * CARDS_MAX) for _, share in shares]
+    return [kind for (kind, _), count in zip(shares, counts, strict=True) for _ in range(round(count))]
