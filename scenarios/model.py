@@ -5,12 +5,12 @@ One idea: a phase's limits in objects are known before it starts, so what a run 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from archiver.values.content import Checksum
-from archiver.values.retention import Lock
+from archiver.values.retention import Lock, Retention
 from archiver.values.sizes import format_duration
 from scenarios.criteria import Criterion
 from scenarios.work.base import Archived, Trait
@@ -224,11 +224,32 @@ class Scenario:
     @property
     def is_reordered(self) -> bool:
         """Its phases are cells in an order of their own, and not in that of a file."""
-        return all(not workload.application for phase in self.phases for workload in phase.workloads)
+        return all(not workload.application for workload in self.workloads)
+
+    @property
+    def workloads(self) -> Iterator[Workload]:
+        """Those of all phases, in order."""
+        return (workload for phase in self.phases for workload in phase.workloads)
 
     def has(self, trait: Trait) -> bool:
         """Some workload has it."""
-        return any(trait in workload.work.traits for phase in self.phases for workload in phase.workloads)
+        return any(trait in workload.work.traits for workload in self.workloads)
+
+    def does(self, operation: str) -> bool:
+        """Some workload carries it out."""
+        return any(operation in workload.does for workload in self.workloads)
+
+    def uses_lock(self, lock: Lock) -> bool:
+        """Some workload archives objects that get their locks in this way."""
+        return any(lock in workload.locks for workload in self.workloads)
+
+    def retentions(self, retention: Retention) -> set[Retention]:
+        """Every retention with which objects are archived, given the run's."""
+        return {
+            retention.locked_by(workload.lock, workload.retain_for_seconds)
+            for workload in self.workloads
+            if workload.archives
+        }
 
     def archived_max(self) -> Archived:
         """Upper bound of what the whole run archives; of a search, its first step."""

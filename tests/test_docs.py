@@ -119,7 +119,7 @@ def test_every_command_in_a_code_block_is_understood(name: str, line: str) -> No
 @pytest.mark.usefixtures("with_files")
 @pytest.mark.parametrize("line", [line for _, line in PLANNED if line.startswith("archiver run")])
 def test_every_run_in_a_code_block_has_a_plan(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archiver.engine.execution.check_space", lambda *_: None)  # this machine's disk may be smaller
+    monkeypatch.setattr("archiver.engine.plan.check_space", lambda *_: None)  # this machine's disk may be smaller
     with pretending() as (endpoint, archived):
         done = CliRunner(env=KEYS).invoke(main, [*_answered_here(words_of(line)[1:], endpoint), "--dry-run"])
     assert done.exit_code == 0, done.output

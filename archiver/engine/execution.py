@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -18,13 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from archiver.engine.client_limits import port_warning
 from archiver.engine.coordinator import Coordinator, RunSetting
 from archiver.engine.earlier import EarlierObjects, check_first
 from archiver.engine.judging.searching import Search
 from archiver.engine.numbers import ObjectNumbers
 from archiver.engine.offered_rates import OfferedRates
-from archiver.engine.plan import Plan, RunOptions, check_locks, has_lock, make_plan, new_run_id
+from archiver.engine.plan import Plan, check_locks, check_space, new_run_id, run_plan
 from archiver.engine.probing import Prober, probed_max
 from archiver.engine.run import Observer, Run, RunOutcome, SecondPlace
 from archiver.engine.work.replay.library import TraceLibrary
@@ -36,40 +33,14 @@ from archiver.machine.interruption import put_off, signal_of
 from archiver.measure.reports import INTERVAL_NS
 from archiver.platforms.hosted import HostedStore
 from archiver.values.content import GENERATOR
-from archiver.values.errors import ArchiverError, NotEnoughSpace, UsageError
+from archiver.values.errors import ArchiverError
 from archiver.values.record import Operation
-from archiver.values.retention import Lock
-from archiver.values.sizes import format_bytes
 from archiver.watch.sampler import ResourceSampler
-from backends.base import Backend, HasSecondPlace, Location, RunPlan
+from backends.base import HasSecondPlace, Location, RunPlan
 from results.database import FILE_NAME, RunDatabase, RunRecord
 from results.resources import CLIENT
 from scenarios.model import Phase, Scenario, archived_max
 from scenarios.reading.reader import phases_at
-
-SPACE_RESERVE_BYTES = 1 << 30
-
-
-def make_plans(
-    scenario: Scenario, platforms: Sequence[tuple[Backend, HostedStore | None]], options: RunOptions
-) -> tuple[list[Plan], list[str]]:
-    """The plan of a scenario on each platform, and warnings.
-
-    Everything that can be refused beforehand is refused here: ``archiver run`` and its ``--dry-run`` share this one
-    function. It asks the platforms and changes nothing on them. Raises UsageError and PlatformError.
-    """
-    if scenario.search is not None and len(platforms) > 1:
-        raise UsageError(
-            f"{scenario.name}: each platform has an edge of its own, so a search takes one platform at a time"
-        )
-    plans = [
-        make_plan(scenario, backend, hosted, options, new_run_id(), len(platforms)) for backend, hosted in platforms
-    ]
-    for plan in plans:
-        _check_existing_place(plan)
-    check_space([plan.hosted for plan in plans if plan.hosted is not None], max(p.archived_max[1] for p in plans))
-    warnings = OfferedRates().check(scenario.phases, min(plan.workers_at_once for plan in plans))
-    return plans, [*warnings, *(warning for plan in plans for warning in port_warnings(plan))]
 
 
 def execute(plans: Sequence[Plan], ledger: Ledger, observer: Observer, traces: TraceLibrary) -> list[RunOutcome]:
@@ -174,28 +145,6 @@ def carry_through(
     return [run.outcome for run in runs]
 
 
-def _check_existing_place(plan: Plan) -> None:
-    """Refuse a bucket of the user's that this run may not use; one of the run's own does not exist yet."""
-    backend, earlier = plan.backend, plan.options.objects_from
-    if earlier is not None or not backend.capabilities.stores_content:
-        return
-    location = backend.locate(run_plan(plan))
-    if location.bucket_created:
-        return
-    if has_lock(plan.scenario, Lock.BUCKET_DEFAULT):
-        raise UsageError(
-            f"--bucket {location.bucket}: this scenario sets a bucket's own rule, which only a bucket of the run's own "
-            "may get; leave --bucket out, or the lock: --set archive.locks=none,header,separate"
-        )
-    backend.check_place(run_plan(plan))
-
-
-def run_plan(plan: Plan) -> RunPlan:
-    """What a backend must know of a run: above all whether something is archived without a lock."""
-    unlocked = any(has_lock(plan.scenario, lock) for lock in (Lock.NONE, Lock.SEPARATE))
-    return RunPlan(plan.run_id, plan.retention, archives_unlocked=unlocked)
-
-
 def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observer) -> Run:
     """Prepare the platform, and everything that records what is done to it."""
     backend, earlier = plan.backend, plan.options.objects_from
@@ -225,8 +174,7 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
 
 def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace | None:
     """Make the place that migrations copy to; None where nothing is migrated."""
-    workloads = [workload for phase in plan.scenario.phases for workload in phase.workloads]
-    if not any(workload.work.archived_there_max[0] for workload in workloads):
+    if not any(workload.work.archived_there_max[0] for workload in plan.scenario.workloads):
         return None
     assert isinstance(plan.backend, HasSecondPlace)  # else it was refused
     backend = plan.backend.beside()
@@ -257,14 +205,6 @@ def _begin_on_objects_of(earlier: EarlierObjects, plan: Plan, ledger: Ledger, ob
     )
     place = placement(plan, location, earlier.content_seed)
     return open_run(plan, place, database, earlier.numbers(), ledger, observer)
-
-
-def port_warnings(plan: Plan) -> list[str]:
-    """Warn if this machine may have too few local ports for a run's sessions."""
-    if plan.options.cluster is not None or plan.profile.session_kind != "opened":
-        return []
-    warning = port_warning(plan.scenario.phases, plan.profile.endpoints)
-    return [warning] if warning is not None else []
 
 
 def placement(plan: Plan, location: Location, content_seed: int) -> Placement:
@@ -382,20 +322,6 @@ def pin(hosted: HostedStore, cores: Sequence[int]) -> None:
             os.sched_setaffinity(int(task.name), cores)
         except OSError:  # not ours to move: the run goes on unpinned
             return
-
-
-def check_space(stores: Sequence[HostedStore], bytes_max: int) -> None:
-    """``bytes_max`` for each; stores on one file system share what is free there. Raises NotEnoughSpace."""
-    together = Counter(os.stat(store.data_dir).st_dev for store in stores)
-    for store in stores:
-        free = shutil.disk_usage(store.data_dir).free
-        wanted = bytes_max * together[os.stat(store.data_dir).st_dev]
-        if wanted + SPACE_RESERVE_BYTES > free:
-            raise NotEnoughSpace(
-                f"this may archive up to {format_bytes(wanted)}, but {store.data_dir} has only {format_bytes(free)} "
-                "free; use --quick, fewer cells (--set object_sizes=8KiB), fewer platforms, or another disk "
-                "(ARCHIVER_HOME)"
-            )
 
 
 def settings(plan: Plan) -> dict[str, Any]:

@@ -6,15 +6,19 @@ more for what the user chose.
 
 from __future__ import annotations
 
+import os
 import secrets
+import shutil
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from archiver.engine.client_limits import make_room
+from archiver.engine.client_limits import make_room, port_warning
 from archiver.engine.earlier import EarlierObjects
 from archiver.engine.numbers import LOCKED_RESERVE_SECONDS
+from archiver.engine.offered_rates import OfferedRates
 from archiver.engine.probing import probed_max
 from archiver.engine.request import RunRequest
 from archiver.engine.work.replay.infrastructure import refusal
@@ -23,7 +27,7 @@ from archiver.machine.cores import cores_here
 from archiver.measure.server_usage import ServerView
 from archiver.platforms.hosted import HostedStore
 from archiver.values.clock import now_seconds
-from archiver.values.errors import SafetyRefused, UsageError
+from archiver.values.errors import NotEnoughSpace, SafetyRefused, UsageError
 from archiver.values.platform import PlatformProfile
 from archiver.values.retention import (
     BUCKET_DEFAULT_SECONDS,
@@ -34,13 +38,14 @@ from archiver.values.retention import (
     check,
     check_clock,
 )
-from archiver.values.sizes import format_duration, format_instant
+from archiver.values.sizes import format_bytes, format_duration, format_instant
 from archiver.watch.choosing import WatchedPlatform, WatchOptions, watch_sources
 from archiver.watch.source import Source
-from backends.base import Backend, Capabilities, HasCredentials
+from backends.base import Backend, Capabilities, HasCredentials, RunPlan
 from scenarios.model import Scenario
 from scenarios.work.infrastructure import Infrastructure
 
+SPACE_RESERVE_BYTES = 1 << 30
 LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves something locked
 
 
@@ -126,7 +131,7 @@ def make_plan(
     retention = earlier.retention if earlier is not None else backend.retention_for(options.request.retention)
     if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
         raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
-    for workload in (workload for phase in scenario.phases for workload in phase.workloads):
+    for workload in scenario.workloads:
         if isinstance(workload.work, Infrastructure):
             refused = refusal(workload.work, backend, locks=retention.mode is not RetentionMode.NONE)
             if refused is not None:
@@ -134,7 +139,7 @@ def make_plan(
     check_offered(scenario, backend.name, capabilities, retention)
     check_credentials(scenario, backend, platforms)
     probes = probed_max(scenario.phases, len(profile.endpoints)) if capabilities.stores_content else (0, 0)
-    if any(has_operation(scenario, each) for each in LOCKING):  # else nothing is locked
+    if any(scenario.does(each) for each in LOCKING):  # else nothing is locked
         accepted = options.request.accepts_server_clock
         check_clock(profile.server_clock_offset_seconds, now_seconds(), accepted=accepted)
         locked_bytes = (scenario.archived_max()[1] + probes[1]) * platforms + locked_before_bytes
@@ -211,9 +216,9 @@ def _workers(options: RunOptions, scenario: Scenario, cores: Sequence[int]) -> i
 def check_locks(scenario: Scenario, retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:
     """Refuse a run of which one object or another would be locked too long, too much or for good; see ``check``."""
     check(retention, guards, locked_bytes, server_now)
-    if has_lock(scenario, Lock.BUCKET_DEFAULT):
+    if scenario.uses_lock(Lock.BUCKET_DEFAULT):
         _check_rule(scenario, retention, guards)
-    for each in retentions(scenario, retention):
+    for each in scenario.retentions(retention):
         check(each, guards, locked_bytes, server_now)
 
 
@@ -233,25 +238,10 @@ def _check_rule(scenario: Scenario, retention: Retention, guards: Guards) -> Non
         )
 
 
-def retentions(scenario: Scenario, retention: Retention) -> set[Retention]:
-    """What the objects of a scenario are locked with, one way or another."""
-    workloads = (workload for phase in scenario.phases for workload in phase.workloads)
-    return {retention.locked_by(w.lock, w.retain_for_seconds) for w in workloads if w.archives}
-
-
-def has_lock(scenario: Scenario, lock: Lock) -> bool:
-    return any(lock in workload.locks for phase in scenario.phases for workload in phase.workloads)
-
-
-def has_operation(scenario: Scenario, operation: str) -> bool:
-    return any(operation in workload.does for phase in scenario.phases for workload in phase.workloads)
-
-
 def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, retention: Retention) -> None:
     """Refuse operations and locks that the backend does not have, or that make no sense without a lock."""
     offered = [operation.label for operation in capabilities.operations]
-    workloads = [workload for phase in scenario.phases for workload in phase.workloads]
-    for workload in workloads:
+    for workload in scenario.workloads:
         for operation in sorted(workload.does - {"audit", *offered}):
             raise UsageError(
                 f"{scenario.name}: the {backend} backend does not offer {operation!r}; it has {', '.join(offered)}"
@@ -267,7 +257,7 @@ def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, 
     _check_replays(scenario, retention)
     if retention.mode is RetentionMode.NONE and any(
         workload.lock is not None or workload.does & {"query", "extend", "refused-delete", "delete"}
-        for workload in workloads
+        for workload in scenario.workloads
     ):
         raise UsageError(f"{scenario.name} measures locks, so --retention-mode none leaves nothing to measure")
 
@@ -284,4 +274,70 @@ def _check_replays(scenario: Scenario, retention: Retention) -> None:
                 f"{scenario.name}: the trace has deletions that a lock refused, and locks of "
                 f"{format_duration(retention.retain_for_seconds)} may be over before: --retain-for {longest} at least, "
                 "or leave them out with archiver trace cut --operations"
+            )
+
+
+def make_plans(
+    scenario: Scenario, platforms: Sequence[tuple[Backend, HostedStore | None]], options: RunOptions
+) -> tuple[list[Plan], list[str]]:
+    """The plan of a scenario on each platform, and warnings.
+
+    Everything that can be refused beforehand is refused here: ``archiver run`` and its ``--dry-run`` share this one
+    function. It asks the platforms and changes nothing on them. Raises UsageError and PlatformError.
+    """
+    if scenario.search is not None and len(platforms) > 1:
+        raise UsageError(
+            f"{scenario.name}: each platform has an edge of its own, so a search takes one platform at a time"
+        )
+    plans = [
+        make_plan(scenario, backend, hosted, options, new_run_id(), len(platforms)) for backend, hosted in platforms
+    ]
+    for plan in plans:
+        _check_existing_place(plan)
+    check_space([plan.hosted for plan in plans if plan.hosted is not None], max(p.archived_max[1] for p in plans))
+    warnings = OfferedRates().check(scenario.phases, min(plan.workers_at_once for plan in plans))
+    return plans, [*warnings, *(warning for plan in plans for warning in port_warnings(plan))]
+
+
+def _check_existing_place(plan: Plan) -> None:
+    """Refuse a bucket of the user's that this run may not use; one of the run's own does not exist yet."""
+    backend, earlier = plan.backend, plan.options.objects_from
+    if earlier is not None or not backend.capabilities.stores_content:
+        return
+    location = backend.locate(run_plan(plan))
+    if location.bucket_created:
+        return
+    if plan.scenario.uses_lock(Lock.BUCKET_DEFAULT):
+        raise UsageError(
+            f"--bucket {location.bucket}: this scenario sets a bucket's own rule, which only a bucket of the run's own "
+            "may get; leave --bucket out, or the lock: --set archive.locks=none,header,separate"
+        )
+    backend.check_place(run_plan(plan))
+
+
+def run_plan(plan: Plan) -> RunPlan:
+    """What a backend must know of a run: above all whether something is archived without a lock."""
+    unlocked = any(plan.scenario.uses_lock(lock) for lock in (Lock.NONE, Lock.SEPARATE))
+    return RunPlan(plan.run_id, plan.retention, archives_unlocked=unlocked)
+
+
+def port_warnings(plan: Plan) -> list[str]:
+    """Warn if this machine may have too few local ports for a run's sessions."""
+    if plan.options.cluster is not None or plan.profile.session_kind != "opened":
+        return []
+    warning = port_warning(plan.scenario.phases, plan.profile.endpoints)
+    return [warning] if warning is not None else []
+
+
+def check_space(stores: Sequence[HostedStore], bytes_max: int) -> None:
+    """``bytes_max`` for each; stores on one file system share what is free there. Raises NotEnoughSpace."""
+    together = Counter(os.stat(store.data_dir).st_dev for store in stores)
+    for store in stores:
+        free = shutil.disk_usage(store.data_dir).free
+        wanted = bytes_max * together[os.stat(store.data_dir).st_dev]
+        if wanted + SPACE_RESERVE_BYTES > free:
+            raise NotEnoughSpace(
+                f"this may archive up to {format_bytes(wanted)}, but {store.data_dir} has only {format_bytes(free)} "
+                "free; use --quick, fewer cells (--set object_sizes=8KiB), fewer platforms, or another disk "
+                "(ARCHIVER_HOME)"
             )

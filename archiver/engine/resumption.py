@@ -13,19 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from archiver.engine.earlier import check_first
-from archiver.engine.execution import (
-    carry_through,
-    check_space,
-    open_run,
-    pin,
-    placement,
-    planned,
-    port_warnings,
-    run_plan,
-    settings,
-)
+from archiver.engine.execution import carry_through, open_run, pin, placement, planned, settings
 from archiver.engine.numbers import LockedTimes, ObjectNumbers
-from archiver.engine.plan import Plan, RunOptions, has_lock, make_plan
+from archiver.engine.plan import Plan, RunOptions, check_space, make_plan, port_warnings, run_plan
 from archiver.engine.run import Observer, Run, RunOutcome
 from archiver.ledger.ledger import Ledger, Placement
 from archiver.platforms.hosted import HostedStore
@@ -183,7 +173,7 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
         if earlier is not None:
             check_first(earlier, backend)
         else:
-            if has_lock(scenario, Lock.BUCKET_DEFAULT):
+            if scenario.uses_lock(Lock.BUCKET_DEFAULT):
                 backend.set_default_lock(None)  # that of the phase that broke off
             backend.check_place(run_plan(plan))
     except PlatformError as error:

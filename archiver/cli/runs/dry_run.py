@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from archiver.engine.plan import Plan, has_lock, has_operation, retentions
+from archiver.engine.plan import Plan
 from archiver.engine.work.replay.library import TraceLibrary
 from archiver.values.retention import BUCKET_DEFAULT_SECONDS, CLOCK_OFFSET_SECONDS_MAX, Lock, RetentionMode, latest_date
 from archiver.values.sizes import format_bytes, format_duration, format_instant
@@ -65,7 +65,7 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
         plan.options.request.guards,
         plan.backend.server_now,
     )
-    kinds = retentions(scenario, retention)
+    kinds = scenario.retentions(retention)
     dates = [date for kind in kinds if (date := latest_date(kind, guards, now)) is not None]
     if dates:
         which = "them" if len(dates) == len(kinds) else "some of them"
@@ -77,11 +77,11 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
     if dates and abs(offset) > CLOCK_OFFSET_SECONDS_MAX:
         direction = "ahead of" if offset > 0 else "behind"
         yield f"dates follow the platform's clock, which is {format_duration(abs(offset))} {direction} this machine's"
-    if has_lock(scenario, Lock.BUCKET_DEFAULT):
+    if scenario.uses_lock(Lock.BUCKET_DEFAULT):
         yield f"what the bucket's own rule locks stays for {format_duration(BUCKET_DEFAULT_SECONDS)}"
     if kinds and all(kind.legal_hold for kind in kinds):
         yield "places a legal hold on every object; cleanup --release-holds removes it"
-    elif any(kind.legal_hold for kind in kinds) or has_operation(scenario, "hold"):
+    elif any(kind.legal_hold for kind in kinds) or scenario.does("hold"):
         yield "places a legal hold on some objects; cleanup --release-holds removes it"
     if not any(kind.locks for kind in kinds):
         yield "locks nothing"

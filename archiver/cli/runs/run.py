@@ -37,8 +37,8 @@ from archiver.cli.parameters import (
 from archiver.cli.runs.dry_run import announcement, plan_lines
 from archiver.cli.runs.request import run_request, scenario_request
 from archiver.engine.earlier import EarlierObjects, find_earlier
-from archiver.engine.execution import execute, make_plans
-from archiver.engine.plan import RunOptions
+from archiver.engine.execution import execute
+from archiver.engine.plan import RunOptions, make_plans
 from archiver.engine.request import RunRequest
 from archiver.engine.resumption import carried_out_whole
 from archiver.engine.run import RunOutcome
