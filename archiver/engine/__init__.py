@@ -1,1 +1,1 @@
-"""Runs: the plan, the phases, and what every phase measured."""
+"""Run execution: the plan, the phases, and the measured results of every phase."""

@@ -1,8 +1,8 @@
-"""An audit: everything that a run archived, or a random sample of it, read again and compared with what was asked for.
+"""Audit of a run: read all archived objects, or a random sample, and compare them with what the run requested.
 
-One idea: the ledger alone says what ought to be there, as ranges of numbers under a lock, and names and bytes follow
-from numbers; so nothing of the run itself is needed, and what a platform does not hand over again, whole and locked,
-is named.
+One idea: the ledger is the only source of what must exist. It stores ranges of object numbers under a lock, and names
+and bytes follow from the numbers. The audit needs no file of the run. It names every object that the platform does not
+return, whole and locked.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from scenarios.model import Phase, Workload
 from scenarios.work.sessions import AllObjects, Sessions
 
 OBJECTS_PER_SESSION = 100
-CLOSER_LOOKS_MAX = 100  # of each kind of finding
+CLOSER_LOOKS_MAX = 100  # for each kind of finding
 CONFIDENCES = (0.95, 0.99)
-LASTING_SECONDS = 3600.0  # for which credentials should last when reading begins: how long that takes is not known
-AWAY_SECONDS = 2.0  # so long a platform that went away may take to come back
+LASTING_SECONDS = 3600.0  # required lifetime of credentials when reading begins; the duration of an audit is not known
+AWAY_SECONDS = 2.0  # wait for a platform that went away
 _NO_MATCH = TSM_ERROR + 2  # DSM_RC_ABORT_NO_MATCH
-# What a run itself does to what it has archived, in words after a count of objects.
+# What a run itself does to objects that it archived, as words after a count of objects.
 _REPLACED = "replaced by the run with later content: what was archived first is there behind it, whole and locked"
 _MARKED = "hidden by the run behind delete markers: what was archived is there, whole and locked"
 _COPIED = "copied by the run from other objects of its own: whole and locked"
 _NOT_RECORDED = "no record of the run says that it put the marker there itself"
 
-# No session opened, or nothing was answered in it: the platform's absence, not the object's.
+# No session opened, or the server answered nothing in it: the platform is absent, not the object.
 _NOT_REACHED = frozenset((Status.INCOMPLETE, *UNREACHED))
 
 
 class Kind(StrEnum):
-    """What may be wrong with an object. Only EXPIRED breaks no promise."""
+    """Kind of finding. EXPIRED alone breaks no promise."""
 
     MISSING = "missing"
     MAY_HAVE_EXPIRED = "missing, and its lock may have ended"
@@ -78,19 +78,19 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One object that is not as it ought to be."""
+    """One object that does not match the ledger."""
 
     kind: Kind
     name: str
-    phase: str  # that archived it
+    phase: str  # the phase that archived it
     bytes: int
-    acknowledged: bool  # False: of a phase that never ended; it was found in the platform's list
-    words: str  # the platform's, or what a closer look showed
+    acknowledged: bool  # False: the phase never ended, and the object was found in the platform's list
+    words: str  # the platform's message, or the result of a closer look
 
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """Objects that could not be audited, and why."""
+    """Objects that could not be audited, and the reason."""
 
     phase: str
     objects_max: int
@@ -99,7 +99,7 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a sample proves: with this confidence no more than so many of all objects are bad."""
+    """Statistical bound of a sample: at this confidence, at most this many of all objects are bad."""
 
     confidence_percent: float
     bad_objects_max: int
@@ -108,49 +108,52 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """What an audit found. A finding of kind EXPIRED breaks no promise; an object that could not be read counts as bad,
-    for nothing is known of it."""
+    """Result of an audit.
+
+    A finding of kind EXPIRED breaks no promise. An object that could not be read counts as bad, because the audit knows
+    nothing about it.
+    """
 
     run: str
     started_at: float  # epoch seconds
-    seconds: float  # of reading
+    seconds: float  # reading time
     clients: int
-    population_objects: int  # that the ledger knows by number, and those listed of phases that never ended
+    population_objects: int  # objects that the ledger knows by number, and listed objects of phases that never ended
     population_bytes: int
-    objects: int  # that were asked for
+    objects: int  # objects that were requested
     bytes: int
     objects_per_second: float
-    sample_seed: int | None  # None: everything was read
+    sample_seed: int | None  # None: every object was read
     findings: tuple[Finding, ...]
     passed_over: tuple[PassedOver, ...]
-    bounds: tuple[Bound, ...]  # of a sample
+    bounds: tuple[Bound, ...]  # of the sample
     remarks: tuple[str, ...]  # what was not compared, and why; what the run itself changed
     locks_compared: bool
-    broken_off: str | None  # why not everything was asked for
+    broken_off: str | None  # reason why the audit stopped early
 
     @property
     def counts(self) -> Counter[Kind]:
-        """How many findings there are of each kind."""
+        """Return the number of findings of each kind."""
         return Counter(finding.kind for finding in self.findings)
 
     @property
     def is_good(self) -> bool:
-        """Everything asked for is there, whole and locked, or was free to go."""
+        """Return whether every requested object is present, whole and locked, or was free to go."""
         return self.broken_off is None and self.locks_compared and not set(self.counts) - {Kind.EXPIRED}
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it; every key names its unit."""
+        """Return the record as a JSON document; every key names its unit."""
         counts = self.counts
         return {**asdict(self), "counts": {kind.value: counts[kind] for kind in Kind if counts[kind]}}
 
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """What the user chose."""
+    """Options that the user chose."""
 
     clients: int
-    sample: int | None = None  # objects; None: everything
-    changes: Sequence[ObjectChange] = ()  # by the run itself
+    sample: int | None = None  # objects; None: all
+    changes: Sequence[ObjectChange] = ()  # made by the run itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ class ObjectRange:
 
 
 class AuditPopulation:
-    """Everything that ought to be there, as ranges; objects are drawn from it by their place in it."""
+    """Everything that must exist, as ranges. The audit draws objects from it by position."""
 
     def __init__(self, ranges: Sequence[ObjectRange]) -> None:
         self.ranges = sorted(ranges, key=lambda each: each.first)
@@ -177,7 +180,7 @@ class AuditPopulation:
         self.bytes = sum(len(each) * each.object_bytes for each in self.ranges)
 
     def draw(self, count: int, seed: int) -> NDArray[np.int64]:
-        """The numbers of ``count`` objects, each once, in random order; every set of them is as likely as any other."""
+        """Return the numbers of ``count`` distinct objects in random order. Every set of objects is equally likely."""
         generator = np.random.Generator(np.random.PCG64(seed))
         chosen = generator.choice(self.objects, count, replace=False)
         lengths = np.array([len(each) for each in self.ranges], dtype=np.int64)
@@ -187,19 +190,19 @@ class AuditPopulation:
         return drawn
 
     def of_sizes(self, numbers: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Objects by their size, each group in the order given."""
+        """Yield objects grouped by size; each group keeps the given order."""
         which = np.searchsorted(np.array(self._firsts, dtype=np.int64), numbers, side="right") - 1
         sizes = np.array([each.object_bytes for each in self.ranges], dtype=np.int64)[which]
         for size in np.unique(sizes).tolist():
             yield size, numbers[sizes == size]
 
     def range_of(self, number: int) -> ObjectRange:
-        """The range that has this object."""
+        """Return the range that contains this object."""
         return self.ranges[bisect_right(self._firsts, number) - 1]
 
 
 def subject(ledger: Ledger, run: str) -> Holding:
-    """Where a run has what can be audited. Raises UsageError where there is nothing, or more than one such place."""
+    """Return the place where a run has auditable objects. Raises UsageError if there is none, or more than one."""
     placements = ledger.placements(run)
     if not placements:
         known = ledger.knows(run)
@@ -225,10 +228,10 @@ def audit_run(
     options: AuditOptions,
     on_progress: Callable[[int, int], None],
 ) -> AuditRecord:
-    """Read what a run archived, or a sample of it, and compare.
+    """Read the objects of a run, or a sample of them, and compare them with the ledger.
 
-    ``on_progress`` hears how many objects are done, and of how many. Raises PlatformError where the platform cannot be
-    reached or is not the one of old, UsageError where there is nothing to audit.
+    The audit calls ``on_progress`` with the number of objects done and the total. Raises PlatformError if the platform
+    cannot be reached or is not the run's platform. Raises UsageError if there is nothing to audit.
     """
     backend.profile()
     first = holding.first
@@ -277,7 +280,9 @@ def audit_run(
 
 
 def _record_longer(bad: Mapping[int, int], population: AuditPopulation, ledger: Ledger, backend: Backend) -> None:
-    """Tell the ledger of locks that are longer or stronger than agreed; of many objects the first are asked."""
+    """Record locks in the ledger that are longer or stronger than agreed. Of many objects, only the first are
+    checked.
+    """
     longer = [number for number, status in bad.items() if status == Status.LONGER]
     for number in longer[:CLOSER_LOOKS_MAX]:
         row = population.range_of(number).placement
@@ -287,7 +292,9 @@ def _record_longer(bad: Mapping[int, int], population: AuditPopulation, ledger: 
 
 
 def _ranges(holding: Holding, ledger: Ledger, backend: Backend) -> tuple[list[ObjectRange], list[PassedOver]]:
-    """What ought to be there, and what of it cannot be audited. Raises PlatformError where it is to be listed."""
+    """Return the ranges that must exist, and the objects that cannot be audited. Raises PlatformError if listing
+    fails.
+    """
     ranges: list[ObjectRange] = []
     passed_over: list[PassedOver] = []
     for placement in holding.placements:
@@ -317,7 +324,7 @@ def _values(each: NumberRange) -> tuple[int, int, int]:
 
 
 def _listed(placement: Placement, backend: Backend) -> list[ObjectRange] | PassedOver:
-    """Of a phase that never ended: what the platform lists within its bound."""
+    """Return what the platform lists of a phase that never ended, within the phase's bound."""
     never_ended = "the phase never ended, so nobody knows which of them the platform acknowledged"
     if not isinstance(backend, VersionedBackend):
         return PassedOver(placement.phase, placement.objects_max, never_ended)
@@ -336,7 +343,7 @@ def _listed(placement: Placement, backend: Backend) -> list[ObjectRange] | Passe
 
 
 class _Locks:
-    """What objects were locked with, as far as the ledger knows."""
+    """Locks of objects, as far as the ledger knows them."""
 
     def __init__(self, holding: Holding, changes: Sequence[ObjectChange]) -> None:
         self._deleted = _Ranges(changes, "delete")
@@ -344,7 +351,7 @@ class _Locks:
         self._copied = _Ranges(changes, "copy")
         self._replaced = _Ranges(changes, "new-version")
         holds_changed = any(each.operation in ("hold", "release") for each in changes)
-        # A run's first row says whether the run asked for holds; those of its phases may have got them later.
+        # The run's first row records whether the run requested holds. Its phases may have set them later.
         asked = any(each.legal_hold for each in holding.placements if each.objects == 0)
         filled = [each for each in holding.placements if each.objects != 0]
         late = {
@@ -359,27 +366,27 @@ class _Locks:
             )
 
     def expected(self, part: ObjectRange) -> ExpectedLock:
-        """What the objects of one range were locked with."""
+        """Return the lock that the objects of one range were archived with."""
         row = part.placement
         held = row.legal_hold and self._hold_is_known[row.id]
         retention = Retention(RetentionMode(row.retention_mode), None, row.latest_retain_until, held)
         return ExpectedLock(part.first, part.last, retention, row.earliest_retain_until, row.latest_retain_until)
 
     def missing(self, number: int, part: ObjectRange, now: float) -> Kind:
-        """Which kind of missing an object is that is not there at ``now`` (epoch seconds, the platform's clock)."""
+        """Return the kind of finding for an object that is missing at ``now`` (epoch seconds, the platform's clock)."""
         expected = self.expected(part)
         if number in self._deleted:
-            return Kind.EXPIRED  # the run deleted it, as a scenario asked for
+            return Kind.EXPIRED  # the run deleted it, as the scenario requested
         if part.placement.legal_hold or expected.latest is None or (expected.earliest or 0.0) > now:
             return Kind.MISSING
         return Kind.EXPIRED if expected.latest <= now else Kind.MAY_HAVE_EXPIRED
 
     def may_be_changed(self, number: int) -> bool:
-        """The run's record says that it changed what is read under the object's name."""
+        """Return whether the run's record says that the run changed the content under this object's name."""
         return any(number in changed for changed in (self._marked, self._copied, self._replaced))
 
     def explanation(self, number: int, closer: CloserLook) -> str | None:
-        """What the run itself did, where that is why an object is not what is read under its name; None: it was not."""
+        """Return what the run itself did, if that explains the difference; None if it does not."""
         if closer.replaced:
             return _REPLACED
         if closer.marked and number in self._marked:
@@ -390,7 +397,7 @@ class _Locks:
 
 
 class _Ranges:
-    """The objects to which the run itself did something, as its record has them."""
+    """Objects that the run itself changed, according to its record."""
 
     def __init__(self, changes: Sequence[ObjectChange], operation: str) -> None:
         self._ranges = sorted((each.first, each.last) for each in changes if each.operation == operation)
@@ -401,7 +408,7 @@ class _Ranges:
 
 
 class _Reading:
-    """The objects, read by worker processes, and what was found."""
+    """Reading of the objects by worker processes, and the findings."""
 
     def __init__(
         self,
@@ -426,7 +433,7 @@ class _Reading:
         self._on_progress = on_progress
 
     def read(self, numbers: NDArray[np.int64]) -> None:
-        """Ask for every one of these; what cannot be read, once more."""
+        """Request every one of these objects, and request those that could not be read once more."""
         for object_bytes, of_size in self._population.of_sizes(numbers):
             gave_up = self._pass(object_bytes, of_size, OBJECTS_PER_SESSION)
             unread = [number for number in of_size.tolist() if self._is_unread(number)]
@@ -436,7 +443,7 @@ class _Reading:
                 time.sleep(AWAY_SECONDS)
             for number in unread:
                 del self.bad[number]
-            # One at a time: a server that ends the connection over one object takes no other with it.
+            # One object a session: if a server ends the connection over one object, the others are not affected.
             self._pass(object_bytes, np.array(unread), 1)
             statuses = {self.bad.get(number) for number in unread}
             if Status.INCOMPLETE in statuses and statuses <= _NOT_REACHED:
@@ -451,7 +458,7 @@ class _Reading:
         return status is not None and status not in _KINDS
 
     def _pass(self, object_bytes: int, numbers: NDArray[np.int64], objects_per_session: int) -> bool:
-        """Ask for each once; True where a client gave up."""
+        """Request each object once; return True if a client gave up."""
         clients = min(self._clients, len(numbers))
         workload = Workload("audit", Sessions("audit", object_bytes, AllObjects()), clients, objects_per_session)
         phase = Phase("audit", 1, 1, (workload,))
@@ -497,8 +504,8 @@ class _Reading:
         return any(report.gave_up for report in reports)
 
     def words(self, status: int, name: str) -> str:
-        """Why the object of this name has this status: the platform's message, where it is about this very object."""
-        is_ours = status in frozenset(Status)  # else the platform's: an odd success, too
+        """Return why the object of this name has this status: the platform's message, if it is about this object."""
+        is_ours = status in frozenset(Status)  # else the platform's own status, an unexpected success included
         expected = Status(status).name.lower().replace("_", " ") if is_ours else f"{status} "
         for reason, error in self.errors.items():
             if reason.lower() == expected or reason.startswith(expected):
@@ -507,7 +514,7 @@ class _Reading:
 
 
 def _unseen_locks(bad: Mapping[int, int], backend: Backend) -> str | None:
-    """Why objects look unlocked that may be locked: the credential sees no locks."""
+    """Return why locked objects may look unlocked: the credential cannot read locks. None if it can."""
     unlocked = next((number for number, status in bad.items() if status == Status.UNLOCKED), None)
     if unlocked is None or not isinstance(backend, VersionedBackend):
         return None
@@ -518,9 +525,9 @@ def _unseen_locks(bad: Mapping[int, int], backend: Backend) -> str | None:
 def _findings(
     bad: Mapping[int, int], reading: _Reading, population: AuditPopulation, locks: _Locks, backend: Backend
 ) -> tuple[list[Finding], list[str]]:
-    """What is wrong with each object, by kind and number, and how many are otherwise because the run made them so.
+    """Return the findings by kind and number, and the number of differences that the run itself caused.
 
-    Some of each kind were looked at again, and all that the run itself may have changed.
+    The audit takes a closer look at some objects of each kind, and at every object that the run may have changed.
     """
     findings: list[Finding] = []
     explained = Counter[str]()
@@ -552,7 +559,7 @@ def _findings(
 def _closer_look(
     population: AuditPopulation, locks: _Locks, backend: Backend
 ) -> Callable[[int, ObjectRange], CloserLook]:
-    """How one object is looked at again, where the backend can."""
+    """Return the function that takes a closer look at one object, if the backend offers one."""
     if not isinstance(backend, VersionedBackend):
         return lambda number, part: CloserLook("")
     content: Content | None = None
@@ -572,6 +579,6 @@ def _closer_look(
 
 
 def _bounds(objects: int, sampled: int, bad: int) -> tuple[Bound, ...]:
-    """What a sample says of all objects."""
+    """Return the statistical bounds that a sample gives for all objects."""
     most = [(confidence, bad_objects_max(objects, sampled, bad, confidence)) for confidence in CONFIDENCES]
     return tuple(Bound(confidence * 100, count, count / objects * 100) for confidence, count in most)

@@ -1,8 +1,8 @@
-"""What this client can do at most: the same work against a platform that does nothing.
+"""Ceilings of this client: the same work against a platform that does nothing.
 
-One idea: engine, worker processes, sessions and objects are those of the run, and only who answers is another: the
-null S3 responder, a process that answers every request at once, or null sessions, which do nothing at all. So the share
-of its ceiling that a result reached says whether the platform was measured, or the client.
+One idea: engine, worker processes, sessions and objects are those of the run; only the server differs. The null S3
+responder is a process that answers every request at once. Null sessions do nothing at all. The share of its ceiling
+that a result reached shows whether the run measured the platform or the client.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from scenarios.work.mix import WRITES_CONTENT, Mix
 RESPONDER = "null S3 responder"
 SESSIONS = "null sessions"
 
-# What the responder answers as a store would. It knows one version of each object, and lists none.
+# Operations that the responder answers as a store would. It knows one version of each object, and lists none.
 ANSWERED = frozenset(("archive", "retrieve", "range-retrieve", "head", "copy", "delete-marker"))
 
 WARM_UP_SECONDS_MAX = 0.5
-SECONDS_MAX = 3.0  # measured of each, where nothing but the clock ends it: the rate is as steady as the client
-OBJECTS_PER_SECOND_MAX = 400_000  # of one worker, more than any reaches: bounds the numbers to prepare
+SECONDS_MAX = 3.0  # measured time of each workload that only the clock ends; longer times give no steadier rate
+OBJECTS_PER_SECOND_MAX = 400_000  # of one worker; more than any worker reaches; bounds the object numbers to prepare
 
 
 class Nobody(NamedTuple):
-    """A platform that does nothing, in words and as workers are told of it."""
+    """A platform that does nothing: its description, and the setting that workers get for it."""
 
     platform: str
     setting: RunSetting
 
 
 def engine_alone(setting: RunSetting) -> Nobody:
-    """Sessions that do nothing: the ceiling of the engine."""
+    """Return null sessions, which do nothing: the ceiling of the engine."""
     return Nobody(SESSIONS, replace(_nowhere(setting), backend="null", backend_setting=None))
 
 
@@ -56,10 +56,13 @@ def engine_alone(setting: RunSetting) -> Nobody:
 def answered_at_once(
     setting: RunSetting, sizes: int | Sequence[tuple[int, int]], cores: Sequence[int], processes: int = 1
 ) -> Iterator[Nobody]:
-    """The null S3 responder instead of a run's S3 platform: the ceiling of client and wire.
+    """Return the null S3 responder in place of a run's S3 platform: the ceiling of client and wire.
 
-    ``sizes``: of its objects, as the responder takes them; ``cores``: those that it may use, none for any;
-    ``processes``: of it, so that one alone does not hold up many workers. Raises PlatformError.
+    ``sizes``: sizes of its objects, in the responder's notation.
+    ``cores``: cores that it may use; empty for any.
+    ``processes``: responder processes; several keep one process from holding up many workers.
+
+    Raises PlatformError.
     """
     s3 = setting.backend_setting
     assert isinstance(s3, S3WorkerSetting)
@@ -91,7 +94,7 @@ def carry_out(
     workers: Workers,
     server_now: float = 0.0,
 ) -> PhaseOutcome:
-    """A phase of which nobody is told: no observer, no ledger, no samples of a server. Raises RunFailed."""
+    """Carry out a phase without observer, ledger or server samples. Raises RunFailed."""
     coordinator = Coordinator(setting, workers, ResourceSampler([]))
     return coordinator.run_phase(phase, numbers, dates, lambda report: None, Fill(), server_now)
 
@@ -105,17 +108,18 @@ def measure_ceilings(
     server_cores: Sequence[int],
     server_now: float,
 ) -> dict[str, ClientCeiling]:
-    """What the same workers reach in each workload of a phase against a platform that does nothing.
+    """Return the rate that the same workers reach in each workload of a phase against a platform that does nothing.
 
-    ``numbers`` are a copy of the run's; they are changed. ``server_cores``: where the platform's server runs; none if
-    that is not known. Raises RunFailed: what fails here is the tester's own fault, and says nothing of the platform.
+    ``numbers`` is a copy of the run's object numbers; this function changes it. ``server_cores`` are the cores of the
+    platform's server, empty if they are not known. Raises RunFailed: a failure here is a fault of the client and says
+    nothing about the platform.
     """
     planned = phase
     phase = at_full_speed(phase, len(workers))
     shares = share_mixes(phase, deepcopy(numbers), ANY_TIME, len(workers))
     with ExitStack() as stack:
         nobody = engine_alone(setting)
-        is_near = workers.is_local  # else no worker would reach a responder of this machine's
+        is_near = workers.is_local  # workers of other machines cannot reach a responder of this one
         if is_near and isinstance(setting.backend_setting, S3WorkerSetting) and _can_be_answered(phase, shares):
             processes = min(len(workers), len(server_cores) or len(workers))
             nobody = stack.enter_context(answered_at_once(setting, _sizes(shares), server_cores, processes))
@@ -129,11 +133,11 @@ def measure_ceilings(
 
 
 def at_full_speed(phase: Phase, workers: int) -> Phase:
-    """The same phase with nothing but the client to hold it back.
+    """Return the same phase, limited by the client alone.
 
-    Sessions that come by a schedule come one after another instead: with the schedule's own rate no ceiling would be
-    reached. What may be archived is no more than what can be, since nothing is kept. Where all workloads go on for a
-    known time, together or one after another, less of it is enough.
+    Sessions with an arrival schedule become a closed loop, because the schedule's own rate would hide the ceiling. The
+    limit of objects to archive is what the client can archive, since nothing is stored. If all workloads run for a
+    known time, in parallel or in sequence, the measured time is shorter.
     """
     mixes = [mix_of(workload) for workload in phase.workloads]
     order = [mix.after for mix in mixes]
@@ -153,7 +157,7 @@ def at_full_speed(phase: Phase, workers: int) -> Phase:
 
 
 def with_objects(mix: Mix, objects: int) -> Mix:
-    """A mix in a closed loop that may archive so many objects."""
+    """Return a mix in a closed loop that may archive this many objects."""
     own = mix.written_per_transaction()
     aside = mix.aside
     beside = mix.operations_per_transaction() * aside.per_operation if aside is not None else 0.0
@@ -166,7 +170,7 @@ def _writes(mix: Mix) -> bool:
 
 
 def _nowhere(setting: RunSetting) -> RunSetting:
-    """Content as the null responder knows it; nothing logged, no server watched."""
+    """Return the setting with content for the null responder, without an operation log and without server samples."""
     return replace(
         setting,
         run_id=null_responder.RUN_ID,
@@ -177,13 +181,13 @@ def _nowhere(setting: RunSetting) -> RunSetting:
 
 
 def _can_be_answered(phase: Phase, shares: Sequence[WorkerShare]) -> bool:
-    """All that the phase does, by the responder."""
+    """Return whether the responder can answer everything that the phase does."""
     does: set[str] = set().union(*(workload.does for workload in phase.workloads))
     return does <= ANSWERED and not any(members.versions for share in shares for members in share.data.values())
 
 
 def _sizes(shares: Sequence[WorkerShare]) -> list[tuple[int, int]]:
-    """Every object that may be asked for, as (first number, bytes from there on)."""
+    """Return every object that may be requested, as (first number, bytes from that number on)."""
     known = [(data.numbers, data.sizes) for share in shares for data in share.data.values()]
     known += [new for share in shares for mix in share.mixes for new in (mix.new, mix.beside)]
     numbers = np.concatenate([each for each, _ in known])

@@ -1,11 +1,12 @@
-"""How many clients one machine can be, and how many sessions: by its limits of open files, of ports and of threads.
+"""Limits of one machine on clients and sessions: open files, ports and threads.
 
-One idea: a client has one connection at a time, through TSM also a thread of its own; so what a run needs can be
-reckoned before anything is touched. The limit of open files is raised as far as the system lets a process, and what is
-still too little is said once, with the number that fits, rather than by thousands of clients that fail to connect.
+One idea: a client has one connection at a time, and through TSM also a thread of its own. The needs of a run can
+therefore be computed before anything is touched. The engine raises the limit of open files as far as the system allows
+a process. If the limit is still too low, one message names the number of clients that fit; otherwise thousands of
+clients would fail to connect.
 
-Each session that ends leaves its port in TIME_WAIT for a minute, so the ports also bound how many sessions can begin in
-that time.
+Each session that ends leaves its port in TIME_WAIT for a minute. The ports therefore also limit the sessions that can
+begin in that time.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from archiver.values.errors import UsageError
 from archiver.values.record import NO_LOCAL_PORT_REASON
 from scenarios.model import Phase, Workload
 
-# Of a worker, besides its clients' connections: libraries, pipes, traces, connections that are still being closed.
+# Open files of a worker apart from client connections: libraries, pipes, traces, connections being closed.
 DESCRIPTORS_BESIDE = 256
-_PORTS_BESIDE = 1000  # for whatever else connects
+_PORTS_BESIDE = 1000  # ports for other programs
 _THREADS_BESIDE = 500
 _PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _TIME_WAIT_MAX = Path("/proc/sys/net/ipv4/tcp_max_tw_buckets")
@@ -38,17 +39,17 @@ _THREADS_OF_ALL = (Path("/proc/sys/kernel/threads-max"), Path("/proc/sys/kernel/
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """The most clients at once, by what limits them; None: nothing does."""
+    """Largest number of concurrent clients, by limit; None: unlimited."""
 
     descriptors_per_worker: int
     ports_per_endpoint: int | None
-    threads: int | None  # of all workers together, where each client is a thread
-    port_seconds: float = _TIME_WAIT_SECONDS  # for which a session that ended keeps its port
+    threads: int | None  # of all workers; each client is one thread
+    port_seconds: float = _TIME_WAIT_SECONDS  # time that the port of a closed session stays in use
     loopback_port_seconds: float = _REUSE_SECONDS  # the same over loopback
-    time_wait_max: int | None = None  # connections that keep their port at once; None: not known
+    time_wait_max: int | None = None  # connections in TIME_WAIT at once; None: not known
 
     def most(self, workers: int, endpoints: int, *, threads: bool) -> int:
-        """Clients that fit on so many workers, with so many addresses to connect to."""
+        """Return the number of clients that fit on this many workers with this many addresses to connect to."""
         found = [max(0, self.descriptors_per_worker - DESCRIPTORS_BESIDE) * workers]
         if self.ports_per_endpoint is not None and endpoints:
             found.append(self.ports_per_endpoint * endpoints)
@@ -58,7 +59,7 @@ class ClientLimits:
 
 
 def limits_here() -> ClientLimits:
-    """This machine's."""
+    """Return the limits of this machine."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     descriptors = 1 << 20 if hard == resource.RLIM_INFINITY else hard
     reuse, delay = _number(_REUSE), _number(_REUSE_DELAY)
@@ -74,10 +75,12 @@ def limits_here() -> ClientLimits:
 
 
 def make_room(clients: int, workers: int, endpoints: int, *, threads: bool, limits: ClientLimits | None = None) -> None:
-    """See to it that so many clients can be connected at once. To be called before the workers start.
+    """Ensure that this many clients can be connected at once. Call this before the workers start.
 
-    ``endpoints``: addresses that they connect to; 0: none. ``threads``: each is one. Raises UsageError where they do
-    not fit.
+    ``endpoints``: number of addresses that they connect to; 0 for none.
+    ``threads``: whether each client is a thread.
+
+    Raises UsageError if the clients do not fit.
     """
     limits = limits or limits_here()
     each = math.ceil(clients / workers) + DESCRIPTORS_BESIDE
@@ -104,15 +107,16 @@ def make_room(clients: int, workers: int, endpoints: int, *, threads: bool, limi
 
 
 def port_warning(phases: Sequence[Phase], endpoints: Sequence[str], limits: ClientLimits | None = None) -> str | None:
-    """Warn where the sessions of a phase may use up the ports; None where they cannot.
+    """Return a warning if the sessions of a phase may use up the ports; None if they cannot.
 
-    The phase is the one that may need the most. ``endpoints`` are URLs that every session connects to anew. How fast a
-    closed loop is nobody knows beforehand, so there the sessions that are planned bound it.
+    The warning names the phase that may need the most ports. ``endpoints`` are URLs; every session opens a new
+    connection to one of them. The rate of a closed loop is not known in advance, so the number of planned sessions
+    bounds it.
     """
     limits = limits or limits_here()
     ports = limits.ports_per_endpoint
     if ports is None or not endpoints or (limits.time_wait_max is not None and limits.time_wait_max <= ports):
-        return None  # beyond that many the kernel lets a port go at once
+        return None  # above that number the kernel frees ports at once
     is_near = all(map(_is_loopback, endpoints))
     kept_seconds = limits.loopback_port_seconds if is_near else limits.port_seconds
     needs = [
@@ -132,7 +136,7 @@ def port_warning(phases: Sequence[Phase], endpoints: Sequence[str], limits: Clie
 
 
 def _sessions_within(workload: Workload, seconds: float) -> float:
-    """Upper bound of the sessions that a workload begins within so many seconds; 0 where none is known."""
+    """Upper bound of the sessions that a workload begins in this many seconds; 0 if no bound is known."""
     return workload.work.sessions_within(seconds, workload.clients, workload.objects_per_session)
 
 
@@ -145,7 +149,7 @@ def _is_loopback(url: str) -> bool:
 
 
 def _allow(descriptors: int) -> None:
-    """Raise the soft limit, often 1,024, of this process and of those that it starts from now on."""
+    """Raise the soft limit of open files, often 1,024, for this process and for processes that it starts later."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < descriptors:
         resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, hard))
@@ -164,7 +168,7 @@ def _ports() -> int | None:
 
 
 def _threads() -> int | None:
-    """The least of what the system, the user's limit and the control group allow."""
+    """Return the lowest thread limit of the system, the user and the control group."""
     found = [_number(path) for path in (*_THREADS_OF_ALL, _tasks_limit())]
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     found.append(None if soft == resource.RLIM_INFINITY or os.geteuid() == 0 else soft)
@@ -173,7 +177,7 @@ def _threads() -> int | None:
 
 
 def _tasks_limit() -> Path:
-    """Where this process's control group says how many tasks it may have."""
+    """Return the file in which this process's control group states its task limit."""
     try:
         group = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2]
     except OSError:
@@ -184,5 +188,5 @@ def _tasks_limit() -> Path:
 def _number(path: Path) -> int | None:
     try:
         return int(path.read_text())
-    except (OSError, ValueError):  # not there, or "max"
+    except (OSError, ValueError):  # missing file, or "max"
         return None

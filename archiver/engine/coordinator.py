@@ -1,7 +1,7 @@
-"""The coordinator of one phase: hands out object numbers, starts the workers together, merges what they report.
+"""The coordinator of one phase: it assigns object numbers, starts all workers at once and merges their reports.
 
-One idea: everything is a sum over intervals. A phase's result is made from the tallies that ended in its measured
-time, whichever client, worker or host they came from.
+One idea: everything is a sum over intervals. A phase's result is made from the tallies that ended in its measured time,
+from any client, worker or host.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from scenarios.work.mix import RETRIEVES, WRITES_CONTENT
 
 @dataclass(frozen=True, slots=True)
 class RunSetting:
-    """What is the same for all phases of a run."""
+    """Settings that all phases of a run share."""
 
     run_id: str
     content_seed: int
@@ -62,28 +62,28 @@ class RunSetting:
     checksum: str
     payload_signing: bool
     objects_per_transaction_max: int | None = None
-    has_markers: bool = False  # the platform can hide behind a marker what it must keep
+    has_markers: bool = False  # the platform can hide retained objects behind a delete marker
     op_log_dir: Path | None = None
-    second_setting: Any = field(default=None, repr=False)  # of the backend of the second place, where there is one
+    second_setting: Any = field(default=None, repr=False)  # of the backend of the second place, if there is one
     server: ServerView = field(default_factory=ServerView)
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How full the platform was when a phase began."""
+    """Fill level of the platform when a phase began."""
 
-    store_bytes: int | None = None  # in the store's files; None where they cannot be seen
+    store_bytes: int | None = None  # size of the store's files; None if they are not visible
     archived_bytes: int = 0  # by this run
 
 
 class ClientCeiling(NamedTuple):
-    """What this client reached in one workload against a platform that does nothing."""
+    """Rate that this client reached in one workload against a platform that does nothing."""
 
-    platform: str  # what that was
+    platform: str  # description of that platform
     objects_per_second: float
 
     def of(self, rate: float) -> Ceiling | None:
-        """With the share of it that a rate in objects/s is; None: nothing was reached."""
+        """Return the ceiling with the share of it that a rate in objects/s is; None if the ceiling is zero."""
         most = self.objects_per_second
         return Ceiling(self.platform, most, rate / most) if most else None
 
@@ -98,23 +98,23 @@ class PhaseOutcome:
     intervals: list[IntervalRow]
     histograms: list[HistogramRow]
     archived: list[ArchivedRange]
-    changes: list[Change]  # what else became of objects
+    changes: list[Change]  # other changes of objects
     errors: list[FirstError]
-    archives_unknown: int  # failures after which the platform may hold the object all the same
+    archives_unknown: int  # failed archives whose object the platform may still have stored
     gave_up: str | None
     parts: list[PartRow] = field(default_factory=list)
     infrastructures: list[InfrastructureReport] = field(default_factory=list)
-    whole: PartResult | None = None  # of all workloads but infrastructure operations, each in its measured time
+    whole: PartResult | None = None  # all workloads except infrastructure operations, each in its measured time
     criteria: list[CriterionResult] = field(default_factory=list)
     workers: list[WorkerRow] = field(default_factory=list)
-    incomplete: str | None = None  # why it was not carried out as it was meant to be
+    incomplete: str | None = None  # reason why the phase was not carried out as planned
     probes: list[ProbeRow] = field(default_factory=list)
 
     def take_probes(self, probes: Sequence[Tried]) -> None:
-        """Add the probe objects to what the phase archived; they are in none of its results."""
+        """Add the probe objects to what the phase archived. They appear in no result of the phase."""
         for tried in probes:
             self.archived += tried.archived
-            if tried.archived:  # else its errors are the outcome's own
+            if tried.archived:  # otherwise the outcome already has the probe's errors
                 self.archives_unknown += tried.unlisted
             self.probes.append(
                 ProbeRow(
@@ -127,11 +127,11 @@ class PhaseOutcome:
 
     @property
     def changed(self) -> list[ObjectChange]:
-        """What else became of objects, by whichever workload."""
+        """Return the other changes of objects, by all workloads."""
         return [ObjectChange(each.operation, each.object_bytes, each.first, each.last) for each in self.changes]
 
     def copied(self, workloads: Collection[int]) -> tuple[int, int]:
-        """(objects, bytes) that these workloads archived beside what has numbers of its own: copies, new versions."""
+        """Return (objects, bytes) that these workloads archived without numbers of their own: copies, new versions."""
         sizes = [
             (change.last - change.first + 1, change.object_bytes)
             for change in self.changes
@@ -140,11 +140,12 @@ class PhaseOutcome:
         return sum(count for count, _ in sizes), sum(count * size for count, size in sizes)
 
     def unknown_objects(self) -> int:
-        """Archives that the platform may hold although it did not say so: those whose outcome is unknown, and attempts
-        that were sent again."""
+        """Return the number of unacknowledged archives that the platform may have stored: archives with an unknown
+        outcome, and attempts that were sent again.
+        """
         names = {workload.name for workload in self.phase.workloads if workload.does & WRITES_CONTENT}
         rows = [row for row in self.intervals if row.workload in names]
-        # Their other operations may have been sent again, too: all that failed on objects is no repetition.
+        # Retries include other operations on objects. Failures of all operations on objects are not repetitions.
         failures = sum(error.count for error in self.errors if error.operation in _ON_OBJECTS)
         sent_again = sum(row.attempts - row.objects for row in rows) - failures
         return self.archives_unknown + max(0, sent_again)
@@ -163,7 +164,7 @@ class Coordinator:
         return self._setting
 
     def reach(self, backend_setting: Any, second_setting: Any) -> None:
-        """Have the workers reach the platform, and the second place where there is one, by these settings."""
+        """Make the workers use these settings for the platform, and for the second place if there is one."""
         self._setting = replace(self._setting, backend_setting=backend_setting, second_setting=second_setting)
 
     def run_phase(
@@ -178,11 +179,11 @@ class Coordinator:
     ) -> PhaseOutcome:
         """Carry out one phase and return its outcome, with complete results.
 
-        ``server_now`` is the platform's clock, by which locks expire. ``ceilings``: by workload, what this client
-        reached against a platform that does nothing.
+        ``server_now`` is the platform's clock, which decides when locks expire. ``ceilings`` maps each workload to the
+        rate that this client reached against a platform that does nothing.
 
-        Where ``on_report`` returns False the phase ends before its time. Raises RunFailed when a worker is lost that
-        the run is not to go on without; ``on_report`` has then seen all it had reported.
+        The phase ends early if ``on_report`` returns False. Raises RunFailed if the run loses a worker that it cannot
+        continue without; ``on_report`` has then received all reports of that worker.
         """
         merge = merge_of(phase)
 
@@ -271,16 +272,18 @@ class Coordinator:
         return outcome
 
     def _cache_state(self, outcome: PhaseOutcome, fill: Fill) -> str:
-        """Whether retrieved objects came from a disk, by what its device read meanwhile: cold, warm, unknown."""
+        """Return the cache state of retrieved objects: cold, warm or unknown. The bytes that the device read decide
+        it.
+        """
         if fill.store_bytes is None or any(workload.archives for workload in outcome.phase.workloads):
-            return "unknown"  # no device is seen, or it cannot be told which of the work read it
+            return "unknown"  # no device is visible, or the reads of several workloads cannot be separated
         read = read_bytes(self._sampler.timelines(), self._setting.server, outcome.times.start_ns, outcome.times.end_ns)
         return caches.temperature(read, sum(row.bytes for row in outcome.intervals))
 
     def refused(self, phase: Phase, tried: Tried, started_at: float, start_ns: int) -> PhaseOutcome:
-        """The outcome of a phase whose probe the platform did not archive: no client started.
+        """Return the outcome of a phase whose probe the platform did not archive; no client started.
 
-        The workload of the probe has a result without objects, whose errors are those of the probe.
+        The probe's workload has a result without objects, with the errors of the probe.
         """
         end_ns = time.monotonic_ns()
         window = Window(start_ns, end_ns, None, None, settled=False)
@@ -315,7 +318,7 @@ class Coordinator:
     def _assign(
         self, phase: Phase, numbers: ObjectNumbers, dates: Mapping[float | None, DateMaker], server_now: float
     ) -> list[Assignment]:
-        """Give every client, or every worker's part of a mix, its share of objects."""
+        """Assign every client, or every worker's part of a mix, its share of objects."""
         setting = self._setting
         run = dates.get(None)
         sharing = Sharing(
@@ -365,7 +368,7 @@ class Coordinator:
         incomplete: str | None = None,
         first_errors: tuple[FirstError, ...] = (),
     ) -> Result:
-        """The result of one workload, complete."""
+        """Return the complete result of one workload."""
         setting = self._setting
         tally, outside, seconds = measured.tally, measured.outside, measured.seconds
         retention = setting.retention.locked_by(workload.lock, workload.retain_for_seconds)
@@ -439,7 +442,7 @@ _ON_OBJECTS = {operation.label for operation in Operation if operation >= Operat
 
 
 def _times(phase: Phase, started_at: float, ran_ns: tuple[int, int], measured_ns: tuple[int, int]) -> PhaseTimes:
-    """The times of a phase before which nothing was prepared."""
+    """Return the times of a phase without preparation."""
     return PhaseTimes(
         position=phase.position,
         label=phase.label,
@@ -454,7 +457,7 @@ def _times(phase: Phase, started_at: float, ran_ns: tuple[int, int], measured_ns
 
 
 def _together(phase: Phase, totals: Sequence[tuple[Tally, dict[str, int]]], seconds: float) -> PartResult:
-    """All workloads but infrastructure operations, as if they were one."""
+    """Return the sum of all workloads except infrastructure operations."""
     whole = PartTally("mixed")
     for workload, (tally, outside) in zip(phase.workloads, totals, strict=True):
         if "infrastructure" not in workload.work.traits:
@@ -468,7 +471,7 @@ def _together(phase: Phase, totals: Sequence[tuple[Tally, dict[str, int]]], seco
 
 
 def merged_lateness(stages: Sequence[StageReport]) -> Histogram:
-    """How late the client was, over all workers."""
+    """Return the scheduling delay (how late the client itself was) over all workers."""
     lateness = Histogram()
     for stage in stages:
         lateness.add(stage.lateness.part())
@@ -476,7 +479,9 @@ def merged_lateness(stages: Sequence[StageReport]) -> Histogram:
 
 
 def _measured_counts(workload: str, rows: Sequence[IntervalRow]) -> list[int]:
-    """Objects of each whole interval of the measured time; the first and the last may be cut, so they are left out."""
+    """Return the objects of each whole interval of the measured time. The first and the last interval may be cut, so
+    they are excluded.
+    """
     measured = {row.interval: row.objects for row in rows if row.workload == workload and row.part == "measured"}
     if len(measured) < 3:
         return []
@@ -496,7 +501,7 @@ def _histogram_row(workload: str, quantity: str, histogram: Histogram) -> Histog
 
 
 def _histograms(tally: Tally) -> Iterator[tuple[str, Histogram]]:
-    """All of a tally, those of its parts as quantity:part."""
+    """Yield all histograms of a tally; those of its parts are named quantity:part."""
     yield from tally.histograms.items()
     for name, part in tally.parts.items():
         for quantity, histogram in part.histograms.items():

@@ -1,7 +1,7 @@
-"""What the client can do at most on this machine: the ceilings that every result must stay well under.
+"""Ceilings of the client on this machine. Every result must stay well below them.
 
-One idea: objects of two sizes on one core, against the platforms of ``archiver.engine.ceiling``,
-which do nothing. Null sessions give the engine's ceiling, the null responder the wire's.
+One idea: objects of two sizes on one core, against the platforms of ``archiver.engine.ceiling``, which do nothing. Null
+sessions give the ceiling of the engine, and the null responder gives the ceiling of the wire.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ OBJECT_SIZES_BYTES = (8192, 1 << 20)
 CLIENTS = 16
 OBJECTS_PER_SESSION = 100
 OPERATIONS: tuple[OperationName, ...] = ("archive", "retrieve")
-_OBJECTS_PER_SECOND_MAX = 3_000_000  # more than any machine reaches: bounds the object numbers to prepare
+_OBJECTS_PER_SECOND_MAX = 3_000_000  # more than any machine reaches; bounds the object numbers to prepare
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCeiling:
-    """One ceiling of one worker: ``limit`` is engine (null backend) or wire (null responder)."""
+    """One ceiling of one worker. ``limit`` is engine (null backend) or wire (null responder)."""
 
     limit: str
     result: Result
@@ -73,7 +73,7 @@ def _measure(
 
 
 def _setting() -> RunSetting:
-    """Everything a real archive has: signature, lock headers, checksum, one connection per session."""
+    """Return the setting of a real archive: signature, lock headers, checksum, one connection per session."""
     options = S3Options(
         endpoints=("http://127.0.0.1",), credentials=Credentials("null", "null", None), region="us-east-1"
     )

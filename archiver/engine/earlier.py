@@ -1,7 +1,7 @@
-"""Objects that an earlier run archived, for a run that only reads: which they are, where, and how old.
+"""Objects of an earlier run, for a run that only reads: their numbers, place and age.
 
-One idea: the ledger alone is asked, so that a run's objects can be read again, and every byte of them checked, even
-where its folder is lost.
+One idea: the ledger is the only source. A run's objects can be read again, and every byte of them checked, even if the
+run's folder is lost.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from scenarios.work.sessions import AllObjects, Sessions
 
 @dataclass(frozen=True, slots=True)
 class EarlierObjects:
-    """What a run archived and nobody has removed."""
+    """Objects that a run archived and that have not been removed."""
 
     run: str
     place: Placement  # names backend, platform, bucket and prefix
     content_seed: int
     kept: Sequence[Kept]
-    changes: Sequence[ObjectChange]  # held, released or deleted by that run, as far as it is known
-    archived_from: float  # epoch seconds: when the first phase began that archived some of them
-    archived_to: float  # and the last one
+    changes: Sequence[ObjectChange]  # holds, releases and deletions by that run, as far as they are known
+    archived_from: float  # epoch seconds: begin of the first phase that archived some of them
+    archived_to: float  # epoch seconds: the same of the last phase
 
     @property
     def location(self) -> Location:
-        """Where they are."""
+        """Return the location of the objects."""
         place = self.place
         return Location(place.endpoint, place.region, place.bucket, place.bucket_created, place.prefix)
 
     @property
     def retention(self) -> Retention:
-        """What they were locked with, as far as the ledger tells: the mode, and until when at most."""
+        """Return their lock, as far as the ledger knows it: the mode and the latest retain-until date."""
         place = self.place
         return Retention(RetentionMode(place.retention_mode), None, place.latest_retain_until, place.legal_hold)
 
     @property
     def objects(self) -> int:
-        """How many there are."""
+        """Return the number of objects."""
         return sum(each.last - each.first + 1 for each in self.kept)
 
     def numbers(self) -> ObjectNumbers:
-        """Their numbers, to draw from."""
+        """Return the object numbers to draw from."""
         numbers = ObjectNumbers(self.content_seed)
         for each in self.kept:
             numbers.keep(each)
@@ -63,13 +63,13 @@ class EarlierObjects:
         return numbers
 
     def record(self) -> ObjectsFrom:
-        """For the record of the run that reads them."""
+        """Return the entry for the record of the run that reads them."""
         return ObjectsFrom(self.run, self.objects, self.archived_from, self.archived_to)
 
 
 def find_earlier(ledger: Ledger, run: str, scenario: Scenario, changes: Sequence[ObjectChange] = ()) -> EarlierObjects:
-    """What ``run`` archived of the sizes that a scenario reads. Raises UsageError where it has nothing, or not all of
-    these sizes.
+    """Return the objects of ``run`` that have the sizes that a scenario reads. Raises UsageError if the run lacks
+    objects of any of these sizes.
     """
     if not ledger.knows(run):
         raise UsageError(f"--objects-from {run}: the ledger knows no run of that name that archived anything")
@@ -100,8 +100,9 @@ def find_earlier(ledger: Ledger, run: str, scenario: Scenario, changes: Sequence
 
 
 def check_first(earlier: EarlierObjects, backend: Backend) -> None:
-    """Read one object, whole. Raises PlatformError where it is not there or not what was archived: then this is not
-    the place."""
+    """Read one whole object. Raises PlatformError if it is missing or has other content, because then this is not the
+    run's place.
+    """
     numbers = earlier.numbers()
     size = earlier.kept[0].object_bytes
     chosen = numbers.sample(size, 1, 0)

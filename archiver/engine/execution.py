@@ -1,7 +1,7 @@
-"""A scenario on one platform, or on several in turn, from the guards to the last committed phase.
+"""Execution of a scenario on one platform, or on several in turn, from the guards to the last committed phase.
 
-One idea: nothing is touched before everything that can be refused has been refused, and the ledger knows a place before
-it is made.
+One idea: the engine touches nothing before it has made all checks, and the ledger records a place before the place is
+made.
 """
 
 from __future__ import annotations
@@ -44,11 +44,13 @@ from scenarios.reading.reader import phases_at
 
 
 def execute(plans: Sequence[Plan], ledger: Ledger, observer: Observer, traces: TraceLibrary) -> list[RunOutcome]:
-    """Carry out the plans of one scenario. Several platforms take turns, cell by cell, so that whatever changes with
-    time meets all of them alike; each has a run of its own. ``traces`` has read the scenario's.
+    """Carry out the plans of one scenario.
 
-    Raises UsageError and PlatformError before anything is measured. After that, failures are in the outcomes, and what
-    finished is in the databases. A platform that fails ends its own run only.
+    Several platforms take turns, cell by cell, so that all of them meet changes over time alike. Each platform has a
+    run of its own. ``traces`` has already read the scenario's traces.
+
+    Raises UsageError and PlatformError before anything is measured. Later failures are in the outcomes, and finished
+    phases are in the databases. A platform that fails ends its own run only.
     """
     comparison = new_run_id() if len(plans) > 1 else None
     scenario = plans[0].scenario
@@ -59,12 +61,12 @@ def execute(plans: Sequence[Plan], ledger: Ledger, observer: Observer, traces: T
 
 
 def planned(phases: Sequence[Phase], runs: Sequence[Run]) -> Generator[Phase, None, None]:
-    """These phases, whatever comes of them."""
+    """Yield these phases, independent of their results."""
     yield from phases
 
 
 def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> Generator[Phase, None, None]:
-    """The phases of a search, step by step, as the criteria of the steps before it came out."""
+    """Yield the phases of a search, step by step, from the verdicts on the previous steps."""
     (run,), asked = runs, scenario.search
     assert asked is not None
     search = Search(asked.name, asked.first, asked.last, asked.repeat, asked.step)
@@ -94,7 +96,7 @@ def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> G
             passed = passed and not any(result.lost for result in results)
             search.judged(scale, passed, tuple(phase.position for phase in phases))
             position += len(phases)
-    finally:  # also where the run is interrupted
+    finally:  # also after an interruption
         if search.next_scale() is not None:
             search.stopped("the run broke off")
         run.outcome.search = search.outcome()
@@ -102,7 +104,9 @@ def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> G
 
 
 def _too_much(run: Run, phases: Sequence[Phase], rates: OfferedRates) -> str | None:
-    """Why the run may not archive what these phases would, or cannot offer what they ask for; None: it may, and can."""
+    """Return why the run may not archive what these phases would, or cannot offer their rates; None if it may and
+    can.
+    """
     endpoints = run.prober.endpoints if run.prober is not None else 0
     size_bytes = archived_max(phases, run.numbers.counts())[1] + probed_max(phases, endpoints)[1]
     try:
@@ -118,7 +122,7 @@ def _too_much(run: Run, phases: Sequence[Phase], rates: OfferedRates) -> str | N
 def carry_through(
     beginnings: Sequence[Callable[[], Run]], phases: Callable[[Sequence[Run]], Generator[Phase, None, None]]
 ) -> list[RunOutcome]:
-    """Begin runs, and let them take turns with the phases that are theirs."""
+    """Begin runs, and carry out their phases in turns."""
     runs: list[Run] = []
     try:
         for begin in beginnings:
@@ -139,14 +143,14 @@ def carry_through(
             run.outcome.failure = run.outcome.failure or "the runs beside it could not begin"
         raise
     finally:
-        with put_off():  # else a run would have no verdict
+        with put_off():  # otherwise a run would have no verdict
             for run in runs:
                 run.finish()
     return [run.outcome for run in runs]
 
 
 def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observer) -> Run:
-    """Prepare the platform, and everything that records what is done to it."""
+    """Prepare the platform and everything that records operations on it."""
     backend, earlier = plan.backend, plan.options.objects_from
     if plan.hosted is not None:
         pin(plan.hosted, plan.server_cores)
@@ -160,7 +164,7 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
     place = placement(plan, location, content_seed)
     try:
         if backend.capabilities.stores_content:
-            # In the ledger before it is made, so that no bucket is ever left without a record.
+            # The ledger records the place before it is made, so that no bucket is ever left without a record.
             ledger.close_placement(ledger.open_placement(place), 0, 0)
         backend.prepare()
         backend.check_place(run_plan(plan))
@@ -173,14 +177,14 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
 
 
 def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace | None:
-    """Make the place that migrations copy to; None where nothing is migrated."""
+    """Make the place that migrations copy to; return None if nothing is migrated."""
     if not any(workload.work.archived_there_max[0] for workload in plan.scenario.workloads):
         return None
-    assert isinstance(plan.backend, HasSecondPlace)  # else it was refused
+    assert isinstance(plan.backend, HasSecondPlace)  # the plan refuses other backends
     backend = plan.backend.beside()
     takes_unlocked = RunPlan(plan.run_id, plan.retention, archives_unlocked=True)
     location = backend.locate(takes_unlocked)
-    # Its objects have the content of others, which no audit by numbers could know.
+    # Its objects have the content of other objects, which an audit by numbers could not know.
     there = replace(
         place,
         phase="prepare second place",
@@ -196,7 +200,7 @@ def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace |
 
 
 def _begin_on_objects_of(earlier: EarlierObjects, plan: Plan, ledger: Ledger, observer: Observer) -> Run:
-    """Nothing is made, and nothing will be left behind: what is read lies there already."""
+    """Begin a run on existing objects. It makes no place and leaves nothing behind."""
     location = replace(earlier.location, bucket_created=False)
     plan.backend.attach(location, earlier.retention)
     check_first(earlier, plan.backend)
@@ -208,7 +212,7 @@ def _begin_on_objects_of(earlier: EarlierObjects, plan: Plan, ledger: Ledger, ob
 
 
 def placement(plan: Plan, location: Location, content_seed: int) -> Placement:
-    """What the ledger's rows of a run have in common."""
+    """Return the fields that the ledger's rows of a run share."""
     return Placement(
         run=plan.run_id,
         phase="prepare",
@@ -237,13 +241,13 @@ def open_run(
     observer: Observer,
     second: SecondPlace | None = None,
 ) -> Run:
-    """Start the workers of a run whose place is there."""
+    """Start the workers of a run whose place exists."""
     backend, profile, options = plan.backend, plan.profile, plan.options
     stores_content = backend.capabilities.stores_content
     earlier = options.objects_from
     assert place.content_seed is not None
     setting = RunSetting(
-        run_id=earlier.run if earlier is not None else plan.run_id,  # by whose name the objects were made
+        run_id=earlier.run if earlier is not None else plan.run_id,  # of the run that made the objects
         content_seed=place.content_seed,
         backend=backend.name,
         backend_setting=backend.worker_setting(),
@@ -278,7 +282,9 @@ def _workers(plan: Plan) -> Workers:
 
 
 def _op_log_dir(plan: Plan) -> Path | None:
-    """Logs are named after the run that made the objects, so another run's go into a folder of their own."""
+    """Return the folder of operation logs. Logs are named after the run that made the objects, so logs on another run's
+    objects have a folder of their own.
+    """
     folder, earlier = plan.options.request.op_log_dir, plan.options.objects_from
     return folder if folder is None or earlier is None else folder / plan.run_id
 
@@ -314,18 +320,18 @@ def _record(plan: Plan, location: Location, content_seed: int, comparison: str |
 
 
 def pin(hosted: HostedStore, cores: Sequence[int]) -> None:
-    """Keep the store on these cores, where there are any; every thread it has by now, too."""
+    """Pin the store and all its current threads to these cores, if there are any."""
     if not cores:
         return
     for task in Path(f"/proc/{hosted.pid}/task").iterdir():
         try:
             os.sched_setaffinity(int(task.name), cores)
-        except OSError:  # not ours to move: the run goes on unpinned
+        except OSError:  # no permission: the run continues unpinned
             return
 
 
 def settings(plan: Plan) -> dict[str, Any]:
-    """What was chosen, and what the platform made of it, for the record."""
+    """Return the chosen settings, and the values that the platform derived from them, for the record."""
     guards, retention, profile = plan.options.request.guards, plan.retention, plan.profile
     return {
         "retention_mode": retention.mode.value,

@@ -1,7 +1,7 @@
-"""Which objects a run has: numbers for new ones, and the numbers of those that are there, by size and by lock.
+"""Object numbers of a run: numbers for new objects, and numbers of existing objects by size and lock.
 
-One idea: an operation draws from the objects for which it makes sense, so that no refusal, expiry or absence that is
-measured was made by the tester itself.
+One idea: an operation draws only from objects for which it makes sense. No measured refusal, expiry or absence is then
+caused by the client itself.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from archiver.values.retention import DateMaker
 from scenarios.notation.distribution import Sizes
 
-LOCKED_RESERVE_SECONDS = 10.0  # what is to refuse a deletion stays locked so much longer than the phase may take
+LOCKED_RESERVE_SECONDS = 10.0  # objects for refused deletions stay locked this much longer than the phase may take
 
 
 class LockedTimes(NamedTuple):
-    """Of a phase, by the platform's clock: what is locked until after ``ends`` refuses, what ended before ``begins``
-    has expired, and what ends before ``extended_to`` can be extended."""
+    """Times of a phase, by the platform's clock. A lock that ends after ``ends`` refuses deletion. A lock that ended
+    before ``begins`` has expired. A lock that ends before ``extended_to`` can be extended.
+    """
 
     begins: float
     ends: float
@@ -32,7 +33,7 @@ class LockedTimes(NamedTuple):
 
     @classmethod
     def of_phase(cls, server_now: float, seconds_max: float, dates: DateMaker | None) -> LockedTimes:
-        """Of a phase that begins now and may take so long, and in which ``dates`` are given."""
+        """Return the times of a phase that begins now, may take this long, and sets ``dates``."""
         extended_to = dates.retain_until(server_now) if dates is not None else server_now
         return cls(server_now, server_now + seconds_max + LOCKED_RESERVE_SECONDS, extended_to)
 
@@ -42,21 +43,21 @@ ANY_TIME = LockedTimes(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Objects ``first`` to ``last`` that a platform keeps, and between which dates (epoch seconds) their locks end."""
+    """Objects ``first`` to ``last`` on a platform, and the range of their retain-until dates (epoch seconds)."""
 
     object_bytes: int
     first: int
     last: int
     earliest: float | None = None
     latest: float | None = None
-    data: str = ""  # the set that a scenario counts them to; sweeps have none
+    data: str = ""  # data set of the scenario; empty for sweeps
 
 
 class Members(NamedTuple):
-    """The objects of a data set, rising by number: what is there and can be seen.
+    """The objects of a data set that exist and are visible, in ascending order of number.
 
-    ``expired`` may be deleted; ``locked`` stays so for as long as the phase may take. ``versions`` has the content
-    versions of those that are not the first.
+    ``expired`` objects may be deleted. ``locked`` objects stay locked for the longest duration of the phase.
+    ``versions`` has the content version of every object that has more than one.
     """
 
     numbers: NDArray[np.int64]
@@ -67,7 +68,7 @@ class Members(NamedTuple):
     versions: Mapping[int, int]
 
     def part(self, chosen: NDArray[np.bool_] | slice) -> Members:
-        """Some of them."""
+        """Return a subset."""
         numbers = self.numbers[chosen]
         here = set(numbers.tolist()) if self.versions else set()
         versions = {number: version for number, version in self.versions.items() if number in here}
@@ -77,7 +78,7 @@ class Members(NamedTuple):
 
 
 class ObjectNumbers:
-    """Numbers for objects to archive, and the numbers of those archived so far."""
+    """Numbers for objects to archive, and the numbers of objects archived so far."""
 
     def __init__(self, seed: int, first: int = 0) -> None:
         self._seed = seed
@@ -85,40 +86,40 @@ class ObjectNumbers:
         self._blocks: dict[str, int] = {}
         self._kept: dict[int, list[Kept]] = {}
         self._held: defaultdict[int, _Numbers] = defaultdict(_Numbers)
-        self._extended: defaultdict[int, _Numbers] = defaultdict(_Numbers)  # dates later than those kept of them
+        self._extended: defaultdict[int, _Numbers] = defaultdict(_Numbers)  # objects with extended dates
         self._deleted: defaultdict[int, _Numbers] = defaultdict(_Numbers)
-        self._versions: dict[int, int] = {}  # of what has more than one
+        self._versions: dict[int, int] = {}  # of objects with more than one version
 
     @property
     def next(self) -> int:
-        """No object has this number or a higher one."""
+        """Return the lowest number above all object numbers."""
         return self._next
 
     def seed_of(self, *what: int) -> int:
-        """A seed for something that is drawn in this run, always the same."""
+        """Return a reproducible seed for one random draw of this run."""
         return int(np.random.SeedSequence([self._seed, *what]).generate_state(1, np.uint64)[0])
 
     def fresh(self, count: int) -> tuple[int, int]:
-        """``count`` numbers never used before, as (first, last + 1)."""
+        """Return ``count`` unused numbers, as (first, last + 1)."""
         first = self._next
         self._next += count
         return first, self._next
 
     def block(self, name: str, count: int) -> tuple[int, bool]:
-        """The first of ``count`` numbers that belong to ``name``, and whether they were taken just now."""
+        """Return the first of ``count`` numbers that belong to ``name``, and whether this call took them."""
         is_new = name not in self._blocks
         if is_new:
             self._blocks[name] = self.fresh(count)[0]
         return self._blocks[name], is_new
 
     def keep(self, kept: Kept, *, held: bool = False) -> None:
-        """These were archived."""
+        """Record objects as archived."""
         self._kept.setdefault(kept.object_bytes, []).append(kept)
         if held:
             self.change("hold", kept.object_bytes, kept.first, kept.last)
 
     def change(self, operation: str, object_bytes: int, first: int, last: int) -> None:
-        """These were extended, held, released or deleted."""
+        """Record objects as extended, held, released or deleted."""
         if operation in ("hold", "release"):
             self._held[object_bytes].change(first, last, join=operation == "hold")
         elif operation == "extend":
@@ -130,7 +131,7 @@ class ObjectNumbers:
                 self._versions[number] = self._versions.get(number, 1) + 1
 
     def members(self, data: str, times: LockedTimes = ANY_TIME) -> Members:
-        """The data set called ``data``."""
+        """Return the data set called ``data``."""
         kept = sorted((k for each in self._kept.values() for k in each if k.data == data), key=lambda k: k.first)
         counts = [k.last - k.first + 1 for k in kept]
         numbers = _all([(k.first, k.last) for k in kept])
@@ -139,19 +140,22 @@ class ObjectNumbers:
         locked = np.repeat(np.array([_fits(k, "refused-delete", times) for k in kept], dtype=np.bool_), counts)
         held = np.isin(numbers, self._union(self._held))
         extended = np.isin(numbers, self._union(self._extended))
-        # What was replaced has a lock of its own, later than the one that is known here.
+        # A replaced object has a later lock of its own, which is not recorded here.
         replaced = np.isin(numbers, np.array(sorted(self._versions), dtype=np.int64))
         members = Members(numbers, sizes, expired & ~held & ~extended & ~replaced, locked, held, self._versions)
         return members.part(~np.isin(numbers, self._union(self._deleted)))
 
     def counts(self) -> dict[str, int]:
-        """How many objects each data set has that are there and can be seen."""
+        """Return the number of existing and visible objects of each data set."""
         names = {kept.data for each in self._kept.values() for kept in each} - {""}
         return {name: len(self.members(name).numbers) for name in names}
 
     def deal(self, sizes: Sizes, count: int, position: int, workload: int) -> tuple[NDArray[np.int64], ...]:
-        """Numbers and sizes of ``count`` new objects, in the order in which they are to be archived: sizes in their
-        shares, shuffled by the seed and the phase's position. Those of one size have neighbouring numbers."""
+        """Return numbers and sizes of ``count`` new objects, in the order of archiving.
+
+        A weighted shuffle orders the sizes by their shares; the seed and the phase's position determine it. Objects of
+        one size have adjacent numbers.
+        """
         cards = np.array(sizes.deck(), dtype=np.int64)
         generator = np.random.Generator(np.random.PCG64([self._seed, position, workload]))
         decks = np.tile(cards, (-(-count // len(cards)), 1))
@@ -175,9 +179,9 @@ class ObjectNumbers:
         operation: str = "retrieve",
         times: LockedTimes = ANY_TIME,
     ) -> NDArray[np.int64]:
-        """Up to ``count`` objects of one size for which ``operation`` makes sense, in random order, each once.
+        """Return up to ``count`` distinct objects of one size for which ``operation`` makes sense, in random order.
 
-        The order follows the seed and ``position``, the phase's.
+        The seed and ``position``, that of the phase, determine the order.
         """
         generator = np.random.Generator(np.random.PCG64([self._seed, position]))
         held = self._held[object_bytes].all()
@@ -192,7 +196,7 @@ class ObjectNumbers:
             return fit[generator.permutation(len(fit))[:count]]
         if not ranges:
             return np.empty(0, dtype=np.int64)
-        # As long as nothing is excepted a few ranges stand for all.
+        # While no number is excluded, a few ranges represent all numbers.
         firsts = np.array([first for first, _ in ranges], dtype=np.int64)
         sizes = np.array([last - first + 1 for first, last in ranges], dtype=np.int64)
         starts = np.cumsum(sizes) - sizes
@@ -202,17 +206,19 @@ class ObjectNumbers:
 
 
 class _Numbers:
-    """Numbers that come and go, a hundred thousand at a time; what was said last of one counts."""
+    """A set of numbers with batched additions and removals, up to a hundred thousand at a time. The last change of a
+    number decides.
+    """
 
     def __init__(self) -> None:
         self._numbers = np.empty(0, dtype=np.int64)
-        self._changes: list[tuple[bool, int, int]] = []  # since they were asked for: join, first, last
+        self._changes: list[tuple[bool, int, int]] = []  # pending changes: join, first, last
 
     def change(self, first: int, last: int, *, join: bool) -> None:
         self._changes.append((join, first, last))
 
     def all(self) -> NDArray[np.int64]:
-        """Those that are there, rising, each once."""
+        """Return all current numbers in ascending order, each once."""
         for join, changes in groupby(self._changes, key=itemgetter(0)):
             changed = _all([(first, last) for _, first, last in changes])
             self._numbers = np.union1d(self._numbers, changed) if join else _without(self._numbers, changed)
@@ -221,14 +227,14 @@ class _Numbers:
 
 
 def _fits(kept: Kept, operation: str, times: LockedTimes) -> bool:
-    """Whether an operation makes sense on objects with these dates."""
+    """Return whether an operation makes sense on objects with these dates."""
     if operation == "delete":
         return kept.latest is not None and kept.latest < times.begins
     if operation == "query":
         return kept.earliest is not None
     if operation == "refused-delete":
         return kept.earliest is not None and kept.earliest > times.ends
-    if operation == "hold":  # what expires soon is there to be deleted
+    if operation == "hold":  # objects that expire soon are reserved for deletion
         return kept.earliest is None or kept.earliest > times.ends
     if operation == "extend":
         return (
@@ -241,7 +247,7 @@ def _fits(kept: Kept, operation: str, times: LockedTimes) -> bool:
 
 
 def _all(ranges: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """Every number of some ranges, rising, each once."""
+    """Return every number of these ranges in ascending order, each once."""
     if not ranges:
         return np.empty(0, dtype=np.int64)
     return np.unique(np.concatenate([np.arange(first, last + 1, dtype=np.int64) for first, last in ranges]))

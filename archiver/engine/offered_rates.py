@@ -1,8 +1,8 @@
-"""Whether this client can begin as many sessions as an open loop asks for, said before a run touches anything.
+"""Check before a run whether this client can begin as many sessions as an open loop requests.
 
-One idea: even sessions that do nothing cost the client something, so as many of them as it can carry out is a rate that
-no platform lets it reach. A rate beyond is refused for certain; what the wire and the platform leave of it, only the
-run can say.
+One idea: even sessions that do nothing cost the client time, so their highest rate is a limit that no platform can
+lift. The check refuses an offered load above that rate. Only the run can show the rate that remains with wire and
+platform.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from scenarios.work.mix import WRITES_CONTENT, Arrivals
 
 SECONDS = 0.5
 SHARE_TO_WARN = 0.7
-CLIENTS_MAX = 16  # sessions that do nothing are over before others begin
-OBJECTS = 1000  # that are there to be asked for
-ARCHIVED_MAX = 100_000  # about as many as can be in that time; preparing them takes some of it
+CLIENTS_MAX = 16  # null sessions end before others begin
+OBJECTS = 1000  # objects to request
+ARCHIVED_MAX = 100_000  # about the most in that time; their preparation takes part of it
 SESSIONS_MAX = 25_000
-SESSIONS_MIN = 100  # of those that run out of objects before the time is over
+SESSIONS_MIN = 100  # of workloads that run out of objects before the time is over
 WORKERS_IN_WORDS = "give the client more workers (--workers) or a machine with more cores"
 
 
 class OfferedRates:
-    """Compares what open loops ask for with what this client can do; each kind of session is measured once."""
+    """Compares the rates of open loops with the ceiling of this client. Each kind of session is measured once."""
 
     def __init__(self) -> None:
         self._ceilings: dict[Workload, float] = {}
 
     def check(self, phases: Sequence[Phase], workers: int) -> list[str]:
-        """What is near the ceiling of so many workers, in words. Raises UsageError for what is beyond it."""
-        warnings: dict[str, None] = {}  # each once
+        """Return warnings about rates near the ceiling of this many workers. Raises UsageError for rates above it."""
+        warnings: dict[str, None] = {}  # ordered, without repetitions
         for phase in phases:
             for together in _together(phase):
                 shares = {each: _rate(each) / self._ceiling(each, workers) for each in together}
@@ -62,7 +62,9 @@ class OfferedRates:
         return list(warnings)
 
     def _ceiling(self, workload: Workload, workers: int) -> float:
-        """Sessions/s of such a workload: a client is in one worker, so no more workers help than it has clients."""
+        """Return the ceiling of such a workload in sessions/s. A client runs in one worker, so more workers than
+        clients do not help.
+        """
         kind = _kind(workload)
         if kind not in self._ceilings:
             self._ceilings[kind] = _sessions_per_second(kind)
@@ -70,8 +72,9 @@ class OfferedRates:
 
 
 def _together(phase: Phase) -> Iterator[list[Workload]]:
-    """The open loops that are under way at once, whenever one of them begins. One whose begin is not known beforehand
-    counts alone: what is refused is to be certain."""
+    """Yield the open loops that run concurrently, by begin. An open loop whose begin is not known in advance counts
+    alone, because the check refuses only certain overload.
+    """
     loops = [workload for workload in phase.workloads if "open loop" in workload.work.traits]
     beginnings = phase.beginnings()
     times = {loop.name: (beginnings[loop.name], loop.work.planned_seconds or 0.0) for loop in loops}
@@ -88,14 +91,14 @@ def _together(phase: Phase) -> Iterator[list[Workload]]:
 
 
 def _rate(workload: Workload) -> float:
-    """Sessions/s at its busiest; a burst spread over the time to the next."""
+    """Return sessions/s at the busiest time. A burst counts as spread over the time to the next burst."""
     arrivals = _arrivals(workload)
     bursts = arrivals.burst_sessions / arrivals.every_seconds if arrivals.kind == "bursts" else 0.0
     return max(arrivals.per_second, arrivals.to_per_second or 0.0) + bursts
 
 
 def _kind(workload: Workload) -> Workload:
-    """What makes its sessions what they are, and nothing else; in a closed loop."""
+    """Return the workload in a closed loop, with only the properties that determine the cost of its sessions."""
     mix = replace(
         mix_of(workload), data="", arrivals=None, begins_seconds=0.0, warm_up_seconds=0.0, seconds=SECONDS, after=None,
         until=None, bytes_max=None, deadline_seconds=None,
@@ -106,13 +109,13 @@ def _kind(workload: Workload) -> Workload:
         written = mix.operations_per_transaction() * workload.objects_per_session * SESSIONS_MAX
         mix = with_objects(mix, min(ARCHIVED_MAX, int(written)))
     if mix.keys == "each-once":
-        mix = replace(mix, keys="uniform")  # else they would soon be used up
+        mix = replace(mix, keys="uniform")  # otherwise the objects would soon be used up
     clients = min(workload.clients, CLIENTS_MAX)
     return replace(workload, name="", application="", copy=None, clients=clients, work=mix)
 
 
 def _sessions_per_second(workload: Workload) -> float:
-    """How many sessions that do nothing this process carries out."""
+    """Return the rate of null sessions that this process reaches."""
     mix = mix_of(workload)
     phase = Phase("ceiling", 1, 1, (workload,))
     numbers = ObjectNumbers(seed=1)
@@ -130,8 +133,8 @@ def _sessions_per_second(workload: Workload) -> float:
         )
     )
     if report.stages[0].ended_early and counted.sessions < SESSIONS_MIN:
-        return inf  # there was nothing for it to do: what was not measured refuses nothing
-    # By the time it had a core: whatever else keeps the machine busy now will refuse nothing, either.
+        return inf  # no work for this workload: a missing measurement refuses nothing
+    # The rate counts CPU time, so that other load on this machine causes no refusal.
     return counted.sessions / (report.cpu[-1].used_seconds - report.cpu[0].used_seconds)
 
 

@@ -1,7 +1,7 @@
-"""What is known of a run before it touches anything, and all that is refused then.
+"""The plan of a run: all facts that are known before the run touches anything, and all checks made then.
 
-One idea: making a plan asks the platform what it is and the guards whether this may be; after it nothing is refused any
-more for what the user chose.
+One idea: making a plan queries the platform for its capabilities and checks the guards. After that, no choice of the
+user is refused any more.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from scenarios.model import Scenario
 from scenarios.work.infrastructure import Infrastructure
 
 SPACE_RESERVE_BYTES = 1 << 30
-LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # what leaves something locked
+LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # operations that leave something locked
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +57,18 @@ class RunOptions:
     command_line: list[str]
     out_dir: Path
     watch: WatchOptions
-    objects_from: EarlierObjects | None = None  # archive nothing, and read these
-    cluster: Cluster | None = None  # who carries it out; None: processes of this machine
+    objects_from: EarlierObjects | None = None  # read these objects and archive nothing
+    cluster: Cluster | None = None  # cluster that carries the run out; None: processes of this machine
 
 
 def new_run_id() -> str:
-    """Sortable by time, unique, and fit for a bucket's name."""
+    """Return a unique id that sorts by time and is valid in a bucket name."""
     return time.strftime("%Y%m%dt%H%M%S", time.gmtime()) + "-" + secrets.token_hex(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One run, as far as it is known before anything is touched. Making it refuses all that can be refused."""
+    """One run, with all that is known before anything is touched. All checks are made when the plan is made."""
 
     scenario: Scenario
     backend: Backend
@@ -79,14 +79,15 @@ class Plan:
     probes_max: tuple[int, int]  # (objects, bytes) archived at most before phases, to read their locks back
     run_id: str
     worker_cores: list[int]
-    server_cores: list[int]  # left to a platform on this host; none: it shares them, or is elsewhere
+    server_cores: list[int]  # left to a platform on this host; empty: it shares the workers' cores, or is elsewhere
     sources: list[Source]
     server: ServerView
 
     @property
     def archived_max(self) -> tuple[int, int]:
-        """Upper bound of (objects, bytes) that the run archives, probe objects included; of a search, its first
-        step."""
+        """Upper bound of (objects, bytes) that the run archives, probe objects included. For a search, the bound of its
+        first step.
+        """
         objects, size_bytes = self.scenario.archived_max()
         return objects + self.probes_max[0], size_bytes + self.probes_max[1]
 
@@ -98,7 +99,7 @@ class Plan:
 
     @property
     def workers_at_once(self) -> int:
-        """Those that have a core."""
+        """Return the number of workers that have a core."""
         cluster = self.options.cluster
         return (
             self.workers if cluster is not None and not cluster.is_local else min(self.workers, len(self.worker_cores))
@@ -106,7 +107,9 @@ class Plan:
 
     @property
     def pinned_cores(self) -> list[int]:
-        """The cores that workers are kept on; none where they have the machine for themselves, or are not ours."""
+        """Return the cores that workers are pinned to. Empty if the workers have the whole machine, or run
+        elsewhere.
+        """
         return self.worker_cores if self.profile.shares_host and self.options.cluster is None else []
 
 
@@ -119,9 +122,9 @@ def make_plan(
     platforms: int = 1,
     locked_before_bytes: int = 0,
 ) -> Plan:
-    """Ask the platform what it is, and the guards whether this may be. Raises UsageError and PlatformError.
+    """Query the platform, check the guards and return the plan. Raises UsageError and PlatformError.
 
-    ``locked_before_bytes`` is what a run that goes on has archived already.
+    ``locked_before_bytes`` are the bytes that a resumed run has archived already.
     """
     capabilities = backend.capabilities
     if options.request.retention.legal_hold and not capabilities.legal_hold:
@@ -139,7 +142,7 @@ def make_plan(
     check_offered(scenario, backend.name, capabilities, retention)
     check_credentials(scenario, backend, platforms)
     probes = probed_max(scenario.phases, len(profile.endpoints)) if capabilities.stores_content else (0, 0)
-    if any(scenario.does(each) for each in LOCKING):  # else nothing is locked
+    if any(scenario.does(each) for each in LOCKING):  # otherwise nothing is locked
         accepted = options.request.accepts_server_clock
         check_clock(profile.server_clock_offset_seconds, now_seconds(), accepted=accepted)
         locked_bytes = (scenario.archived_max()[1] + probes[1]) * platforms + locked_before_bytes
@@ -183,8 +186,10 @@ def make_plan(
 
 
 def check_credentials(scenario: Scenario, backend: Backend, platforms: int = 1) -> None:
-    """Refuse a run that temporary credentials may not outlast: the whole of it where there can be no new ones, else
-    its longest phase, because workers get new ones between phases. Raises UsageError and PlatformError."""
+    """Refuse a run that may last longer than temporary credentials. Credentials that cannot be renewed must last for
+    the whole run. Others must last for its longest phase, because workers get new credentials between phases. Raises
+    UsageError and PlatformError.
+    """
     if not isinstance(backend, HasCredentials):
         return
     longest = max((phase.seconds_max for phase in scenario.phases), default=0.0)
@@ -206,15 +211,17 @@ def check_credentials(scenario: Scenario, backend: Backend, platforms: int = 1) 
 
 
 def _workers(options: RunOptions, scenario: Scenario, cores: Sequence[int]) -> int:
-    """Worker processes to start: as many as were asked for, or one per core; never more than a phase can use."""
+    """Return the number of worker processes: the requested number, or one per core, but never more than a phase can
+    use.
+    """
     wanted = options.request.workers or len(cores)
     if scenario.search is not None:
-        return wanted  # its later steps may have more clients
+        return wanted  # later steps may have more clients
     return min(wanted, max((phase.workers_max for phase in scenario.phases), default=wanted))
 
 
 def check_locks(scenario: Scenario, retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:
-    """Refuse a run of which one object or another would be locked too long, too much or for good; see ``check``."""
+    """Refuse a run that would lock any object too long, too many bytes, or permanently; see ``check``."""
     check(retention, guards, locked_bytes, server_now)
     if scenario.uses_lock(Lock.BUCKET_DEFAULT):
         _check_rule(scenario, retention, guards)
@@ -223,7 +230,7 @@ def check_locks(scenario: Scenario, retention: Retention, guards: Guards, locked
 
 
 def _check_rule(scenario: Scenario, retention: Retention, guards: Guards) -> None:
-    """A bucket's own rule counts in days, and makes its dates where no consent bounds them."""
+    """Check the bucket's default retention rule. It counts in days, and sets the dates if no consent bounds them."""
     leave_out = "leave lock bucket-default out: --set archive.locks=none,header,separate,header-and-hold"
     if retention.mode is RetentionMode.COMPLIANCE:
         raise SafetyRefused(
@@ -239,7 +246,7 @@ def _check_rule(scenario: Scenario, retention: Retention, guards: Guards) -> Non
 
 
 def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, retention: Retention) -> None:
-    """Refuse operations and locks that the backend does not have, or that make no sense without a lock."""
+    """Refuse operations and locks that the backend does not offer, or that make no sense without a lock."""
     offered = [operation.label for operation in capabilities.operations]
     for workload in scenario.workloads:
         for operation in sorted(workload.does - {"audit", *offered}):
@@ -263,7 +270,7 @@ def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, 
 
 
 def _check_replays(scenario: Scenario, retention: Retention) -> None:
-    """Refuse a trace with refused deletions where the run's locks could be over before they are tried."""
+    """Refuse a trace with refused deletions if the run's locks could end before these deletions."""
     if retention.retain_for_seconds is None:
         return
     for phase in scenario.phases:
@@ -280,10 +287,10 @@ def _check_replays(scenario: Scenario, retention: Retention) -> None:
 def make_plans(
     scenario: Scenario, platforms: Sequence[tuple[Backend, HostedStore | None]], options: RunOptions
 ) -> tuple[list[Plan], list[str]]:
-    """The plan of a scenario on each platform, and warnings.
+    """Return the plan of a scenario on each platform, and warnings.
 
-    Everything that can be refused beforehand is refused here: ``archiver run`` and its ``--dry-run`` share this one
-    function. It asks the platforms and changes nothing on them. Raises UsageError and PlatformError.
+    This function makes all checks that are possible in advance; ``archiver run`` and its ``--dry-run`` share it. It
+    queries the platforms and changes nothing on them. Raises UsageError and PlatformError.
     """
     if scenario.search is not None and len(platforms) > 1:
         raise UsageError(
@@ -300,7 +307,7 @@ def make_plans(
 
 
 def _check_existing_place(plan: Plan) -> None:
-    """Refuse a bucket of the user's that this run may not use; one of the run's own does not exist yet."""
+    """Refuse a bucket of the user that this run may not use. The run's own bucket does not exist yet."""
     backend, earlier = plan.backend, plan.options.objects_from
     if earlier is not None or not backend.capabilities.stores_content:
         return
@@ -316,13 +323,13 @@ def _check_existing_place(plan: Plan) -> None:
 
 
 def run_plan(plan: Plan) -> RunPlan:
-    """What a backend must know of a run: above all whether something is archived without a lock."""
+    """Return what a backend must know about a run, such as whether it archives anything without a lock."""
     unlocked = any(plan.scenario.uses_lock(lock) for lock in (Lock.NONE, Lock.SEPARATE))
     return RunPlan(plan.run_id, plan.retention, archives_unlocked=unlocked)
 
 
 def port_warnings(plan: Plan) -> list[str]:
-    """Warn if this machine may have too few local ports for a run's sessions."""
+    """Return warnings if this machine may have too few local ports for a run's sessions."""
     if plan.options.cluster is not None or plan.profile.session_kind != "opened":
         return []
     warning = port_warning(plan.scenario.phases, plan.profile.endpoints)
@@ -330,7 +337,9 @@ def port_warnings(plan: Plan) -> list[str]:
 
 
 def check_space(stores: Sequence[HostedStore], bytes_max: int) -> None:
-    """``bytes_max`` for each; stores on one file system share what is free there. Raises NotEnoughSpace."""
+    """Check that each store has ``bytes_max`` free; stores on one file system share its free space. Raises
+    NotEnoughSpace.
+    """
     together = Counter(os.stat(store.data_dir).st_dev for store in stores)
     for store in stores:
         free = shutil.disk_usage(store.data_dir).free

@@ -1,7 +1,7 @@
 """Probe objects: archived before the clients of a phase start, so that their locks can be read back first.
 
-One idea: a platform that locks longer than agreed, stronger, or not at all shows it on the first object. So every way
-in which a phase locks is tried with one small object per endpoint, and only if its lock is as agreed do clients start.
+One idea: if a platform locks longer or stronger than agreed, or not at all, the first object shows it. The prober tries
+every way in which a phase locks with one small object per endpoint. Clients start only if these locks are as agreed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from results.database import ArchivedRange
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import AllObjects, Sessions
 
-TRIES_MAX = 3  # of a probe that the platform does not archive: one refusal may be chance
+TRIES_MAX = 3  # for a probe that the platform does not archive; one refusal may be chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Probe:
 
 @dataclass(slots=True)
 class Tried:
-    """What became of one probe. Its objects are numbered ``first`` to ``last``."""
+    """Result of one probe. Its objects have the numbers ``first`` to ``last``."""
 
     probe: Probe
     tries: int = 0  # archive requests, over all endpoints
@@ -44,7 +44,7 @@ class Tried:
 
 
 def probes_of(phase: Phase) -> list[Probe]:
-    """The distinct ways in which the workloads of a phase lock what they archive, or leave it unlocked."""
+    """Return the distinct ways in which the workloads of a phase archive, locked or unlocked."""
     found: dict[tuple[Lock | None, float | None], Probe] = {}
     for index, workload in enumerate(phase.workloads):
         if not workload.archives or not workload.sizes:
@@ -65,7 +65,7 @@ def probed_max(phases: Sequence[Phase], endpoints: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Prober:
-    """Archives the probes of one run, in this process, through the data plane that its workers use."""
+    """Archives the probes of one run, in this process, with the backend code that its workers use."""
 
     run_id: str
     content_seed: int
@@ -80,9 +80,9 @@ class Prober:
         dates: Mapping[float | None, DateMaker],
         backend_setting: Any,
     ) -> Tried:
-        """Archive one object per endpoint, all at once, and again with other numbers if one was refused.
+        """Archive one object per endpoint, all at once, and try again with other numbers if one was refused.
 
-        ``backend_setting`` is what the workers of this phase get, with its credentials.
+        ``backend_setting`` is the setting of the workers of this phase, with its credentials.
         """
         like = phase.workloads[probe.workload]
         workload = Workload(
@@ -91,7 +91,8 @@ class Prober:
         )  # fmt: skip
         alone = Phase(phase.name, phase.position, phase.repetition, (workload,))
         tried = Tried(probe)
-        # Taken whether or not they are used: the numbers that the ledger bounds for a phase belong to no other.
+        # The prober takes these numbers even if it does not use them: the ledger's number range of a phase belongs to
+        # that phase alone.
         numbered = numbers.fresh(TRIES_MAX * self.endpoints)
         for first in range(*numbered, self.endpoints):
             end = first + self.endpoints

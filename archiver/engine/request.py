@@ -1,7 +1,7 @@
-"""Everything that the user asked for in one run, as one value that the run's database keeps.
+"""The user's request for one run, as one value that the run's database stores.
 
-One idea: the command line is parsed once. Whatever happens later, ``archiver resume`` included, reads this value. It
-names the files that hold secrets, and never has what is in them.
+One idea: the command line is parsed once. All later commands, ``archiver resume`` included, read this value. It names
+the files that contain secrets, and never contains the secrets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ScenarioRequest:
     overrides: tuple[str, ...]  # KEY=VALUE
     quick: bool
     order: Order
-    order_seed: int | None  # None: a random one
+    order_seed: int | None  # None: random
     allow_large_sessions: bool
     searches: bool
 
@@ -44,7 +44,7 @@ class ReplayRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Request:
-    """How an S3 platform is reached and used. Field names are those of S3Options."""
+    """Access to an S3 platform. Field names are those of S3Options."""
 
     endpoints: tuple[str, ...]
     bucket: str | None
@@ -66,7 +66,7 @@ class S3Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TsmRequest:
-    """How a TSM server is reached and used. Field names are those of TsmOptions."""
+    """Access to a TSM server. Field names are those of TsmOptions."""
 
     library: str | None
     server: str | None
@@ -79,7 +79,7 @@ class TsmRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchRequest:
-    """Which resources of the server are sampled."""
+    """Server resources to sample."""
 
     sources: tuple[str, ...]
     metric_names: Path | None
@@ -88,21 +88,21 @@ class WatchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What the user knows of the server's devices."""
+    """Facts that the user knows about the server's devices."""
 
     disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
-    disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> bytes per second that it sustains
+    disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> sustained bytes per second
     link_speed_bytes_per_second: float | None = None  # rated, each direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What the user asked for. Paths are as written, so relative ones count from the folder of the command."""
+    """The user's request. Paths are as written, so relative paths start at the folder of the command."""
 
     scenario: ScenarioRequest | None  # None: a replay
     replay: ReplayRequest | None  # None: a scenario
     repetitions: int
-    objects_from: str | None  # the run whose objects are read; None: this run archives its own
+    objects_from: str | None  # run whose objects are read; None: this run archives its own
     backend: str
     platforms: tuple[str, ...]  # to start
     s3: S3Request
@@ -110,14 +110,14 @@ class RunRequest:
     catalogue_dir: Path | None  # of the embedded store
     retention: RetentionWish
     guards: Guards
-    accepts_server_clock: bool  # dates may follow a platform's clock that is far from this machine's
+    accepts_server_clock: bool  # accept dates by a platform clock that is far from this machine's clock
     verify: str
     watch: WatchRequest
     devices: Devices
-    workers: int | None  # None: one per usable core, or half of them where the platform shares this host
-    dask: str | None  # the cluster that carries the run out; None: processes of this machine
+    workers: int | None  # None: one per usable core, or half of them if the platform shares this host
+    dask: str | None  # cluster that carries the run out; None: processes of this machine
     if_worker_lost: IfLost
-    out_dir: Path | None  # None: in the home
+    out_dir: Path | None  # None: in the home folder
     op_log_dir: Path | None
     metrics_port: int | None
     dry_run: bool
@@ -125,12 +125,12 @@ class RunRequest:
     quiet: bool
 
     def to_json(self) -> str:
-        """The document from which ``from_json`` makes an equal request."""
-        return json.dumps(msgspec.to_builtins(self, enc_hook=str))  # only paths have no JSON of their own
+        """Return the document from which ``from_json`` makes an equal request."""
+        return json.dumps(msgspec.to_builtins(self, enc_hook=str))  # only paths have no JSON type
 
     @classmethod
     def from_json(cls, text: str) -> RunRequest:
-        """The request of such a document. Raises ValueError for any other text."""
+        """Return the request of such a document. Raises ValueError for any other text."""
         try:
             return msgspec.convert(json.loads(text), cls, dec_hook=_path)
         except msgspec.ValidationError as wrong:

@@ -1,7 +1,7 @@
-"""Go on with a run that was interrupted, was killed or failed, after its last finished phase.
+"""Resume a run that was interrupted, was killed or failed, after its last finished phase.
 
-One idea: what finished stays as it is, and what broke off is never trusted: its phase is carried out anew with numbers
-that it cannot have used, and objects that it may have changed are left alone.
+One idea: finished phases stay as they are, and a broken phase is never trusted. The engine carries out that phase anew
+with numbers that it cannot have used, and does not use objects that it may have changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from backends.base import Backend, Location
 from results.database import RunDatabase, StoredRun
 from scenarios.model import Phase, Scenario
 
-# What has to be as it was: a run is one measurement.
+# Settings that must not change, because a run is one measurement.
 _SAME_SETTINGS = (
     "retention_mode", "retain_for_seconds", "retain_until", "legal_hold", "management_class", "verify", "session_kind",
     "session_open", "checksum", "payload_signing", "objects_per_transaction_max", "platform_started",
@@ -35,11 +35,11 @@ _SAME_PLATFORM = ("name", "version", "backend")
 
 @dataclass(frozen=True, slots=True)
 class BrokenRun:
-    """A run that broke off, and what the ledger knows it may have left."""
+    """A run that broke off, and what the ledger knows it may have left behind."""
 
     database: RunDatabase
     row: StoredRun
-    finished: int  # phases
+    finished: int  # finished phases
     placements: Sequence[Placement]
 
     @property
@@ -48,12 +48,12 @@ class BrokenRun:
 
     @property
     def left_open(self) -> list[Placement]:
-        """Phases of which nobody counted what they left."""
+        """Return the phases whose objects were never counted."""
         return [each for each in self.placements if each.objects is None]
 
 
 def look_at(database: RunDatabase, ledger: Ledger) -> BrokenRun:
-    """The run in a database that was reopened. Raises UsageError where nothing can or need be gone on with."""
+    """Return the run in a reopened database. Raises UsageError if the run cannot be resumed or is complete."""
     row = database.run()
     run = row.id
     if not row.phases_planned:
@@ -85,7 +85,7 @@ def look_at(database: RunDatabase, ledger: Ledger) -> BrokenRun:
 
 
 def carried_out_whole(scenario_text: str) -> str | None:
-    """Why runs of a recorded scenario are never gone on with; None: they are."""
+    """Return why runs of a recorded scenario cannot be resumed; None if they can."""
     scenario = json.loads(scenario_text)
     if any(phase.get("replay") for phase in scenario.get("phase", ())):
         return "a replay is carried out as a whole"
@@ -95,8 +95,9 @@ def carried_out_whole(scenario_text: str) -> str | None:
 
 
 def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
-    """The phases that are left. Raises UsageError where the scenario does not have those that finished, or where one of
-    them cannot be carried out anew."""
+    """Return the remaining phases. Raises UsageError if the scenario lacks a finished phase, or if a remaining phase
+    cannot be carried out anew.
+    """
     recorded = [(times.position, times.label) for times in broken.database.phases()]
     planned = [(phase.position, phase.label) for phase in scenario.phases]
     if len(planned) != broken.row.phases_planned or recorded != planned[: len(recorded)]:
@@ -118,7 +119,7 @@ def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
 def plan_rest(
     broken: BrokenRun, scenario: Scenario, platform: tuple[Backend, HostedStore | None], options: RunOptions
 ) -> tuple[Plan, list[str]]:
-    """The plan of what is left of ``scenario``, all of whose phases are given, and warnings.
+    """Return the plan of the rest of ``scenario``, which contains all phases, and warnings.
 
     Raises UsageError and PlatformError.
     """
@@ -132,7 +133,7 @@ def plan_rest(
 
 
 def resume(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, observer: Observer) -> RunOutcome:
-    """Carry out what is left. Raises UsageError and PlatformError before anything is touched."""
+    """Carry out the remaining phases. Raises UsageError and PlatformError before anything is touched."""
     (outcome,) = carry_through(
         [partial(_go_on, broken, scenario, plan, ledger, observer)], partial(planned, plan.scenario.phases)
     )
@@ -140,7 +141,7 @@ def resume(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
 
 
 def _refuse_another(broken: BrokenRun, plan: Plan) -> None:
-    """Raise PlatformError or UsageError where platform or setting are not those of the run."""
+    """Raise PlatformError or UsageError if the platform or a setting differs from the run's."""
     began, found = broken.row.platform, plan.profile
     for name in _SAME_PLATFORM:
         if getattr(began, name) != getattr(found, name):
@@ -163,7 +164,7 @@ def _refuse_another(broken: BrokenRun, plan: Plan) -> None:
 
 
 def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, observer: Observer) -> Run:
-    """Attach to the run's place, and know again what is there."""
+    """Attach to the run's place, and restore what is known about its objects."""
     backend, earlier, database = plan.backend, plan.options.objects_from, broken.database
     if plan.hosted is not None:
         pin(plan.hosted, plan.server_cores)
@@ -174,7 +175,7 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
             check_first(earlier, backend)
         else:
             if scenario.uses_lock(Lock.BUCKET_DEFAULT):
-                backend.set_default_lock(None)  # that of the phase that broke off
+                backend.set_default_lock(None)  # remove the rule of the broken phase
             backend.check_place(run_plan(plan))
     except PlatformError as error:
         place = f"in {location.bucket} on {broken.row.platform.name}"
@@ -188,8 +189,7 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
 
 
 def _first_free(broken: BrokenRun) -> int:
-    """A number that no object of the run can have, nor a higher one: whatever became of the phases that the ledger
-    knows."""
+    """Return a number above all object numbers that any phase in the ledger can have used."""
     promised = [each.first_number + each.objects_max for each in broken.placements]
     archived = [
         each.last + 1 for times in broken.database.phases() for each in broken.database.archived_by(times.position)
@@ -198,7 +198,7 @@ def _first_free(broken: BrokenRun) -> int:
 
 
 def _know_again(run: Run, scenario: Scenario) -> None:
-    """Tell the run what its finished phases archived and changed, and what a broken one may have changed."""
+    """Restore what the run's finished phases archived and changed, and what a broken phase may have changed."""
     finished = {times.position: times for times in run.database.phases()}
     broken_off = run.database.broken_off()
     for phase in scenario.phases:
@@ -213,8 +213,9 @@ def _know_again(run: Run, scenario: Scenario) -> None:
 
 
 def _leave_alone(run: Run, phase: Phase, server_now: float) -> None:
-    """Draw again what a phase drew that broke off, and use none of it any more: nobody knows how far it came. What it
-    may have extended can still be read."""
+    """Repeat the draws of a broken phase, and exclude these objects, because its progress is unknown. Objects that it
+    may have extended can still be read.
+    """
     for workload in phase.workloads:
         if workload.data or workload.operation not in ("extend", "hold", "release", "delete"):
             continue

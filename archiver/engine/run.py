@@ -1,7 +1,7 @@
-"""One run: what is known before it touches anything, and how it goes from phase to phase.
+"""One run, from phase to phase.
 
-One idea: making a plan refuses all that can be refused, and the ledger knows what a phase may leave behind before its
-first byte is sent.
+One idea: making a plan makes all checks, and the ledger records what a phase may leave behind before the phase sends
+its first byte.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from results.verdict import verdict
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import RETRIEVES
 
-EXPIRY_SECONDS_MAX = 60.0  # so long a run waits for short locks to end
+EXPIRY_SECONDS_MAX = 60.0  # longest wait of a run for short locks to end
 
 
-# What the server used in the last so many seconds, as far as anybody sampled it. Any thread may ask.
+# Returns the server's usage of the last given seconds, as far as it was sampled. Any thread may call it.
 ServerLately = Callable[[float], ServerUsage | None]
 
 
 class Observer(Protocol):
-    """Who follows runs as they happen; several take turns."""
+    """Observer of runs while they happen; several runs take turns."""
 
     def phase_started(self, phase: Phase, platform: str, server_lately: ServerLately) -> None: ...
 
@@ -64,11 +64,11 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class RunOutcome:
-    """How a run ended; everything measured is in the database."""
+    """How a run ended. All measurements are in the database."""
 
     run_id: str
     database: Path
-    interrupted: Signals | None = None  # by which signal
+    interrupted: Signals | None = None  # the signal
     failure: str | None = None
     results: list[Result] = field(default_factory=list)
     criteria: list[CriterionResult] = field(default_factory=list)
@@ -76,7 +76,7 @@ class RunOutcome:
 
 
 class _Promise(NamedTuple):
-    """What the ledger was told of a phase: one way of locking, and the workloads that lock so."""
+    """The ledger's entry for one way of locking of a phase, and the workloads that lock in this way."""
 
     row: int
     retention: Retention
@@ -84,7 +84,7 @@ class _Promise(NamedTuple):
 
 
 class SecondPlace(NamedTuple):
-    """Where migrations copy to: what its records in the ledger have in common, and the backend that reaches it."""
+    """The place that migrations copy to: the shared fields of its ledger rows, and the backend that reaches it."""
 
     placement: Placement
     backend: Backend
@@ -92,11 +92,11 @@ class SecondPlace(NamedTuple):
 
 @dataclass(slots=True)
 class Run:
-    """One run under way: its phases, one by one."""
+    """A run in progress, phase by phase."""
 
     plan: Plan
     ledger: Ledger
-    place: Placement  # what every phase's record has in common
+    place: Placement  # shared fields of every phase's record
     database: RunDatabase
     sampler: ResourceSampler
     workers: Workers
@@ -108,14 +108,14 @@ class Run:
     archived_bytes: int = 0
     second: SecondPlace | None = None
     bucket_has_rule: bool = False
-    expiries: dict[str | int, float] = field(default_factory=dict)  # of short locks, by data set or size
+    expiries: dict[str | int, float] = field(default_factory=dict)  # end of short locks, by data set or size
 
     def start_watching(self) -> None:
         self.sampler.start()
         self._tell_problems()
 
     def carry_out(self, phase: Phase) -> None:
-        """One phase; what goes wrong ends this run, and is in its outcome."""
+        """Carry out one phase. A failure ends this run, and is in its outcome."""
         try:
             self.observer.phase_started(phase, self.plan.profile.name, self._server_lately)
             outcome = self._phase(phase)
@@ -132,19 +132,19 @@ class Run:
             self.outcome.failure = str(error)
 
     def finish(self) -> None:
-        """End workers and sampling, and say in the database how the run ended."""
+        """End workers and sampling, and record in the database how the run ended."""
         outcome = self.outcome
         self.workers.close()
         self.sampler.stop()
         try:
             self._store_samples()
             self.database.finish(time.time(), self._verdict())
-        except ResultsError as error:  # a full disk: what was committed before stays
+        except ResultsError as error:  # full disk: committed data stay
             outcome.failure = outcome.failure or str(error)
         self.database.close()
 
     def _verdict(self) -> str:
-        """By everything that the database has, so that the phases before an interruption count, too."""
+        """Return the verdict on all data in the database, phases before an interruption included."""
         if self.outcome.interrupted:
             return "interrupted"
         if self.outcome.failure:
@@ -158,7 +158,7 @@ class Run:
         return usage_throughout(self.sampler.timelines(since_ns), self.plan.server)
 
     def _tell_problems(self) -> None:
-        """Report each source of resource samples that cannot be read, once."""
+        """Report once each source of resource samples that cannot be read."""
         for found in self.sampler.take_problems():
             self.database.add_source_problem(found)
             self.observer.warned(found.problem)
@@ -198,7 +198,7 @@ class Run:
         self.take_in(
             phase, outcome.times.prepared_at, outcome.times.archived_seconds, outcome.archived, outcome.changed
         )
-        if outcome.incomplete is None:  # else nobody counted all of it: the rows stay open, which means list the prefix
+        if outcome.incomplete is None:  # otherwise the rows stay open, and cleanup lists the prefix
             self._keep_promises(promises, outcome)
         if there is not None and outcome.incomplete is None:
             self._keep_promise_there(there, outcome)
@@ -206,7 +206,9 @@ class Run:
         return outcome
 
     def _ceilings(self, phase: Phase) -> Mapping[str, ClientCeiling]:
-        """What this client reaches in each workload against a platform that does nothing, if the phase asks for it."""
+        """Return the rate of this client in each workload against a platform that does nothing, if the phase requests
+        it.
+        """
         if not phase.measures_ceiling:
             return {}
         numbers, now = deepcopy(self.numbers), self.plan.backend.server_now
@@ -214,7 +216,7 @@ class Run:
         return measure_ceilings(phase, numbers, self._dates(phase), setting, self.workers, cores, now)
 
     def _refresh_credentials(self, phase: Phase) -> None:
-        """Give the workers credentials that last through this phase, as far as there can be new ones."""
+        """Give the workers credentials that last through this phase, if the credentials can be renewed."""
         backend = self.plan.backend
         if isinstance(backend, HasCredentials):
             backend.refresh_credentials(phase.seconds_max)
@@ -222,7 +224,7 @@ class Run:
             self.coordinator.reach(backend.worker_setting(), second)
 
     def _dates(self, phase: Phase) -> dict[float | None, DateMaker]:
-        """Who makes the dates of a phase, by its workloads' own times of retention."""
+        """Return the makers of retain-until dates of a phase, by the retention period of its workloads."""
         makers = {}
         for workload in phase.workloads:
             retention = self.retention(workload)
@@ -232,7 +234,7 @@ class Run:
         return makers
 
     def _promise(self, phase: Phase) -> list[_Promise]:
-        """Before its first byte is sent the ledger knows what a phase may leave behind, by how it will be locked."""
+        """Record in the ledger, before the first byte is sent, what a phase may leave behind under each lock."""
         guards, server_now = self.plan.options.request.guards, self.plan.backend.server_now
         for workload in phase.workloads:
             if workload.does & {"extend", "hold"}:
@@ -268,7 +270,7 @@ class Run:
         return objects, objects * probe.object_bytes
 
     def _promise_there(self, phase: Phase) -> int | None:
-        """Likewise of what a migration copies to the second place; None where there is nothing of the kind."""
+        """Record the same for the copies of a migration in the second place; return None if there are none."""
         bounds = [each.work.archived_there_max for each in phase.workloads]
         objects, size_bytes = sum(objects for objects, _ in bounds), sum(size_bytes for _, size_bytes in bounds)
         if self.second is None or not objects:
@@ -289,7 +291,7 @@ class Run:
         )
 
     def _keep_promise_there(self, row: int, outcome: PhaseOutcome) -> None:
-        """What a migration copied in truth; copies whose answer never came are counted with the run's own objects."""
+        """Record the actual copies of a migration. Copies without an answer count among the run's own objects."""
         there = outcome.infrastructures
         latest = self.dates_between(self.plan.retention, outcome.times.started_at, outcome.times.seconds)[1]
         self.ledger.close_placement(
@@ -297,8 +299,9 @@ class Run:
         )
 
     def _keep_promises(self, promises: Sequence[_Promise], outcome: PhaseOutcome) -> None:
-        """Tell the ledger what a phase left in truth. An archive whose answer never came may be there all the same, so
-        it counts as left behind."""
+        """Record in the ledger what a phase actually left behind. An archive without an answer may exist, so it counts
+        as left behind.
+        """
         unknown = outcome.unknown_objects()
         for promise in promises:
             phase = outcome.phase
@@ -314,11 +317,13 @@ class Run:
             )
 
     def _latest_made(self, workload: Workload, outcome: PhaseOutcome) -> float | None:
-        """The latest date that a lock of a phase that has ended can have; None: that which was promised."""
+        """Return the latest retain-until date that a lock of an ended phase can have; None for the date recorded before
+        it.
+        """
         retention = self.retention(workload)
         if retention.mode is not RetentionMode.CLASS and workload.lock is not Lock.BUCKET_DEFAULT:
             return self.dates_between(retention, outcome.times.prepared_at, outcome.times.archived_seconds)[1]
-        # The platform dates an object when it stores it. One whose answer never came may be stored later still.
+        # The platform dates an object when it stores it. It may store an object without an answer later still.
         latest = None if outcome.unknown_objects() else self.dates_between(retention, now_seconds())[1]
         return None if latest is None else latest + retention.late_seconds
 
@@ -330,7 +335,7 @@ class Run:
         archived: Sequence[ArchivedRange],
         changed: Sequence[ObjectChange],
     ) -> None:
-        """Know what a phase has archived and changed."""
+        """Record what a phase has archived and changed."""
         for each in archived:
             workload = phase.workloads[each.workload]
             retention = self.retention(workload)
@@ -346,17 +351,17 @@ class Run:
                 self.archived_bytes += object_bytes * (last - first + 1)
 
     def retention(self, workload: Workload) -> Retention:
-        """What a workload's objects are locked with."""
+        """Return the retention of a workload's objects."""
         return self.plan.retention.locked_by(workload.lock, workload.retain_for_seconds)
 
     def _set_rule(self, rule: Retention | None) -> None:
-        """Have the bucket lock by itself what comes next, or not."""
+        """Set or remove the bucket's default retention rule for the objects that follow."""
         if self.bucket_has_rule != (rule is not None):
             self.plan.backend.set_default_lock(rule)
             self.bucket_has_rule = rule is not None
 
     def _wait_for_dates(self, phase: Phase) -> None:
-        """Let the short locks end of what is to be deleted, and a later date be really later."""
+        """Wait until the short locks of objects to delete have ended, and until an extended date is really later."""
         if any("extend" in workload.does for workload in phase.workloads):
             time.sleep(DATE_TOLERANCE_SECONDS + 1)
         now = self.plan.backend.server_now
@@ -367,7 +372,9 @@ class Run:
     def dates_between(
         self, retention: Retention, started_at: float, seconds: float = 0.0
     ) -> tuple[float | None, float | None]:
-        """Between which dates the locks end of what is archived in the seconds from ``started_at`` (epoch seconds)."""
+        """Return the range of retain-until dates of objects archived in the seconds from ``started_at`` (epoch
+        seconds).
+        """
         backend = self.plan.backend
         if retention.retain_for_seconds is None:
             return retention.retain_until, retention.retain_until
@@ -387,10 +394,10 @@ class Run:
     def _probe(
         self, phase: Phase, dates: Mapping[float | None, DateMaker], promises: Sequence[_Promise]
     ) -> list[Tried]:
-        """Archive one object in each way that the phase archives, per endpoint, and read its lock back.
+        """Archive one object per endpoint in each way that the phase archives, and read its lock back.
 
-        Stops at the first probe that the platform does not archive. Raises RunFailed if a lock is longer or stronger
-        than agreed, or missing; the ledger then has what was found.
+        The probe stops at the first object that the platform does not archive. Raises RunFailed if a lock is missing,
+        longer or stronger than agreed; the ledger then has the lock that was found.
         """
         done: list[Tried] = []
         for probe in probes_of(phase) if self.prober is not None else ():
@@ -410,7 +417,7 @@ class Run:
     def _check_locks(
         self, phase: Phase, tried: Tried, began_at: float, done: Sequence[Tried], promises: Sequence[_Promise]
     ) -> None:
-        """Read the locks of a probe's objects. Raises RunFailed where one is not as agreed."""
+        """Read the locks of a probe's objects. Raises RunFailed if one is not as agreed."""
         retention = self.plan.retention.locked_by(tried.probe.lock, tried.probe.retain_for_seconds)
         earliest, latest = self.dates_between(retention, began_at, now_seconds() - began_at)
         for each in tried.archived:
@@ -429,7 +436,7 @@ class Run:
             self.database.set_lock_verified("verified")
 
     def _close_with_probes(self, promise: _Promise, done: Sequence[Tried]) -> None:
-        """The ledger's row of a phase that archived nothing but probes."""
+        """Close the ledger's row of a phase that archived only probes."""
         mine = [tried for tried in done if tried.probe.workload in promise.workloads]
         archived = [each for tried in mine for each in tried.archived]
         self.ledger.close_placement(
@@ -471,5 +478,5 @@ class Run:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:  # a segment that was removed meanwhile
+    except FileNotFoundError:  # a segment removed since the listing
         return 0

@@ -1,7 +1,7 @@
-"""What the workers of one phase reported, put together.
+"""Merging of the reports of all workers of one phase.
 
-One idea: everything is a sum over intervals, so it does not matter in which order reports come. Where a phase goes on
-for an hour with hundreds of workloads, its histograms are summed at once, and of an interval only its amounts are kept.
+One idea: everything is a sum over intervals, so the order of reports does not matter. A phase may take an hour with
+hundreds of workloads. Its histograms are then summed at once, and each interval keeps only its amounts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scenarios.work.mix import RETRIEVES, WRITES_CONTENT
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The measured time of a workload. ``first`` and ``last`` bound its intervals where it is a window of time."""
+    """The measured time of a workload. ``first`` and ``last`` bound its intervals if it is a window of time."""
 
     from_ns: int
     to_ns: int
@@ -35,7 +35,7 @@ class Window:
     settled: bool
 
     def part(self, key: TallyKey) -> str:
-        """warm-up, measured or drain."""
+        """Return warm-up, measured or drain."""
         if self.first is None or self.last is None:
             return "warm-up" if key.warm_up else "measured"
         if key.interval < self.first:
@@ -43,13 +43,13 @@ class Window:
         return "measured" if key.interval < self.last else "drain"
 
 
-NO_INTERVAL = 1 << 40  # beyond all there are
-PACK_AT = 4_096  # tallies; a phase of hours would else keep gigabytes of small arrays
-JOIN_AT = 20_000  # changes, before neighbours among them are joined
+NO_INTERVAL = 1 << 40  # above all interval numbers
+PACK_AT = 4_096  # tallies; otherwise a phase of hours would keep gigabytes of small arrays
+JOIN_AT = 20_000  # changes, before adjacent ones are joined
 
 
 def _joined(changes: list[Change]) -> list[Change]:
-    """The same, where neighbours that were archived are one; all else in its order."""
+    """Return the changes with adjacent archived ranges joined; all others keep their order."""
     joined: list[Change] = []
     for each in sorted(change for change in changes if change.operation == "archive"):
         last = joined[-1] if joined else None
@@ -62,7 +62,7 @@ def _joined(changes: list[Change]) -> list[Change]:
 
 
 class _Course:
-    """What one worker did, by interval: objects, bytes, errors. 24 bytes for each."""
+    """Work of one worker by interval: objects, bytes, errors. 24 bytes for each interval."""
 
     def __init__(self) -> None:
         self._done = np.zeros((64, 3), dtype=np.int64)
@@ -74,20 +74,20 @@ class _Course:
         self._done[interval] += (tally.objects, tally.bytes, tally.errors)
 
     def between(self, first: int, last: int) -> tuple[int, int, int]:
-        """(objects, bytes, errors) of intervals ``first`` to ``last`` - 1."""
+        """Return (objects, bytes, errors) of intervals ``first`` to ``last`` - 1."""
         objects, size_bytes, errors = self._done[first:last].sum(axis=0).tolist()
         return objects, size_bytes, errors
 
 
 class Merge:
-    """What the workers of one phase reported."""
+    """Merged reports of the workers of one phase."""
 
     def __init__(self, phase: Phase) -> None:
         self._phase = phase
         self._in_whole_sessions = all(each.work.measured_time == "sessions" for each in phase.workloads)
         self._courses: dict[int, _Course] = {}  # by worker
         self._tallies: dict[TallyKey, Tally] = {}
-        self._packed: list[bytes] = []  # tallies of before; a key may be in several, since all is a sum
+        self._packed: list[bytes] = []  # older tallies; a key may be in several, since everything is a sum
         self._moved: dict[int, Counter[str]] | None = None  # see ``_moved_by_interval``
         self._errors: dict[tuple[int, str, str], ErrorKind] = {}
         self._changed: list[Change] = []
@@ -115,7 +115,7 @@ class Merge:
             self._join_at = max(JOIN_AT, 2 * len(self._changed))
 
     def windows(self, reports: Sequence[PhaseReport], start_ns: int) -> list[Window]:
-        """The time that counts, of each workload."""
+        """Return the measured time of each workload."""
         return [
             self._window(
                 workload, [stage for report in reports for stage in report.stages if stage.workload == index], start_ns
@@ -124,7 +124,7 @@ class Merge:
         ]
 
     def _window(self, workload: Workload, stages: Sequence[StageReport], start_ns: int) -> Window:
-        """The time of a workload that counts, over all workers."""
+        """Return the measured time of a workload, over all workers."""
         if not stages:
             return Window(start_ns, start_ns, None, None, False)
         settled = not any(stage.ended_early for stage in stages)
@@ -138,13 +138,16 @@ class Merge:
                 first = -(-(max(starts) - start_ns) // INTERVAL_NS)
                 last = max(first, (min(ends) - start_ns) // INTERVAL_NS)
                 if first == last and workload.work.is_shown_whole:
-                    # The clients' shares were used up within the warm-up: the whole is shown, marked as unsettled.
+                    # The clients used up their shares within the warm-up. The result covers the whole time, marked as
+                    # unsettled.
                     ended_ns = max(start_ns + 1, *(stage.ended_ns for stage in stages))
                     return Window(start_ns, ended_ns, 0, math.ceil((ended_ns - start_ns) / INTERVAL_NS), False)
                 return Window(start_ns + first * INTERVAL_NS, start_ns + last * INTERVAL_NS, first, last, settled)
 
     def totals(self, windows: Sequence[Window]) -> list[tuple[Tally, dict[str, int]]]:
-        """For each workload its measured tally, and how many objects and errors fell outside."""
+        """Return the measured tally of each workload, and the counts of objects and errors outside the measured
+        time.
+        """
         totals = [(Tally(), {"warm-up": 0, "drain": 0, "errors": 0}) for _ in self._phase.workloads]
         for key, tally in self._all():
             measured, outside = totals[key.workload]
@@ -155,14 +158,15 @@ class Merge:
                 outside[part] += tally.objects
                 outside["errors"] += tally.errors
                 if part == "drain" and "open loop" in self._phase.workloads[key.workload].work.traits:
-                    # Sessions of an open loop that were due in the measured time are judged by how long they took,
-                    # even where they ended after it: a stall at the end would else be seen by nobody.
+                    # Response times count for sessions of an open loop that were due in the measured time, even if they
+                    # ended after it. Otherwise a stall at the end would be invisible (coordinated omission).
                     measured.add_times(tally)
         return totals
 
     def work(self, window: Window, start_ns: int) -> WorkDone:
-        """What was done between two instants, over all workloads: whole intervals, and what ended in the measured time
-        of a phase that has no others."""
+        """Return the work between two instants, over all workers: whole intervals, or, in a phase without intervals,
+        all that ended in its measured time.
+        """
         moved = Counter[str]()
         if self._in_whole_sessions:
             for key, tally in self._all():
@@ -175,8 +179,9 @@ class Merge:
         return WorkDone(moved["objects"], moved["archive"] + moved["new-version"], moved["retrieve"])
 
     def done_by(self, worker: int, start_ns: int, edges: tuple[int, int]) -> tuple[int, int, int]:
-        """(objects, bytes, errors) of one worker in the intervals that lie between two instants, if only in part; of a
-        single client in whatever is measured."""
+        """Return (objects, bytes, errors) of one worker in the intervals that overlap the time between two instants.
+        For a single client, return those of its measured time.
+        """
         course = self._courses.get(worker)
         if course is None:
             return 0, 0, 0
@@ -193,7 +198,7 @@ class Merge:
         return [_interval_row(*key, tally) for key, tally in sorted(rows.items(), key=lambda item: item[0])]
 
     def part_rows(self) -> list[PartRow]:
-        """Of the whole phase, by workload and part."""
+        """Return the rows of the whole phase, by workload and part."""
         return [
             PartRow(
                 self._phase.workloads[index].name, name, part.operation, part.objects, part.bytes, part.attempts,
@@ -212,7 +217,7 @@ class Merge:
         yield from self._tallies.items()
 
     def _moved_by_interval(self) -> dict[int, Counter[str]]:
-        """Objects, and bytes of each operation; reckoned once, when all has been reported."""
+        """Return objects, and bytes of each operation, by interval. They are computed once, after all reports."""
         if self._moved is None:
             self._moved = {}
             for key, tally in self._all():
@@ -221,14 +226,14 @@ class Merge:
         return self._moved
 
     def _wholes(self) -> dict[int, Tally]:
-        """Of each workload everything, whenever it was."""
+        """Return the sum of each workload over all times."""
         whole: dict[int, Tally] = {}
         for key, tally in self._all():
             whole.setdefault(key.workload, Tally()).add(tally)
         return whole
 
     def _bytes_of(self, key: TallyKey, tally: Tally) -> Counter[str]:
-        """How many bytes each operation moved; all ways to retrieve are one."""
+        """Return the bytes that each operation moved. All kinds of retrieve count as one."""
         moved = Counter[str]()
         parts = [(part.operation, part.bytes) for part in tally.parts.values()]
         for operation, size in parts or [(self._phase.workloads[key.workload].operation, tally.bytes)]:
@@ -236,7 +241,7 @@ class Merge:
         return moved
 
     def archived_ranges(self) -> list[ArchivedRange]:
-        """In order, neighbours joined."""
+        """Return the archived ranges in order, adjacent ones joined."""
         joined: list[ArchivedRange] = []
         for change in sorted(self._changed):
             if change.operation != "archive":
@@ -251,11 +256,11 @@ class Merge:
         return joined
 
     def changes(self) -> list[Change]:
-        """All else that became of objects."""
+        """Return all other changes of objects."""
         return [change for change in self._changed if change.operation != "archive"]
 
     def first_errors(self, workload: int | None = None) -> list[FirstError]:
-        """The first failure of each kind, of one workload or of all."""
+        """Return the first failure of each kind, of one workload or of all."""
         found: dict[tuple[str, str], FirstError] = {}
         for e in self._errors.values():
             if workload in (None, e.workload):
@@ -270,7 +275,9 @@ class Merge:
 
 
 class ReplayMerge(Merge):
-    """Of a phase that replays traces: all of it is measured, and it may be an hour of hundreds of workloads."""
+    """Merged reports of a phase that replays traces. All of it is measured, and it may be an hour of hundreds of
+    workloads.
+    """
 
     def __init__(self, phase: Phase) -> None:
         super().__init__(phase)
@@ -297,13 +304,13 @@ class ReplayMerge(Merge):
 
 
 def merge_of(phase: Phase) -> Merge:
-    """What puts together the reports of a phase."""
+    """Return the object that merges the reports of a phase."""
     is_replay = any("replay" in workload.work.traits for workload in phase.workloads)
     return ReplayMerge(phase) if is_replay else Merge(phase)
 
 
 def _sum(row: IntervalRow, other: IntervalRow) -> IntervalRow:
-    """Two workers' parts of one interval of one workload."""
+    """Return the sum of two workers' parts of one interval of one workload."""
     return replace(
         row,
         sessions=row.sessions + other.sessions,
