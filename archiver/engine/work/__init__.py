@@ -1,1 +1,1 @@
-"""Kinds of work: how each is shared out, carried out and counted."""
+"""Kinds of work: how each is assigned to workers, carried out and counted."""

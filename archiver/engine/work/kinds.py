@@ -1,7 +1,8 @@
-"""The one place that tells the kinds of work apart.
+"""The one module that distinguishes the kinds of work.
 
-One idea: every kind has three functions here: how a phase is shared out to workers, what carries it out in a worker,
-and what only this kind adds to a result. All else asks the work itself (``scenarios/work/base.py``).
+One idea: this module has three functions for every kind. One assigns a phase to workers, one returns the class that
+carries it out in a worker, and one adds the kind's own fields to a result. All other code asks the work itself
+(``scenarios/work/base.py``).
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ from scenarios.work.sessions import Sessions
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What sharing out a phase depends on, besides its workloads and the object numbers."""
+    """Inputs of the assignment of a phase, apart from its workloads and the object numbers."""
 
     workers: int
-    times: Sequence[LockedTimes]  # of each workload
-    second_setting: Any = field(default=None, repr=False)  # of the backend of a second place; may hold secrets
-    earliest: float | None = None  # epoch seconds before which no lock may end that the phase gives
+    times: Sequence[LockedTimes]  # by workload
+    second_setting: Any = field(default=None, repr=False)  # of the backend of a second place; may contain secrets
+    earliest: float | None = None  # epoch seconds; the earliest retain-until date that the phase may set
 
 
 def share(phase: Phase, numbers: ObjectNumbers, sharing: Sharing) -> list[WorkerShare]:
-    """Every worker's part of a phase."""
+    """Return every worker's part of a phase."""
     match phase.workloads[0].work:
         case Sessions():
             return share_sessions(phase, numbers, sharing.times, sharing.workers)
         case Mix():
             return share_mixes(phase, numbers, sharing.times[0], sharing.workers)
         case Replay() | Infrastructure():
-            from archiver.engine.work.replay.shares import share_replays  # takes 0.1 s to load, and most need it not
+            from archiver.engine.work.replay.shares import share_replays  # takes 0.1 s, and few runs need it
 
             return share_replays(phase, numbers, sharing.workers, sharing.second_setting, sharing.earliest)
 
 
 def run_of(phase: Phase) -> type[PhaseRun]:
-    """What carries out a worker's part of a phase."""
+    """Return the class that carries out a worker's part of a phase."""
     match phase.workloads[0].work:
         case Sessions():
             return SessionsRun
@@ -63,24 +64,24 @@ def run_of(phase: Phase) -> type[PhaseRun]:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the workers reported of one workload."""
+    """Reports of all workers on one workload."""
 
     tally: Tally  # of its measured time
     outside: Mapping[str, int]  # objects in warm-up and drain, and errors in either
     counts: Sequence[int]  # objects of each whole interval of its measured time
     window: Window  # its measured time
-    start_ns: int  # CLOCK_MONOTONIC: the beginning of its phase
+    start_ns: int  # CLOCK_MONOTONIC: begin of its phase
     stages: Sequence[StageReport]
     infrastructures: Sequence[InfrastructureReport]
 
     @property
     def seconds(self) -> float:
-        """How long it was measured."""
+        """Return the measured time in seconds."""
         return (self.window.to_ns - self.window.from_ns) / 1e9
 
 
 def own_fields(phase: Phase, workload: Workload, measured: Measured) -> dict[str, Any]:
-    """The fields of a ``Result`` that only this kind of work has, or has otherwise."""
+    """Return the fields of a ``Result`` that only this kind of work has, or computes differently."""
     match workload.work:
         case Sessions():
             return steadiness_of(measured.counts)

@@ -1,6 +1,6 @@
-"""Sessions of one operation: numbers for every client, clients spread over the workers, and their sessions.
+"""Sessions of one operation: object numbers for every client, clients spread over the workers, and their sessions.
 
-One idea: every client does one thing, over and over, until the stop rule of its workload ends it.
+One idea: every client repeats one operation until the stop rule of its workload ends it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from scenarios.work.sessions import AllObjects, InWindow, Sessions, UntilPrecise
 def share_sessions(
     phase: Phase, numbers: ObjectNumbers, times: Sequence[LockedTimes], workers_max: int
 ) -> list[WorkerShare]:
-    """Numbers for every client, and the clients spread over the workers; ``times``: of each workload."""
+    """Return object numbers for every client, with the clients spread over the workers. ``times`` are by workload."""
     clients: list[ClientAssignment] = []
     for index, workload in enumerate(phase.workloads):
         share = workload.objects_max // workload.clients
@@ -53,7 +53,7 @@ def share_sessions(
 
 
 def nothing_to_do(assignments: Sequence[Assignment]) -> str | None:
-    """Why a phase could do nothing: its sessions were for objects that are not there."""
+    """Return why a phase could do nothing: the objects of its sessions do not exist. None if it can."""
     for assignment in assignments:
         for client in assignment.clients:
             workload = assignment.phase.workloads[client.workload]
@@ -75,7 +75,9 @@ _TOO_FEW = {
 
 
 def steadiness_of(counts: Sequence[int]) -> dict[str, Any]:
-    """What only sessions of one operation have in a result: nothing else runs with them, so their rate is steady."""
+    """Return the steadiness fields of a result. Only sessions of one operation have them: no other work runs
+    concurrently, so their rate is steady.
+    """
     return {"unsteady": unsteady_because(counts)}
 
 
@@ -121,7 +123,7 @@ class SessionsRun(PhaseRun):
 
 
 def _decision(workload: Workload, start_ns: int) -> StopDecision:
-    """Who decides when the clients of a phase end; its workloads share one stop rule."""
+    """Return the stop decision for the clients of a phase; its workloads share one stop rule."""
     work = workload.work
     assert isinstance(work, Sessions)
     match work.stop:
@@ -162,7 +164,7 @@ class SessionsClient(Client):
             if self._host.is_finishing or not stop.wants_session(now_ns):
                 return
             if stop.measured_from_ns != measured_before:
-                self._host.fold(self)  # what came before was warm-up
+                self._host.fold(self)  # earlier rows were warm-up
             batch = self._next_batch()
             if batch is None:
                 stop.ran_out(now_ns)
@@ -175,7 +177,7 @@ class SessionsClient(Client):
             stop.session_ended(now_ns, time.monotonic_ns())
             any_object = any_object or objects > 0
             failed_sessions = 0 if objects else failed_sessions + 1
-            # An audit has all there is before it, so it gives up also where the platform goes away midway.
+            # An audit assigns all its objects in advance, so it also gives up if the platform goes away midway.
             if failed_sessions >= FAILED_SESSIONS_MAX and (audits or not any_object):
                 self.gave_up = f"{failed_sessions} sessions in a row completed no object"
                 if audits:
@@ -183,18 +185,20 @@ class SessionsClient(Client):
                 return
 
     def _audited(self, batch: Batch, first_row: int) -> int:
-        """How many objects the platform said something about; a finding is an answer. The others were not tried."""
+        """Return the number of objects that the platform answered for; a finding is an answer. Report the others as not
+        tried.
+        """
         record = self.record
         rows = [row for row in range(first_row, record.used) if record.operation[row] == Operation.AUDIT]
         self._host.not_tried(set(batch.number) - {record.number[row] for row in rows})
         return sum(1 for row in rows if record.status[row] not in UNREACHED)
 
     def _rest(self) -> list[int]:
-        """What is left of the client's share."""
+        """Return the rest of the client's share."""
         return [] if isinstance(self._numbers, tuple) else self._numbers[self._taken :].tolist()
 
     def _next_batch(self) -> Batch | None:
-        """The objects of the next session; None when the client's share is used up.
+        """Return the objects of the next session; None if the client's share is used up.
 
         If all objects are to be handled, the last session may have fewer.
         """

@@ -1,8 +1,8 @@
 """A worker: carries out its clients' part of one phase at a time and reports it.
 
-One idea: run_phase(assignment, channel) is all there is. It prepares everything, waits for the start instant that all
-workers share, runs its clients in one event loop, folds their rows once an interval and whenever a recorder fills, and
-reports once a second.
+One idea: run_phase(assignment, channel) is the whole interface. It prepares everything, waits for the start instant
+that all workers share, and runs its clients in one event loop. It folds their rows once an interval and whenever a
+recorder is full, and reports once a second.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from archiver.measure.reports import PhaseReport
 
 
 def run_phase(assignment: Assignment, channel: Channel) -> PhaseReport:
-    """Carry out one phase's clients; returns when they are done or the run is being stopped."""
+    """Carry out one phase's clients. Return when they are done or the run is being stopped."""
     run = run_of(assignment.phase)(assignment, channel)
-    # What exists by now stays: let no collection in the measured time walk over it.
+    # Freeze all existing objects, so that no collection in the measured time visits them.
     gc.collect()
     gc.freeze()
     try:

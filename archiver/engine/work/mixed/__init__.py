@@ -1,1 +1,1 @@
-"""Workloads that run together, each with its own mix of operations."""
+"""Concurrent workloads, each with its own mix of operations."""

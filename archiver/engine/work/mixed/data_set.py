@@ -1,7 +1,8 @@
-"""The objects of one data set that one worker may ask for, and how the next one is chosen.
+"""Objects of one data set that one worker may request, and the choice of the next one.
 
-One idea: who changes an object has it for himself. What is being read is not deleted or replaced until it was read, and
-what is deleted, hidden or being replaced is not asked for, so that no absence that is measured was made by the tester.
+One idea: mutable data sets are partitioned, so each object has one writer. An object that is being read is not deleted
+or replaced until the read has ended. An object that is deleted, hidden or being replaced is not requested. No measured
+absence is then caused by the client itself.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import numpy as np
 
 from archiver.engine.numbers import Members
 
-TRIES = 16  # to find an object by chance for which an operation makes sense
+TRIES = 16  # random tries to find an object for which an operation makes sense
 _DRAWS = 4096
 
 
 class DataSet:
-    """What is there, by its place in a list. Only a set that ``is_changed`` remembers who reads what."""
+    """The existing objects, by position in a list. Only a set that ``is_changed`` records the readers of its
+    objects.
+    """
 
     def __init__(self, members: Members, *, is_changed: bool) -> None:
         self.numbers = array("q", members.numbers.tolist())
@@ -31,7 +34,7 @@ class DataSet:
         self._places: dict[int, int] = {}
         self._locked: set[int] = set()
         self._expired: list[int] = []
-        self._held: dict[int, None] = {}  # in the order in which they were held
+        self._held: dict[int, None] = {}  # in the order of their holds
         if is_changed:
             self._places = {number: place for place, number in enumerate(self.numbers)}
             self._locked = set(members.numbers[members.locked & ~members.held].tolist())
@@ -45,7 +48,7 @@ class DataSet:
         return len(self.numbers)
 
     def place_of(self, number: int) -> int | None:
-        """None: it is not there. Only of a set that ``is_changed``."""
+        """Return the position of an object; None if it does not exist. Only for a set that ``is_changed``."""
         return self._places.get(number)
 
     def size_of(self, number: int) -> int:
@@ -53,7 +56,7 @@ class DataSet:
         return size_bytes
 
     def pin(self, number: int) -> None:
-        """Somebody reads it from now on."""
+        """Record a reader of this object."""
         self._readers[number] += 1
 
     def unpin(self, number: int) -> None:
@@ -63,22 +66,24 @@ class DataSet:
             del self._readers[number]
 
     def is_free(self, number: int) -> bool:
-        """It is there, and nobody reads it."""
+        """Return whether the object exists and has no reader."""
         return number in self._places and number not in self._readers
 
     def is_locked(self, number: int) -> bool:
-        """It refuses to be deleted for as long as the phase may take, and nobody reads or changes it."""
+        """Return whether the object refuses deletion for the longest duration of the phase, and has no reader or
+        writer.
+        """
         return number in self._locked and self.is_free(number)
 
     def add(self, number: int, size_bytes: int) -> None:
-        """It was archived, or is there again."""
+        """Add an object that was archived, or exists again."""
         if self.is_changed:
             self._places[number] = len(self.numbers)
         self.numbers.append(number)
         self.sizes.append(size_bytes)
 
     def take(self, number: int) -> None:
-        """Nobody else may ask for it. What becomes of it, it is under no hold that is known."""
+        """Remove an object, so that it is not requested by other sessions. Its hold is no longer recorded."""
         self._held.pop(number, None)
         place = self._places.pop(number)
         last_number, last_size = self.numbers.pop(), self.sizes.pop()
@@ -87,16 +92,18 @@ class DataSet:
             self._places[last_number] = place
 
     def hold(self, number: int) -> None:
-        """It is under a hold from now on."""
+        """Record a hold on this object."""
         self._locked.discard(number)
         self._held[number] = None
 
     def held(self) -> int | None:
-        """An object under a hold that nobody reads or changes; None: none was found in so many tries."""
+        """Return an object under a hold without reader or writer; None if none was found in TRIES tries."""
         return next((number for number in islice(reversed(self._held), TRIES) if self.is_free(number)), None)
 
     def take_expired(self) -> tuple[int, int] | None:
-        """Number and size of an object whose lock has ended, which from now on nobody else may ask for."""
+        """Return number and size of an object with an expired lock, and remove it so that no other session requests
+        it.
+        """
         for place in range(len(self._expired) - 1, max(-1, len(self._expired) - 1 - TRIES), -1):
             number = self._expired[place]
             if self.is_free(number):
@@ -107,19 +114,19 @@ class DataSet:
         return None
 
     def expires(self, number: int) -> bool:
-        """It was there to be deleted when the phase began."""
+        """Return whether the object's lock had expired when the phase began."""
         return number in self._never_read
 
 
 class Choice(Protocol):
-    """How objects are chosen; one for each client, or for all of a workload."""
+    """How objects are chosen. Each client has its own choice, or all clients of a workload share one."""
 
     def place(self) -> int | None:
-        """The place of the next object in its data set; None: there is none left."""
+        """Return the position of the next object in its data set; None if none is left."""
 
 
 class Uniform:
-    """Every object is as likely."""
+    """Every object is equally likely."""
 
     def __init__(self, data: DataSet, generator: np.random.Generator) -> None:
         self._data = data
@@ -134,7 +141,7 @@ class Uniform:
 
 
 class Zipf:
-    """The object of rank r is asked for in proportion to 1 / r^exponent; ranks are given to objects by chance."""
+    """The probability of the object of rank r is proportional to 1 / r^exponent. Ranks are assigned at random."""
 
     def __init__(self, data: DataSet, generator: np.random.Generator, exponent: float) -> None:
         self._data = data
@@ -153,10 +160,10 @@ class Zipf:
 
 
 class Sequential:
-    """One object after another, from a place of its own on, and from the first again after the last."""
+    """One object after another from a start position, and from the first again after the last."""
 
     def __init__(self, data: DataSet, begin: float) -> None:
-        """``begin``: 0-1, where in the data set."""
+        """Start at ``begin``, a fraction (0-1) of the data set."""
         self._data = data
         self._next = int(begin * len(data))
 
@@ -169,9 +176,9 @@ class Sequential:
 
 
 class EachOnce:
-    """Every object that is there when the first is asked for, once, in random order; what was taken away is left out.
+    """Every object that exists at the first request, once, in random order. Removed objects are skipped.
 
-    Of objects that other workers read, too, each takes its part: every ``parts``-th from ``part`` on.
+    Of objects that other workers read too, each worker takes its part: every ``parts``-th object from ``part`` on.
     """
 
     def __init__(self, data: DataSet, generator: np.random.Generator, part: int = 0, parts: int = 1) -> None:
@@ -197,7 +204,7 @@ class EachOnce:
 
 
 def choose_free(data: DataSet, candidates: Iterable[int | None]) -> int | None:
-    """The first object, of those at these places, that nobody reads or changes."""
+    """Return the first object at these positions that has no reader and no writer."""
     for place in candidates:
         if place is None:
             return None

@@ -1,7 +1,7 @@
-"""What a workload with a mix does next: batches dealt from its decks, on objects of its data set.
+"""Next operations of a workload with a mix: batches drawn by weighted shuffles, on objects of its data set.
 
-One idea: everything is settled when a batch is made (operations, objects, sizes), and settled again when its rows are
-there, so that the data set knows at any moment what the platform has.
+One idea: the state of the data set changes when a batch is made (operations, objects, sizes), and again when its rows
+are complete. The data set therefore always knows what the platform has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _READS = frozenset(
 
 
 class Dealer:
-    """The batches of one workload in one worker; all its clients there take from it."""
+    """The batches of one workload in one worker. All its clients in that worker take from it."""
 
     def __init__(
         self,
@@ -38,8 +38,12 @@ class Dealer:
         grows: bool,
         is_shared: bool = False,
     ) -> None:
-        """``has_markers``: the platform can hide what it must keep. ``grows``: what is archived is asked for, too.
-        ``is_shared``: the workload's other workers have the same data set."""
+        """Make the batches of one workload.
+
+        ``has_markers``: the platform can hide retained objects behind a delete marker.
+        ``grows``: archived objects are requested, too.
+        ``is_shared``: the workload's other workers have the same data set.
+        """
         self._workload = workload
         self._mix = mix_of(workload)
         self._data = data
@@ -52,7 +56,7 @@ class Dealer:
         self._needs_new = [sum(step in WRITES_CONTENT for step in steps) for steps in self._transactions]
         self._deck = self._mix.transaction_deck()
         self._cards: list[int] = []
-        self._credit = 0.0  # of the objects beside
+        self._credit = 0.0  # of the objects of the aside
         self._choices: dict[int, Choice] = {}
         self._clients = assignment.clients
         self._part, self._parts = (assignment.part, assignment.parts) if is_shared else (0, 1)
@@ -63,7 +67,7 @@ class Dealer:
         self.batch_max = math.ceil(workload.objects_per_session * per_transaction) + 1
 
     def batch(self, client: int, due_ns: int | None) -> Batch | None:
-        """The next session's; None when nothing is left that may be archived, or to be read."""
+        """Return the next session's batch; None if no object is left to archive, or to read."""
         making = _Making(self._mix)
         transactions, tries = 0, len(self._deck) + self._workload.objects_per_session
         while transactions < self._workload.objects_per_session and tries:
@@ -71,10 +75,10 @@ class Dealer:
             steps = self._next_transaction()
             if steps is None:
                 break
-            self._deal_beside(len(steps), making)  # first, as a log is written ahead of what it logs
+            self._deal_beside(len(steps), making)  # first, as a log is written before the data that it describes
             if not self._deal(steps, client, making):
                 break
-            transactions += bool(making.operations)  # a session in which every step is left out would be none
+            transactions += bool(making.operations)  # a session needs at least one step that was not left out
         if not making.operations:
             return None
         workload = self._workload
@@ -85,7 +89,7 @@ class Dealer:
         )  # fmt: skip
 
     def settle(self, batch: Batch, record: Recorder, first_row: int) -> None:
-        """Know what the rows say that were written since ``first_row``."""
+        """Update the data set from the rows written since ``first_row``."""
         data = self._data
         if not data.is_changed and not self._grows:
             return
@@ -99,7 +103,7 @@ class Dealer:
                 if good and self._grows and number < self._beside.first:
                     data.add(number, batch.size_bytes[index])
             elif operation is Operation.NEW_VERSION:
-                if good:  # else nobody knows which version is there
+                if good:  # otherwise the current version is unknown
                     assert batch.version is not None
                     data.versions[number] = batch.version[index]
                     data.add(number, batch.size_bytes[index])
@@ -114,18 +118,18 @@ class Dealer:
                 data.unpin(batch.source[index])
 
     def _next_transaction(self) -> tuple[OperationName, ...] | None:
-        """The steps of the next one; None: no number is left for what it would archive."""
+        """Return the steps of the next transaction; None if no number is left for an object that it would archive."""
         if not self._cards:
-            # A single card takes 15 us to shuffle, once a session.
+            # Shuffling a single item would take 15 us, once a session.
             self._cards = self._generator.permutation(self._deck).tolist() if len(self._deck) > 1 else [*self._deck]
         if self._needs_new[self._cards[-1]] > self._new.left:
             return None
         return self._transactions[self._cards.pop()]
 
     def _deal(self, steps: tuple[OperationName, ...], client: int, making: _Making) -> bool:
-        """Add a transaction to a batch; False: there is nothing that it could read."""
+        """Add a transaction to a batch; return False if there is no object to read."""
         for step in steps:
-            if step in MAKES_OBJECTS and not self._new.left:  # a larger new version may have spent more than it took
+            if step in MAKES_OBJECTS and not self._new.left:  # a larger new version may have used more than its share
                 self.steps_left_out += 1
             elif step == "archive":
                 making.add(Operation.ARCHIVE, *self._new.take())
@@ -166,9 +170,11 @@ class Dealer:
         return True
 
     def _change(self, step: OperationName, client: int, making: _Making) -> None:
-        """An object that from now on is this batch's alone; where none is to be had, the step is left out.
+        """Add a step that changes an object, which is then reserved for this batch. If no object is available, the step
+        is left out.
 
-        What has expired is deleted; where nothing has, something is hidden behind a marker, if the platform has them.
+        A delete takes an object with an expired lock. If there is none, and the platform has delete markers, it hides
+        an object behind a marker.
         """
         data, operation = self._data, OPERATION_OF[step]
         if step == "delete":
@@ -194,7 +200,7 @@ class Dealer:
         data.take(number)
 
     def _copy(self, client: int, making: _Making) -> None:
-        """To a new object of the same size."""
+        """Add a copy to a new object of the same size."""
         data = self._data
         number, size_bytes = self._new.take()
         if self._by_size is None:
@@ -216,7 +222,7 @@ class Dealer:
         return choose_free(self._data, islice((choice.place() for _ in repeat(None)), TRIES))
 
     def _by_chance(self, client: int, fits: Callable[[int], bool]) -> int | None:
-        """An object that fits; None where none was found in so many tries."""
+        """Return a random object that fits; None if none was found in TRIES tries."""
         data, choice = self._data, self._choice(client)
         for _ in range(TRIES):
             place = choice.place()
@@ -228,7 +234,7 @@ class Dealer:
         return None
 
     def _choice(self, client: int) -> Choice:
-        """How this client chooses: in sequence by itself, otherwise as all."""
+        """Return the choice of this client: its own for sequential access, otherwise the common one."""
         mix, data = self._mix, self._data
         key = client if mix.keys == "sequential" else 0
         if key not in self._choices:
@@ -244,7 +250,7 @@ class Dealer:
         return self._choices[key]
 
     def _range(self, size_bytes: int) -> tuple[int, int]:
-        """Some whole range of the object, or its rest."""
+        """Return a random aligned range of the object, or the shorter range at its end."""
         length = min(self._mix.range_bytes or size_bytes, size_bytes)
         at = int(self._generator.integers(-(-size_bytes // length))) * length
         return at, min(length, size_bytes - at)
@@ -257,7 +263,7 @@ class _Stock:
         self._numbers: list[int] = new.numbers.tolist()
         self._sizes: list[int] = new.sizes.tolist()
         self._taken = 0
-        self._allowed_bytes = 0  # for new versions: of what was spent
+        self._allowed_bytes = 0  # unused bytes of objects given up for new versions
         self.first = min(self._numbers, default=1 << 62)
 
     @property
@@ -265,14 +271,15 @@ class _Stock:
         return len(self._numbers) - self._taken
 
     def take(self) -> tuple[int, int]:
-        """Number and size."""
+        """Return number and size of the next new object."""
         at = self._taken
         self._taken = at + 1
         return self._numbers[at], self._sizes[at]
 
     def spend(self, size_bytes: int) -> bool:
-        """Give up new objects for a new version of so many bytes, at least one, so that no more is written than was
-        promised; False: too few are left."""
+        """Give up at least one new object for a new version of this size; return False if too few are left. The
+        workload then writes no more than its upper bound.
+        """
         allowed, taken = self._allowed_bytes, self._taken
         while taken < len(self._numbers) and (taken == self._taken or allowed < size_bytes):
             allowed += self._sizes[taken]
@@ -284,7 +291,7 @@ class _Stock:
 
 
 class _Making:
-    """A batch in the making; columns that nobody needs stay away."""
+    """A batch under construction. Columns that no operation needs are omitted."""
 
     def __init__(self, mix: Mix) -> None:
         self.operations: list[Operation] = []
@@ -301,11 +308,11 @@ class _Making:
         self._versions.append(version)
 
     def range(self, part: tuple[int, int]) -> None:
-        """Of the last that was added."""
+        """Set the range of the last operation."""
         self._ranges[len(self.numbers) - 1] = part
 
     def source(self, number: int) -> None:
-        """Of the last that was added."""
+        """Set the source of the last operation."""
         self._sources[len(self.numbers) - 1] = number
 
     @property

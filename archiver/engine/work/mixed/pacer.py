@@ -1,8 +1,8 @@
-"""Calls at due times: what keeps the schedules of an open loop, in one worker process.
+"""Calls at due times, which keep the schedules of an open loop in one worker process.
 
-One idea: one heap of the next due time of each schedule, and one timer of the kernel (timerfd) set to the earliest,
-which wakes the event loop like any socket. The loop's own timers go by its clock of whole milliseconds, which bunches
-what is due at 2,000 sessions a second; a timerfd goes by nanoseconds.
+One idea: one heap has the next due time of each schedule. One timer of the kernel (timerfd) is set to the earliest, and
+wakes the event loop like any socket. The loop's own timers use a clock of whole milliseconds, which bunches sessions at
+2,000 sessions a second. A timerfd uses nanoseconds.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from itertools import count
 
 from archiver.values.errors import RunFailed
 
-# What is due within so little is waited for on the spot: setting the timer and being woken by it took 20 to 25
-# microseconds on a virtual machine, whose timer is the hypervisor's.
+# The pacer waits actively for due times this near. Setting the timer and waking up took 20 to 25 microseconds on a
+# virtual machine, whose timer is the hypervisor's.
 GRAIN_NS = 20_000
 _ABSOLUTE = 1  # TFD_TIMER_ABSTIME; timerfd_create(2) takes the flags of open(2)
 
@@ -29,7 +29,7 @@ class _Moment(ctypes.Structure):
 
 
 class _Setting(ctypes.Structure):
-    """struct itimerspec: 0 nanoseconds at ``at`` is a timer that is not set."""
+    """struct itimerspec. 0 nanoseconds in ``at`` stop the timer."""
 
     _fields_ = (("every", _Moment), ("at", _Moment))
 
@@ -41,7 +41,7 @@ _libc.timerfd_settime.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, c
 
 @dataclass(frozen=True, slots=True)
 class _Schedule:
-    rest: Iterator[int]  # the due times after the one in the heap
+    rest: Iterator[int]  # due times after the one in the heap
     arrive: Callable[[int], None]
     done: Callable[[], None]
 
@@ -49,7 +49,7 @@ class _Schedule:
 class Pacer:
     """Calls at due times in the event loop ``loop``: any number of schedules, one timer.
 
-    Raises RunFailed where the process can open no timer.
+    Raises RunFailed if the process can open no timer.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -59,18 +59,20 @@ class Pacer:
             problem = os.strerror(ctypes.get_errno())
             raise RunFailed(f"the schedule of an open loop needs a timer: {problem}; raise the limit of open files")
         self._setting = _Setting()
-        self._set_ns = 0  # what the timer is set to; 0: it is not
-        self._order = count()  # of schedules with the same due time, and so that a heap never compares schedules
+        self._set_ns = 0  # current setting of the timer; 0: stopped
+        self._order = count()  # orders schedules with the same due time, so that the heap never compares schedules
         self._heap: list[tuple[int, int, _Schedule]] = []
         loop.add_reader(self._timer, self._wake)
 
     def start(self, due_ns: Iterable[int], arrive: Callable[[int], None], done: Callable[[], None]) -> None:
-        """Call ``arrive`` with each of ``due_ns`` (CLOCK_MONOTONIC nanoseconds, never falling) as soon as it is due and
-        never before, and ``done`` once after the last; of an empty schedule, ``done`` alone. One time is asked for
-        ahead.
+        """Call ``arrive`` with each of ``due_ns`` as soon as it is due and never before, and ``done`` once after the
+        last.
 
-        Both are called in the event loop, never from here, and must neither block nor raise. What is due at the same
-        time comes in the order in which the schedules were started.
+        ``due_ns`` are CLOCK_MONOTONIC nanoseconds that never fall. The pacer reads one due time ahead. For an empty
+        schedule it calls only ``done``.
+
+        The event loop makes both calls, never this function. They must neither block nor raise. Calls that are due at
+        the same time follow the order in which the schedules were started.
         """
         rest = iter(due_ns)
         first = next(rest, None)
@@ -82,7 +84,7 @@ class Pacer:
             self._set_timer(max(first, 1))
 
     def close(self) -> None:
-        """Call nothing any more, and give the timer back."""
+        """Make no further calls, and close the timer."""
         self._heap.clear()
         if self._timer >= 0:
             self._loop.remove_reader(self._timer)
@@ -90,8 +92,9 @@ class Pacer:
             self._timer = -1
 
     def _wake(self) -> None:
-        """Call all that is due. What falls due meanwhile waits for the next turn of the loop, so that a schedule beyond
-        what the client can do leaves time for its sessions."""
+        """Make all calls that are due. Calls that become due meanwhile wait for the next turn of the loop. A schedule
+        beyond the client's ceiling therefore leaves time for its sessions.
+        """
         heap, now = self._heap, time.monotonic_ns
         now_ns = now()
         until_ns = now_ns + GRAIN_NS
@@ -111,17 +114,18 @@ class Pacer:
             self._set_timer(0)
         elif heap[0][0] > now():
             self._set_timer(heap[0][0])
-        # Else it stays as it is: a timer that has fired wakes the loop again in its next turn.
+        # Otherwise the setting remains: a timer that has fired wakes the loop again in its next turn.
 
     def _end(self, done: Callable[[], None]) -> None:
         if self._timer >= 0:
             done()
 
     def _set_timer(self, due_ns: int) -> None:
-        """Set the timer to ``due_ns``, where 0 stops it. What is past fires at once. It also forgets that it has fired,
-        so that nothing need be read."""
+        """Set the timer to ``due_ns``; 0 stops it. A time in the past fires at once. Setting the timer also clears its
+        expiration count, so no read is needed.
+        """
         if self._timer < 0:
-            return  # closed by a call just made
+            return  # a call closed it
         self._set_ns = due_ns
         at = self._setting.at
         at.seconds, at.nanoseconds = divmod(due_ns, 10**9)

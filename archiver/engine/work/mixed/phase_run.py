@@ -1,4 +1,4 @@
-"""Workloads side by side in one worker, each by its own stage."""
+"""Concurrent workloads in one worker, each with its own stage."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from scenarios.work.mix import CHANGES
 
 
 class MixedRun(PhaseRun):
-    """Workloads side by side, each by its own stage."""
+    """Concurrent workloads, each with its own stage."""
 
     def __init__(self, assignment: Assignment, channel: Channel) -> None:
         super().__init__(assignment, channel)
         self._pacer: Pacer | None = None
         self._stages: dict[str, Stage] = {}
-        self._dealers: list[tuple[Dealer, Population]] = []  # of each mix
+        self._dealers: list[tuple[Dealer, Population]] = []  # by mix
 
     def _sizes(self) -> set[int]:
         assignment = self._assignment
@@ -100,13 +100,13 @@ class MixedRun(PhaseRun):
             stage.finish()
 
     def _ended(self, report: PhaseReport) -> None:
-        if self._pacer is not None:  # else the run was ended before it began
+        if self._pacer is not None:  # None: the run ended before it began
             self._pacer.close()
         report.stages = tuple(stage.report() for stage in self._stages.values())
 
 
 def _population(mine: MixAssignment, assignment: Assignment) -> Population:
-    """Every object that a workload may touch here, by number."""
+    """Return the numbers of all objects that a workload may use in this worker."""
     workload = assignment.phase.workloads[mine.workload]
     aside, name = mix_of(workload).aside, workload.data
     data = assignment.data[name]

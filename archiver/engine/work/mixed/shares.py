@@ -1,7 +1,7 @@
-"""Workloads side by side: what each worker gets of them, and what came of each.
+"""Concurrent workloads: assignment to workers, and results.
 
-One idea: a workload's clients are dealt over the workers, and its objects in proportion to them; where a data set is
-changed, each worker has a part of it for itself, so that no two can meet at one object.
+One idea: the clients of a workload are spread over the workers, and its objects in proportion to them. If a data set is
+changed, it is partitioned over the workers, so that two workers never use the same object.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from scenarios.work.mix import Mix
 
 
 def mix_of(workload: Workload) -> Mix:
-    """The mix of a workload that has one."""
+    """Return the mix of a workload that has one."""
     assert isinstance(workload.work, Mix)
     return workload.work
 
 
 def share_mixes(phase: Phase, numbers: ObjectNumbers, times: LockedTimes, workers_max: int) -> list[WorkerShare]:
-    """Every worker's part of a phase with a mix."""
+    """Return every worker's part of a phase with a mix."""
     workers = min(workers_max, max(workload.clients for workload in phase.workloads))
     shares = [WorkerShare() for _ in range(workers)]
     offsets: dict[str, int] = {}  # workloads of one data set have their first client in the same worker
@@ -92,7 +92,7 @@ def _slice(new: NewObjects, since: float, until: float) -> NewObjects:
 def mix_fields(
     mix: Mix, tally: Tally, stages: Sequence[StageReport], seconds: float, begins_seconds: float
 ) -> dict[str, Any]:
-    """The fields of a result that only mixes have, or have otherwise."""
+    """Return the fields of a result that only mixes have, or compute differently."""
     start = tally.histograms["session_start"].latency() if "session_start" in tally.histograms else None
     offered = _offered(stages, seconds) if mix.arrivals is not None else None
     fields: dict[str, Any] = {
@@ -115,7 +115,7 @@ def mix_fields(
 
 
 def describe_sizes(sizes: Sizes) -> str:
-    """8KiB; or 10 sizes of 512 bytes to 512KiB, 15.7KiB on average."""
+    """Return a description: 8KiB; or 10 sizes of 512 bytes to 512KiB, 15.7KiB on average."""
     if len(sizes.classes) == 1:
         return format_size(sizes.largest)
     smallest, largest = format_size(sizes.classes[0][0]), format_size(sizes.largest)
@@ -123,7 +123,7 @@ def describe_sizes(sizes: Sizes) -> str:
 
 
 def part_result(name: str, part: PartTally, seconds: float) -> PartResult:
-    """One kind of operation of a workload, over its measured seconds."""
+    """Return the result of one kind of operation of a workload over its measured seconds."""
 
     def latency(quantity: str, histograms: Mapping[str, Histogram] = part.histograms) -> object:
         return histograms[quantity].latency() if quantity in histograms else None

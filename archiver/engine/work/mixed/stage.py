@@ -1,7 +1,7 @@
-"""The time of one workload in its phase: when it begins, which sessions are due, when it ends.
+"""The time of one workload in its phase: its begin, its due sessions and its end.
 
-One idea: in a closed loop a client's next session is due when its last one is done; in an open loop sessions are due
-when the schedule says so, and wait where no client is free. Everything else is the same.
+One idea: in a closed loop a client's next session is due when the previous one has ended. In an open loop sessions are
+due by schedule, and wait while no client is free. Everything else is the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.reports import INTERVAL_NS, StageReport
 from scenarios.model import Workload
 
-DRAIN_NS = 10_000_000_000  # so long after its end an open loop still begins sessions that were due before it
+DRAIN_NS = 10_000_000_000  # for this time after its end, an open loop still begins sessions that were due before it
 
 
 class Stage:
@@ -41,7 +41,10 @@ class Stage:
         assignment: MixAssignment,
         dealer: Dealer,
     ) -> None:
-        """``begins_seconds``: after the phase; None where it has to wait for another stage to end."""
+        """Make the stage of one workload.
+
+        ``begins_seconds``: seconds after the phase's begin; None if it waits for the end of another stage.
+        """
         self._host = host
         self._pacer = pacer
         self._mix = mix_of(workload)
@@ -51,13 +54,13 @@ class Stage:
         self.over = asyncio.Event()
         self._finished = asyncio.Event()
         self.clients: list[StageClient] = []
-        self.has_begun = False  # some client of it had a session
+        self.has_begun = False  # a client has had a session
         self._loop = asyncio.get_running_loop()
         self._end_ns = NO_END_NS
         self.measured_from_ns = self.measured_to_ns = NO_END_NS
         self._ended_ns = 0
         self._ended_early = False
-        # Of an open loop:
+        # Fields of an open loop:
         self._idle: deque[asyncio.Future[int | None]] = deque()
         self._backlog: deque[int] = deque()
         self._no_more = False
@@ -65,7 +68,7 @@ class Stage:
         self._lateness_ns: list[int] = []
 
     async def run(self, stages: Mapping[str, Stage]) -> None:
-        """Wait for its time, have the clients do their work, and see it end."""
+        """Wait for the begin, let the clients work, and end the stage."""
         mix = self._mix
         if mix.after is not None and mix.after in stages:
             await stages[mix.after].over.wait()
@@ -88,7 +91,7 @@ class Stage:
         try:
             clients = asyncio.gather(*(client.run() for client in self.clients))
             if mix.arrivals is not None:
-                await asyncio.sleep(0)  # all wait for a session before the first is due
+                await asyncio.sleep(0)  # all clients wait for a session before the first is due
                 self._schedule(began_ns)
             await clients
         finally:
@@ -96,7 +99,7 @@ class Stage:
                 follower.cancel()
             self._no_more = True
             self._ended_ns = time.monotonic_ns()
-            if mix.arrivals is None:  # what no session is due in belongs to an open loop's time, too
+            if mix.arrivals is None:  # the time of an open loop includes times without due sessions
                 self.measured_to_ns = min(self.measured_to_ns, self._ended_ns)
             self.measured_to_ns = max(self.measured_from_ns, self.measured_to_ns)
             self.over.set()
@@ -110,20 +113,22 @@ class Stage:
         self._finished.set()
 
     def ran_out(self) -> None:
-        """Nothing is left that may be archived, or to be read: from here on the load is not what was asked for."""
+        """End the stage because no object is left to archive or to read: the load would no longer be the offered
+        load.
+        """
         now_ns = time.monotonic_ns()
         if self._mix.seconds is not None and now_ns < self._end_ns:
             self._ended_early = True
             self.finish()
 
     async def _sleep_until(self, planned_ns: int) -> None:
-        """Or until it is told to finish. The loop's timers may fire a millisecond early."""
+        """Sleep until this time, or until the stage has to finish. The loop's timers may fire a millisecond early."""
         while not self._finished.is_set() and (seconds := (planned_ns - time.monotonic_ns()) / 1e9) > 0:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._finished.wait(), seconds)
 
     async def next_due(self) -> int | None:
-        """When the next session of a client is or was due; waits for it in an open loop. None: there is none."""
+        """Return when a client's next session is or was due; None if there is none. In an open loop, wait for it."""
         now_ns = time.monotonic_ns()
         if self._mix.arrivals is None:
             return now_ns if now_ns < self._end_ns else None
@@ -143,7 +148,7 @@ class Stage:
         return due
 
     def never_begun(self, due_ns: int) -> None:
-        """A client was given this session, and there was nothing more to do in it."""
+        """Record a session that was assigned to a client but not begun, because no object was left."""
         if self._mix.arrivals is not None:
             counts = self._counts(due_ns)
             self._started -= counts
@@ -173,11 +178,11 @@ class Stage:
         assert mix.arrivals is not None
         assert mix.seconds is not None
         due = due_times(mix.arrivals, mix.seconds, mine.arrivals_seed, mine.part, mine.parts)
-        # Its memory gives plain integers, and makes no list of them.
+        # The memory view yields plain integers without a list of them.
         self._pacer.start((due + begin_ns).data, self._arrive, self._close)
 
     def _arrive(self, due_ns: int) -> None:
-        """A session is due; who is free takes it."""
+        """Assign a due session to a free client."""
         if self._no_more:
             return
         self._forget_cancelled()
@@ -194,16 +199,16 @@ class Stage:
             self._dropped += counts
 
     def _counts(self, due_ns: int) -> bool:
-        """The session is due in the measured time; else it is warm-up."""
+        """Return whether the session is due in the measured time; otherwise it is warm-up."""
         return due_ns >= self.measured_from_ns
 
     def _drop_backlog(self) -> None:
-        """What waits is never begun."""
+        """Drop all waiting sessions."""
         self._dropped += sum(map(self._counts, self._backlog))
         self._backlog.clear()
 
     def _close(self) -> None:
-        """The schedule is over: who waits for a session waits in vain."""
+        """End the schedule, and release all clients that wait for a session."""
         self._no_more = True
         while self._idle:
             self._forget_cancelled()
@@ -211,7 +216,7 @@ class Stage:
                 self._idle.popleft().set_result(None)
 
     def _forget_cancelled(self) -> None:
-        """When the run is ended early, clients no longer wait that did."""
+        """Forget clients that no longer wait because the run ended early."""
         while self._idle and self._idle[0].done():
             self._idle.popleft()
 
@@ -221,7 +226,7 @@ class Stage:
 
 
 class StageClient(Client):
-    """Sessions as the stage says, of what its dealer deals."""
+    """Client whose sessions are timed by its stage and filled by its dealer."""
 
     def __init__(
         self, host: Host, stage: Stage, number: int, folding: Folding, workload: Workload, rows: int = RECORDER_ROWS

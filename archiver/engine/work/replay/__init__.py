@@ -1,1 +1,1 @@
-"""Traces carried out again, and infrastructure operations next to them."""
+"""Replay of traces, with concurrent infrastructure operations."""

@@ -1,8 +1,8 @@
-"""Infrastructure operations as one worker carries them out: instance after instance, each step by several clients.
+"""Infrastructure operations of one worker: instance after instance, each step by several clients.
 
-One idea: a step is one operation on many objects, and the next step has only those of which the platform said that the
-one before was done; what an instance could not do, or found wanting, makes it a failed one, and what was lost of
-content or protection is said in words.
+One idea: a step is one operation on many objects. The next step uses only the objects for which the platform reported
+success. If a step fails, or an object is not as expected, the instance counts as failed. A message describes every loss
+of content or protection.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ from archiver.values.retention import Lock, Retention, RetentionMode
 from backends.base import Backend, Batch, DataPlane, ExpectedLock, HasSecondPlace, PhaseSetting
 from scenarios.work.infrastructure import Infrastructure
 
-FAILED_INSTANCES_MAX = 3  # in a row, that did not get as far as one object: it gives up
-UPGRADED = 2  # the content version of an upgrade
-# Reasons for which content or protection is not as asked.
+FAILED_INSTANCES_MAX = 3  # consecutive instances without a single object, before the run gives up
+UPGRADED = 2  # content version of an upgrade
+# Reasons that mean lost content or protection.
 _LOST = frozenset(("damaged", "unlocked", "weaker", "longer"))
 
 
 def refusal(what: Infrastructure, backend: Backend, *, locks: bool) -> str | None:
-    """Why this backend cannot carry it out, and what to do; None: it can. ``locks``: the run locks what it archives."""
+    """Return why this backend cannot carry the operation out, and what to do; None if it can. ``locks``: the run locks
+    what it archives.
+    """
     if Operation.COPY not in backend.capabilities.operations:
         return (
             f"{what.kind} copies objects on the platform itself, which the {backend.name} backend does not offer; "
@@ -66,13 +68,13 @@ class _Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Content or protection that was lost, and what could not be removed: each kind once, with the first of it."""
+    """Lost content or protection, and objects that could not be removed: each kind once, with its first object."""
 
-    step: str = ""  # in words, that is under way
+    step: str = ""  # description of the current step
     _found: dict[tuple[str, str], _Finding] = field(default_factory=dict)
 
     def note(self, operation: Operation, reason: str, message: str, object_name: str) -> None:
-        """One error of the step that is under way, where it is a finding."""
+        """Record one error of the current step, if it is a finding."""
         if operation in (Operation.DELETE, Operation.AUDIT) or reason in _LOST:
             self._found.setdefault((self.step, reason), _Finding(message, object_name)).count += 1
 
@@ -84,7 +86,7 @@ class Findings:
 
 
 class _FindingRecorder(Recorder):
-    """Hands on what went wrong, besides counting it."""
+    """Recorder that counts errors and also passes them on as findings."""
 
     __slots__ = ("findings",)
 
@@ -105,7 +107,7 @@ class _FindingRecorder(Recorder):
 
 
 class _Place:
-    """One of the two places, as a host whose sessions go there; and the clients that work in it."""
+    """One of the two places, as the host of sessions there, and its clients."""
 
     def __init__(self, host: Host, plane: DataPlane) -> None:
         self.plane = plane
@@ -121,10 +123,10 @@ class _Place:
         self._host.fold(client)
 
     def not_tried(self, numbers: Iterable[int]) -> None:
-        """Of an audit as a run of its own; here its instance has failed."""
+        """Do nothing: in an audit as a run of its own, this reports objects. Here the instance has failed."""
 
     async def carry_out(self, batches: Iterable[Batch]) -> set[int]:
-        """Let the clients take sessions in turn; the objects with which it went well."""
+        """Let the clients take sessions in turn; return the objects that succeeded."""
         rest, good = iter(batches), set[int]()
         await asyncio.gather(*(client.take_from(rest, good) for client in self.clients))
         return good
@@ -137,7 +139,9 @@ class _StepClient(Client):
         self.record.findings = findings
 
     async def take_from(self, batches: Iterator[Batch], good: set[int]) -> None:
-        """Sessions until there are no more; several that complete nothing end the step for this client."""
+        """Carry out sessions until none is left. Several sessions without a completed object end the step for this
+        client.
+        """
         failed_sessions = 0
         for batch in batches:
             self.make_room()
@@ -155,7 +159,7 @@ class _StepClient(Client):
 
 
 class InfrastructureRun:
-    """All instances of one kind of operation, in one worker. Made before the clock starts."""
+    """All instances of one kind of operation, in one worker. It is made before the clock starts."""
 
     def __init__(self, host: Host, assignment: Assignment, mine: InfrastructureAssignment) -> None:
         what = infrastructure_of(assignment, mine)
@@ -171,7 +175,7 @@ class InfrastructureRun:
         self._gave_up: str | None = None
 
     async def run(self) -> None:
-        """Instances until the time is over, or there are as many as there may be; the one under way is finished."""
+        """Carry out instances until the time is over or the maximum is reached. The current instance is finished."""
         what = self._what
         self._began_ns = self._ended_ns = self._host.start_ns
         until_ns = self._began_ns + int(what.seconds * 1e9)
@@ -180,7 +184,7 @@ class InfrastructureRun:
         try:
             while True:
                 count = self._completed + self._failed
-                await self._turn_of(count, until_ns)  # the time until then counts, after the last one, too
+                await self._turn_of(count, until_ns)  # the wait counts, after the last instance, too
                 is_over = self._over.is_set() or self._host.is_finishing or time.monotonic_ns() >= until_ns
                 if is_over or count == what.instances_max:
                     self._ended_ns = max(self._ended_ns, min(until_ns, time.monotonic_ns()))
@@ -204,7 +208,7 @@ class InfrastructureRun:
                 await there.plane.end_phase()
 
     async def _turn_of(self, index: int, until_ns: int) -> None:
-        """Wait until this instance may begin, or none may any more."""
+        """Wait until this instance may begin, or until no further one may."""
         due_ns = min(until_ns, self._began_ns + int(index * self._what.every_seconds * 1e9))
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, (due_ns - time.monotonic_ns()) / 1e9)):
@@ -215,14 +219,14 @@ class InfrastructureRun:
         self._over.set()
 
     def fold_lateness(self) -> None:
-        """Nothing is due here."""
+        """Do nothing: nothing here is due at a time."""
 
     def report(self) -> StageReport:
-        """When it went on."""
+        """Return the begin and end of the work."""
         return untimed(self._mine.workload, self._began_ns, self._ended_ns)
 
     def outcome(self) -> InfrastructureReport:
-        """What came of it."""
+        """Return the result of all instances."""
         what, migrates = self._what, self._what.kind == "storage migration"
         return InfrastructureReport(
             self._mine.workload,
@@ -238,7 +242,9 @@ class InfrastructureRun:
         )
 
     def _places(self) -> tuple[_Place, _Place]:
-        """The run's own place and the second one, each with its clients; the same twice where there is no second."""
+        """Return the run's own place and the second one, each with its clients; the same place twice without a second
+        one.
+        """
         what, mine, host = self._what, self._mine, self._host
         here = _Place(host, self._here)
         there = _Place(host, self._there) if self._there is not self._here else here
@@ -250,8 +256,9 @@ class InfrastructureRun:
         return here, there
 
     async def _clone(self, made: Instance, here: _Place) -> int | None:
-        """Copy the golden set, read the copies, upgrade some, read these, and remove all of it. When it began; None
-        where something failed."""
+        """Copy the golden set, read the copies, upgrade some, read these, and remove all of them. Return the begin
+        time; None after a failure.
+        """
         began_ns, source_of = time.monotonic_ns(), made.source_of
         self._findings.step = "a clone"
         copied = await self._do(here, Operation.COPY, made.copies, source_of, lock=Lock.NONE)
@@ -261,14 +268,15 @@ class InfrastructureRun:
         upgraded = await self._do(here, Operation.NEW_VERSION, _both(asked, copied), lock=Lock.NONE, version=UPGRADED)
         read_too = await self._do(here, Operation.RETRIEVE, upgraded, version=UPGRADED)
         self._findings.step = "removing a clone"
-        removed_too = await self._do(here, Operation.DELETE, upgraded)  # these lie above what was copied
+        removed_too = await self._do(here, Operation.DELETE, upgraded)  # numbered above the copies
         removed = await self._do(here, Operation.DELETE, copied)
         is_good = len(read) == len(removed) == len(made.copies) and len(read_too) == len(removed_too) == len(asked)
         return began_ns if is_good else None
 
     async def _migrate(self, made: Instance, here: _Place, there: _Place) -> int | None:
-        """Copy a set with its locks and holds, audit the copies, and remove what may be removed where it came from.
-        When it began, which is after its unlocked objects were archived; None where something failed."""
+        """Copy a set with its locks and holds, audit the copies, and remove the sources that may be removed. Return the
+        begin time, which is after the archiving of its unlocked objects; None after a failure.
+        """
         what, source_of = self._what, made.source_of
         await self._do(here, Operation.ARCHIVE, made.unlocked, lock=Lock.NONE)
         began_ns = time.monotonic_ns()
@@ -282,7 +290,7 @@ class InfrastructureRun:
             self._copied_there_bytes += sum(self._size_of(number) for number in copied)
             whole += await self._do(there, Operation.AUDIT, copied, source_of)
         self._findings.step = "removing what was migrated"
-        with_a_copy = {source_of[number] for number in whole}  # the others stay
+        with_a_copy = {source_of[number] for number in whole}  # all other sources stay
         removed = await self._do(here, Operation.DELETE, _both(made.unlocked, with_a_copy))
         return began_ns if len(whole) == len(made.copies) and len(removed) == len(made.unlocked) else None
 
@@ -296,8 +304,9 @@ class InfrastructureRun:
         lock: Lock | None = None,
         version: int = 1,
     ) -> list[int]:
-        """One operation on these objects; those with which it went well, rising. ``source_of``: from what a copy is
-        made, or whose content it has."""
+        """Carry out one operation on these objects; return those that succeeded, ascending. ``source_of`` maps each
+        object to the source of its copy, or to the object with its content.
+        """
         good = sorted(await place.carry_out(self._batches(operation, numbers, source_of, lock, version)))
         self._done += len(good)
         return good
@@ -310,7 +319,7 @@ class InfrastructureRun:
         lock: Lock | None,
         version: int,
     ) -> Iterator[Batch]:
-        """Sessions of so many objects, or so many bytes."""
+        """Yield sessions, each limited in objects and bytes."""
         for some in sessions_of((number, self._size_of(number)) for number in numbers):
             chosen = [number for number, _ in some]
             sources = [source_of[number] for number in chosen] if source_of is not None else None
@@ -325,7 +334,7 @@ class InfrastructureRun:
             )
 
     def _size_of(self, number: int) -> int:
-        """Of an object that an instance makes."""
+        """Return the size of an object that an instance makes."""
         what, mine = self._what, self._mine
         if what.kind == "clone and deploy":
             return what.size_of((number - mine.here) % what.objects)
@@ -336,7 +345,7 @@ class InfrastructureRun:
 
 
 def set_preparation(host: Host, assignment: Assignment, mine: InfrastructureAssignment) -> Preparation:
-    """What one worker archives of a part of a set, before the phase in which it is needed."""
+    """Return one worker's archiving of a part of a set, before the phase that needs it."""
     what = infrastructure_of(assignment, mine)
     assert what.prepares
     first, places = mine.prepared[what.prepares], what.places(what.prepares)
@@ -355,13 +364,13 @@ _CLASSES: tuple[tuple[Literal["held", "locked", "unlocked"], Lock | None, str], 
 
 
 def _both(some: Iterable[int], others: Iterable[int]) -> list[int]:
-    """What is among both, in the order of the first."""
+    """Return the common elements, in the order of the first argument."""
     there = set(others)
     return [number for number in some if number in there]
 
 
 def _planes(assignment: Assignment, what: Infrastructure, mine: InfrastructureAssignment) -> list[DataPlane]:
-    """Of the run's own place and, where there is one, of the second; made ready."""
+    """Return the prepared data planes of the run's own place and of the second place, if there is one."""
     content = Content(assignment.run_id, assignment.content_seed, what.object_sizes[-1])
     operations = frozenset(OPERATION_OF[label] for label in what.does)
     planes: list[DataPlane] = []
@@ -374,7 +383,7 @@ def _planes(assignment: Assignment, what: Infrastructure, mine: InfrastructureAs
             PhaseSetting(
                 content,
                 assignment.dates,
-                "all",  # an instance is worth nothing where nobody looks
+                "all",  # an instance without a check of its copies proves nothing
                 what.object_sizes,
                 clients=tuple(range(first, first + mine.clients)),
                 operations=operations,
@@ -386,7 +395,7 @@ def _planes(assignment: Assignment, what: Infrastructure, mine: InfrastructureAs
 
 
 def _expected(assignment: Assignment, what: Infrastructure, mine: InfrastructureAssignment) -> list[ExpectedLock]:
-    """What the copies of each instance are to be locked with."""
+    """Return the expected locks of the copies of each instance."""
     expected = []
     maker = assignment.dates.get(None)
     asked = maker.retention if maker is not None else Retention(RetentionMode.NONE, None)
@@ -406,7 +415,7 @@ def _expected(assignment: Assignment, what: Infrastructure, mine: Infrastructure
 
 
 def _population(what: Infrastructure, mine: InfrastructureAssignment) -> Population:
-    """Every object that instances may make, by number."""
+    """Return the numbers of all objects that instances may make."""
     of_set = np.array([what.size_of(place) for place in range(what.objects)], dtype=np.int64)
     of_one = of_set if what.kind == "clone and deploy" else of_set[what.places("unlocked").start :]
     here, there = what.numbers_here, what.numbers_there

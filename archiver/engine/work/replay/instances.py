@@ -1,7 +1,7 @@
-"""Instances of infrastructure operations: what a worker is told of them, which numbers each has, and what it reports.
+"""Instances of infrastructure operations: a worker's assignment, the object numbers, and the report.
 
-One idea: the prepared set lies under numbers of its own, and every instance has fresh ones, so that none meets what
-another left; the numbers in the run's own place and those in a second place are two blocks.
+One idea: the prepared set has numbers of its own, and every instance has fresh ones. No instance therefore meets
+objects of another. The numbers in the run's own place and those in a second place are two blocks.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from scenarios.work.infrastructure import Infrastructure
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """The numbers of one instance."""
+    """The object numbers of one instance."""
 
     copies: range  # of the set, in its order
-    sources: tuple[range, ...]  # from which they are copied, one after another in the same order
-    unlocked: range = range(0)  # of a migration: those among the sources that it archives itself
+    sources: tuple[range, ...]  # sources of the copies, concatenated in the same order
+    unlocked: range = range(0)  # of a migration: the sources that the instance archives itself
 
     @property
     def source_of(self) -> dict[int, int]:
-        """What each copy was copied from."""
+        """Return the source of each copy."""
         return dict(zip(self.copies, (number for each in self.sources for number in each), strict=True))
 
 
 def infrastructure_of(assignment: Assignment, mine: InfrastructureAssignment) -> Infrastructure:
-    """The infrastructure operation of which a worker has a part."""
+    """Return the infrastructure operation of a worker's assignment."""
     what = assignment.phase.workloads[mine.workload].work
     assert isinstance(what, Infrastructure)
     return what
 
 
 def instance(what: Infrastructure, mine: InfrastructureAssignment, index: int) -> Instance:
-    """The ``index``th, from 0."""
+    """Return instance number ``index``, counted from 0."""
     objects = what.objects
     if what.kind == "clone and deploy":
         golden, first = mine.prepared["locked"], mine.here + index * objects
@@ -49,7 +49,7 @@ def instance(what: Infrastructure, mine: InfrastructureAssignment, index: int) -
 
 
 def infrastructure_result(what: Infrastructure, report: InfrastructureReport) -> InfrastructureResult:
-    """As results keep it."""
+    """Return the report in the form that results store."""
     taken = report.instance_seconds
     return InfrastructureResult(
         kind=what.kind,

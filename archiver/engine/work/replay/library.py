@@ -1,7 +1,7 @@
-"""The traces of a run: each read once, and made where a model makes it.
+"""The traces of a run: each is read once, or generated from its model.
 
-One idea: what is known of a trace is put into the phases that replay it, so from there on a replay is bounded, guarded
-and shown like everything else.
+One idea: the library adds the facts of a trace to the phases that replay it. From then on, a replay is bounded, guarded
+and shown like any other work.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from scenarios.reading.replay_phases import with_facts
 from scenarios.work.mix import CHANGES, WRITES_CONTENT
 from scenarios.work.replay import Replay, TraceFacts
 
-# What lies there is not the same any more for the next replay.
+# Operations after which the prepared objects differ for the next replay.
 _CHANGES = tuple(each for each in Operation if each.label in CHANGES | WRITES_CONTENT)
 
 
 class TraceLibrary:
-    """Traces by what makes them differ: file, or model and application; speed; how much lies there.
+    """Traces by their distinguishing properties: file, or model and application; speed; prepared bytes.
 
-    ``commits``: what a trace committed together is to be committed together. A context: what it makes lies in a folder
-    within ``beside``, made when it is needed, until the context ends.
+    ``commits``: keep transactions of a trace as transactions.
+
+    The library is a context. Its files are in a folder within ``beside``, which is made when needed and removed at the
+    end of the context.
     """
 
     def __init__(self, beside: Path, *, commits: bool = False) -> None:
@@ -47,11 +49,11 @@ class TraceLibrary:
             self._inside.cleanup()
 
     def complete(self, scenario: Scenario) -> Scenario:
-        """The same scenario, whose traces were read. Raises UsageError for a trace that cannot be replayed."""
+        """Return the scenario with the facts of its traces. Raises UsageError for a trace that cannot be replayed."""
         return replace(scenario, phases=self.read(scenario.phases))
 
     def read(self, phases: Sequence[Phase]) -> tuple[Phase, ...]:
-        """The same phases, likewise."""
+        """Return the phases with the facts of their traces. Raises UsageError for a trace that cannot be replayed."""
         return tuple(
             with_facts(phase, tuple(self._with_facts(workload) for workload in phase.workloads))
             if any(isinstance(each.work, Replay) for each in phase.workloads)
@@ -63,9 +65,9 @@ class TraceLibrary:
         replay = workload.work
         if not isinstance(replay, Replay):
             return workload
-        # The same for every set, and for its preparation.
+        # These properties are the same for every set, and for its preparation.
         alike = replace(replay, begins_seconds=0.0, prepares=False, tolerance_seconds=0.0)
-        key = (workload.application if replay.model is not None else "", alike)  # one model may serve several
+        key = (workload.application if replay.model is not None else "", alike)  # several may share a model
         if key not in self._known:
             self._known[key] = self._compile(workload.application, alike)
         facts, folder = self._known[key]
@@ -73,7 +75,7 @@ class TraceLibrary:
         return replace(workload, clients=clients, work=replace(replay, facts=facts, folder=folder))
 
     def _compile(self, application: str, replay: Replay) -> tuple[TraceFacts, str]:
-        """What is known of a trace, and the folder in which it was made ready."""
+        """Return the facts of a trace, and the folder of its compiled form."""
         number, inside = len(self._known), self._folder()
         path = Path(replay.trace) if replay.trace is not None else inside / f"{number}.parquet"
         if replay.model is not None:
@@ -96,7 +98,7 @@ class TraceLibrary:
         return replace(trace.facts, name=name, changes_prepared=bool(changes.any())), str(folder)
 
     def _folder(self) -> Path:
-        """Raises UsageError where nothing can be made."""
+        """Return the library's folder. Raises UsageError if it cannot be made."""
         if self._inside is None:
             try:
                 self._beside.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Traces side by side in one worker, with infrastructure operations beside them; or what all of these need made."""
+"""Concurrent traces in one worker, with infrastructure operations; or the preparation of what all of these need."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from archiver.values.record import Operation
 
 
 class ReplayRun(PhaseRun):
-    """Traces side by side, or what they need made."""
+    """Concurrent traces, or the preparation of what they need."""
 
-    # As rarely as it is reported: while rows are counted nothing else goes on, 1 to 2 ms for few as for thousands.
+    # Rows are counted only as often as they are reported. Nothing else runs meanwhile, and counting takes 1 to 2 ms for
+    # a few rows as for thousands.
     _fold_every_ns = 1_000_000_000
 
     def __init__(self, assignment: Assignment, channel: Channel) -> None:
@@ -63,7 +64,9 @@ class ReplayRun(PhaseRun):
                 yield np.arange(mine.prepared, mine.prepared + mine.prepared_objects)
 
     def _deletes(self) -> Iterable[NDArray[np.int64]]:
-        """Those that lie there; of what the trace makes itself the platform tells the version when it is made."""
+        """Return the prepared objects. The platform reports the version of an object that the trace makes when it is
+        made.
+        """
         for mine in self._assignment.replays:
             trace = self._traces[mine.workload]
             if not mine.clients:
@@ -109,7 +112,7 @@ class ReplayRun(PhaseRun):
         report.gave_up = report.gave_up or next((each.gave_up for each in report.infrastructures if each.gave_up), None)
 
     def _report(self) -> None:
-        # What lies in a second place is none of the objects here; it is told of in numbers alone.
+        # Objects of a second place are not objects of this run's place; the report has only their counts.
         self._changed = [change for change in self._changed if not self._lies_there(change)]
         super()._report()
 

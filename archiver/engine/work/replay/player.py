@@ -1,9 +1,10 @@
-"""A trace carried out in one worker: every operation when it is due, in the order of its stream.
+"""Replay of a trace in one worker: every operation when it is due, in the order of its stream.
 
-One idea: the schedule is the trace's and never waits for the platform. What is due goes to its stream; a stream does
-one thing at a time, and what it has not begun waits there, its response time running. How late the client itself was is
-counted apart: from when an operation could be begun (it was due, what came before it in its stream was done, and what
-it builds on) until it was. What is committed together is due, begun and done as one.
+One idea: the schedule is the trace's and never waits for the platform (open loop). A due operation goes to its stream.
+A stream does one thing at a time; other due operations wait there, and their response time runs. The scheduling delay,
+which is how late the client itself was, is counted separately. It starts when an operation can begin: it is due, the
+previous operation of its stream has ended, and the operations that it depends on have ended. It ends when the operation
+begins. Operations of one transaction are due, begun and done as one.
 
 Memory does not grow with the trace: its columns are mapped, and read a thousand rows at a time.
 """
@@ -34,9 +35,9 @@ from backends.base import Batch, Session
 from scenarios.model import Workload
 from scenarios.work.replay import Replay
 
-CHUNK_ROWS = 1024  # read at once: it takes a fraction of a millisecond, in which nothing else goes on
-GIVE_UP_SECONDS = 10.0  # after the time that is allowed; what has not begun by then is dropped
-STREAM_ROWS = 512  # of a stream's recorder; counted every second, or when it is full
+CHUNK_ROWS = 1024  # rows read at once: a fraction of a millisecond, in which nothing else runs
+GIVE_UP_SECONDS = 10.0  # after the allowed time; operations that have not begun by then are dropped
+STREAM_ROWS = 512  # rows of a stream's recorder; counted every second, or when it is full
 _READS = frozenset((Operation.RETRIEVE, Operation.RANGE_RETRIEVE, Operation.HEAD, Operation.QUERY))
 _WRITES = frozenset((Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY))
 _OPERATIONS = tuple(Operation)
@@ -44,7 +45,7 @@ _FIRST_OF_OBJECTS = int(Operation.ARCHIVE)
 
 
 class _Row(NamedTuple):
-    """One row of a compiled trace, in the order in which it is read."""
+    """One row of a compiled trace, in the order of reading."""
 
     due_ns: int
     operation: int
@@ -64,20 +65,20 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Due:
-    """What a stream begins at once: one row, or all that are committed together."""
+    """What a stream begins at once: one row, or all rows of a transaction."""
 
     rows: list[_Row]
     due_ns: int
-    turn: Turn | None = None  # one for all, so that none of them waits for another
+    turn: Turn | None = None  # one for all rows, so that none of them waits for another
 
 
 def _operations_of(due: _Due) -> int:
-    """How much of it is on objects."""
+    """Return the number of operations on objects."""
     return sum(row.operation != Operation.OPEN for row in due.rows)
 
 
 def replay_of(workload: Workload) -> Replay:
-    """The replay of a workload that has one."""
+    """Return the replay of a workload that has one."""
     assert isinstance(workload.work, Replay)
     return workload.work
 
@@ -98,12 +99,12 @@ class Player:
         self.host = host
         self.streams: dict[int, StreamClient] = {}
         self.folding = folding
-        self.left_out = 0  # operations whose object was not written, since that had failed
+        self.left_out = 0  # operations on objects whose write had failed
         self.began = self.waited = 0
         self.lateness_ns: list[int] = []
         self.turns = Turns()
-        self.lost: set[int] = set()  # objects whose writing failed: nothing is asked of them any more
-        self.unfinished = 0  # streams that have something to do
+        self.lost: set[int] = set()  # objects whose write failed; they are not requested any more
+        self.unfinished = 0  # streams with waiting operations
         self.is_over = False
         self._pacer = pacer
         self._mine = mine
@@ -112,7 +113,7 @@ class Player:
         self._facts = replay.known
         self._begin_ns = host.start_ns + int(replay.begins_seconds * 1e9)
         self._rows: deque[_Row] = deque()  # read, and not due yet
-        self.dropped = 0  # due, and not begun when it was over
+        self.dropped = 0  # due, and not begun at the end
         self._due = 0
         self._is_scheduled = True
         self._failure: Exception | None = None
@@ -121,7 +122,7 @@ class Player:
         self._ended_ns = self._begin_ns
 
     async def run(self) -> None:
-        """Until everything was done, or too late."""
+        """Run until every operation is done, or the allowed time is over."""
         self._pacer.start(self._schedule(), self._arrive, self._schedule_ended)
         seconds = self._facts.allowed_seconds + GIVE_UP_SECONDS
         try:
@@ -137,7 +138,7 @@ class Player:
         self._ended_ns = max(self._ended_ns, *(stream.free_ns for stream in self.streams.values()), self._begin_ns)
 
     def finish(self) -> None:
-        """Begin nothing more."""
+        """Begin no further operation."""
         self.is_over = True
         self._is_scheduled = False
         for stream in self.streams.values():
@@ -145,22 +146,22 @@ class Player:
         self._see_whether_done()
 
     def number(self, index: int) -> int:
-        """Of an object, by its place in the trace."""
+        """Return the number of an object from its position in the trace."""
         mine = self._mine
         return mine.prepared + index if index < mine.prepared_objects else mine.written + index - mine.prepared_objects
 
     def ended(self) -> None:
-        """A stream has nothing more to do for now."""
+        """Record that a stream has no waiting operation."""
         self.unfinished -= 1
         self._see_whether_done()
 
     def failed(self, error: Exception) -> None:
-        """A stream cannot go on, so the replay would not be one."""
+        """End the replay, because a stream cannot continue."""
         self._failure = self._failure or error
         self.finish()
 
     def fold_lateness(self) -> None:
-        """Keep how late it was in a few numbers."""
+        """Fold the scheduling delays into histograms."""
         if self.lateness_ns:
             self._lateness.add(part_of(np.array(self.lateness_ns, dtype=np.int64)))
             self.lateness_ns.clear()
@@ -184,7 +185,7 @@ class Player:
         )
 
     def _schedule(self) -> Iterator[int]:
-        """When each row is due; the row itself waits in line."""
+        """Yield the due time of each row; the row itself is queued."""
         trace, streams = self._trace, self._mine.streams
         names = _Row._fields
         for first in range(0, len(trace.due_ns), CHUNK_ROWS):
@@ -196,7 +197,7 @@ class Player:
                 yield self._begin_ns + row.due_ns
 
     def _arrive(self, due_ns: int) -> None:
-        """A row is due: to its stream."""
+        """Pass a due row to its stream."""
         row = self._rows.popleft()
         if self.is_over:
             return
@@ -222,23 +223,24 @@ class Player:
 
 
 class StreamClient(Client):
-    """One stream: sessions that follow each other, and what is due in them."""
+    """One stream: consecutive sessions, and the due operations in them."""
 
     def __init__(self, player: Player, number: int, batch_max: int) -> None:
         super().__init__(player.host, number, player.folding, batch_max, STREAM_ROWS)
         self._player = player
         self._queue: deque[_Due] = deque()
         self._work: asyncio.Task[None] | None = None
-        self.free_ns = 0  # since when it does nothing
+        self.free_ns = 0  # since when it is idle
         self._session: Session | None = None
         self._session_due_ns = self._session_sent_ns = self._session_opened_ns = 0
         self._session_bytes = 0
         self._session_status = int(Status.OK)
 
     def take(self, row: _Row, due_ns: int) -> _Due:
-        """Something is due; returns with what it will be begun."""
+        """Accept a due row; return what it will begin with."""
         if row.with_previous:
-            # That is there still: what is due at one time comes in one turn of the loop, in which no stream begins.
+            # The first row of the transaction is still there: rows with one due time arrive in one turn of the loop, in
+            # which no stream begins.
             due = self._queue[-1]
             due.rows.append(row)
             return due
@@ -250,7 +252,7 @@ class StreamClient(Client):
         return due
 
     def drop(self) -> int:
-        """Begin nothing of what waits; returns how much that was."""
+        """Drop all waiting operations; return their number."""
         count = sum(map(_operations_of, self._queue))
         for due in self._queue:
             if due.turn is not None:
@@ -259,7 +261,7 @@ class StreamClient(Client):
         return count
 
     async def end_session(self) -> None:
-        """Close what is open, and write its row."""
+        """Close an open session, and write its row."""
         session = self._session
         if session is None:
             return
@@ -272,7 +274,7 @@ class StreamClient(Client):
         )  # fmt: skip
 
     async def _carry_out(self) -> None:
-        """One thing after another, as long as something is due."""
+        """Carry out one due item after another until none is left."""
         player = self._player
         try:
             while self._queue:
@@ -290,7 +292,7 @@ class StreamClient(Client):
             player.ended()
 
     async def _begin(self, due: _Due) -> None:
-        """Carry it out when it is its turn, without what cannot succeed."""
+        """Wait for the turn, drop operations that cannot succeed, and carry out the others."""
         player = self._player
         could_ns = max(due.due_ns, self.free_ns)
         if due.turn is not None:
@@ -310,7 +312,7 @@ class StreamClient(Client):
             await self.end_session()
 
     def _is_possible(self, row: _Row) -> bool:
-        """False, and counted, where what it needs could not be written before."""
+        """Return whether the row's objects exist. If a write of one failed before, count the row as left out."""
         player = self._player
         number = player.number(row.object)
         if row.source >= 0 and player.number(row.source) in player.lost:
@@ -321,7 +323,7 @@ class StreamClient(Client):
         return False
 
     async def _perform(self, rows: Sequence[_Row], due_ns: int) -> None:
-        """Carry out a row, or all that are committed together, in a session that is open."""
+        """Carry out a row, or all rows of a transaction, in an open session."""
         player, record = self._player, self.record
         if record.folded == record.used:
             record.clear()
@@ -343,12 +345,12 @@ class StreamClient(Client):
             all_good &= number in good
             if row.operation in _WRITES:
                 (player.lost.discard if number in good else player.lost.add)(number)
-        # After a failure of transport the connection is of no more use; the platform's refusals leave it as it is.
+        # After a transport failure the connection is unusable; a refusal by the platform does not affect it.
         if not all_good and self._session_status < PLATFORM_ERROR:
             await self.end_session()
 
     def _good_since(self, first_row: int, due_ns: int, count: int) -> set[int]:
-        """Of ``count`` objects that were due then, the numbers of those whose rows say that it succeeded."""
+        """Return the object numbers whose rows report success, of ``count`` objects that were due then."""
         record = self.record
         statuses: dict[int, int] = {}
         rows = 0
@@ -356,7 +358,7 @@ class StreamClient(Client):
             if record.operation[place] >= _FIRST_OF_OBJECTS:
                 rows += 1
                 statuses[record.number[place]] = status = record.status[place]
-                record.due_ns[place] = due_ns  # also of those behind the first: they waited for the stream as it did
+                record.due_ns[place] = due_ns  # also of those after the first: they waited for the stream as it did
                 self._session_bytes += record.bytes[place]
                 self._session_status = self._session_status or status
         if rows < count:
@@ -364,7 +366,7 @@ class StreamClient(Client):
         return {number for number, status in statuses.items() if not status}
 
     async def _open(self, due_ns: int) -> bool:
-        """Open a session; its rows say why where that failed."""
+        """Open a session and return whether it succeeded; its rows give the reason of a failure."""
         record = self.record
         first_row = record.used
         self._session = session = self._host.plane.session(self.number)
@@ -379,7 +381,7 @@ class StreamClient(Client):
         return opened
 
     def _batch(self, rows: Sequence[_Row], due_ns: int) -> Batch:
-        """Rows that are committed together are alike in whatever a batch has but once."""
+        """Make a batch. Rows of one transaction share all fields that a batch has only once."""
         player, first = self._player, rows[0]
         operation = _OPERATIONS[first.operation]
         is_range = operation is Operation.RANGE_RETRIEVE

@@ -1,7 +1,7 @@
-"""Making what a trace needs: the objects that it reads but does not write, before it begins.
+"""Preparation of a trace: archive the objects that it reads but never writes, before it begins.
 
-One idea: it is archived as everything is, in sessions, and counted; but nothing follows from how fast, and where a part
-of it is missing the run ends, since reading what is not there would be the tester's fault.
+One idea: preparation archives in sessions and is counted like all work, but its rate proves nothing. If a part of it is
+missing the run ends, since reading missing objects would be the client's fault.
 """
 
 from __future__ import annotations
@@ -29,12 +29,16 @@ SESSION_BYTES = 32 << 20
 
 
 class Preparation:
-    """What one worker archives before the phase in which it is needed; its clients take sessions of it in turn."""
+    """Archiving by one worker before the phase that needs the objects; its clients take sessions in turn."""
 
     def __init__(
         self, host: Host, workload: int, clients: range, sessions: Iterator[Batch], folding: Folding, whose: str
     ) -> None:
-        """``clients``: their numbers; ``whose``: the objects are, in words: of a set."""
+        """Prepare objects.
+
+        ``clients``: numbers of the clients.
+        ``whose``: description of the objects' owner, such as a set.
+        """
         self.is_over = False
         self.whose = whose
         self._host = host
@@ -46,19 +50,19 @@ class Preparation:
             host.add_client(client)
 
     async def run(self) -> None:
-        """Until everything is there."""
+        """Run until all objects are archived."""
         await asyncio.gather(*(client.run() for client in self._clients))
         self._ended_ns = time.monotonic_ns()
 
     def finish(self) -> None:
-        """Begin nothing more."""
+        """Begin no further session."""
         self.is_over = True
 
     def fold_lateness(self) -> None:
-        """Nothing is due here."""
+        """Do nothing: nothing here is due at a time."""
 
     def next_session(self) -> Batch | None:
-        """What is to be archived next; None: nothing more."""
+        """Return the next session's batch; None if nothing is left."""
         return None if self.is_over else next(self._sessions, None)
 
     def report(self) -> StageReport:
@@ -66,7 +70,9 @@ class Preparation:
 
 
 def trace_preparation(host: Host, mine: ReplayAssignment, trace: CompiledTrace, folding: Folding) -> Preparation:
-    """What one worker archives of what lies there when a trace begins; what must not be locked has its own sessions."""
+    """Return one worker's archiving of objects for a trace. Objects that must not be locked have sessions of their
+    own.
+    """
     first, last = mine.preparing
     unlocked = trace.prepared_unlocked[(trace.prepared_unlocked >= first) & (trace.prepared_unlocked < last)]
     locked = np.setdiff1d(np.arange(first, last), unlocked, assume_unique=True)
@@ -80,7 +86,7 @@ def trace_preparation(host: Host, mine: ReplayAssignment, trace: CompiledTrace, 
 
 
 def archiving(objects: Iterable[tuple[int, int]], lock: Lock | None) -> Iterator[Batch]:
-    """Objects (number, bytes) archived in sessions."""
+    """Yield sessions that archive objects (number, bytes)."""
     for some in sessions_of(objects):
         yield Batch(
             (Operation.ARCHIVE,) * len(some), [number for number, _ in some], [size for _, size in some], lock=lock
@@ -88,7 +94,7 @@ def archiving(objects: Iterable[tuple[int, int]], lock: Lock | None) -> Iterator
 
 
 def sessions_of(objects: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
-    """Objects (number, bytes) as sessions of at most so many, and of so many bytes."""
+    """Yield objects (number, bytes) as sessions, each limited in objects and bytes."""
     some: list[tuple[int, int]] = []
     some_bytes = 0
     for each in objects:
@@ -102,7 +108,7 @@ def sessions_of(objects: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, 
 
 
 def untimed(workload: int, began_ns: int, ended_ns: int) -> StageReport:
-    """Of what goes by no schedule: when it went on."""
+    """Return the report of work without a schedule: its begin and end."""
     return StageReport(
         workload, began_ns, ended_ns, ended_ns, ended_early=False, steps_left_out=0, due=0, started=0, waited=0,
         dropped=0, backlog_max=0, lateness=Histogram(),

@@ -1,7 +1,7 @@
-"""Traces side by side: what each worker gets of them, and what came of each.
+"""Concurrent traces: assignment to workers, and results.
 
-One idea: streams that meet at objects which the trace changes stay in one worker, so that their order can be kept
-there; all else is spread.
+One idea: streams that share objects which the trace changes stay in one worker, so that this worker can keep their
+order. All other streams are spread.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from scenarios.work.replay import Replay
 def share_replays(
     phase: Phase, numbers: ObjectNumbers, workers: int, second_setting: Any = None, earliest: float | None = None
 ) -> list[WorkerShare]:
-    """Every worker's part of a phase that replays traces, or prepares for it.
+    """Return every worker's part of a phase that replays traces, or prepares for it.
 
-    ``second_setting``: of the backend of the second place, where there is one; ``earliest``: epoch seconds before which
-    no lock may end that the phase gives.
+    ``second_setting``: setting of the backend of the second place, if there is one.
+    ``earliest``: epoch seconds; the earliest retain-until date that the phase may set.
     """
     shares = [WorkerShare() for _ in range(workers)]
     loads = np.zeros(workers)
@@ -41,7 +41,7 @@ def share_replays(
         match workload.work:
             case Infrastructure() as what:
                 beside = _infrastructure(index, workload, what, clients, numbers, second_setting, earliest)
-                clients += 2 * workload.clients  # in either place
+                clients += 2 * workload.clients  # clients in either place
                 if beside is not None:
                     least = shares[int(np.argmin(loads))]
                     least.infrastructures = (*least.infrastructures, beside)
@@ -72,7 +72,7 @@ def _infrastructure(
     second_setting: Any,
     earliest: float | None,
 ) -> InfrastructureAssignment | None:
-    """All instances of one kind of operation, or a part of the set that they need; None: that is there already."""
+    """Return all instances of one kind of operation, or a part of the set that they need; None if that part exists."""
     parts = what.parts if not what.prepares else (what.prepares,)
     blocks = {part: numbers.block(f"{what.kind}: {part}", len(what.places(part))) for part in parts}
     prepared = {part: first for part, (first, _) in blocks.items()}
@@ -86,12 +86,12 @@ def _infrastructure(
 
 
 def _of_trial(phase: Phase) -> int:
-    """The same for a preparation and the replay that it is for."""
+    """Return a number that a preparation and its replay share."""
     return phase.position + 1 if phase.is_load else phase.position
 
 
 def _deal_preparation(mine: ReplayAssignment, clients: int, shares: Sequence[WorkerShare]) -> None:
-    """A part of what is to be archived for every worker that has a client for it."""
+    """Assign a part of the objects to archive to every worker that has a client for it."""
     here = [len(range(worker, clients, len(shares))) for worker in range(len(shares))]
     edges = np.rint(np.cumsum([0, *here]) / clients * mine.prepared_objects).astype(int).tolist()
     client = mine.client
@@ -103,7 +103,9 @@ def _deal_preparation(mine: ReplayAssignment, clients: int, shares: Sequence[Wor
 
 
 def _spread(trace: CompiledTrace, loads: NDArray[np.float64]) -> list[tuple[int, NDArray[np.int64] | None]]:
-    """(worker, streams) of one trace: the largest group of streams to whom has least to do, and so on."""
+    """Return (worker, streams) of one trace: the largest group of streams to the worker with the least load, and so
+    on.
+    """
     workers = len(loads)
     if workers == 1:
         return [(0, None)]
@@ -121,7 +123,9 @@ def _spread(trace: CompiledTrace, loads: NDArray[np.float64]) -> list[tuple[int,
 def replay_fields(
     replay: Replay, tally: Tally, stages: Sequence[StageReport], seconds: float, start_ns: int
 ) -> dict[str, Any]:
-    """The fields of a result that only replays have, or have otherwise. ``start_ns``: of the phase."""
+    """Return the fields of a result that only replays have, or compute differently. ``start_ns`` is the phase's
+    begin.
+    """
     fields: dict[str, Any] = {
         "begins_seconds": replay.begins_seconds,
         "object_bytes": round(tally.bytes / tally.objects) if tally.objects else 0,
@@ -140,7 +144,7 @@ def replay_fields(
 def infrastructure_fields(
     what: Infrastructure, tally: Tally, reports: Sequence[InfrastructureReport]
 ) -> dict[str, Any]:
-    """The fields of a result that only infrastructure operations have, or have otherwise."""
+    """Return the fields of a result that only infrastructure operations have, or compute differently."""
     done = next(iter(reports), None)
     return {
         "begins_seconds": 0.0,
@@ -182,7 +186,7 @@ def _replayed(replay: Replay, stages: Sequence[StageReport], seconds: float, lat
 
 
 def _void(lateness: Latency | None, tolerance_ms: float) -> str:
-    """Why nothing follows from a replay; empty: something does."""
+    """Return why a replay is void; empty if it is valid."""
     if lateness is None:
         return "nothing was begun"
     if lateness.p99 > tolerance_ms:

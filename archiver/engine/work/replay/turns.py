@@ -1,8 +1,8 @@
-"""Whose turn it is at an object that a trace changes.
+"""Order of operations on an object that a trace changes.
 
-One idea: operations on one object take turns in the trace's order, where one of the two changes it; so that a platform
-that is slower than the one the trace came from is never asked for what was not written yet. Who waits, waits for
-something earlier in the trace, so nobody waits for himself.
+One idea: operations on one object take turns in the trace's order if one of the two changes it. A platform that is
+slower than the captured one therefore never gets a request for an object that is not written yet. An operation waits
+only for earlier operations of the trace, so no deadlock is possible.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from collections.abc import Sequence
 
 
 class Turn:
-    """One operation's place at the objects it is about."""
+    """The position of one operation in the queues of its objects."""
 
     __slots__ = ("_ahead", "_followers", "_places", "_waiter", "ready_ns")
 
     def __init__(self, places: Sequence[tuple[int, bool]]) -> None:
-        self._places = list(places)  # (object number, it is changed)
+        self._places = list(places)  # (object number, whether it is changed)
         self._ahead = 0
         self._followers: list[Turn] = []
         self._waiter: asyncio.Future[None] | None = None
-        self.ready_ns = 0  # when nobody was ahead any more; 0: nobody ever was
+        self.ready_ns = 0  # when no operation was ahead any more; 0: none ever was
 
     @property
     def is_mine(self) -> bool:
         return not self._ahead
 
     async def wait(self) -> None:
-        """Until nobody is ahead."""
+        """Wait until no operation is ahead."""
         if self._ahead:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
@@ -43,15 +43,15 @@ class Turn:
 
 
 class Turns:
-    """Those who are at an object, or wait for it."""
+    """Operations that use an object, or wait for it."""
 
     def __init__(self) -> None:
         self._at: dict[int, list[Turn]] = {}
 
     def take(self, *places: tuple[int, bool], turn: Turn | None = None) -> Turn:
-        """A turn at each of these objects, behind all who came before.
+        """Return a turn at each of these objects, behind all earlier ones.
 
-        ``turn``: one that nobody has waited for yet becomes a turn at these as well, and never waits for itself.
+        ``turn``: a turn that no operation waits for yet; it is extended to these objects, and never waits for itself.
         """
         if turn is None:
             turn = Turn(places)
@@ -69,7 +69,7 @@ class Turns:
         return turn
 
     def done(self, turn: Turn) -> None:
-        """Let the next ones have theirs."""
+        """End this turn and let the next ones proceed."""
         for number, _ in turn._places:
             there = self._at[number]
             there.remove(turn)

@@ -1,7 +1,7 @@
 """A compiled trace: columns of plain numbers in a folder, which every worker maps into its memory.
 
-One idea: a row is a dozen numbers, one in each of as many NumPy files. However long a trace is, a worker holds what it
-is just reading; and a set of the scenario only adds an offset to some of the numbers.
+One idea: a row is a dozen numbers, each in a NumPy file of its own. For a trace of any length, a worker keeps only the
+rows in memory that it is reading. A set of the scenario adds an offset to some of the numbers.
 """
 
 from __future__ import annotations
@@ -38,36 +38,34 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class CompiledTrace:
-    """A compiled trace; one row per operation that is replayed, in the order in which they are due.
+    """A compiled trace: one row per replayed operation, in order of due times.
 
-    Objects are numbers: first what must be there before, then what the trace makes, each by size and then as they
-    first appear. Arrays are mapped and cannot be written.
+    Objects are numbers. Prepared objects come first, then the objects that the trace makes; each group is ordered by
+    size and then by first use. The arrays are mapped read-only.
     """
 
     facts: TraceFacts
     due_ns: NDArray[np.int64]  # after the first row
-    operation: NDArray[
-        np.int8
-    ]  # archiver.values.record.Operation; OPEN: a session begins and there is nothing else to do
-    stream: NDArray[np.int32]  # lane: operations that follow each other
+    operation: NDArray[np.int8]  # archiver.values.record.Operation; OPEN: a session begins without an operation
+    stream: NDArray[np.int32]  # lane: consecutive operations
     ends_session: NDArray[np.bool_]  # the last row of its session
-    object: NDArray[np.int64]  # -1 of OPEN
-    size_bytes: NDArray[np.int64]  # of what is written, or of the object as it is
-    version: NDArray[np.int16]  # of the content that is written or expected
-    content: NDArray[np.int64]  # the object whose content that is
-    source: NDArray[np.int64]  # object that is copied; -1: none is
+    object: NDArray[np.int64]  # -1 for OPEN
+    size_bytes: NDArray[np.int64]  # of the written object, or of the current object
+    version: NDArray[np.int16]  # version of the written or expected content
+    content: NDArray[np.int64]  # the object that determines that content
+    source: NDArray[np.int64]  # object that is copied; -1: none
     offset: NDArray[np.int64]  # of a range
-    length: NDArray[np.int64]  # of a range, never 0; of what is written, of a part, 0: it is sent whole
-    ordered: NDArray[np.bool_]  # about an object that the trace changes and uses more than once
-    unlocked: NDArray[np.bool_]  # writes what the trace deletes
-    with_previous: NDArray[np.bool_]  # is committed with the row before it: of its stream, and due at one time with it
-    sizes: NDArray[np.int64]  # of each object, its first version
-    groups: NDArray[np.int32]  # of each stream; those that meet at ordered objects are in one
-    prepared_unlocked: NDArray[np.int64]  # objects that must be there, and are deleted; they rise
+    length: NDArray[np.int64]  # of a range, never 0; of a part of a written object, 0: sent whole
+    ordered: NDArray[np.bool_]  # the trace changes this object and uses it more than once
+    unlocked: NDArray[np.bool_]  # writes an object that the trace deletes
+    with_previous: NDArray[np.bool_]  # committed with the previous row, which has the same stream and due time
+    sizes: NDArray[np.int64]  # size of the first version of each object
+    groups: NDArray[np.int32]  # group of each stream; streams that share an ordered object are in one group
+    prepared_unlocked: NDArray[np.int64]  # prepared objects that the trace deletes; ascending
 
     @classmethod
     def open(cls, folder: Path) -> CompiledTrace:
-        """Map what ``compile_trace`` has written. Raises UsageError where that is not there, or not whole."""
+        """Map the output of ``compile_trace``. Raises UsageError if it is missing or incomplete."""
         arrays = [field.name for field in fields(cls) if field.name != "facts"]
         try:
             facts = _facts_of(json.loads((folder / _FACTS).read_text()))
@@ -76,7 +74,7 @@ class CompiledTrace:
             raise UsageError(f"{folder}: holds no compiled trace, or not all of it: {error}") from error
 
     def batches_max(self) -> dict[int, int]:
-        """Of each stream that commits several objects together, of how many at most."""
+        """Return the largest transaction, in objects, of each stream that commits several objects at once."""
         if not self.with_previous.any():
             return {}
         firsts = np.flatnonzero(~self.with_previous)
@@ -87,7 +85,7 @@ class CompiledTrace:
 
 
 class ColumnFile:
-    """An array on its way into a file, a part at a time."""
+    """An array that is written to a file part by part."""
 
     def __init__(self, folder: Path, name: str, dtype: Any, count: int) -> None:
         self._dtype = np.dtype(dtype)
@@ -115,12 +113,12 @@ def write_array(folder: Path, name: str, values: NDArray[Any]) -> None:
 
 
 def write_facts(folder: Path, facts: TraceFacts) -> None:
-    """Write what is known of the trace: the last thing, since it says that the rest is there."""
+    """Write the facts of the trace. They come last, because they mark the compiled trace as complete."""
     (folder / _FACTS).write_text(json.dumps(asdict(facts)))
 
 
 def discard_facts(folder: Path) -> None:
-    """Let what a folder holds be no compiled trace any more."""
+    """Remove the facts, so that the folder no longer counts as a compiled trace."""
     (folder / _FACTS).unlink(missing_ok=True)
 
 

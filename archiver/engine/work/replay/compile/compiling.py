@@ -1,12 +1,12 @@
-"""Compiling: a trace made ready for its replay.
+"""Compilation of a trace for its replay.
 
-One idea: what a trace asks for follows from all of its rows (which objects must be there before, whose content is read,
-what is deleted later), so it is read through once before anything runs.
+One idea: the needs of a trace follow from all of its rows: which objects must exist before, whose content is read, and
+what is deleted later. The compiler therefore reads the whole trace before anything runs.
 
-Rows go through a file while they are compiled: from the first to the last, to learn what each writes and sees; where
-the trace deletes, from the last to the first; and twice more, to number objects and lanes. What is known of every key
-(64 bytes) and session (40 bytes) lies in files, too. Memory holds the numbers of keys and sessions (some 50 bytes for
-each while they are sorted), and of rows only those in hand.
+Rows go through a file during compilation. A forward pass finds what each row writes and sees. If the trace deletes, a
+backward pass follows. Two more passes number objects and lanes. Facts about every key (64 bytes) and session (40 bytes)
+are in files, too. Memory contains the numbers of keys and sessions (some 50 bytes for each while they are sorted), and
+one batch of rows.
 """
 
 from __future__ import annotations
@@ -45,28 +45,30 @@ from scenarios.work.replay import TraceFacts
 
 __all__ = ["CompiledTrace", "compile_trace"]
 
-OBJECT_BYTES_MAX = 1 << 30  # the content of the largest object is held in memory
-OBJECT_BYTES_UNKNOWN = 65536  # where no row tells the size of any object that must be there
-FILLER_BYTES = 1 << 20  # of what only lies there, where the trace needs nothing
+OBJECT_BYTES_MAX = 1 << 30  # the content of the largest object is kept in memory
+OBJECT_BYTES_UNKNOWN = 65536  # if no row reports the size of any prepared object
+FILLER_BYTES = 1 << 20  # size of an unused object, if the trace needs no prepared object
 _FILLED_AT_ONCE = 1 << 16
 _TELL_TRANSACTIONS = (TSM, OPERATION_LOG)  # origins
 _LANES = ("stream", "ends_session")
 _NUMBERED = {"object": "key", "content": "content", "source": "source"}  # columns of objects, from those of keys
-# What is left of a row for the last pass: the part of its session, and those of its keys whose order matters.
+# Data of a row for the last pass: the part of its session, and those of its keys whose order matters.
 _LANE_ROW = np.dtype([("part", np.int64), ("key", np.int64), ("source", np.int64)])
 
 
 def compile_trace(
     path: Path, folder: Path, *, speed: float = 1.0, lies_there_bytes: int | None = None, commits: bool = False
 ) -> CompiledTrace:
-    """Compile a trace into a folder, which is made where it is not there.
+    """Compile a trace into a folder, which is made if it does not exist.
 
-    ``speed``: by which times are divided. ``lies_there_bytes``: objects that the trace never uses are added to those
-    that it needs until so many bytes lie there; they are of the mean size of the others. ``commits``: what the trace
-    committed together is to be committed together, all of it when the first was due.
+    ``speed``: divisor of all times.
+    ``lies_there_bytes``: bytes to prepare. Objects that the trace never uses are added until this total is reached;
+        they
+    have the mean size of the others.
+    ``commits``: keep transactions of the trace as transactions. All objects of one are due when the first was.
 
-    Raises UsageError for what is no trace, whose rows are not in order of time, that has an object above
-    OBJECT_BYTES_MAX, or in which nothing can be replayed.
+    Raises UsageError if the file is no trace, if rows are not in order of time, if an object is above OBJECT_BYTES_MAX,
+    or if nothing can be replayed.
     """
     trace = Trace.open(path)
     try:
@@ -83,15 +85,15 @@ def compile_trace(
 
 
 class _Objects(NamedTuple):
-    """Numbers of objects, and what there is of them."""
+    """Object numbers and sizes."""
 
-    of_key: Numbers  # -1: of none
+    of_key: Numbers  # -1: none
     sizes: tuple[Numbers, int, int, Numbers, Numbers]  # ascending: small, fillers and their size, large; written
     unlocked: Numbers
 
 
 class _Compilation:
-    """One trace on its way into a folder."""
+    """Compilation of one trace into a folder."""
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class _Compilation:
         self._trace = trace
         self._folder = folder
         self._speed = speed
-        # A log's requests may end at one instant just because it knows no better when that was.
+        # Requests of an access log may end at one instant only because the log has a coarse clock.
         self._commits = commits and any(origin.kind in _TELL_TRANSACTIONS for origin in trace.info.origins)
         self._latest = (0, 0, False)  # of the latest row: transaction, length, unlocked
         self._rows_file = rows_file
@@ -122,7 +124,7 @@ class _Compilation:
         self._last_ns = 0
 
     def carry_out(self, lies_there_bytes: int | None) -> None:
-        """All of it; the facts come last, since they say that the rest is there."""
+        """Carry out all passes. The facts come last, because they mark the compiled trace as complete."""
         self._read()
         if self._history.has_deletes:
             self._look_back()
@@ -145,7 +147,7 @@ class _Compilation:
         write_facts(self._folder, self._facts(prepared, Counter(_counts(written))))
 
     def _read(self) -> None:
-        """Rows that can be replayed, into the file; what is known of keys, into the history."""
+        """Write the rows that can be replayed to the file, and the facts about keys to the history."""
         reader = RowReader(self._trace, commits=self._commits)
         with ExitStack() as stack:
             batches = reader.batches()
@@ -183,14 +185,14 @@ class _Compilation:
         below = int(np.searchsorted(sizes, filler_bytes, side="right"))
         numbers = np.arange(len(prepared))
         numbers[below:] += fillers
-        of_key = np.full(history.count + 1, -1, dtype=np.int64)  # the last place is for key -1
+        of_key = np.full(history.count + 1, -1, dtype=np.int64)  # the last position is for key -1
         of_key[prepared] = numbers
         of_key[written] = len(prepared) + fillers + np.arange(len(written))
         unlocked = numbers[history.doomed(prepared)]
         return _Objects(of_key, (sizes[:below], filler_bytes, fillers, sizes[below:], written_sizes), unlocked)
 
     def _write_rows(self, of_key: Numbers) -> None:
-        """All columns but those of lanes."""
+        """Write all columns except those of lanes."""
         ordered_keys = np.append(self._history.ordered(), False)
         names = [name for name in COLUMNS if name not in _LANES]
         count = self._rows - self._history.deletes_left_out
@@ -227,7 +229,7 @@ class _Compilation:
         offset, length = np.maximum(rows["offset"], 0), rows["length"]
         within = np.minimum(np.where(length >= 0, length, size), size - offset)
         ranges = operation == Operation.RANGE_RETRIEVE
-        # Nothing left of it, or nothing said of it at all.
+        # The range is empty, or the row does not report it.
         is_whole = ranges & ((within <= 0) | ((rows["offset"] < 0) & (length < 0)))
         ranges &= ~is_whole
         parts = np.isin(operation, (Operation.ARCHIVE, Operation.NEW_VERSION)) & (length > 0) & (length < size)
@@ -242,7 +244,7 @@ class _Compilation:
         }
 
     def _with_previous(self, transactions: NDArray[np.int32], values: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """Whether each row is of the transaction of the row before it, and so alike that they can go together."""
+        """Return whether each row can be committed with the previous row: same transaction, and compatible."""
         found: NDArray[np.bool_] = transactions != 0
         alike = (transactions, values["length"], values["unlocked"])
         for column, latest in zip(alike, self._latest, strict=True):
@@ -251,7 +253,7 @@ class _Compilation:
         return found
 
     def _count(self, rows: Records, values: dict[str, NDArray[Any]]) -> None:
-        """What the facts tell."""
+        """Count what the facts report."""
         operation = values["operation"]
         self._operations.update(_counts(operation[operation != Operation.OPEN]))
         writes = np.isin(operation, (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY))
@@ -259,7 +261,7 @@ class _Compilation:
         self._last_ns = int(values["due_ns"][-1])
 
     def _write_lanes(self) -> None:
-        """Of every row its lane; of every lane its group."""
+        """Write the lane of every row, and the group of every lane."""
         of_part, last_rows = self._sessions.streams(), self._sessions.last_rows
         self._streams = int(of_part.max(initial=-1)) + 1
         groups = Groups(self._streams, self._history.count)
@@ -300,7 +302,7 @@ class _Compilation:
 
 
 def _origin(info: TraceInfo) -> str:
-    """Where a trace came from and what was done to it, in words."""
+    """Return a description of the trace's origin and its later processing."""
     return "; ".join([", ".join(f"{kind} {name}".strip() for kind, name in info.origins), *info.changes])
 
 
@@ -314,14 +316,14 @@ def _aggregated(counts: Counter[int]) -> tuple[tuple[int, int], ...]:
 
 
 def _chunk(file: BinaryIO, dtype: np.dtype[Any], first: int) -> Records:
-    """Some rows of a file, beginning with ``first``."""
+    """Read some rows of a file, beginning with ``first``."""
     file.seek(first * dtype.itemsize)
     return np.frombuffer(bytearray(file.read(ROW_GROUP_ROWS * dtype.itemsize)), dtype=dtype)
 
 
 @contextmanager
 def _scratch(path: Path) -> Iterator[BinaryIO]:
-    """A file to write and to read again, that is gone afterwards."""
+    """Open a temporary file for writing and reading; it is removed afterwards."""
     with path.open("w+b") as file:
         try:
             yield file

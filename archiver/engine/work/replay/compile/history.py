@@ -1,12 +1,11 @@
-"""What a store holds at every row of a trace: which objects, whose content, how large, and what is hidden or locked.
+"""State of a store at every row of a trace: its objects, their content and size, and what is hidden or locked.
 
-One idea: every use of a key sees the latest write of that key before it. So the uses of a batch are sorted by key and
-by order, and what each sees is found for all of them at once; what a batch leaves behind is one record for each key.
-A copy sees its source as it was then, and what comes after sees the copy: such chains are followed by leaps that
-double.
+One idea: every use of a key sees the latest previous write of that key. The uses of a batch are therefore sorted by key
+and by order, and NumPy finds what all of them see at once. The state after a batch is one record for each key. A copy
+sees its source as it was at that row, and later uses see the copy. Pointer doubling resolves such chains.
 
-A size that is not known yet is written as -1 - 2 key (of what must be there before the trace begins) or -2 - 2 key (of
-all that was archived there without a size), and filled in at the end, when every row that may tell it was read.
+An unknown size is written as -1 - 2 key (of an object that must exist before the trace begins) or -2 - 2 key (of all
+that was archived there without a size). It is filled in at the end, when every row that may report it was read.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ HIDDEN = "its object was hidden before"
 WAS_LOCKED = "delete: the trace locked its object before (held, extended or refused), and so does a replay"
 USED_LATER = "delete: its object is used later, so it was an older version's"
 
-# One row as it is known while a trace is compiled. Keys are numbers; -1: none.
+# One row during compilation. Keys are numbers; -1: none.
 ROW = np.dtype(
     [
         ("due_ns", np.int64),  # as in the trace
         ("key", np.int64),
-        ("source", np.int64),  # of a copy
+        ("source", np.int64),  # source key of a copy
         ("content", np.int64),  # key whose content is written or expected
-        ("size_bytes", np.int64),  # of that content; in what is read of the trace: as the row says, -1: it does not
+        ("size_bytes", np.int64),  # of that content; when read from the trace: as the row reports, -1: unknown
         ("offset", np.int64),  # -1: none
         ("length", np.int64),  # -1: none
         ("session", np.int64),
         ("client", np.int32),
-        ("transaction", np.int32),  # 0: of none, or of none that is known
-        ("version", np.int16),  # of that content
+        ("transaction", np.int32),  # 0: none, or unknown
+        ("version", np.int16),  # version of that content
         ("operation", np.int8),  # of archiver.values.record
-        ("first", np.bool_),  # a write under a name that is not there
-        ("unlocked", np.bool_),  # a write of what is deleted later
+        ("first", np.bool_),  # a write under a name that does not exist
+        ("unlocked", np.bool_),  # a write of an object that is deleted later
         ("kept", np.bool_),  # false: left out after all
     ],
     align=True,
@@ -53,35 +52,35 @@ _KEY = np.dtype(
     [
         ("content", np.int64),
         ("size_bytes", np.int64),
-        ("first_bytes", np.int64),  # of its first version
-        ("writes", np.int32),  # versions, the prepared one among them
-        ("rows", np.int32),  # about it
-        ("changes", np.int32),  # of them
+        ("first_bytes", np.int64),  # size of its first version
+        ("writes", np.int32),  # versions, a prepared one included
+        ("rows", np.int32),  # rows about this key
+        ("changes", np.int32),  # rows that change it
         ("version", np.int16),
         ("origin", np.int8),
-        ("next", np.int8),  # what comes after a row, when the trace is read backwards
+        ("next", np.int8),  # next operation on the key, for the backward pass
         ("hidden", np.bool_),
         ("tried", np.bool_),  # a delete was refused, or the date moved, since its latest write
         ("held", np.bool_),
-        ("doomed", np.bool_),  # deleted before the next write, when the trace is read backwards
+        ("doomed", np.bool_),  # deleted before the next write, for the backward pass
     ],
     align=True,
 )
-# Records are taken, not indexed: NumPy takes a tenth of the time for that.
+# The code calls take() on records instead of indexing: NumPy then takes a tenth of the time.
 _UNUSED, PREPARED, WRITTEN = range(3)  # origins
 _NOTHING, _WRITE, _USE = range(3)  # next
 _WRITES = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY)
 _CHANGES = (*_WRITES, Operation.EXTEND, Operation.HOLD, Operation.RELEASE, Operation.DELETE, Operation.DELETE_MARKER)
-_PLACE_BITS = 20  # of a use within its batch: two for each row
+_PLACE_BITS = 20  # position of a use within its batch; two uses for each row
 
 
 class _Uses:
-    """The uses of keys in some rows, by key and then in order: a row uses its key, and before it its source."""
+    """The uses of keys in some rows, by key and then in order. A row uses its source first, and then its key."""
 
     def __init__(self, rows: Records) -> None:
         assert len(rows) < 1 << (_PLACE_BITS - 1), "more rows than places"
         keyed, copies = np.flatnonzero(rows["key"] >= 0), np.flatnonzero(rows["source"] >= 0)
-        # Key and place in one number: sorting those takes a third of the time of sorting by two columns.
+        # Key and position in one number: sorting these takes a third of the time of sorting by two columns.
         together = np.concatenate(
             [rows["key"][keyed] << _PLACE_BITS | 2 * keyed + 1, rows["source"][copies] << _PLACE_BITS | 2 * copies]
         )
@@ -101,35 +100,39 @@ class _Uses:
         self.lasts = np.append(self.firsts[1:], count)[: len(self.firsts)] - 1
         self.latest_write = self.latest(self.writes)
         segment = self.latest(begins)
-        self.carries: Flags = self.latest_write < segment  # it sees what an earlier batch left behind
+        self.carries: Flags = self.latest_write < segment  # it sees the state after an earlier batch
         self.since = np.maximum(self.latest_write, segment)
 
     def latest(self, where: Flags) -> Numbers:
-        """Of each use the place of the latest of these, itself among them; of another key's where it has none."""
+        """Return for each use the position of the latest of these uses, itself included. A key without any gives the
+        position of another key.
+        """
         found: Numbers = np.maximum.accumulate(np.where(where, self.places, -1))
         return found
 
     def since_write(self, where: Flags, carried: Flags) -> Flags:
-        """Whether one of these, or what was carried over, came since the latest write before; itself among them."""
+        """Return whether one of these, or a carried-over one, came since the latest previous write; the use itself
+        counts.
+        """
         found: Flags = (self.latest(where) >= self.since) | (self.carries & carried)
         return found
 
     def counted(self, where: Flags) -> Numbers:
-        """Of each use how many of these its key had before it in this batch."""
+        """Return for each use how many of these its key had before it in this batch."""
         before: Numbers = np.cumsum(where) - where
         found: Numbers = before - before[self.firsts][np.cumsum(self.begins) - 1]
         return found
 
 
 def _told(rows: Records) -> Numbers:
-    """Bytes that rows tell of objects, the end of a range among them; -1: nothing."""
+    """Return the object sizes that rows report, including the end of a range; -1 if a row reports none."""
     ends = np.where(rows["length"] >= 0, np.maximum(rows["offset"], 0) + rows["length"], -1)
     found: Numbers = np.maximum(rows["size_bytes"], ends)
     return found
 
 
 class History:
-    """Follows the keys of a trace through its rows, a batch at a time."""
+    """Follows the keys of a trace through its rows, batch by batch."""
 
     def __init__(self, arrays: GrowingArrays) -> None:
         self._known_bytes = arrays.of(np.int64)
@@ -137,7 +140,7 @@ class History:
         self.count = 0  # of keys
         self.left_out: Counter[str] = Counter()
         self.has_deletes = False
-        self.deletes_left_out = 0  # by looking back
+        self.deletes_left_out = 0  # in the backward pass
         self._written_bytes_max = 0
 
     @property
@@ -146,11 +149,11 @@ class History:
 
     @property
     def _told(self) -> Numbers:
-        """Of sizes not known: the largest that rows tell, plus 1."""
+        """Return for each unknown size the largest size that rows report, plus 1."""
         return self._known_bytes.values
 
     def follow(self, rows: Records, count: int) -> Records:
-        """The rows that can be replayed, with what each writes or sees. Keys are below ``count``."""
+        """Return the rows that can be replayed, with what each writes or sees. Keys are below ``count``."""
         self.count = count
         self._known_keys.reach(count)
         self._known_bytes.reach(2 * count)
@@ -159,7 +162,8 @@ class History:
             return rows
         keys = self._keys.take(uses.keys)
         firsts = uses.keys[uses.firsts]
-        # The first use of all says whether the key is there before. Until it is written it has its own first version.
+        # The first use of a key shows whether it exists before the trace. Until it is written it has its own first
+        # version.
         new = keys["origin"][uses.firsts] == _UNUSED
         origins = np.where(uses.writes[uses.firsts], WRITTEN, PREPARED)[new]
         made = firsts[new]
@@ -176,9 +180,9 @@ class History:
         return rows
 
     def look_back(self, rows: Records) -> bool:
-        """Decide on the deletes of these rows and on what must not be locked; batches come from the last to the first.
+        """Decide on the deletes of these rows and on what must not be locked. Batches come from the last to the first.
 
-        True where a row was changed.
+        Returns True if a row was changed.
         """
         uses = _Uses(rows)
         if not len(uses.keys):
@@ -191,7 +195,7 @@ class History:
         deletes = uses.operations == Operation.DELETE
         kept = deletes & (following != _USE)
         self._leave_out_used(rows, uses, deletes & ~kept)
-        # What is deleted was written last before; of the last group of a key a later batch may know more.
+        # A delete concerns the previous write. For the last group of a key, a later batch may have more information.
         groups = np.flatnonzero(uses.writes | uses.begins)
         ends = kept.copy()
         ends[uses.lasts] |= keys["doomed"][uses.lasts]
@@ -204,11 +208,11 @@ class History:
         return bool((deletes & ~kept).any() or (doomed & is_write).any())
 
     def keys_of(self, origin: int) -> Numbers:
-        """Those that are prepared, or first written, in the order of their first row."""
+        """Return the keys that are prepared, or first written, in the order of their first row."""
         return np.flatnonzero(self._keys["origin"][: self.count] == origin)
 
     def fill_sizes(self, default_bytes: int) -> None:
-        """Settle what is not known: the mean of what is known of prepared objects, without any ``default_bytes``."""
+        """Fill in unknown sizes: the mean of known sizes of prepared objects, or ``default_bytes`` if none is known."""
         keys = self._keys[: self.count]
         is_prepared = keys["origin"] == PREPARED
         prepared = self._told[: 2 * self.count : 2][is_prepared]
@@ -219,39 +223,39 @@ class History:
         keys["first_bytes"] = self.sizes(first)
 
     def sizes(self, sizes: Numbers) -> Numbers:
-        """Sizes in bytes, with those filled in that were not known."""
+        """Return sizes in bytes, with unknown sizes filled in."""
         unknown = np.flatnonzero(sizes < 0)
         filled = sizes.copy()
         filled[unknown] = self._told[-1 - sizes[unknown]] - 1
         return filled
 
     def largest_bytes(self) -> int:
-        """Of all that is there or written."""
+        """Return the size of the largest prepared or written object."""
         return max(self._written_bytes_max, int(self._told.max(initial=0)) - 1)
 
     def first_sizes(self, keys: Numbers) -> Numbers:
-        """Bytes of the first version of each, once sizes are filled in."""
+        """Return the size of the first version of each key, after sizes are filled in."""
         found: Numbers = self._keys["first_bytes"][keys]
         return found
 
     def doomed(self, keys: Numbers) -> Flags:
-        """Of prepared objects, whether they are deleted before anything is written over them."""
+        """Return which prepared objects are deleted before they are overwritten."""
         found: Flags = self._keys["doomed"][keys]
         return found
 
     def ordered(self) -> Flags:
-        """Of every key, whether something changes it and more than one row is about it."""
+        """Return for every key whether a row changes it and more than one row uses it."""
         keys = self._keys[: self.count]
         found: Flags = (keys["changes"] > 0) & (keys["rows"] > 1)
         return found
 
     def changes_prepared(self) -> bool:
-        """Whether something changes what was there before."""
+        """Return whether a row changes a prepared object."""
         keys = self._keys[: self.count]
         return bool(((keys["changes"] > 0) & (keys["origin"] == PREPARED)).any())
 
     def _possible(self, rows: Records) -> tuple[Records, _Uses]:
-        """Without rows on what is hidden, and deletes of what is locked. What is left out may hide more: a copy."""
+        """Drop rows on hidden objects, and deletes of locked objects. Dropping a copy may hide more."""
         while True:
             uses = _Uses(rows)
             keys = self._keys.take(uses.keys)
@@ -286,7 +290,7 @@ class History:
         return held
 
     def _resolve(self, rows: Records, uses: _Uses, writes: Numbers) -> Numbers:
-        """Fill in whose content each row writes or sees; returns the sizes of all uses."""
+        """Fill in whose content each row writes or sees, and return the sizes of all uses."""
         keys = self._keys.take(uses.keys)
         archives = uses.writes & (uses.operations != Operation.COPY)
         said = rows["size_bytes"][uses.rows]
@@ -309,7 +313,9 @@ class History:
         return size
 
     def _seen_by(self, rows: Records, uses: _Uses) -> Numbers:
-        """Of each use the place that says what it sees: an archive, or a use of what an earlier batch left behind."""
+        """Return for each use the position that decides its content: an archive, or a use of an earlier batch's
+        state.
+        """
         sees = np.where(uses.carries, uses.places, uses.latest_write)
         copies = np.flatnonzero(uses.of_key & (uses.operations == Operation.COPY))
         if not len(copies):
@@ -322,7 +328,7 @@ class History:
         return sees
 
     def _remember(self, rows: Records, uses: _Uses, writes: Numbers) -> None:
-        """What this batch leaves behind of each of its keys."""
+        """Record the state of each key after this batch."""
         keys, lasts = uses.keys[uses.firsts], uses.lasts
         before = self._keys.take(uses.keys)
         hidden = uses.since_write(uses.operations == Operation.DELETE_MARKER, before["hidden"])

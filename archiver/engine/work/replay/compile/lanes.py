@@ -1,8 +1,8 @@
-"""Lanes: what follows each other in a replay. The sessions of a client, in as few lines as their overlaps allow.
+"""Lanes: sequences of operations in a replay. A client's sessions take as few lanes as their overlaps allow.
 
-One idea: a session lies between its first and its last row, so when all rows were seen once, a client's sessions are
-intervals. Each goes into the client's lowest lane that is free by then. Lanes that meet at an object whose order
-matters are in one group, since only one worker can keep that order.
+One idea: a session extends from its first to its last row. After one pass over all rows, a client's sessions are
+intervals. Each interval takes the client's lowest free lane. Lanes that share an object whose order matters are in one
+group, since only one worker can keep that order.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from archiver.engine.work.replay.compile.growing import GrowingArrays
 from archiver.engine.work.replay.compile.numbering import Numbers
 
-# A server ends a connection that is idle for some seconds (nginx after 75, Apache after 5, many balancers in between),
-# so what a client asks for after a longer silence is asked for on a new one.
+# A server closes a connection that is idle for some seconds (nginx after 75, Apache after 5, many balancers in
+# between). Requests of a client after a longer silence therefore use a new connection.
 SILENCE_SECONDS = 5
 _PLACE_BITS = 20
-_SESSION = np.dtype([("part", np.int64), ("ns", np.int64)])  # its latest part, plus 1, and when that was used last
+_SESSION = np.dtype([("part", np.int64), ("ns", np.int64)])  # its latest part, plus 1, and the time of its last use
 _PART = np.dtype([("first_row", np.int64), ("last_row", np.int64), ("client", np.int32)], align=True)
 
 
 class SessionsOfLanes:
-    """The sessions of a trace; one that is silent for long is continued by another."""
+    """The sessions of a trace. A session that is silent for long is continued by a new part."""
 
     def __init__(self, silence_ns: float, arrays: GrowingArrays) -> None:
         self._silence_ns = silence_ns
@@ -33,7 +33,9 @@ class SessionsOfLanes:
         self._rows = self._count = 0
 
     def add(self, due_ns: Numbers, clients: Numbers, sessions: Numbers, opens: NDArray[np.bool_]) -> Numbers:
-        """The part that each of these rows belongs to; rows come in order. A row that opens a session begins one."""
+        """Return the part that each of these rows belongs to. Rows come in order. A row that opens a session begins a
+        part.
+        """
         count = len(due_ns)
         assert count < 1 << _PLACE_BITS, "more rows than places"
         if not count:
@@ -56,7 +58,7 @@ class SessionsOfLanes:
         latest_new = np.maximum.accumulate(np.where(new, np.arange(count), -1))
         first_of = np.maximum.accumulate(np.where(begins, np.arange(count), 0))
         parts[place] = np.where(latest_new >= first_of, numbers[place[latest_new]], latest[of] - 1)
-        latest[of], latest_ns[of] = parts[place] + 1, due  # of places that are written twice the last counts
+        latest[of], latest_ns[of] = parts[place] + 1, due  # of positions that are written twice, the last counts
         self._extend(is_new, clients)
         self._parts.values["last_row"][parts] = np.arange(self._rows, self._rows + count)
         self._rows += count
@@ -64,12 +66,12 @@ class SessionsOfLanes:
 
     @property
     def last_rows(self) -> Numbers:
-        """Of each part the last row."""
+        """Return the last row of each part."""
         found: Numbers = self._parts.values["last_row"][: self._count]
         return found
 
     def streams(self) -> NDArray[np.int32]:
-        """Of each part the number of its lane; lanes are numbered as they first appear."""
+        """Return the lane number of each part. Lanes are numbered by first appearance."""
         parts = self._parts.values[: self._count]
         clients = parts["client"].astype(np.int64)
         lanes = _lanes(clients, parts["first_row"], parts["last_row"])
@@ -87,14 +89,14 @@ class SessionsOfLanes:
 
 
 def _lanes(clients: Numbers, first_rows: Numbers, last_rows: Numbers) -> Numbers:
-    """Of each session the lowest lane of its client that is free when it begins; first rows rise."""
+    """Return for each session its client's lowest lane that is free when it begins. First rows are ascending."""
     lanes = np.zeros(len(clients), dtype=np.int64)
     order = np.argsort(clients, kind="stable")
     first, last, of = first_rows[order], last_rows[order], clients[order]
     changes = np.ones(len(of), dtype=bool)
     changes[1:] = of[1:] != of[:-1]
-    # The latest row of all sessions of its client before it. Only where that is later than its own first is there
-    # anything to decide; all else is alone, in lane 0.
+    # The latest row of all previous sessions of its client. A decision is needed only if that row is after the
+    # session's own first row. Otherwise no session overlaps, and the lane is 0.
     beyond = int(last_rows.max(initial=0)) + 1
     latest = np.maximum.accumulate(last + np.cumsum(changes) * beyond) - np.cumsum(changes) * beyond
     alone = changes | (np.append(-1, latest[:-1]) < first)
@@ -114,14 +116,14 @@ def _lanes(clients: Numbers, first_rows: Numbers, last_rows: Numbers) -> Numbers
 
 
 class Groups:
-    """Streams that meet at objects whose order matters."""
+    """Streams that share objects whose order matters."""
 
     def __init__(self, streams: int, objects: int) -> None:
-        self._roots = np.arange(streams, dtype=np.int32)  # of each stream the lowest of its group
-        self._first = np.full(objects, -1, dtype=np.int32)  # of each object the first stream at it
+        self._roots = np.arange(streams, dtype=np.int32)  # for each stream, the lowest of its group
+        self._first = np.full(objects, -1, dtype=np.int32)  # for each object, the first stream that uses it
 
     def meet(self, objects: Numbers, streams: NDArray[np.int32]) -> None:
-        """Each of these streams is at the object beside it."""
+        """Record that each of these streams uses the object at the same position."""
         _, where = np.unique(objects, return_index=True)
         new = where[self._first[objects[where]] < 0]
         self._first[objects[new]] = streams[new]
@@ -134,7 +136,7 @@ class Groups:
             self._roots = self._roots[self._roots]
 
     def numbers(self) -> NDArray[np.int32]:
-        """Of each stream its group, numbered from 0 in the order of their lowest streams."""
+        """Return for each stream its group, numbered from 0 in the order of the lowest streams."""
         return np.unique(self._roots, return_inverse=True)[1].astype(np.int32)
 
     def _root(self, stream: int) -> int:

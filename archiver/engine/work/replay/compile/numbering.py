@@ -1,7 +1,7 @@
-"""Numbers for keys and sessions, in the order in which they first appear.
+"""Numbers for keys and sessions, by first appearance.
 
-One idea: what a trace names gets a small number once, and everything that is known of it is a place in an array. A
-key or a session costs some tens of bytes, and a row of the trace none.
+One idea: each name of a trace gets a small number once, and all facts about it are at that position in arrays. A key or
+a session costs some tens of bytes, and a row of the trace costs none.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
-_MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # odd, so that nothing falls together
+_MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # odd, so that the mixing is one to one
 
 
 class Numbering:
     """Numbers 64-bit values 0, 1, 2 and so on."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[Numbers, Numbers]] = []  # values that rise, and their numbers; no value is in two
+        self._runs: list[tuple[Numbers, Numbers]] = []  # ascending values, and their numbers; each value is in one run
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def of(self, values: Numbers) -> Numbers:
-        """The number of each value; new ones are numbered as they appear here."""
+        """Return the number of each value. New values are numbered in order of appearance."""
         distinct, first, where = np.unique(values, return_index=True, return_inverse=True)
         numbers = self._known(distinct)
         new = np.flatnonzero(numbers < 0)
@@ -48,18 +48,18 @@ class Numbering:
         while len(self._runs) > 1 and len(self._runs[-2][0]) <= 2 * len(self._runs[-1][0]):
             last, previous = self._runs.pop(), self._runs.pop()
             values = np.concatenate([previous[0], last[0]])
-            order = np.argsort(values, kind="stable")  # two runs that rise are merged, not sorted anew
+            order = np.argsort(values, kind="stable")  # two ascending runs are merged, not sorted anew
             self._runs.append((values[order], np.concatenate([previous[1], last[1]])[order]))
 
 
 def paired(firsts: Numbers, seconds: Numbers) -> Numbers:
-    """A number for each pair, the same for the same pair; two share one with odds of 2 to the -64."""
+    """Return a number for each pair, equal for equal pairs. Different pairs collide with probability 2 to the -64."""
     found: Numbers = _mixed(_mixed(firsts.view(np.uint64)) + seconds.view(np.uint64)).view(np.int64)
     return found
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Every bit of each number spread over all bits, one to one."""
+    """Spread every bit of each number over all bits, one to one."""
     values = (values ^ (values >> np.uint64(30))) * _MIXERS[0]
     values = (values ^ (values >> np.uint64(27))) * _MIXERS[1]
     return values ^ (values >> np.uint64(31))

@@ -1,7 +1,7 @@
-"""The rows of a trace that a replay is about: which they are, in numbers, and why the others are left out.
+"""The rows of a trace that can be replayed, as numbers, and the reasons for which others are left out.
 
-One idea: a row is judged by itself here (its operation, whether it was answered well, whether its key is known); what
-depends on other rows is found by the modules ``transactions`` and ``history``.
+One idea: this module judges each row by itself: its operation, its success, and whether its key is known. The modules
+``transactions`` and ``history`` handle dependencies between rows.
 """
 
 from __future__ import annotations
@@ -29,18 +29,21 @@ _COLUMNS = (
     "due_ns", "operation", "key", "source", "size_bytes", "offset", "length", "client", "session", "status",
 )  # fmt: skip
 _ON_OBJECTS = [CODES[label] for label in (NEEDS | WRITES) - {"lock"}]  # a lock is a part of its archive
-# What transactions hold, by what the API is asked: an archive is an archive, whatever is there under its name.
+# Operations in transactions, by API call: an archive stays an archive, even if its name already exists.
 _IN_TRANSACTIONS = (
     (Operation.ARCHIVE, Operation.NEW_VERSION), (Operation.HOLD,), (Operation.RELEASE,), (Operation.DELETE,)
 )  # fmt: skip
-_BYTES_MAX = 1 << 60  # more are not told apart, so that sums of them stay numbers
+_BYTES_MAX = 1 << 60  # larger values are capped, so that sums do not overflow
 
 
 class RowReader:
-    """Reads the rows of one trace, in numbers."""
+    """Reads the rows of one trace as numbers."""
 
     def __init__(self, trace: Trace, *, commits: bool = False) -> None:
-        """``commits``: say what may have been committed together."""
+        """Read a trace.
+
+        ``commits``: report which rows may have been committed in one transaction.
+        """
         self.keys = Numbering()
         self.left_out: Counter[str] = Counter()
         self._trace = trace
@@ -49,7 +52,9 @@ class RowReader:
         self._transactions = Numbering()
 
     def batches(self) -> Iterator[Records]:
-        """Rows that may be replayed, as ROW. Raises UsageError for what is no trace, and for rows not in order."""
+        """Yield rows that may be replayed, as ROW. Raises UsageError for a file that is no trace, and for rows out of
+        order.
+        """
         for batch in self._trace.batches(self._columns, must_rise=True):
             yield self._rows_of(batch)
 
@@ -77,7 +82,7 @@ class RowReader:
         return rows
 
     def _chosen(self, batch: pa.RecordBatch, codes: Numbers, is_good: Flags) -> Flags:
-        """Operations on objects that can be replayed; of the others is counted why not."""
+        """Return which rows are operations on objects that can be replayed; count the reasons for the others."""
         left = np.isin(codes, [*_ON_OBJECTS, CODES["list"], CODES["other"]])
         for reason, why in (
             (LIST, codes == CODES["list"]),
@@ -91,7 +96,7 @@ class RowReader:
         return left
 
     def _number_keys(self, batch: pa.RecordBatch, rows: Records, chosen: Numbers) -> None:
-        """Fill in the numbers of keys and sources, which are numbered as they appear; a source before its copy."""
+        """Fill in the numbers of keys and sources by first appearance; a source comes before its copy."""
         keyed = np.flatnonzero(rows["operation"] != Operation.OPEN)
         hashes = hashes_of(batch.column("key"))[chosen[keyed]]
         copies = np.flatnonzero(rows["operation"][keyed] == Operation.COPY)
@@ -105,7 +110,7 @@ class RowReader:
         rows["key"][keyed] = np.delete(numbers, of_source)
 
     def _number_transactions(self, batch: pa.RecordBatch, rows: Records, chosen: Numbers) -> None:
-        """One number, from 1 on, for all that ended at one instant of a session and is of one kind."""
+        """Fill in one number, from 1 on, for all rows of one kind that ended at one instant of a session."""
         done_ns, is_known = numbers_of(batch, "done_ns")[chosen], known(batch, "done_ns")[chosen]
         for kind, operations in enumerate(_IN_TRANSACTIONS):
             here = np.flatnonzero(np.isin(rows["operation"], operations) & is_known)

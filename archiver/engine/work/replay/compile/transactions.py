@@ -1,11 +1,12 @@
-"""What a trace committed together, brought together: for platforms that commit objects in transactions.
+"""Grouping of the rows of each transaction, for platforms that commit objects in transactions.
 
-One idea: an object of a transaction is done when the vote on it was answered, so what follows each other in a session
-and ended at one instant was committed together. All of it is due when the first was, since the program handed it over
-without waiting for anything in between, and follows it. So it is brought into that order before anything else is known
-of the trace, and sessions, versions and whose turn it is are found in the order in which a replay goes.
+One idea: an object of a transaction is done when the server answered the vote on it. Consecutive rows of a session that
+ended at one instant were therefore committed in one transaction. The program submitted all of them without waiting, so
+all are due when the first was, and follow it. This module puts rows into that order before any other analysis.
+Sessions, versions and turns are then found in the order of the replay.
 
-All rows go through a file, and memory holds some 40 bytes for each: more than for a trace that is read as it stands.
+All rows go through a file. Memory contains some 40 bytes for each row, more than for a trace that is compiled in its
+own order.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ _PLACES = (1 << _PLACE_BITS) - 1
 
 
 def brought_together(batches: Iterable[Records], file: BinaryIO) -> Iterator[Records]:
-    """The same rows in the order of a replay, in which rows of one transaction have one due time and one number.
+    """Yield the same rows in replay order; rows of one transaction have one due time and one number.
 
-    They come with a number in ``transaction`` that only those share which ended at one instant of one session; 0: it
-    was none. ``file`` is empty, and holds them meanwhile.
+    Input rows have a number in ``transaction``, shared by rows that ended at one instant of one session; 0 means none.
+    ``file`` is an empty file for temporary use.
     """
     count = 0
     for rows in batches:
@@ -53,13 +54,13 @@ def brought_together(batches: Iterable[Records], file: BinaryIO) -> Iterator[Rec
 
 
 def _places_of_firsts(rows: Records) -> Numbers:
-    """Of each row the place of the first of its transaction; its own where it is in none."""
+    """Return for each row the position of the first row of its transaction; its own position outside transactions."""
     count = len(rows)
-    at = _sorted_with_places(rows["session"]) & _PLACES  # a session's rows are neighbours there
+    at = _sorted_with_places(rows["session"]) & _PLACES  # sorted, the rows of a session are adjacent
     transactions = rows["transaction"][at]
     begins = np.ones(count, dtype=bool)
-    # Whatever else a session did in between ends it, so nothing of a session passes anything else of it. A number is of
-    # one session alone.
+    # Any other operation of the session ends a transaction, so rows of a session never overtake each other. A number
+    # belongs to one session alone.
     begins[1:] = (transactions[1:] != transactions[:-1]) | (transactions[1:] == 0)
     places = np.empty(count, dtype=np.int64)
     places[at] = at[np.maximum.accumulate(np.where(begins, np.arange(count), 0))]
@@ -67,25 +68,25 @@ def _places_of_firsts(rows: Records) -> Numbers:
 
 
 def _leave_where_order_matters(rows: Records, places: Numbers) -> None:
-    """Leave rows where they are that would pass what another session asked of their object meanwhile.
+    """Leave rows at their positions that would overtake another session's operation on their object.
 
-    As where another retrieves the old version while the new one is sent, but not yet committed.
+    An example is a retrieve of the old version while the new version is sent, but not yet committed.
     """
-    # Keys behind their places; a copy is about its source as well. Keys are below 0 where there is none.
+    # Keys combined with positions; a copy uses its source as well. Keys are below 0 if there is none.
     about = np.concatenate([_sorted_with_places(rows[name]) for name in ("key", "source")])
     about = about[about >= 0]
     about.sort()
     while True:
-        # Later rows of a key must not come to lie before earlier ones. A key stands above all its places.
+        # Later rows of a key must not move before earlier ones. The key occupies the bits above all positions.
         moved = (about & ~_PLACES) | places[about & _PLACES]
         passing = about[moved < np.maximum.accumulate(moved)] & _PLACES
         if not len(passing):
             return
-        places[passing] = passing  # which may let others pass
+        places[passing] = passing  # this may allow others to move
 
 
 def _sorted_with_places(values: NDArray[np.int64]) -> Numbers:
-    """Values and the places where they stand, both in one number, by value and then by place."""
+    """Return values and their positions, both in one number, sorted by value and then by position."""
     together: Numbers = values << _PLACE_BITS | np.arange(len(values))
     together.sort()
     return together
