@@ -1,1 +1,1 @@
-"""Verdicts: criteria, the search for the largest scale, and recorded runs judged again."""
+"""Verdicts: criteria, the search for the largest scale, and rejudging of recorded runs."""

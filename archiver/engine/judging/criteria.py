@@ -1,7 +1,7 @@
-"""Whether a phase met the scenario's criteria: at its end, and while it runs, so that a hopeless one can be ended.
+"""Verdicts on the scenario's criteria, at the end of a phase, and during it to end a phase that cannot pass.
 
-One idea: what was not measured does not hold, and what can still be mended is not yet missed. So a phase is ended early
-only for what its end would have said too, as far as that can be known.
+One idea: a missing measurement fails its criterion, and a criterion that can still be met is not yet missed. A phase
+therefore ends early only if its end would give the same verdict, as far as that can be known.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OF_WORKLOADS: dict[str, Callable[[Result], _Value]] = {
 }
 MEASURED_METRICS = frozenset((*_OF_PARTS, *_OF_WORKLOADS))
 
-# The histograms in which a worker reports what is measured.
+# The histograms in which a worker reports the metrics.
 _QUANTITIES = {
     "object_ms": "object_response",
     "object_service_ms": "object_service",
@@ -67,10 +67,12 @@ def judge(
     broken: CriterionResult | None = None,
     whole: PartResult | None = None,
 ) -> list[CriterionResult]:
-    """Every criterion for every workload of a finished phase that it speaks of; of a load none.
+    """Return the result of every applicable criterion for every workload of a finished phase. A load has no criteria.
 
-    ``broken``: the one for which the phase was ended early, which stands as it was found then. The others are judged by
-    what was measured until then. ``whole``: all applications together.
+    ``broken``: the criterion for which the phase ended early. It keeps its result of that time; the others are judged
+        by
+    the measurements until then.
+    ``whole``: the sum of all applications.
     """
     workloads = {workload.name: workload for workload in phase.workloads}
     judged = []
@@ -90,7 +92,9 @@ def judge(
 
 
 def measure(criterion: Criterion, result: Result) -> float | None:
-    """What a criterion limits, in its metric's unit; None where nothing was measured: no object was done, say."""
+    """Return the value that a criterion limits, in its metric's unit; None if nothing was measured, such as no
+    object.
+    """
     if criterion.metric in _OF_PARTS:
         part = _part(criterion, result)
         value = _OF_PARTS[criterion.metric](part) if part is not None else None
@@ -100,7 +104,7 @@ def measure(criterion: Criterion, result: Result) -> float | None:
 
 
 def _value_of(criterion: Criterion, value: _Value) -> float | None:
-    """The statistic that is limited, of a time of many."""
+    """Return the statistic that the criterion limits."""
     if isinstance(value, Latency):
         assert criterion.statistic is not None
         return float(getattr(value, criterion.statistic))
@@ -108,16 +112,18 @@ def _value_of(criterion: Criterion, value: _Value) -> float | None:
 
 
 class Watch:
-    """The criteria that end a phase (``abort``), looked at while it runs.
+    """Evaluation, during a phase, of the criteria that end it (``abort``).
 
-    What only grows (errors, missed deadlines, a maximum, the seconds of a workload that goes on until so many objects
-    are done) is missed as soon as it is beyond its upper limit. A mean or a percentile is missed when it would be even
-    if all that is still to come took no time at all, coming at the rate so far; not before 100 values and 5 s were
-    measured, and only where it is known how long the workload is measured. The value so far alone would end phases for
-    a bad beginning that the rest would have made good, and near the limit by chance: it is looked at hundreds of
-    times. So the worse it is the sooner the end: with a mean of ten times the limit after a tenth of the time.
+    Some metrics never fall: errors, missed deadlines, a maximum, the seconds of a workload with a fixed number of
+    objects. Such a criterion is missed as soon as the value is beyond its upper limit.
 
-    All else, lower limits among them, can only be judged at the end.
+    A mean or a percentile is missed if it would be missed even if all values still to come, at the rate so far, took no
+    time. That requires 100 values, 5 s of measurement and a planned measured time. The current value alone would end
+    phases for a bad beginning that the rest would compensate. Close to the limit it would also end them by chance,
+    because the watch checks hundreds of times. The worse the value, the sooner the end: a mean of ten times the limit
+    ends the phase after a tenth of the time.
+
+    All other criteria, lower limits among them, can be judged only at the end.
     """
 
     def __init__(self, criteria: Sequence[Criterion], phase: Phase) -> None:
@@ -131,13 +137,13 @@ class Watch:
                     self._watched.setdefault(index, []).append(_Watched(criterion, phase, workload))
 
     def take(self, report: IntervalReport) -> None:
-        """Count what a worker reported."""
+        """Add a worker's report."""
         for key, tally in report.tallies.items():
             for watched in self._watched.get(key.workload, ()):
                 watched.add(key, tally)
 
     def broken(self) -> CriterionResult | None:
-        """The criterion that was the first to be missed whatever comes, with its value then; None: none as yet."""
+        """Return the first criterion that can no longer be met, with its value at that time; None if all still can."""
         if self._broken is None:
             self._broken = self._look()
         return self._broken
@@ -152,7 +158,7 @@ class Watch:
 
 
 class _Watched:
-    """One criterion of one workload, and what was reported of it so far."""
+    """One criterion of one workload, and the values reported so far."""
 
     def __init__(self, criterion: Criterion, phase: Phase, workload: Workload) -> None:
         self.criterion = criterion
@@ -160,12 +166,12 @@ class _Watched:
         self._in_parts = criterion.operation is not None and len(workload.work.part_names) > 1
         self._window = _measured_intervals(phase, workload)
         self._is_open_loop = "open loop" in workload.work.traits
-        self._first: int | None = None  # interval in which something was measured
+        self._first: int | None = None  # first interval with a value
         self._last = 0
         self._errors = 0
         self._missed_deadlines = 0
         self._count = self._total_ns = self._max_ns = 0
-        # Of a percentile: how many are beyond the limit. Sorting all of them took 600 times as long at every look.
+        # For a percentile, count the values beyond the limit. Sorting all values took 600 times as long at every check.
         self._percent = _PERCENTS.get(criterion.statistic or "")
         self._limit_index = int(index_of(np.array([np.clip(criterion.limit * 1e6, 0, HIGHEST_NS)], dtype=np.int64))[0])
         self._beyond = 0
@@ -179,7 +185,8 @@ class _Watched:
         measured = not key.warm_up and first <= key.interval < end
         if measured or not self._in_parts:
             self._errors += part.errors
-        # What an open loop still does after its end was due before, and counts: in its times, not in its amounts.
+        # Sessions of an open loop that end after its measured time were due before. They count in its times, not in its
+        # amounts.
         if not measured and not (self._is_open_loop and key.interval >= end):
             return
         self._first = key.interval if self._first is None else min(self._first, key.interval)
@@ -197,7 +204,7 @@ class _Watched:
             self._times.add(sparse)
 
     def missed_at(self) -> float | None:
-        """The value so far, where the criterion is missed whatever comes."""
+        """Return the current value if the criterion can no longer be met; None otherwise."""
         criterion = self.criterion
         growing = self._growing()
         if growing is not None:
@@ -208,22 +215,22 @@ class _Watched:
         passed = min(self._last, end) - first
         if passed * INTERVAL_NS < MEASURED_SECONDS_MIN * 1e9:
             return None
-        share = passed / (end - first)  # of all values, at this rate: those that are there
+        share = passed / (end - first)  # share of all values, at this rate, that are present
         if self._percent is None:
             mean = self._total_ns / self._count / 1e6
             return mean if criterion.is_exceeded(mean * share) else None
-        # Half a value more than may lie beyond the limit, because a percentile's rank is rounded.
+        # Half a value more may be beyond the limit, because a percentile's rank is rounded.
         may = self._count / share * (100 - self._percent) / 100 + 0.5
         return percentiles([self._times.part()], [self._percent])[0] if self._beyond > may else None
 
     def _growing(self) -> float | None:
-        """Of what only grows, what it is by now, at least; None for what may still fall."""
+        """Return the lower bound of a metric that never falls; None for a metric that may fall."""
         match self.criterion.metric:
             case "errors":
                 return self._errors
             case "missed_deadlines":
                 return self._missed_deadlines
-            case "seconds":  # at least: from the first object's end to the last one's
+            case "seconds":  # lower bound: from the first object's end to the last one's
                 return 0.0 if self._first is None else max(0, self._last - self._first - 1) * INTERVAL_NS / 1e9
             case _:
                 return self._max_ns / 1e6 if self.criterion.statistic == "max" else None
@@ -233,8 +240,9 @@ class _Watched:
 
 
 def _is_reported(criterion: Criterion, phase: Phase, workload: Workload) -> bool:
-    """Whether it can be told missed before the end: an upper limit, of what is reported, in a measured time that is
-    known by then."""
+    """Return whether the criterion can be evaluated before the end: an upper limit of a reported metric, with a
+    measured time that is known in advance.
+    """
     work = workload.work
     if criterion.operator in (">=", ">"):
         return False
@@ -248,7 +256,9 @@ def _is_reported(criterion: Criterion, phase: Phase, workload: Workload) -> bool
 
 
 def _measured_intervals(phase: Phase, workload: Workload) -> tuple[int, int] | None:
-    """The first interval of a workload's measured time and the one after its last, where they are planned."""
+    """Return the first interval of a workload's measured time and the one after its last; None if they are not
+    planned.
+    """
     seconds = workload.work.planned_seconds
     begins = phase.begins_seconds(workload)
     if seconds is None or begins is None:
@@ -259,9 +269,9 @@ def _measured_intervals(phase: Phase, workload: Workload) -> tuple[int, int] | N
 
 
 def _part(criterion: Criterion, result: Result) -> Result | PartResult | None:
-    """What the criterion is about: the result, or the part of it; None where nothing of it was done.
+    """Return the result, or the part of it, that the criterion limits; None if there was no such operation.
 
-    A workload that does one thing alone has no parts: it is that one.
+    A workload with one operation has no parts; its result is the part.
     """
     if criterion.operation is None or not result.parts:
         return result
@@ -275,7 +285,7 @@ def _lateness(result: Result) -> _Value:
 
 
 def _found_no_client(result: Result) -> int:
-    """Sessions due that found every client busy: those that found one free have their lateness counted."""
+    """Return the sessions that were due while every client was busy. The others have a measured scheduling delay."""
     offered = result.offered
     if offered is None:
         return 0

@@ -1,8 +1,8 @@
-"""What a run's database says of itself, seen again: whether its percentiles follow from its histograms, its amounts
-from its intervals, and its verdicts from its results.
+"""Consistency of a run's database: percentiles against histograms, amounts against intervals, and verdicts against
+results.
 
-One idea: nothing is measured twice here. What was written down is reckoned again from what lies deeper in the same
-database, by the code that reckoned it the first time, and each difference is named.
+One idea: nothing is measured again. The same code recomputes recorded values from more basic data in the same database,
+and each difference is reported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MEASURED = ("sessions", "objects", "bytes", "attempts")
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a run's database has of all its phases."""
+    """The records of all phases in a run's database."""
 
     scenario: Scenario
     verdict: str | None
@@ -41,13 +41,13 @@ class Recorded:
     search: SearchOutcome | None
     measured_seconds: Mapping[int, float]  # by position: of the phase, over all its workloads
     histograms: Mapping[_Place, Sequence[HistogramRow]]
-    counts: Mapping[_Place, Mapping[str, Mapping[str, int]]]  # part of the phase -> quantity -> how many
+    counts: Mapping[_Place, Mapping[str, Mapping[str, int]]]  # part of the phase -> quantity -> amount
 
 
 def what_does_not_follow(recorded: Recorded) -> Iterator[str]:
-    """Everything that comes out otherwise when it is reckoned again, in words.
+    """Yield a message for every value that differs when it is recomputed.
 
-    Raises ScenarioError where this version of Archiver does not know the scenario.
+    Raises ScenarioError if this version of Archiver does not know the scenario.
     """
     for result in recorded.results:
         place = (result.position, result.workload)
@@ -67,7 +67,7 @@ def what_does_not_follow(recorded: Recorded) -> Iterator[str]:
 
 
 def _times_that_do_not_follow(result: Result, rows: Sequence[HistogramRow]) -> Iterator[str]:
-    """Every latency of a result that is not that of its histogram in the database."""
+    """Yield every latency of a result that differs from that of its histogram in the database."""
     latencies = {row.quantity: _merged(row).latency() for row in rows}
     if result.replayed is not None:
         yield from _difference("lateness", result.replayed.lateness_ms, latencies.get("lateness"))
@@ -80,7 +80,7 @@ def _times_that_do_not_follow(result: Result, rows: Sequence[HistogramRow]) -> I
 
 
 def _amounts_that_do_not_follow(result: Result, counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Every amount and rate of a result that is not the sum of its intervals."""
+    """Yield every amount and rate of a result that is not the sum of its intervals."""
     measured = counts.get("measured", {})
     sums = {name: measured.get(name, 0) for name in _MEASURED}
     sums["errors"] = sum(part["errors"] for part in counts.values())
@@ -97,7 +97,7 @@ def _amounts_that_do_not_follow(result: Result, counts: Mapping[str, Mapping[str
 
 
 def _void_that_does_not_follow(result: Result) -> Iterator[str]:
-    """Of a replay in which the client was too late nothing follows, and that must be said."""
+    """Yield a message if a replay with excessive scheduling delay is not marked as void."""
     replayed = result.replayed
     if replayed is None or replayed.void or replayed.lateness_ms is None:
         return
@@ -106,7 +106,9 @@ def _void_that_does_not_follow(result: Result) -> Iterator[str]:
 
 
 def _criteria_that_do_not_follow(recorded: Recorded) -> Iterator[str]:
-    """Every criterion that is judged otherwise. What ended a phase early stands as it was found then."""
+    """Yield every criterion with a different verdict. A criterion that ended a phase early keeps its recorded
+    verdict.
+    """
     phases = _phases(recorded)
     of_phase: dict[int, list[Result]] = {}
     for result in recorded.results:
@@ -120,7 +122,7 @@ def _criteria_that_do_not_follow(recorded: Recorded) -> Iterator[str]:
     replays = {(each.position, each.workload) for each in recorded.results if each.replayed is not None}
     for key in sorted(was.keys() | now.keys()):
         if key not in was and now[key].measured is None and key[:2] in replays:
-            continue  # of an operation that its trace did not have, which is not known without the trace
+            continue  # of an operation that its trace may lack; only the trace tells
         if was.get(key) != now.get(key):
             yield f"{_words(key)} is recorded as {_outcome(was.get(key))}, judged again {_outcome(now.get(key))}"
     if len(recorded.criteria) - len(was) != len(again) - len(now):
@@ -130,7 +132,7 @@ def _criteria_that_do_not_follow(recorded: Recorded) -> Iterator[str]:
 
 
 def _together(results: Sequence[Result], recorded: Recorded) -> PartResult:
-    """All workloads of a phase but infrastructure operations, as if they were one."""
+    """Return the sum of all workloads of a phase except infrastructure operations."""
     whole = PartTally("mixed")
     for result in results:
         if result.infrastructure is None:
@@ -146,7 +148,9 @@ def _together(results: Sequence[Result], recorded: Recorded) -> PartResult:
 
 
 def _phases(recorded: Recorded) -> Mapping[int, Phase]:
-    """By position; of a search those of the steps that were tried, the last of which may have been broken off."""
+    """Return phases by position. For a search, these are the steps that were tried; the last may have been
+    interrupted.
+    """
     scenario = recorded.scenario
     phases = {phase.position: phase for phase in scenario.phases}
     if scenario.search is not None:

@@ -1,8 +1,8 @@
-"""The search for the largest scale at which every criterion holds: doubling, then halving, then repeats at the edge.
+"""Search for the largest scale at which every criterion is met: doubling, then halving, then repeats at the edge.
 
-One idea: what to try next follows from the trials so far alone. A scale holds while none of its trials has failed; one
-failure and it does not hold, and neither does any above it. So whatever the platform does, the edge only ever moves
-down once it was found, no scale is tried more than ``repeat`` times, and the search ends.
+One idea: the next scale depends only on the previous trials. A scale passes while none of its trials has failed. After
+one failure it fails, and so does every larger scale. Once found, the edge therefore only moves down, no scale is tried
+more than ``repeat`` times, and the search ends on any platform.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ CONFIDENCE = 0.95
 
 
 class Search:
-    """One search, between the scales ``first`` and ``last``, which are multiples of ``step``, as all that it tries are.
+    """One search between the scales ``first`` and ``last``. All its scales are multiples of ``step``.
 
-    Doubles from ``first`` until a scale fails or ``last`` held; halves what lies between the largest that held and the
-    smallest that failed; then repeats the one, and the other, until each has had ``repeat`` trials. A scale that fails
-    when repeated lowers the edge: the search goes on below it. It ends at once where ``first`` fails.
+    The search doubles from ``first`` until a scale fails or ``last`` passes. It then halves the range between the
+    largest scale that passed and the smallest that failed. Finally it repeats the former, and then the latter, until
+    each has had ``repeat`` trials. A scale that fails when repeated lowers the edge, and the search continues below it.
+    The search ends at once if ``first`` fails.
 
-    Raises ScenarioError for a range or a number of trials that is none.
+    Raises ScenarioError for an invalid range or number of trials.
     """
 
     def __init__(self, name: str, first: int, last: int, repeat: int, step: int = 1) -> None:
@@ -44,7 +45,7 @@ class Search:
         self._stopped: str | None = None
 
     def next_scale(self) -> int | None:
-        """The scale to try next; None: the search has ended."""
+        """Return the scale to try next; None if the search has ended."""
         if self._stopped is not None:
             return None
         if not self._steps:
@@ -58,30 +59,30 @@ class Search:
             return held if self._trials(held) < self._repeat else None
         if failed - held > self._step:
             return (held + failed) // 2 // self._step * self._step
-        # First what may still lower the edge.
+        # The scale that may still lower the edge comes first.
         return next((scale for scale in (held, failed) if self._trials(scale) < self._repeat), None)
 
     def judged(self, scale: int, passed: bool, positions: tuple[int, ...]) -> None:
-        """Take the trial of ``next_scale()``: whether every criterion held in its phases, at these positions."""
+        """Record the trial of ``next_scale()``: whether its phases, at these positions, met every criterion."""
         assert scale == self.next_scale(), f"{scale} was not to be tried"
         self._steps.append(SearchStep(scale, positions, passed))
 
     def stopped(self, reason: str) -> None:
-        """End the search here: the next scale cannot be tried. ``reason``: in words, with the remedy."""
+        """End the search because the next scale cannot be tried. ``reason`` is a message with the remedy."""
         self._stopped = reason
 
     def trials_max(self) -> int:
-        """No search has more trials: every scale ``repeat`` times.
+        """Upper bound of the trials of a search: every scale ``repeat`` times.
 
-        That takes a platform on which each scale holds at first and fails when it is repeated, one after another. Where
-        what held and what failed stay so, there are about log2(last / first) trials up, as many to halve what lies
-        between, and 2 x repeat - 2 at the edge.
+        This takes a platform on which one scale after another passes at first and fails when it is repeated. If results
+        are stable, about log2(last / first) trials double the scale, as many halve the range, and 2 x repeat - 2 repeat
+        the edge.
         """
         scales = (self._last - self._first) // self._step + 1
         return scales * self._repeat
 
     def outcome(self) -> SearchOutcome:
-        """What came of it; only once ``next_scale()`` is None."""
+        """Return the result of the search. Call this only when ``next_scale()`` is None."""
         assert self.next_scale() is None, "the search has not ended"
         held = self._held()
         return SearchOutcome(
@@ -95,12 +96,12 @@ class Search:
         )
 
     def _held(self) -> int | None:
-        """The largest scale below every failure that was tried; none of its trials failed."""
+        """Return the largest scale that passed all its trials and is below every failure."""
         failed = self._failed()
         return max((s.scale for s in self._steps if failed is None or s.scale < failed), default=None)
 
     def _failed(self) -> int | None:
-        """The smallest scale that failed, if only once."""
+        """Return the smallest scale with at least one failure."""
         return min((step.scale for step in self._steps if not step.passed), default=None)
 
     def _trials(self, scale: int) -> int:
@@ -115,7 +116,7 @@ class Search:
         return f"the edge was found between {self._name} {held} and {failed}"
 
     def _confidence(self) -> str:
-        """How sure the outcome is, in words."""
+        """Return a description of the confidence in the result."""
         held, failed = self._held(), self._failed()
         words = []
         if held is not None:
@@ -136,17 +137,18 @@ class Search:
         return "; ".join(words) or "nothing was tried"
 
     def _lowered(self) -> list[int]:
-        """Scales that held and then failed, rising."""
+        """Return the scales that passed and later failed, ascending."""
         first_trials = {step.scale: step.passed for step in reversed(self._steps)}
         return sorted({step.scale for step in self._steps if not step.passed and first_trials[step.scale]})
 
 
 def share_that_holds_min(trials: int, confidence: float) -> float:
-    """The least share of trials that hold, with this confidence, where all of ``trials`` did, each independent.
+    """Return the lower bound, at this confidence, of the share of passing trials if all of ``trials`` independent
+    trials passed.
 
-    The exact one-sided bound of the binomial distribution (Clopper and Pearson, Biometrika 26 (1934)): the share p at
-    which so many in a row are just as likely as 1 - confidence, p ** trials = 1 - confidence. It knows of one scale's
-    trials alone: where others held at first and failed before the edge was lowered to this one, it flatters.
+    This is the exact one-sided bound of the binomial distribution (Clopper and Pearson, Biometrika 26 (1934)): the
+    share p with p ** trials = 1 - confidence. It considers the trials of one scale only. It is too optimistic if larger
+    scales passed at first and failed before the edge was lowered to this one.
     """
     return float((1 - confidence) ** (1 / trials))
 

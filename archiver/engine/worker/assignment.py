@@ -1,7 +1,7 @@
-"""What a worker is told, what it reports, and the three calls it reports through.
+"""The assignment and the report of a worker, and the four calls of its channel.
 
-One idea: a worker is a plain function, run_phase(assignment, channel), of plain values; pipes carry the channel
-between local processes, and anything else that can carry four calls will do.
+One idea: a worker is a plain function, run_phase(assignment, channel), of plain values. Pipes carry the channel between
+local processes, and any transport that can carry four calls can replace them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from scenarios.work.infrastructure import Part
 
 @dataclass(frozen=True, slots=True)
 class ClientAssignment:
-    """One client of a worker: which workload, and which object numbers it may use.
+    """One client of a worker: its workload, and the object numbers that it may use.
 
-    ``numbers`` is (first, last + 1) for archiving; for all else the numbers themselves, in order.
+    ``numbers`` is (first, last + 1) for archiving; for other operations it is the ordered numbers themselves.
     """
 
     client: int
@@ -46,85 +46,85 @@ class MixAssignment:
     """One worker's part of a workload that has a mix."""
 
     workload: int
-    clients: tuple[int, ...]  # numbers of its clients here
+    clients: tuple[int, ...]  # numbers of its clients in this worker
     new: NewObjects
-    beside: NewObjects  # those of its aside
-    seed: int  # of everything that is drawn here
-    arrivals_seed: int  # of the schedule, which all workers have in common
-    part: int  # of the schedule that is this worker's
+    beside: NewObjects  # new objects of its aside
+    seed: int  # of all random draws in this worker
+    arrivals_seed: int  # of the schedule, which all workers share
+    part: int  # this worker's part of the schedule
     parts: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayAssignment:
-    """One worker's part of a trace, of one set; or of what is to be prepared for it."""
+    """One worker's part of a trace of one set, or of the preparation for it."""
 
     workload: int
     folder: str  # of the compiled trace
-    client: int  # number of its first stream, or of the first client that prepares
-    clients: int  # that prepare, here
-    prepared: int  # number of the first object that lies there
+    client: int  # number of its first stream, or of the first preparing client
+    clients: int  # preparing clients in this worker
+    prepared: int  # number of the first prepared object
     prepared_objects: int
-    written: int  # number of the first object that it makes
-    streams: NDArray[np.int64] | None = None  # those of this worker; None: all
-    preparing: tuple[int, int] = (0, 0)  # which of the prepared objects this worker archives: first, last + 1
+    written: int  # number of the first object that the trace makes
+    streams: NDArray[np.int64] | None = None  # streams of this worker; None: all
+    preparing: tuple[int, int] = (0, 0)  # prepared objects that this worker archives: first, last + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One phase, as one worker carries it out."""
+    """One phase of one worker."""
 
     run_id: str
     content_seed: int
     backend: str
-    backend_setting: Any  # may hold secrets: travels, is never stored
+    backend_setting: Any  # may contain secrets: sent, never stored
     phase: Phase
     clients: tuple[ClientAssignment, ...]
-    dates: Mapping[float | None, DateMaker]  # by a workload's own time of retention; None: the run's
+    dates: Mapping[float | None, DateMaker]  # by retention period of a workload; None: the run's
     verify: str
-    op_log: Path | None = None  # the file for this worker's operations in this phase
-    expected: Sequence[ExpectedLock] = ()  # for an audit: what the objects were locked with
+    op_log: Path | None = None  # file for this worker's operations in this phase
+    expected: Sequence[ExpectedLock] = ()  # for an audit: the locks of the objects
     mixes: tuple[MixAssignment, ...] = ()
     replays: tuple[ReplayAssignment, ...] = ()
     infrastructures: tuple[InfrastructureAssignment, ...] = ()
-    data: Mapping[str, Members] = field(default_factory=dict)  # what they may ask for
-    has_markers: bool = False  # the platform can hide behind a marker what it must keep
+    data: Mapping[str, Members] = field(default_factory=dict)  # existing objects, by data set
+    has_markers: bool = False  # the platform can hide retained objects behind a delete marker
 
 
 class Channel(Protocol):
-    """A worker's four calls."""
+    """The four calls of a worker."""
 
     def wait_for_start(self) -> int:
-        """Say that everything is prepared; returns the start instant, CLOCK_MONOTONIC nanoseconds."""
+        """Report that everything is prepared; return the start instant in CLOCK_MONOTONIC nanoseconds."""
 
     def report(self, report: IntervalReport) -> None:
         """Send what happened since the last report."""
 
     def should_stop(self) -> bool:
-        """True when the run is being ended early."""
+        """Return whether the run is being ended early."""
 
     def should_finish(self) -> bool:
-        """True when no further session is to begin in this phase; those under way finish."""
+        """Return whether no further session may begin in this phase; current sessions finish."""
 
 
 @dataclass(frozen=True, slots=True)
 class InfrastructureAssignment:
-    """One worker's part of a preparation, or all instances of one kind of operation, which one worker carries out."""
+    """One worker's part of a preparation, or all instances of one kind of operation, which run in one worker."""
 
     workload: int
-    client: int  # number of its first client here
+    client: int  # number of its first client in this worker
     clients: int
-    prepared: Mapping[Part, int]  # number of the first object of each part that was prepared, or is to be
-    preparing: tuple[int, int] = (0, 0)  # of a preparation: which of its objects this worker archives: first, last + 1
-    here: int = 0  # number of the first object that it makes in the run's own place, of ``numbers_here``
-    there: int = 0  # and in the second place, of ``numbers_there``
-    second_setting: Any = field(default=None, repr=False)  # of the backend of the second place; may hold secrets
-    earliest: float | None = None  # epoch seconds before which no lock of a copy may end; None: it has no date
+    prepared: Mapping[Part, int]  # number of the first object of each part, prepared or to be prepared
+    preparing: tuple[int, int] = (0, 0)  # of a preparation: objects that this worker archives: first, last + 1
+    here: int = 0  # first of its ``numbers_here`` new objects in the run's own place
+    there: int = 0  # first of its ``numbers_there`` new objects in the second place
+    second_setting: Any = field(default=None, repr=False)  # of the backend of the second place; may contain secrets
+    earliest: float | None = None  # epoch seconds; earliest retain-until date of a copy; None: no date
 
 
 @dataclass(slots=True)
 class WorkerShare:
-    """What one worker is to do in a phase."""
+    """The work of one worker in a phase."""
 
     clients: tuple[ClientAssignment, ...] = ()
     mixes: tuple[MixAssignment, ...] = ()

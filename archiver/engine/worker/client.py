@@ -1,7 +1,7 @@
-"""One client: a stream of sessions, one at a time, each written down as it goes.
+"""One client: a stream of sessions, one at a time, each recorded while it runs.
 
-One idea: what a session is does not depend on who decides that it takes place. Each kind of work has clients of its
-own that decide it.
+One idea: a session is the same for every kind of work. Each kind of work has its own class of clients, which decides
+when sessions take place.
 """
 
 from __future__ import annotations
@@ -16,40 +16,42 @@ from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch, DataPlane
 
 RECORDER_ROWS = 4096
-_ROWS_LEAST = 512  # of a client among thousands; fewer would be counted so often that it costs more than the session
-_ROWS_OF_ALL = 2_000_000  # of a worker's clients together, as far as that leaves each the least: 120 MB
-FAILED_SESSIONS_MAX = 3  # in a row, without a single object: the client gives up
-_FIRST_OF_OBJECTS = int(Operation.ARCHIVE)  # looked up once, and plain: a session compares several rows with it
+_ROWS_LEAST = 512  # of a client among thousands; with fewer, counting would cost more than the session
+_ROWS_OF_ALL = 2_000_000  # of all clients of a worker, if that leaves each the least: 120 MB
+FAILED_SESSIONS_MAX = 3  # consecutive sessions without a single object, before the client gives up
+_FIRST_OF_OBJECTS = int(Operation.ARCHIVE)  # looked up once, as a plain int: a session compares several rows with it
 UNREACHED = frozenset(
     (Status.CONNECT_FAILED, Status.NO_LOCAL_PORT, Status.CONNECT_TIMEOUT, Status.TLS_FAILED, Status.READ_TIMEOUT)
 )
 
 
 class Host(Protocol):
-    """What clients need of the worker that runs them."""
+    """Interface of the worker that clients run in."""
 
     plane: DataPlane
     stop: StopDecision
-    start_ns: int  # the phase's
-    is_finishing: bool  # no further session is to begin
+    start_ns: int  # begin of the phase
+    is_finishing: bool  # no further session may begin
 
     def add_client(self, client: Client) -> None:
-        """Have its rows counted from now on."""
+        """Count the client's rows from now on."""
 
     def fold(self, client: Client) -> None:
         """Count a client's new rows."""
 
     def not_tried(self, numbers: Iterable[int]) -> None:
-        """An audit names what it could not even ask for."""
+        """Record objects of an audit that were not requested."""
 
 
 def rows_each(clients: int) -> int:
-    """How many rows each of a worker's clients gets: their memory is taken before the first session begins."""
+    """Return the number of rows of each client of a worker. Their memory is allocated before the first session
+    begins.
+    """
     return max(_ROWS_LEAST, min(RECORDER_ROWS, _ROWS_OF_ALL // max(1, clients)))
 
 
 class Client:
-    """Its rows, and how a session goes."""
+    """The rows of a client, and its sessions."""
 
     def __init__(self, host: Host, number: int, folding: Folding, batch_max: int, rows: int = RECORDER_ROWS) -> None:
         self._host = host
@@ -60,13 +62,13 @@ class Client:
         self.gave_up: str | None = None
 
     def make_room(self) -> None:
-        """See to it that another session's rows fit."""
+        """Ensure that the rows of another session fit."""
         if self.record.room() < self._session_rows:
             self._host.fold(self)
             self.record.clear()
 
     async def session(self, batch: Batch, due_ns: int) -> int:
-        """One session and its row; returns how many objects it completed."""
+        """Carry out one session and write its row; return the number of completed objects."""
         record = self.record
         session = self._host.plane.session(self.number)
         sent_ns = time.monotonic_ns()

@@ -1,12 +1,12 @@
-"""The operation log: every row of a run, one Parquet file per worker and phase, in the form that a replay reads.
+"""The operation log: every row of a run, one Parquet file per worker and phase, in the format that a replay reads.
 
-One idea: a file is finished when its phase is, so a run that is killed keeps the log of every finished phase. Rows are
-written in columns, as they are folded; the log costs nothing where it is not asked for.
+One idea: a file is finished with its phase, so a killed run keeps the log of every finished phase. Rows are written in
+columns when they are folded. Without an operation log there is no cost.
 
-It is a trace (``archiver.traces.format`` has the columns), except that its rows come as they are folded: `archiver
-trace merge` makes one trace of a run's files. Its keys are objects' names without their prefix. Nothing is known of
-where in an object a range began, nor of what a copy was made of. It has columns of its own for what held an operation
-up; what reads traces passes them over.
+The log is a trace (``archiver.traces.format`` has the columns), but its rows are in the order of folding. ``archiver
+trace merge`` makes one trace of a run's files. Its keys are object names without their prefix. The log does not record
+the offset of a range or the source of a copy. It has columns of its own for delays of an operation, which readers of
+traces ignore.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from archiver.values.retention import Retention
 
 KIND = "operation-log"
 _WITHOUT_SIZE = (Operation.OPEN, Operation.CLOSE)
-_LOCKED = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY)  # what is locked as it is written
-# What moves a whole object tells its size, also of a later version.
+_LOCKED = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY)  # operations that write with a lock
+# Operations on a whole object, which report its size, also that of a later version.
 _MOVES_WHOLE = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.RETRIEVE, Operation.AUDIT)
 _CODES = np.array([CODES[operation.label] for operation in Operation], dtype=np.int8)
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
 _OWN_COLUMNS = (("attempt_ms", pa.float64()), ("reconnect_ms", pa.float64()))
 
-BATCH_ROWS = 2048  # it takes 1 to 2 ms to make columns of them, or of a few
+BATCH_ROWS = 2048  # columns take 1 to 2 ms to make, for this many rows or a few
 
 
 @dataclass(slots=True)
@@ -54,14 +54,14 @@ class OpLog:
     """The open log of one worker in one phase."""
 
     def __init__(self, path: Path, run_id: str = "") -> None:
-        """Raises UsageError where the file cannot be made."""
+        """Open the log. Raises UsageError if the file cannot be made."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"--op-log {path.parent}: cannot be written: {error}") from error
-        # Rows have CLOCK_MONOTONIC times; one instant on both clocks keeps their differences exact.
+        # Rows have CLOCK_MONOTONIC times. One instant on both clocks keeps their differences exact.
         self._began_ns, self._began_at_ns = time.monotonic_ns(), time.time_ns()
-        # A phase that is carried out again, after the run broke off in it, is logged again.
+        # If a run breaks off in a phase, the repeated phase is logged again.
         self._schema = pa.schema([*SCHEMA, *_OWN_COLUMNS])
         self._writer = TraceWriter(
             path, self._began_at_ns, [Origin(KIND, run_id)], overwrite=True, own_columns=_OWN_COLUMNS
@@ -75,10 +75,10 @@ class OpLog:
         population: Population | TracePopulation,
         retention: Retention | None = None,
     ) -> None:
-        """Log the rows that are about to be folded, of clients (number, rows) of one workload.
+        """Log rows before they are folded, of clients (number, rows) of one workload.
 
-        ``retention`` is what archived objects are locked with. Rows of all clients go into the file together, some
-        thousands at a time: a batch takes 1 to 2 ms however few rows it has, and what is due meanwhile comes late.
+        ``retention`` is the lock of archived objects. The log writes rows of all clients in batches of some thousands:
+        a batch takes 1 to 2 ms for any number of rows, and delays sessions that are due meanwhile.
         """
         new = [(client, record) for client, record in records if record.folded < record.used]
         if not new:
@@ -131,7 +131,7 @@ class OpLog:
             "client": columns["client"],
             "session": columns["session"],
             **{name: columns[name] for name in ("endpoint", "status", "attempts")},
-            **{name: pa.array(columns[name], from_pandas=True) for name, _ in _OWN_COLUMNS},  # where it is no number
+            **{name: pa.array(columns[name], from_pandas=True) for name, _ in _OWN_COLUMNS},  # NaN becomes null
         }
         if retention is not None:
             known |= self._locks(retention, np.isin(operation, _LOCKED), columns["sent_ns"])
@@ -146,7 +146,7 @@ class OpLog:
     def _locks(
         self, retention: Retention, locked: NDArray[np.bool_], sent_ns: NDArray[np.int64]
     ) -> dict[str, pa.Array]:
-        """The columns of retention, for the rows that archived something."""
+        """Return the columns of retention for rows that archived something."""
         rows = len(locked)
         found = {
             "retention_mode": words(
@@ -166,7 +166,7 @@ class OpLog:
 def _own_columns(
     columns: Mapping[str, NDArray[Any]], delays: Mapping[str, NDArray[np.int64]]
 ) -> dict[str, NDArray[Any]]:
-    """What held an operation up, in milliseconds; no number where nothing did."""
+    """Return the delays of operations in milliseconds; NaN if there was none."""
     if not delays:
         nothing = np.full(len(columns["number"]), np.nan)
         return {name: nothing for name, _ in _OWN_COLUMNS}

@@ -1,7 +1,7 @@
-"""One phase in one worker: what every kind of phase has in common.
+"""One phase in one worker: the common part of every kind of phase.
 
-One idea: whatever its clients go by, a phase is prepared, waits for the start that all workers share, goes on in one
-event loop, is folded once an interval and reported once a second.
+One idea: every phase is prepared, waits for the start instant that all workers share, and runs in one event loop. The
+worker folds rows once an interval and reports once a second.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REPORT_SECONDS = 1.0
 
 
 def findings(record: Recorder) -> list[tuple[int, int]]:
-    """(object number, status) of the objects, among the rows not folded yet, that an audit found wanting."""
+    """Return (object number, status) of the objects with audit findings among the rows not folded yet."""
     return [
         (record.number[row], record.status[row])
         for row in range(record.folded, record.used)
@@ -47,22 +47,22 @@ def findings(record: Recorder) -> list[tuple[int, int]]:
 def _cpu_now() -> CpuSample:
     try:
         waited_ns = int(Path("/proc/thread-self/schedstat").read_text().split()[1])
-    except (OSError, IndexError):  # a kernel without scheduler statistics
+    except (OSError, IndexError):  # kernel without scheduler statistics
         waited_ns = 0
     return CpuSample(time.monotonic_ns(), time.process_time(), waited_ns / 1e9)
 
 
 def _op_log(assignment: Assignment) -> OpLog | None:
-    """The log that an assignment asks for; None where it asks for none."""
+    """Return the log that an assignment requests; None if it requests none."""
     if assignment.op_log is None:
         return None
-    from archiver.engine.worker.op_log import OpLog  # takes 0.1 s, and most workers need none of it
+    from archiver.engine.worker.op_log import OpLog  # takes 0.1 s, and most workers do not need it
 
     return OpLog(assignment.op_log, assignment.run_id)
 
 
 class PhaseRun:
-    """One phase in this worker: its clients, whatever they go by, and what they report."""
+    """One phase in this worker: its clients of any kind, and their reports."""
 
     _fold_every_ns = INTERVAL_NS
 
@@ -105,25 +105,25 @@ class PhaseRun:
         self.stop: StopDecision = EverythingStop(0)
 
     def _sizes(self) -> set[int]:
-        """Of all objects that are archived or asked for."""
+        """Return the sizes of all objects that are archived or requested."""
         raise NotImplementedError
 
     def _client_numbers(self) -> Iterable[int]:
         raise NotImplementedError
 
     def _reads(self) -> Iterable[NDArray[np.int64]]:
-        """Numbers of the archived objects that may be asked for."""
+        """Yield the numbers of archived objects that may be requested."""
         raise NotImplementedError
 
     def _deletes(self) -> Iterable[NDArray[np.int64]]:
-        """Those among them whose deletion is tried."""
+        """Yield the numbers of those that may be deleted."""
         raise NotImplementedError
 
     def _prepare(self) -> None:
-        """What takes a while, before the clock starts."""
+        """Do slow preparations before the clock starts."""
 
     def _begin(self) -> list[Coroutine[Any, Any, None]]:
-        """Everything that is to go on at once from now on."""
+        """Return the coroutines that run concurrently from now on."""
         raise NotImplementedError
 
     def _finish(self) -> None:
@@ -134,7 +134,7 @@ class PhaseRun:
         """Complete the report."""
 
     def _interval_passed(self) -> None:
-        """New rows are about to be counted."""
+        """Called before new rows are counted."""
 
     def add_client(self, client: Client) -> None:
         self._clients.append(client)
@@ -183,7 +183,7 @@ class PhaseRun:
         self._changed += fold(records, clients[0].folding, self.stop.warm_up_ns, self._tallies)
 
     def _retention(self, client: Client) -> Retention | None:
-        """What a client's objects are locked with; None where nothing gets a date."""
+        """Return the lock of a client's objects; None if nothing gets a date."""
         workload = self._assignment.phase.workloads[client.folding.workload]
         dates = self._assignment.dates.get(workload.retain_for_seconds)
         if dates is None:
@@ -191,17 +191,17 @@ class PhaseRun:
         return dates.retention.locked_by(workload.lock, workload.retain_for_seconds)
 
     def not_tried(self, numbers: Iterable[int]) -> None:
-        """An audit names what it could not even ask for."""
+        """Record objects of an audit that were not requested."""
         self._findings += [(number, Status.INCOMPLETE) for number in numbers]
 
     def flush(self) -> None:
-        """Fold everything and report it."""
+        """Fold and report all rows."""
         for clients in self._by_workload():
             self.fold(*clients)
         self._report()
 
     def _report(self) -> None:
-        """Send what was folded."""
+        """Send the folded rows."""
         if self._lateness_ns:
             self._lateness.add(part_of(np.array(self._lateness_ns, dtype=np.int64)))
             self._lateness_ns.clear()
@@ -216,14 +216,14 @@ class PhaseRun:
             client.record.errors = {}
 
     def _by_workload(self) -> list[list[Client]]:
-        """Those whose rows are counted alike."""
+        """Return clients in groups; the rows of a group are counted at once."""
         groups: dict[int, list[Client]] = {}
         for client in self._clients:
             groups.setdefault(client.folding.workload, []).append(client)
         return list(groups.values())
 
     async def _tick(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Watch how late timers fire and whether to stop, fold once an interval, and report once a second."""
+        """Measure the delay of timers, check for a stop, fold once an interval, and report once a second."""
         loop = asyncio.get_running_loop()
         report_at = loop.time() + REPORT_SECONDS
         folded_ns = time.monotonic_ns()
@@ -237,9 +237,9 @@ class PhaseRun:
             if now_ns - folded_ns >= self._fold_every_ns:
                 folded_ns = now_ns
                 self._interval_passed()
-                for clients in self._by_workload():  # often, because as long as it takes nothing else goes on
+                for clients in self._by_workload():  # often, because nothing else runs meanwhile
                     self.fold(*clients)
-                    await asyncio.sleep(0)  # what became due meanwhile does not wait for the others
+                    await asyncio.sleep(0)  # sessions that became due run before the next workload is counted
             if self._channel.should_stop():
                 for task in tasks:
                     task.cancel()

@@ -1,7 +1,7 @@
-"""When the measured part of a phase ends.
+"""End of the measured part of a phase.
 
-One idea: one client is measured in whole sessions, because the paper's rate has the session's cost in it; several
-clients are measured in a window of time, because their sessions do not end together.
+One idea: one client is measured in whole sessions, because the paper's rate includes the cost of a session. Several
+clients are measured in a window of time, because their sessions do not end at the same time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NO_END_NS = 2**62
 
 
 class RunningMean:
-    """Mean and spread of a stream of values (Welford's update), so that asking after every session costs nothing."""
+    """Mean and spread of a stream of values (Welford's update), so that a check after every session is cheap."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -38,7 +38,7 @@ class RunningMean:
 
 
 class SessionStop:
-    """One client: whole sessions after the warm-up, until the mean session time is known well enough."""
+    """One client: whole sessions after the warm-up, until the mean session time is precise enough."""
 
     def __init__(self, stop: UntilPrecise, session_bytes: int) -> None:
         self._stop = stop
@@ -51,11 +51,11 @@ class SessionStop:
 
     @property
     def warm_up_ns(self) -> int:
-        """Rows that ended before this instant are warm-up."""
+        """Return the instant before which ended rows are warm-up."""
         return self.measured_from_ns or NO_END_NS
 
     def wants_session(self, now_ns: int) -> bool:
-        """True when another session is to start at ``now_ns``; the first measured one sets the clock."""
+        """Return whether another session may start at ``now_ns``. The first measured session starts the clock."""
         if self._warm_up_left:
             return True
         if not self.measured_from_ns:
@@ -66,7 +66,7 @@ class SessionStop:
         elapsed_seconds = (now_ns - self.measured_from_ns) / 1e9
         self.settled = self._session_seconds.half_width() <= self._stop.precision
         if elapsed_seconds >= self._stop.seconds_max or sessions * self._session_bytes >= self._stop.bytes_max:
-            # Ended by a limit before its time: precise or not, too short to be called settled.
+            # A limit ended it before its minimum time: even a precise result is too short to count as settled.
             self.settled = self.settled and elapsed_seconds >= self._stop.seconds_min
             return False
         return elapsed_seconds < self._stop.seconds_min or not self.settled
@@ -79,11 +79,13 @@ class SessionStop:
         self.measured_to_ns = closed_ns
 
     def ran_out(self, now_ns: int) -> None:
-        """No object numbers are left; the last session's end stands."""
+        """End the sessions because no object numbers are left; the last session's end remains."""
 
 
 class WindowStop:
-    """Several clients: what ends between the warm-up and the deadline, or until the first client runs out."""
+    """Several clients: everything that ends between the warm-up and the deadline, or until the first client runs
+    out.
+    """
 
     def __init__(self, stop: InWindow, start_ns: int) -> None:
         warm_up_intervals = math.ceil(stop.warm_up_seconds * 1e9 / INTERVAL_NS)
@@ -103,14 +105,14 @@ class WindowStop:
         pass
 
     def ran_out(self, now_ns: int) -> None:
-        """A client has no object numbers left: from here on the load is not what was asked for."""
+        """End the window because a client has no object numbers left: the load would no longer be the requested one."""
         if now_ns < self.measured_to_ns:
             self.measured_to_ns = now_ns
             self.settled = False
 
 
 class EverythingStop:
-    """All that was handed out is done, however long it takes."""
+    """All assigned objects, for any duration."""
 
     def __init__(self, start_ns: int) -> None:
         self.measured_from_ns = start_ns

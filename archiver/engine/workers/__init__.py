@@ -1,1 +1,1 @@
-"""Workers as the coordinator sees them: processes of this machine, or of a Dask cluster."""
+"""Workers from the coordinator's side: processes of this machine, or of a Dask cluster."""

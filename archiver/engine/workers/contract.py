@@ -1,7 +1,7 @@
-"""Workers as the coordinator sees them: whoever carries out phases, on this machine or on many.
+"""The interface of workers to the coordinator, on this machine or on many.
 
-One idea: a phase is given to all workers at once and comes back whole: what each of them said at its end, who was
-lost, and what is known of each one's host and clock. Instants are on the coordinator's clock by then.
+One idea: all workers get a phase at once, and its result comes back whole: the final report of each worker, the lost
+workers, and the host and clock of each. All instants of the result are on the coordinator's clock.
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ from typing import Any, Literal, Protocol
 from archiver.engine.worker.assignment import Assignment
 from archiver.measure.reports import Carried, IntervalReport
 
-IfLost = Literal["stop", "go-on"]  # what becomes of a run that loses a worker
+IfLost = Literal["stop", "go-on"]  # end or continue a run that loses a worker
 
-# The instant (CLOCK_MONOTONIC) at which all begin, given the nanoseconds until all of them know it.
+# Returns the start instant (CLOCK_MONOTONIC) of all workers, given the nanoseconds until all of them know it.
 Start = Callable[[int], int]
 OnReport = Callable[[IntervalReport], bool | None]
 
 
 def lost_words(carried: Carried) -> str:
-    """Why a run ends that is not to go on without the worker that it lost first."""
+    """Return the reason why a run ends with the first loss of a worker."""
     return f"{next(iter(carried.lost.values()))}; the phases that had finished are saved"
 
 
 class Workers(Protocol):
-    """One or many, given one phase after another."""
+    """One or many workers, which carry out one phase after another."""
 
-    is_local: bool  # all of them on this machine
+    is_local: bool  # all workers are on this machine
 
     def __len__(self) -> int:
-        """Those that are left."""
+        """Return the number of remaining workers."""
 
     def run(self, assignments: Sequence[Assignment], start: Start, on_report: OnReport) -> Carried:
-        """One phase on as many workers as there are assignments.
+        """Carry out one phase on as many workers as there are assignments.
 
-        Where ``on_report`` returns False no further session is to begin; those under way finish.
+        If ``on_report`` returns False, no further session begins, and current sessions finish.
 
-        Raises RunFailed when a worker fails, or is lost and the run is not to go on without it; ``on_report`` has
-        then seen all that they had reported.
+        Raises RunFailed if a worker fails, or if a worker is lost and the run must stop. ``on_report`` has then
+        received all reports of the workers.
         """
 
     def close(self) -> None:
-        """End the workers, or let them go."""
+        """End or release the workers."""
 
 
 class Cluster(Protocol):
-    """Workers that wait for runs, on whichever machines."""
+    """Workers that wait for runs, on any machines."""
 
-    is_local: bool  # all of them on this machine
+    is_local: bool  # all workers are on this machine
 
     def __len__(self) -> int:
-        """How many."""
+        """Return the number of workers."""
 
     def workers(self, if_lost: IfLost) -> Workers:
-        """All of them, for one run."""
+        """Return all workers, for one run."""
 
     def document(self) -> dict[str, Any]:
-        """What the record of a run says of it: scheduler, workers, hosts."""
+        """Return the entry in the record of a run: scheduler, workers, hosts."""
 
     def check_sees(self, folder: Path, what_for: str) -> None:
-        """Raise UsageError where a worker does not have this folder of ours."""
+        """Raise UsageError if a worker cannot access this folder of the coordinator."""

@@ -1,6 +1,6 @@
-"""A worker's part of a phase, carried out by this process itself: for what is too little to have workers for.
+"""A worker's part of a phase in this process, for work that is too small for worker processes.
 
-One idea: it is the same function with the same channel; only nobody is on its other end who could stop it.
+One idea: function and channel are the same, but no coordinator is at the other end to stop it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from archiver.values.record import ErrorKind
 
 
 class Alone:
-    """The channel of a phase that nobody else takes part in, and what came through it."""
+    """The channel of a phase in this process, and the reports that passed through it."""
 
     def __init__(self) -> None:
         self.sessions = 0
@@ -32,7 +32,7 @@ class Alone:
 
     @property
     def problems(self) -> list[str]:
-        """The failures in words."""
+        """Return the failures as messages."""
         return [f"{error.reason}: {error.message}" for error in self.errors]
 
     def should_stop(self) -> bool:
@@ -43,8 +43,11 @@ class Alone:
 
 
 def carry_out(assignment: Assignment) -> tuple[Alone, PhaseReport]:
-    """What was counted, and how the phase ended. SIGTERM and SIGHUP take effect at its end: an event loop takes what a
-    signal raises within a connection for that connection's failure, and goes on."""
+    """Return the counts, and how the phase ended.
+
+    SIGTERM and SIGHUP take effect at its end. An event loop treats an exception that a signal raises within a
+    connection as a failure of that connection, and continues.
+    """
     alone = Alone()
     with interruption.put_off():
         return alone, run_phase(assignment, alone)

@@ -1,7 +1,7 @@
 """Worker processes on this machine, and the pipes that carry the channel.
 
-One idea: a worker process does nothing but run_phase for every assignment that arrives; when its pipe closes it ends,
-so none outlives the coordinator.
+One idea: a worker process calls run_phase for every assignment that arrives, and nothing else. It ends when its pipe
+closes, so no worker outlives the coordinator.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Crashed:
 
 
 class PipeChannel:
-    """The worker's end."""
+    """The worker's end of the channel."""
 
     def __init__(self, pipe: Connection[Any, Any]) -> None:
         self._pipe = pipe
@@ -92,7 +92,7 @@ class PipeChannel:
 def worker_main(pipe: Connection[Any, Any], cores: Sequence[int], clock_began_seconds: float | None = None) -> None:
     """Run a worker process until its pipe closes. It uses the coordinator's clock if that is given.
 
-    It ignores signals: they are for the coordinator, which then tells its workers.
+    It ignores signals: the coordinator receives them and informs its workers.
     """
     interruption.ignore()
     if clock_began_seconds is not None:
@@ -102,7 +102,7 @@ def worker_main(pipe: Connection[Any, Any], cores: Sequence[int], clock_began_se
     try:
         while True:
             assignment = pipe.recv()
-            if isinstance(assignment, Assignment):  # else a word that crossed the end of the phase it was meant for
+            if isinstance(assignment, Assignment):  # otherwise a message that arrived after the end of its phase
                 pipe.send(_carried_out(assignment, pipe))
     except (EOFError, ConnectionError):
         return  # the coordinator is gone
@@ -111,31 +111,32 @@ def worker_main(pipe: Connection[Any, Any], cores: Sequence[int], clock_began_se
 def _carried_out(assignment: Assignment, pipe: Connection[Any, Any]) -> PhaseReport | _Crashed:
     try:
         return run_phase(assignment, PipeChannel(pipe))
-    except (EOFError, ConnectionError):  # of the pipe; a backend's own never come so far
+    except (EOFError, ConnectionError):  # of the pipe; backends handle their own
         raise
-    except ArchiverError as error:  # says by itself what happened and what to do
+    except ArchiverError as error:  # its message says what happened and what to do
         return _Crashed(str(error))
     except Exception:  # noqa: BLE001 - whatever it was, the coordinator must hear of it
         return _Crashed(f"a worker failed:\n{traceback.format_exc(limit=-4)}")
 
 
 class WorkerProcesses:
-    """The coordinator's end: started once per run, given one phase after another."""
+    """The coordinator's end: started once per run, used for one phase after another."""
 
     is_local = True
 
     def __init__(self, count: int, cores: Sequence[int], if_lost: IfLost = "stop") -> None:
-        """``cores`` are those the workers may use; none: wherever the system puts them."""
+        """Start workers on these ``cores``; if empty, the system chooses."""
         self._if_lost = if_lost
         self._host = socket.gethostname()
         context = multiprocessing.get_context("spawn")
         self._processes: list[SpawnProcess] = []
         self._pipes: list[Connection[Any, Any]] = []
-        resource_tracker.ensure_running()  # which unblocks signals when it starts, so not while they are held back
+        resource_tracker.ensure_running()  # starting it unblocks signals, so it must not start while they are held back
         try:
             for index in range(count):
                 own_cores = [cores[index % len(cores)]] if cores else []
-                # Another thread may hear a signal that is blocked here: half a start would leave a worker's complaint.
+                # Another thread may receive a signal that is blocked here. An interrupted start would leave an error
+                # message of a worker.
                 with interruption.put_off(), interruption.held_back():
                     ours, theirs = context.Pipe()
                     given = (theirs, own_cores, clock.began_seconds())
@@ -144,7 +145,7 @@ class WorkerProcesses:
                     theirs.close()
                     self._processes.append(process)
                     self._pipes.append(ours)
-        except BaseException:  # else those that were started would wait for ever, and this process for them
+        except BaseException:  # otherwise started workers would wait for ever, and this process for them
             self.close()
             raise
 
@@ -152,7 +153,7 @@ class WorkerProcesses:
         return len(self._pipes)
 
     def run(self, assignments: Sequence[Assignment], start: Start, on_report: OnReport) -> Carried:
-        """One phase on as many workers as there are assignments; see ``Workers``."""
+        """Carry out one phase on as many workers as there are assignments; see ``Workers``."""
         busy = dict(zip(self._pipes, assignments, strict=False))
         numbers = {pipe: number for number, pipe in enumerate(busy)}
         carried = Carried(
@@ -219,7 +220,7 @@ class WorkerProcesses:
         return self._processes[self._pipes.index(pipe)]
 
     def _forget(self, dead: Iterable[int]) -> None:
-        """Later phases do without them."""
+        """Exclude dead workers from later phases."""
         for number in sorted(dead, reverse=True):
             self._pipes.pop(number).close()
             self._processes.pop(number)
@@ -230,7 +231,7 @@ class WorkerProcesses:
         numbers: Mapping[Connection[Any, Any], int],
         on_report: OnReport,
     ) -> None:
-        """Interrupted: have every worker stop where it is, and take what it measured."""
+        """After an interruption, stop every worker at once, and take its measurements."""
         self._tell(busy, _Stop())
         while busy:
             readable = _readable(busy, timeout_seconds=5)
@@ -253,7 +254,7 @@ class WorkerProcesses:
             try:
                 pipe.send(message)
             except OSError:
-                pass  # dead: its end of the pipe will say so
+                pass  # dead: its end of the pipe reports that
 
     def _death(self, pipe: Connection[Any, Any]) -> str:
         process = self._process(pipe)
@@ -264,7 +265,7 @@ class WorkerProcesses:
 def _readable(
     pipes: Iterable[Connection[Any, Any]], timeout_seconds: float | None = None
 ) -> list[Connection[Any, Any]]:
-    """Those pipes that have a message, or have ended."""
+    """Return the pipes that have a message, or have ended."""
     by_descriptor = {pipe.fileno(): pipe for pipe in pipes}
     return [
         by_descriptor[descriptor]

@@ -1,8 +1,8 @@
-"""A phase on a Dask worker: words from the coordinator come in, reports go out, both through the scheduler.
+"""A phase on a Dask worker: messages from the coordinator and reports to it, both through the scheduler.
 
-One idea: the task that carries out a phase reads a mailbox of its process, which the coordinator fills beside it, in
-the worker's own event loop. So a worker needs no connection but the one to its scheduler, and a coordinator that is
-silent for long is gone: nobody goes on loading a platform for it.
+One idea: the task of a phase reads a mailbox in its process. The coordinator fills it through the worker's own event
+loop, next to the task. A worker therefore needs only the connection to its scheduler. A worker that hears nothing from
+the coordinator for long stops loading the platform.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """It waits for the start."""
+    """A worker waits for the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """It failed."""
+    """A worker failed."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """All begin at this instant of the worker's own clock."""
+    """All workers begin at this instant of the worker's own clock."""
 
     start_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """The coordinator is there."""
+    """Sign of life of the coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop where you are."""
+    """Stop at once."""
 
 
 Word = Start | Alive | Finish | Stop
@@ -69,7 +69,7 @@ Said = Begun | Ready | Crashed | IntervalReport | PhaseReport
 
 
 class Sealed:
-    """An assignment on its way. Dask writes the arguments of tasks that fail into logs, and it may hold secrets."""
+    """An assignment in transit. Dask logs the arguments of failed tasks, and an assignment may contain secrets."""
 
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
@@ -91,8 +91,9 @@ _mailboxes: dict[str, _Mailbox] = {}  # of this process, by phase and worker
 
 
 def deliver(name: str, word: Word) -> int:
-    """Put a word into a mailbox of this process, if it is still there; returns what its clock says (CLOCK_MONOTONIC,
-    nanoseconds)."""
+    """Put a word into a mailbox of this process, if it still exists; return this process's clock (CLOCK_MONOTONIC,
+    nanoseconds).
+    """
     mailbox = _mailboxes.get(name)
     if mailbox is not None:
         mailbox.heard_at = time.monotonic()
@@ -105,19 +106,19 @@ def mailbox_name(phase: str, worker: int) -> str:
 
 
 def encoded(phase: str, worker: int, said: Said) -> tuple[str, int, bytes]:
-    """What an event carries."""
+    """Return the content of an event."""
     return phase, worker, pickle.dumps(said, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def carry_out(phase: str, worker: int, sealed: Sealed) -> None:
-    """The task: one worker's part of a phase. Whatever goes wrong is said as every other word is."""
+    """Carry out one worker's part of a phase as a task. Failures are reported like every other message."""
     name = mailbox_name(phase, worker)
     mailbox = _mailboxes[name] = _Mailbox()
     channel = DaskChannel(get_worker(), phase, worker, mailbox)
     try:
         channel.say(Begun())
         channel.say(run_phase(sealed.assignment, channel))
-    except ArchiverError as error:  # says by itself what happened and what to do
+    except ArchiverError as error:  # its message says what happened and what to do
         channel.say(Crashed(str(error)))
     except Exception:  # noqa: BLE001 - whatever it was, the coordinator must hear of it
         channel.say(Crashed(f"a worker failed:\n{traceback.format_exc(limit=-4)}"))
@@ -126,7 +127,7 @@ def carry_out(phase: str, worker: int, sealed: Sealed) -> None:
 
 
 class DaskChannel:
-    """The worker's end."""
+    """The worker's end of the channel."""
 
     def __init__(self, dask: Worker, phase: str, worker: int, mailbox: _Mailbox) -> None:
         self._dask = dask

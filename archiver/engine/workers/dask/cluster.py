@@ -1,7 +1,7 @@
-"""Finding the workers of a Dask cluster, and whether they are fit for a run.
+"""Discovery of the workers of a Dask cluster, and checks that they fit a run.
 
-One idea: everything that could go wrong on another machine is asked before anything is touched: is Archiver there, of
-this very version, and does it see the folders it will need?
+One idea: all checks of other machines come before anything is touched. Each worker must have this version of Archiver
+and access to the folders that it needs.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class DaskCluster:
     def __init__(self, connection: Connection, places: Sequence[WorkerPlace], hosts: Sequence[dict[str, Any]]) -> None:
         self._connection = connection
         self._places = tuple(places)
-        self._hosts = tuple(hosts)  # as ``machine.describe`` tells them, each once
+        self._hosts = tuple(hosts)  # as ``machine.describe`` reports them, each once
         self.is_local = {place.host for place in places} == {machine.describe()["host"]}
 
     def __len__(self) -> int:
         return len(self._places)
 
     def workers(self, if_lost: IfLost) -> DaskWorkers:
-        """The workers, for one run."""
+        """Return the workers, for one run."""
         return DaskWorkers(self._connection, self._places, is_local=self.is_local, if_lost=if_lost)
 
     def document(self) -> dict[str, Any]:
-        """What the record of a run says of it."""
+        """Return the entry in the record of a run."""
         return {
             "scheduler": self._connection.address,
             "workers": [{"address": place.name, "host": place.host} for place in self._places],
@@ -55,7 +55,9 @@ class DaskCluster:
         }
 
     def check_sees(self, folder: Path, what_for: str) -> None:
-        """Raise UsageError where a worker does not have this folder of ours: its machine shares no file system."""
+        """Raise UsageError if a worker cannot access this folder of the coordinator: its machine shares no file
+        system.
+        """
         mark = folder / f".seen-{secrets.token_hex(8)}"
         folder.mkdir(parents=True, exist_ok=True)
         mark.touch()
@@ -72,9 +74,9 @@ class DaskCluster:
 
 @contextmanager
 def open_cluster(address: str, count: int | None) -> Iterator[DaskCluster]:
-    """The workers behind a scheduler's address, or ``local:N`` new ones; ``count`` of them, or all.
+    """Yield the workers behind a scheduler's address, or ``local:N`` new ones; ``count`` of them, or all.
 
-    Raises UsageError where there is no scheduler, where it has too few workers, or where one of them cannot take part.
+    Raises UsageError if there is no scheduler, if it has too few workers, or if one of them cannot take part.
     """
     with ExitStack() as stack:
         connection = stack.enter_context(_connected(address))
@@ -85,13 +87,13 @@ def open_cluster(address: str, count: int | None) -> Iterator[DaskCluster]:
 @contextmanager
 def _connected(address: str) -> Iterator[Connection]:
     kind, _, number = address.partition(":")
-    for name in ("distributed", "distributed.client"):  # whatever goes wrong, we say it, and without a traceback
+    for name in ("distributed", "distributed.client"):  # Archiver reports all failures itself, without a traceback
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with ExitStack() as stack:
         try:
             if kind == LOCAL:
-                dask.config.set({"distributed.worker.profile.enabled": False})  # it would look into what is measured
-                cluster = LocalCluster(  # loopback alone, and nothing to look at: the run shows itself
+                dask.config.set({"distributed.worker.profile.enabled": False})  # it would disturb the measurement
+                cluster = LocalCluster(  # loopback only, without a dashboard: the run shows its own progress
                     n_workers=_local_count(address, number), threads_per_worker=1, processes=True, host="127.0.0.1",
                     dashboard_address="127.0.0.1:0", silence_logs=50,
                 )  # fmt: skip
@@ -109,7 +111,7 @@ def _connected(address: str) -> Iterator[Connection]:
 
 def _closed(client: Client) -> None:
     with suppress(*GONE), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a scheduler that went away first
+        warnings.simplefilter("ignore")  # of a scheduler that ended first
         client.close(timeout=5)
 
 
@@ -120,7 +122,7 @@ def _local_count(address: str, number: str) -> int:
 
 
 def _look_at_workers(connection: Connection, count: int | None) -> tuple[list[WorkerPlace], list[dict[str, Any]]]:
-    """Where the workers are that a run is to use, and their hosts."""
+    """Return the places of the workers that a run uses, and their hosts."""
     addresses = sorted(connection.there() or ())
     if len(addresses) < (count or 1):
         wanted = f"{count} workers were asked for" if count is not None else "nobody can carry out anything"

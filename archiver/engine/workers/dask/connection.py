@@ -1,6 +1,7 @@
-"""The connection to a Dask scheduler: what workers say is sorted by phase, and who is asked may be gone.
+"""The connection to a Dask scheduler: it sorts workers' messages by phase, and tolerates workers that are gone.
 
-One idea: nothing of Dask raises beyond here but as a word of ours, since a cluster may lose any part at any moment.
+One idea: a cluster may lose any part at any moment, so this module catches Dask's exceptions and returns None for a
+worker or scheduler that is gone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from distributed import Client
 from archiver.engine.workers.dask.channel import TOPIC, Said
 
 _T = TypeVar("_T")
-# What Dask raises where the other end is gone, or going.
+# Exceptions of Dask for a peer that is gone, or going.
 GONE = (OSError, TimeoutError, ValueError, KeyError, RuntimeError, asyncio.CancelledError)
 
 
@@ -32,7 +33,7 @@ class Connection:
 
     @contextmanager
     def inbox(self, phase: str) -> Iterator[SimpleQueue[tuple[int, Said]]]:
-        """What the workers of one phase say, as (worker, said)."""
+        """Yield a queue of the messages of one phase's workers, as (worker, message)."""
         inbox = self._inboxes[phase] = SimpleQueue()
         try:
             yield inbox
@@ -40,7 +41,7 @@ class Connection:
             del self._inboxes[phase]
 
     def ask(self, address: str, function: Callable[..., _T], *arguments: Any) -> _T | None:
-        """What a function returns in the process of a worker, beside its tasks; None where that is gone."""
+        """Return the result of a function in a worker's process, next to its tasks; None if the worker is gone."""
         try:
             answers = self.client.run(function, *arguments, workers=[address], on_error="ignore")
         except GONE:
@@ -49,7 +50,7 @@ class Connection:
         return answer
 
     def there(self) -> set[str] | None:
-        """The addresses of the workers that the scheduler has; None where it is gone itself."""
+        """Return the addresses of the scheduler's workers; None if the scheduler is gone."""
         if self.client.status != "running":
             return None
         try:
@@ -58,7 +59,7 @@ class Connection:
             return None
 
     def _take(self, event: tuple[float, Any]) -> None:
-        """An event of the topic; other runs on the same cluster have theirs there, too."""
+        """Handle an event of the topic. Other runs on the same cluster use the same topic."""
         phase, worker, data = event[1]
         inbox = self._inboxes.get(phase)
         if inbox is not None:

@@ -1,8 +1,8 @@
 """The coordinator's end of workers on a Dask cluster.
 
-One idea: a phase is a task for each worker, bound to that worker and never tried again. Before the start every
-worker's clock is read over the way that the start will go, so that all begin at one instant, and each one's own
-instants can be told on the coordinator's clock.
+One idea: a phase is a task for each worker, bound to that worker and never retried. Before the start the coordinator
+reads every worker's clock over the path of the start message. All workers then begin at one instant, and the instants
+of each can be converted to the coordinator's clock.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from archiver.engine.workers.dask.connection import Connection
 from archiver.measure.reports import Carried, ClockOffset, IntervalReport, PhaseReport, WorkerPlace
 from archiver.values.errors import RunFailed
 
-CLOCK_SECONDS_MAX = 60.0  # for all workers to have told their clocks
-CLOCK_READINGS = 7  # of each worker, of which the quickest counts
+CLOCK_SECONDS_MAX = 60.0  # for the clocks of all workers
+CLOCK_READINGS = 7  # of each worker; the quickest counts
 START_DELAY_NS_MIN = 100_000_000
-START_DELAY_TRIPS = 4  # round trips, until even a slow word has arrived
-LOOK_SECONDS = 1.0  # between two looks at who is still there
+START_DELAY_TRIPS = 4  # round trips, until even a slow message has arrived
+LOOK_SECONDS = 1.0  # between two checks for lost workers
 ALIVE_SECONDS = 5.0  # between two signs of life to the workers
 BEGIN_SECONDS_MAX = 60.0  # for a worker to take up its part
-DRAIN_SECONDS_MAX = 10.0  # for last words, where a phase breaks off
+DRAIN_SECONDS_MAX = 10.0  # for final reports if a phase is interrupted
 DELIVERIES_AT_ONCE = 16
 
 
 @dataclass(slots=True)
 class _Phase:
-    """One phase under way."""
+    """One phase in progress."""
 
     name: str
     inbox: SimpleQueue[tuple[int, Said]]
     carried: Carried
     places: list[WorkerPlace]
-    tasks: dict[int, Any]  # Dask's futures of the workers that are not at their end
+    tasks: dict[int, Any]  # Dask's futures of workers that have not ended
     began: float
     begun: set[int] = field(default_factory=set)
     ready: set[int] = field(default_factory=set)
@@ -86,7 +86,9 @@ class DaskWorkers:
         return len(self._places)
 
     def run(self, assignments: Sequence[Assignment], start: GiveStart, on_report: OnReport) -> Carried:
-        """One phase on as many workers as there are assignments; see ``archiver.engine.workers.contract.Workers``."""
+        """Carry out one phase on as many workers as there are assignments; see
+        ``archiver.engine.workers.contract.Workers``.
+        """
         name = uuid.uuid4().hex
         places = self._places[: len(assignments)]
         with self._connection.inbox(name) as inbox:
@@ -107,7 +109,7 @@ class DaskWorkers:
         return carried
 
     def close(self) -> None:
-        """Let the workers go: they are the cluster's."""
+        """Release the workers: they belong to the cluster."""
         self._deliveries.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, phase: _Phase, worker: int, assignment: Assignment) -> Any:
@@ -142,9 +144,9 @@ class DaskWorkers:
 
     def _hear(self, phase: _Phase, worker: int, said: Said, on_report: OnReport) -> None:
         if worker not in phase.tasks:
-            return  # the last words of one that was lost
+            return  # late message of a lost worker
         if isinstance(said, Begun):
-            if worker in phase.begun:  # its process died, and Dask had another one at its address begin anew
+            if worker in phase.begun:  # its process died, and Dask restarted the task at its address
                 self._tell(phase, [worker], Stop())
                 self._lose(phase, worker, "was started anew")
             phase.begun.add(worker)
@@ -164,7 +166,7 @@ class DaskWorkers:
             phase.tasks.pop(worker).release()
 
     def _start(self, phase: _Phase, start: GiveStart) -> None:
-        """Read all clocks, and tell every worker the instant on its own."""
+        """Read all clocks, and send every worker the start instant on its own clock."""
         phase.is_started = True
         readings = {worker: self._deliveries.submit(self._read_clock, phase, worker) for worker in phase.tasks}
         wait(readings.values(), timeout=CLOCK_SECONDS_MAX)
@@ -180,7 +182,7 @@ class DaskWorkers:
             self._tell(phase, [worker], Start(start_ns + clock.offset_ns))
 
     def _read_clock(self, phase: _Phase, worker: int) -> ClockOffset | None:
-        """The quickest of some round trips; None where the worker is gone."""
+        """Return the quickest of some clock readings; None if the worker is gone."""
         best: ClockOffset | None = None
         for _ in range(CLOCK_READINGS):
             sent_ns = time.monotonic_ns()
@@ -191,23 +193,25 @@ class DaskWorkers:
         return best
 
     def _say_alive(self, phase: _Phase) -> None:
-        """To each worker that has heard the last time: one that hangs is not to hold up the words to others."""
+        """Send a sign of life to each worker that has received the previous one. A worker that hangs must not delay
+        others.
+        """
         for worker in phase.tasks:
             last = phase.alive.get(worker)
             if last is None or last.done():
                 phase.alive[worker] = self._deliveries.submit(self._deliver, phase, worker, Alive())
 
     def _tell(self, phase: _Phase, workers: Iterable[int], word: Word) -> list[Future[int | None]]:
-        """Without waiting until they know."""
+        """Send a message to workers without waiting for its delivery."""
         return [self._deliveries.submit(self._deliver, phase, worker, word) for worker in list(workers)]
 
     def _deliver(self, phase: _Phase, worker: int, word: Word) -> int | None:
-        """Put a word into a worker's mailbox; its clock, or None where it is gone."""
+        """Put a message into a worker's mailbox; return the worker's clock, or None if the worker is gone."""
         address = phase.places[worker].name
         return self._connection.ask(address, deliver, mailbox_name(phase.name, worker), word)
 
     def _look(self, phase: _Phase) -> None:
-        """Find out who is no longer there, and who never began."""
+        """Find workers that are gone, and workers that never began."""
         there = self._connection.there()
         if there is None:
             phase.failure = (
@@ -233,10 +237,10 @@ class DaskWorkers:
             phase.failure = phase.failure or lost_words(phase.carried)
 
     def _drain(self, phase: _Phase, on_report: OnReport) -> None:
-        """Have every worker stop where it is, and take what it measured."""
+        """Stop every worker at once, and take its measurements."""
         told = self._tell(phase, phase.tasks, Stop())
         for worker in phase.tasks.keys() - phase.begun:
-            phase.tasks.pop(worker).cancel()  # it has nothing to tell
+            phase.tasks.pop(worker).cancel()  # it has nothing to report
         until = time.monotonic() + DRAIN_SECONDS_MAX
         while phase.tasks and (left := until - time.monotonic()) > 0:
             try:
@@ -247,7 +251,7 @@ class DaskWorkers:
         wait(told, timeout=max(0.0, until - time.monotonic()))
 
     def _forget(self, phase: _Phase) -> None:
-        """Nothing of this phase goes on anywhere, and later ones do without whom it lost."""
+        """End this phase on all workers, and exclude lost workers from later phases."""
         for task in phase.tasks.values():
             task.cancel()
         gone = {phase.places[worker].name for worker in phase.carried.lost}
