@@ -1,1 +1,1 @@
-"""Scenarios: the files people write, and the code that reads, checks and expands them into phases."""
+"""Scenarios: the files that users write, and the code that reads, checks and expands them into phases."""

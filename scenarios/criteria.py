@@ -1,7 +1,7 @@
-"""Pass criteria, as a scenario writes them: ``object_ms.mean <= 20``.
+"""Pass criteria in the notation of scenarios: ``object_ms.mean <= 20``.
 
-One idea: a criterion is read and checked before anything runs. What no measurement could meet, because nothing of that
-name, part or kind is measured, is refused then; it never turns up as a number that happens to pass.
+One idea: a criterion is read and checked before anything runs. The check refuses a criterion that no measurement could
+meet, because no metric, part or workload of that name is measured. Such a criterion never passes by chance.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ OPERATORS: dict[Operator, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What may be limited: of every workload, in its measured time."""
+    """A metric of a workload in its measured time, which a criterion may limit."""
 
     unit: str  # empty for counts and shares
     meaning: str
-    has_statistics: bool = False  # a time of many: mean, percentiles, maximum
-    of_parts: bool = False  # measured of each kind of object operation too
-    needs: Trait | Literal["", "ceiling"] = ""  # others do not have it
+    has_statistics: bool = False  # a distribution of times: mean, percentiles, maximum
+    of_parts: bool = False  # also measured for each kind of object operation
+    needs: Trait | Literal["", "ceiling"] = ""  # required trait; empty: none
 
 
 METRICS = {
@@ -65,7 +65,7 @@ METRICS = {
 
 
 class CriterionWorkload(Protocol):
-    """What is to be known of a workload to say whether a criterion speaks of it; a ``Workload`` will do."""
+    """What a criterion requires from a workload; ``Workload`` implements it."""
 
     @property
     def name(self) -> str: ...
@@ -76,7 +76,7 @@ class CriterionWorkload(Protocol):
 
 
 class CriterionPhase(Protocol):
-    """What is to be known of a phase; a ``Phase`` will do."""
+    """What a criterion requires from a phase; ``Phase`` implements it."""
 
     @property
     def is_load(self) -> bool: ...
@@ -88,46 +88,46 @@ class CriterionPhase(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One limit, and of whom it is asked."""
+    """One limit, and the workloads that it applies to."""
 
     text: str  # as the scenario writes it
-    metric: str  # of METRICS
-    statistic: str | None  # of STATISTICS
+    metric: str  # a key of METRICS
+    statistic: str | None  # one of STATISTICS
     operator: Operator
     limit: float
-    workload: str | None = None  # an application, or one workload by its full name; None: every one that has the metric
-    operation: str | None = None  # one part of it; None: the whole
-    abort: bool = False  # end the phase as soon as it is known to be missed
-    of_all: bool = False  # asked of all applications of a phase together
+    workload: str | None = None  # application, or full name of a workload; None: every one with the metric
+    operation: str | None = None  # one part of the workload; None: the whole
+    abort: bool = False  # end the phase as soon as the criterion can no longer be met
+    of_all: bool = False  # for the sum of all applications of a phase
 
     @property
     def name(self) -> str:
-        """Tells it from the same limit on another part: ``object_ms.mean <= 5 (log)``."""
+        """Return a name that includes the part: ``object_ms.mean <= 5 (log)``."""
         if self.of_all:
             return f"{self.text} (all)"
         return self.text if self.operation is None else f"{self.text} ({self.operation})"
 
     @property
     def needs(self) -> str:
-        """What a workload must have for this to be measured of it: ``open loop``, ``deadline``, ``ceiling``."""
+        """Return the trait of a workload that this metric requires: ``open loop``, ``deadline``, ``ceiling``."""
         if self.metric == "lateness_ms" and self.statistic != "p99":
             return "open loop"
         return METRICS[self.metric].needs
 
     def holds(self, measured: float | None) -> bool:
-        """What was not measured does not hold."""
+        """Return whether the value is within the limit. A missing measurement fails its criterion."""
         return measured is not None and OPERATORS[self.operator](measured, self.limit)
 
     def is_exceeded(self, measured: float) -> bool:
-        """Beyond the limit on the side where no more can mend it: of what only grows, for good."""
+        """Return whether the value is above an upper limit. A metric that never falls cannot recover from that."""
         return (
             measured > self.limit if self.operator in ("<=", "==") else self.operator == "<" and measured >= self.limit
         )
 
     def speaks_of(self, phase: CriterionPhase, workload: CriterionWorkload) -> bool:
-        """Whether this is asked of a workload in a phase: it is named, or nobody is; and it has what is limited.
+        """Return whether this criterion applies to a workload in a phase: its name matches, and it has the metric.
 
-        A load is asked nothing: it only makes the data.
+        No criterion applies to a load, which only makes the data.
         """
         return (
             not phase.is_load
@@ -138,7 +138,7 @@ class Criterion:
         )
 
     def _names(self, workload: CriterionWorkload) -> bool:
-        if self.workload is None:  # how long they take, and how much they do, is asked of applications
+        if self.workload is None:  # criteria for times and amounts are for applications
             return (
                 "infrastructure" not in workload.work.traits
                 or self.needs == "infrastructure"
@@ -156,10 +156,10 @@ def read_criterion(
     of_all: bool = False,
     where: str = "",
 ) -> Criterion:
-    """One criterion from its text, such as ``errors == 0`` or ``object_ms.p70 <= 20``. ``where`` begins every message.
+    """Parse a criterion such as ``errors == 0`` or ``object_ms.p70 <= 20``. ``where`` begins every message.
 
-    Raises ScenarioError for an unknown metric, statistic or operator, a limit that is no finite number, and an
-    operation where only whole workloads are measured.
+    Raises ScenarioError for an unknown metric, statistic or operator, for a limit that is not a finite number, and for
+    an operation if only whole workloads have the metric.
     """
     key = f"{where}: criterion {text!r}" if where else f"criterion {text!r}"
     split = re.fullmatch(r"\s*([^\s<>=!~]+)\s*([<>=!~]+)\s*(.*?)\s*", text)
@@ -195,9 +195,10 @@ def read_criterion(
 
 
 def check_names(criteria: Iterable[Criterion], phases: Iterable[CriterionPhase], where: str = "") -> None:
-    """Refuse criteria that speak of no workload of any phase: nobody has that name, does that, or has what is limited.
+    """Refuse criteria that apply to no workload of any phase, because of the name, the operation or the metric.
 
-    Raises ScenarioError. ``phases``: of one step of a search are enough, since all have the same workloads.
+    Raises ScenarioError. ``phases``: for a search, those of one step are enough, since all steps have the same
+    workloads.
     """
     asked = [(phase, workload) for phase in phases if not phase.is_load for workload in phase.workloads]
     for criterion in criteria:
@@ -221,7 +222,7 @@ def check_names(criteria: Iterable[Criterion], phases: Iterable[CriterionPhase],
 
 
 def metrics_table() -> str:
-    """All metrics, for the documentation: a table in Markdown, and the statistics under it."""
+    """Return all metrics for the documentation: a table in Markdown, and the statistics below it."""
     rows = ["| metric | unit | what it is | of |", "| --- | --- | --- | --- |"]
     for name, metric in METRICS.items():
         whom = "workloads, parts" if metric.of_parts else "workloads"
@@ -263,7 +264,7 @@ def _limit(text: str, metric: Metric, key: str) -> float:
 
 
 def _nearest(given: str, known: Iterable[str]) -> str:
-    """The nearest that there is, and all that there are."""
+    """Return the most similar known name, and all known names."""
     names = sorted(known)
     close = difflib.get_close_matches(given, names, n=1)
     return f"{f'; did you mean {close[0]!r}?' if close else ';'} known here: {', '.join(names)}"

@@ -1,6 +1,7 @@
 """A scenario as plain values: phases of workloads, criteria, and a search.
 
-One idea: a phase's limits in objects are known before it starts, so what a run may write, and lock, is known too.
+One idea: a phase's limits in objects are known before it starts. The amount that a run may write, and lock, is
+therefore known, too.
 """
 
 from __future__ import annotations
@@ -27,95 +28,99 @@ OBJECTS_PER_SESSION_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one group of clients does."""
+    """The work of one group of clients."""
 
     name: str
     work: Work
     clients: int
-    objects_per_session: int = 1  # of a mix: transactions
-    lock: Lock | None = None  # how archived objects come by their lock; None: as the run says
+    objects_per_session: int = 1  # for a mix: transactions
+    lock: Lock | None = None  # how archived objects get their lock; None: as the run does
     checksum: Checksum | None = None  # sent with archived objects; None: the run's
-    retain_for_seconds: float | None = None  # a shorter lock than the run's, so that something expires meanwhile
-    application: str = ""  # the name without the copy
-    copy: int | None = None  # which of several like it: the tile, the set
+    retain_for_seconds: float | None = None  # retention period shorter than the run's; None: the run's
+    application: str = ""  # name without the copy
+    copy: int | None = None  # number of the copy: the tile, the set
 
     @property
     def operation(self) -> str:
-        """Its one operation; mixed: several."""
+        """Return its operation; mixed for several."""
         return self.work.operation_label
 
     @property
     def object_bytes(self) -> int:
-        """Mean size of its objects, rounded; 0: known only when it is done."""
+        """Return the mean size of its objects, rounded; 0 if it is known only at the end."""
         return self.work.mean_bytes
 
     @property
     def does(self) -> frozenset[str]:
-        """The operations that it carries out on objects."""
+        """Return the operations that it carries out on objects."""
         return self.work.does
 
     @property
     def archives(self) -> bool:
-        """It leaves objects behind."""
+        """Return whether it leaves objects behind."""
         return self.work.archives
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Object sizes in bytes that it archives, or that one operation on one size reads; rising."""
+        """Return the object sizes in bytes that it archives, or that a single operation on one size reads;
+        ascending.
+        """
         return self.work.object_sizes
 
     @property
     def locks(self) -> frozenset[Lock | None]:
-        """How what it archives comes by its lock; None: as the run says."""
+        """Return how its archived objects get their lock; None in the set: as the run does."""
         return self.work.locks_with(self.lock)
 
     @property
     def data(self) -> str:
-        """The data set that its objects belong to; empty: objects are drawn by size."""
+        """Return the data set of its objects; empty if objects are drawn by size."""
         return self.work.data_set(self.name)
 
     @property
     def variant(self) -> str:
-        """What sets this workload apart from one of the same sizes: lock, checksum, retention; empty for nothing."""
+        """Return what distinguishes this workload from others with the same sizes: lock, checksum, retention; may be
+        empty.
+        """
         words = [f"lock {self.lock}" if self.lock else "", self.checksum or ""]
         words.append(f"for {format_duration(self.retain_for_seconds)}" if self.retain_for_seconds is not None else "")
         return ", ".join(word for word in words if word)
 
     @property
     def objects_max(self) -> int:
-        """Upper bound of the objects that it archives, or that one operation on one size handles."""
+        """Upper bound of the objects that it archives, or that a single operation on one size uses."""
         return self.work.objects_max(self.clients, self.objects_per_session)
 
     @property
     def archived_max(self) -> Archived:
-        """Upper bound of what it archives."""
+        """Upper bound of its archived objects and bytes."""
         return self.work.archived_max(self.clients, self.objects_per_session)
 
     @property
     def archived_here_max(self) -> Archived:
-        """Upper bound of what it archives in the run's own place."""
+        """Upper bound of its archived objects and bytes in the run's own place."""
         everywhere, (objects, size_bytes) = self.archived_max, self.work.archived_there_max
         return Archived(everywhere.objects - objects, everywhere.bytes - size_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Workloads that run together. ``position`` counts from 1 over the run."""
+    """Concurrent workloads. ``position`` counts from 1 over the run."""
 
     name: str
     position: int
     repetition: int
     workloads: tuple[Workload, ...]
-    drift_check: bool = False  # a phase of before again, last of its kind
-    scale: float | None = None  # what the scenario's scale is in this phase
+    drift_check: bool = False  # repeats an earlier phase; the last phase of its kind
+    scale: float | None = None  # value of the scenario's scale in this phase
     scale_name: str = ""  # tiles, users, cameras ...
-    is_load: bool = False  # it only makes the data that later phases need, and proves nothing
-    keeps_cache: bool = False  # the store's files stay in memory before it reads
-    measures_ceiling: bool = False  # the same is done against a platform that does nothing
+    is_load: bool = False  # only makes the data of later phases, and has no criteria
+    keeps_cache: bool = False  # does not drop the store's files from memory before it reads
+    measures_ceiling: bool = False  # also runs against a platform that does nothing
 
     @property
     def label(self) -> str:
-        """For people: ``archive 8KiB x 25, 1 client``; ``tiles, 2 tiles``."""
+        """Return a label for users: ``archive 8KiB x 25, 1 client``; ``tiles, 2 tiles``."""
         parts = [w.work.label(w.clients, w.objects_per_session, w.variant) for w in self.workloads]
         if all(parts):
             return " + ".join(parts) + (" (drift check)" if self.drift_check else "")
@@ -126,10 +131,10 @@ class Phase:
 
     @property
     def seconds_max(self) -> float:
-        """Upper bound of the seconds that it takes, warm-up included, as far as that is known."""
+        """Upper bound of its duration in seconds, warm-up included, as far as that is known."""
         ends: dict[str, float] = {}
         waiting = list(self.workloads)
-        while waiting:  # each after the one that it waits for
+        while waiting:  # each after the workload that it waits for
             for each in waiting:
                 before = each.work.waits_for
                 if before is None or before in ends:
@@ -143,34 +148,34 @@ class Phase:
 
     @property
     def workers_max(self) -> int:
-        """So many worker processes have something to do: a client, and a stream of a trace, is in one of them."""
+        """Upper bound of useful worker processes: each client, and each stream of a trace, runs in one of them."""
         streams = [(each.work.streams(each.clients), each.work.shares_workers) for each in self.workloads]
         shared = max((count for count, is_shared in streams if is_shared), default=0)
         return max(shared, sum(count for count, is_shared in streams if not is_shared))
 
     @property
     def is_repeatable(self) -> bool:
-        """It can be carried out again after it was interrupted."""
+        """Return whether the phase can be carried out again after an interruption."""
         return all(workload.work.is_repeatable for workload in self.workloads)
 
     def reads(self, data: str) -> bool:
-        """Some workload asks for objects of this data set."""
+        """Return whether a workload requests objects of this data set."""
         return any(each.data == data and each.does - {"archive"} for each in self.workloads)
 
     def changes(self, data: str) -> bool:
-        """Some workload deletes or replaces objects of this data set, or changes their locks."""
+        """Return whether a workload deletes or replaces objects of this data set, or changes their locks."""
         return any(each.data == data and each.does & CHANGES for each in self.workloads)
 
     def begins_seconds(self, workload: Workload) -> float | None:
-        """When a workload begins, after the phase; None where that depends on when another one ends."""
+        """Return when a workload begins, after the phase; None if that depends on the end of another workload."""
         return self.beginnings()[workload.name]
 
     def beginnings(self) -> dict[str, float | None]:
-        """``begins_seconds`` of every workload, by its name."""
+        """Return ``begins_seconds`` of every workload, by its name."""
         works: dict[str, Work] = {workload.name: workload.work for workload in self.workloads}
         found: dict[str, float | None] = {}
         for name in works:
-            chain = [name]  # back to one that is known, or waits for no other
+            chain = [name]  # up to a workload with a known begin, or one that waits for none
             while chain[-1] not in found and (before := works[chain[-1]].waits_for) is not None:
                 chain.append(before)
             for each in reversed(chain):
@@ -178,13 +183,13 @@ class Phase:
         return found
 
     def archived_max(self) -> Archived:
-        """Upper bound of what the phase archives."""
+        """Upper bound of the phase's archived objects and bytes."""
         each = [workload.archived_max for workload in self.workloads]
         return Archived(sum(one.objects for one in each), sum(one.bytes for one in each))
 
 
 def _begins(work: Work, found: Mapping[str, float | None], works: Mapping[str, Work]) -> float | None:
-    """When a workload begins, where that of the one that it waits for is known."""
+    """Return when a workload begins, if the begin of the workload that it waits for is known."""
     if work.waits_for is None:
         return work.starts_seconds
     before = works[work.waits_for]
@@ -196,7 +201,7 @@ def _begins(work: Work, found: Mapping[str, float | None], works: Mapping[str, W
 
 @dataclass(frozen=True, slots=True)
 class SearchRange:
-    """Between which scales the largest is searched that meets every criterion."""
+    """The range of scales in which a search finds the largest scale that meets every criterion."""
 
     name: str  # of the scale
     first: int
@@ -207,7 +212,7 @@ class SearchRange:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario, expanded. ``text`` is the file it came from, with overrides applied, for the record."""
+    """One expanded scenario. ``text`` is its source file with overrides applied, for the record."""
 
     name: str
     title: str
@@ -217,34 +222,34 @@ class Scenario:
     repetitions: int
     text: str
     criteria: tuple[Criterion, ...] = ()
-    search: SearchRange | None = None  # then ``phases`` are those of its first step
-    weights: tuple[tuple[str, float], ...] = ()  # of applications in a score; none: all alike
-    criteria_set: str = ""  # which of the file's sets of criteria was chosen
+    search: SearchRange | None = None  # None: no search; otherwise ``phases`` are those of its first step
+    weights: tuple[tuple[str, float], ...] = ()  # weights of applications in a score; empty: all equal
+    criteria_set: str = ""  # the chosen set of criteria of the file
 
     @property
     def is_reordered(self) -> bool:
-        """Its phases are cells in an order of their own, and not in that of a file."""
+        """Return whether its phases are cells in an order of their own, instead of the file's order."""
         return all(not workload.application for workload in self.workloads)
 
     @property
     def workloads(self) -> Iterator[Workload]:
-        """Those of all phases, in order."""
+        """Yield the workloads of all phases, in order."""
         return (workload for phase in self.phases for workload in phase.workloads)
 
     def has(self, trait: Trait) -> bool:
-        """Some workload has it."""
+        """Return whether a workload has this trait."""
         return any(trait in workload.work.traits for workload in self.workloads)
 
     def does(self, operation: str) -> bool:
-        """Some workload carries it out."""
+        """Return whether a workload carries out this operation."""
         return any(operation in workload.does for workload in self.workloads)
 
     def uses_lock(self, lock: Lock) -> bool:
-        """Some workload archives objects that get their locks in this way."""
+        """Return whether a workload archives objects that get their locks in this way."""
         return any(lock in workload.locks for workload in self.workloads)
 
     def retentions(self, retention: Retention) -> set[Retention]:
-        """Every retention with which objects are archived, given the run's."""
+        """Return every retention of archived objects, given the run's retention."""
         return {
             retention.locked_by(workload.lock, workload.retain_for_seconds)
             for workload in self.workloads
@@ -252,14 +257,14 @@ class Scenario:
         }
 
     def archived_max(self) -> Archived:
-        """Upper bound of what the whole run archives; of a search, its first step."""
+        """Upper bound of the whole run's archived objects and bytes; for a search, of its first step."""
         return archived_max(self.phases)
 
 
 def archived_max(phases: Sequence[Phase], there: Mapping[str, int] | None = None) -> Archived:
-    """Upper bound of what these phases archive; ``there``: how many objects each data set has already.
+    """Upper bound of what these phases archive. ``there``: number of existing objects of each data set.
 
-    What a data set is filled up to is there for all later phases, unless one deletes of it.
+    Once a phase has filled a data set, its objects exist for all later phases, unless one deletes some of them.
     """
     objects = size_bytes = 0
     filled = dict(there or {})

@@ -1,1 +1,1 @@
-"""How a scenario file writes sizes, durations and distributions."""
+"""Notation of sizes, durations and distributions in scenario files."""

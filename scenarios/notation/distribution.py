@@ -1,7 +1,7 @@
 """Distributions of object sizes, drawn by a weighted shuffle.
 
-One idea: a list has each kind as often as its share says and is gone through shuffled, again and again. So shares are
-exact, and how much a phase can archive is known before it starts.
+One idea: a list has each item as often as its share requires. The client goes through the shuffled list again and
+again. Shares are therefore exact, and the amount that a phase can archive is known before it starts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import NormalDist
 
-SIZE_CLASSES = 32  # that stand for a continuous distribution
+SIZE_CLASSES = 32  # number of classes of a continuous distribution
 
 
 CARDS_MAX = 1000
@@ -20,7 +20,7 @@ CARDS_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Object sizes in bytes, each with its share of the objects; shares sum to 1, sizes rise."""
+    """Object sizes in bytes, each with its share of the objects. Shares sum to 1; sizes are ascending."""
 
     classes: tuple[tuple[int, float], ...]
 
@@ -30,15 +30,20 @@ class Sizes:
 
     @classmethod
     def uniform(cls, smallest: int, largest: int) -> Sizes:
-        """Every size between the two is as likely, in ``SIZE_CLASSES`` classes, each standing for its mean."""
+        """Return a uniform distribution between two sizes, in ``SIZE_CLASSES`` classes; the mean represents each
+        class.
+        """
         width = (largest - smallest) / SIZE_CLASSES
         means = [smallest + (i + 0.5) * width for i in range(SIZE_CLASSES)]
         return cls.of([(round(mean), 1 / SIZE_CLASSES) for mean in means])
 
     @classmethod
     def lognormal(cls, median: int, sigma: float, largest: int) -> Sizes:
-        """The logarithm is normally distributed with ``sigma``; classes of equal probability, each standing for its
-        mean, so that the mean of all is the distribution's (but for what ``largest`` cuts off)."""
+        """Return a distribution of sizes with a normally distributed logarithm of standard deviation ``sigma``.
+
+        All classes have the same probability, and the mean represents each class. The overall mean is therefore the
+        mean of the distribution, apart from the sizes above ``largest``, which are cut off.
+        """
         normal = NormalDist()
         edges = [0.0, *(normal.cdf(normal.inv_cdf(i / SIZE_CLASSES) - sigma) for i in range(1, SIZE_CLASSES)), 1.0]
         mean = median * math.exp(sigma * sigma / 2)
@@ -47,7 +52,7 @@ class Sizes:
 
     @classmethod
     def of(cls, classes: Sequence[tuple[int, float]]) -> Sizes:
-        """Shares are made to sum to 1; equal sizes are one class."""
+        """Return a distribution of these classes. Shares are scaled to sum to 1, and equal sizes are merged."""
         total = sum(share for _, share in classes)
         merged: dict[int, float] = {}
         for size, share in classes:
@@ -63,18 +68,20 @@ class Sizes:
         return self.classes[-1][0]
 
     def deck(self) -> list[int]:
-        """Sizes in their shares: the cards of one deck, unshuffled."""
+        """Return the items of the weighted shuffle, unshuffled: sizes in their shares."""
         return deck(self.classes)
 
     def bytes_max(self, objects: int) -> int:
-        """The most that so many objects can have, dealt from decks."""
+        """Upper bound of the bytes of this many objects, drawn by the weighted shuffle."""
         cards = self.deck()
         decks, rest = divmod(objects, len(cards))
         return decks * sum(cards) + sum(sorted(cards)[len(cards) - rest :])
 
 
 def deck(shares: Sequence[tuple[int, float]]) -> list[int]:
-    """So few cards of each kind that the shares are met exactly, or within a thousandth where that takes too many."""
+    """Return the shortest list of items with exact shares, or with shares within a thousandth if that list is too
+    long.
+    """
     total = sum(share for _, share in shares)
     for cards in range(1, CARDS_MAX):
         counts = [share / total * cards for _, share in shares]

@@ -1,6 +1,6 @@
-"""Object sizes as a file writes them: one size, or a table of which sizes in which shares.
+"""Object sizes in a file: one size, or a table of sizes and their shares.
 
-One idea: a file has one way to speak of sizes, wherever they stand in it.
+One idea: a file has one notation of sizes for all places.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from scenarios.notation.distribution import Sizes
 from scenarios.notation.units import SizeBytes
 
 SIZES_MAX = 1000  # of a histogram
-SHARE_MAX = 1e9  # so that sums stay finite
+SHARE_MAX = 1e9  # keeps sums finite
 
 
 class SizesTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One of three: sizes between two, sizes round a median, or sizes with their shares."""
+    """One of three: sizes in a range, sizes around a median, or sizes with their shares."""
 
     uniform: tuple[SizeBytes, SizeBytes] | None = None
     median: SizeBytes | None = None  # of a lognormal distribution
@@ -26,7 +26,7 @@ class SizesTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
 
 
 def sizes_of(table: SizesTable | str | int) -> Sizes:
-    """The distribution that a file asks for. Raises ValueError where it asks for none, or for several."""
+    """Return the distribution that a file requests. Raises ValueError if it requests none, or several."""
     if not isinstance(table, SizesTable):
         return Sizes.constant(parse_size(str(table)))
     asked = [name for name in ("uniform", "median", "histogram") if getattr(table, name) is not None]

@@ -1,6 +1,6 @@
-"""Quantities that a scenario file writes with their units.
+"""Quantities with units in a scenario file.
 
-One idea: a type for each, so that whoever reads a table gets bytes and seconds and nothing else.
+One idea: each quantity has a type, so that readers of a table get only bytes and seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Seconds(float):
 
 
 def decode(wanted: type, value: Any) -> Any:
-    """What msgspec asks for when it meets one of them. Raises ValueError with the remedy."""
+    """Decode one of these types for msgspec. Raises ValueError with the remedy."""
     if wanted is SizeBytes:
         size_bytes = parse_size(str(value))
         if size_bytes > _BYTES_MAX:

@@ -1,7 +1,7 @@
-"""What cannot be carried out of phases, found before anything is touched.
+"""Checks, before anything is touched, that phases can be carried out.
 
-One idea: a phase is refused for what it would do: wait for itself, read what nobody archives, delete what another one
-reads, write without a bound, or end before it is measured.
+One idea: each check refuses one kind of impossible phase. Such a phase waits for itself, reads objects that no workload
+archives, deletes objects that another workload reads, writes without a bound, or ends before it is measured.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from scenarios.reading.replay_phases import check_replay
 from scenarios.work.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT, Mix
 
 OBJECT_BYTES_MAX = 64 << 20
-SECONDS_MAX = PHASE_SECONDS_MAX  # the dates of a phase are promised to the ledger this far ahead
+SECONDS_MAX = PHASE_SECONDS_MAX  # the ledger records retain-until dates of a phase this far ahead
 PART_BYTES_MIN = 5 << 20  # of all parts but the last, by S3
-CLIENTS_MAX = 100_000  # of a phase; a number beyond is a slip
-OBJECTS_MAX = 20_000_000  # that a workload archives, and sessions that are due: they are dealt before it begins
+CLIENTS_MAX = 100_000  # of a phase; a larger number is a typing error
+OBJECTS_MAX = 20_000_000  # archived by a workload, or sessions that are due: they are assigned before it begins
 WORKLOADS_MAX = 300  # of one copy
 RATE_MAX = 1e6
 EVERY_SECONDS_MIN = 0.001
@@ -41,7 +41,7 @@ EVERY_SECONDS_MIN = 0.001
 def check_phases(
     tables: Sequence[PhaseTable], scale_table: ScaleTable | None, where: str, *, allow_large_sessions: bool
 ) -> None:
-    """Refuse what cannot be carried out. Raises ScenarioError naming phase, workload and key."""
+    """Refuse phases that cannot be carried out. Raises ScenarioError naming phase, workload and key."""
     archived: set[str] = set()  # data sets
     names: set[str] = set()
     for table in tables:
@@ -71,14 +71,14 @@ def check_phases(
 
 
 def nearest(given: str, known: Iterable[str]) -> str:
-    """The nearest that there is, or all that there are."""
+    """Return the most similar known name, or all known names."""
     names = sorted(known)
     close = difflib.get_close_matches(given, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known here: {', '.join(names)}"
 
 
 def _check_extent(table: PhaseTable, key: str) -> None:
-    """What is checked before a table is multiplied."""
+    """Check a table before it is multiplied by its copies."""
     if bool(table.workload) == bool(table.replay):
         raise ScenarioError(
             f"{key}: there is no [[phase.workload]], so there is nothing to do; nor a [[phase.replay]]"
@@ -164,7 +164,7 @@ def _check_keys(table: WorkloadTable, key: str) -> None:
 
 
 def _check_end(table: WorkloadTable, key: str) -> None:
-    """A workload must come to an end, and what it writes must be bounded before it begins."""
+    """Check that a workload ends, and that its writes are bounded before it begins."""
     ends = [name for name in ("seconds", "objects", "fill") if getattr(table, name) is not None]
     reads_once = table.keys == "each-once" and not table.steps & CHANGES and not _writes(table)
     if len(ends) > 1 or (not ends and not reads_once):
@@ -241,7 +241,7 @@ def _check_aside(table: WorkloadTable, key: str) -> None:
 
 
 def _check_order(table: PhaseTable, key: str) -> None:
-    """Whom a workload waits for is there, and does not wait for it."""
+    """Check that the workload that another one waits for exists, and does not wait for the other."""
     names = {workload.name: workload for workload in table.workload}
     if len(names) < len(table.workload):
         twice = next(w.name for i, w in enumerate(table.workload) if w.name in {o.name for o in table.workload[:i]})
@@ -273,7 +273,7 @@ def _check_order(table: PhaseTable, key: str) -> None:
 
 
 def _before(workload: WorkloadTable, table: PhaseTable) -> list[WorkloadTable]:
-    """Those that have ended when it begins."""
+    """Return the workloads that have ended when this one begins."""
     by_name = {each.name: each for each in table.workload}
     found = []
     while workload.after is not None:
@@ -283,7 +283,7 @@ def _before(workload: WorkloadTable, table: PhaseTable) -> list[WorkloadTable]:
 
 
 def _check_data(table: PhaseTable, key: str, copies: Sequence[str], archived: set[str]) -> None:
-    """What is asked for is there."""
+    """Check that requested objects exist."""
     for workload in table.workload:
         if not workload.steps - {"archive"}:
             continue
@@ -299,7 +299,7 @@ def _check_data(table: PhaseTable, key: str, copies: Sequence[str], archived: se
 
 
 def _check_changes(workload: WorkloadTable, table: PhaseTable, key: str) -> None:
-    """Who changes a data set has it for itself, and what one is filled up to stays."""
+    """Check that a workload that changes a data set is its only user, and that filled data sets are not reduced."""
     sharing = [other for other in table.workload if other.data == workload.data]
     if workload.fill is not None:
         others = [other.name for other in sharing if other is not workload and other.fill is not None]
@@ -324,17 +324,17 @@ def _check_changes(workload: WorkloadTable, table: PhaseTable, key: str) -> None
 
 
 def _check_expanded(phase: Phase, copies: int, key: str) -> None:
-    """Times and amounts, which are known once its workloads are."""
+    """Check times and amounts, which are known once the workloads are expanded."""
     beginnings = phase.beginnings()
     if not phase.seconds_max <= SECONDS_MAX:
         raise ScenarioError(
             f"{key}: its workloads take up to {phase.seconds_max:,.0f} s, one after another; a phase may take "
             f"{format_duration(SECONDS_MAX)}"
         )
-    alike = phase.workloads[: len(phase.workloads) // copies]  # as all copies
+    alike = phase.workloads[: len(phase.workloads) // copies]  # the same in all copies
     for workload in alike:
         mix = workload.work
-        assert isinstance(mix, Mix)  # tables of phases make no other
+        assert isinstance(mix, Mix)  # tables of phases make only mixes
         where = f"{key}: workload {workload.name!r}"
         written = sum(mix.written_max(workload.objects_per_session))
         if written > OBJECTS_MAX:
@@ -353,7 +353,7 @@ def _check_expanded(phase: Phase, copies: int, key: str) -> None:
 
 
 def _ends_seconds(phase: Phase, name: str | None, beginnings: Mapping[str, float | None]) -> float | None:
-    """When a workload has ended at the latest, after the phase's beginning; None where that is not known."""
+    """Upper bound of a workload's end in seconds after the phase's begin; None if that is not known."""
     if name is None:
         return None
     workload = next((each for each in phase.workloads if each.name == name), None)

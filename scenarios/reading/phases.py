@@ -1,7 +1,6 @@
-"""Phases as a file writes them, ``[[phase]]`` with ``[[phase.workload]]``, made into workloads.
+"""Phases in the notation of a file, ``[[phase]]`` with ``[[phase.workload]]``, and their expansion into workloads.
 
-One idea: one table is one thing that clients do; copies, lists of clients and scales only say how often it stands
-there.
+One idea: one table is one kind of work of clients. Copies, lists of clients and scales only say how often it occurs.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from scenarios.reading.replay_phases import ReplayingTable, expand_replay
 from scenarios.work.mix import ArrivalKind, Arrivals, Aside, Keys, Mix, OperationName, Transaction
 
 ZIPF_EXPONENT = 0.99
-# What may be written as "users" or "20 users". What is counted is rounded up; a rate need not be whole.
+# Keys that accept "users" or "20 users". Counts are rounded up; a rate may be fractional.
 _COUNTS = frozenset(("clients", "objects_per_session", "objects", "fill", "bytes_max", "burst_sessions", "backlog_max"))
 SCALED = _COUNTS | {"copies", "per_second", "to_per_second"}
 
@@ -86,19 +85,19 @@ class WorkloadTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
 
     @property
     def client_counts(self) -> tuple[int, ...]:
-        """One for each of the workloads that it makes, one after another."""
+        """Return the number of clients of each workload that it makes, in sequence."""
         return self.clients if isinstance(self.clients, tuple) else (self.clients,)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the workloads that it makes."""
+        """Return the names of the workloads that it makes."""
         if isinstance(self.clients, tuple):
             return tuple(f"{self.name} {clients}" for clients in self.clients)
         return (self.name,)
 
     @property
     def steps(self) -> frozenset[OperationName]:
-        """The operations on objects of its data set."""
+        """Return the operations on objects of its data set."""
         return frozenset(step for transaction in _transactions(self) for step in transaction.steps)
 
 
@@ -113,9 +112,9 @@ class PhaseTable(ReplayingTable, forbid_unknown_fields=True, frozen=True, kw_onl
 
 
 class ScaleTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    name: Name  # tiles: what stands for the number elsewhere in the file
-    each: Name  # tile: what a copy is called
-    values: tuple[float, ...] = ()  # to be carried out one after another; none: there is only the search
+    name: Name  # tiles: the name that represents the number elsewhere in the file
+    each: Name  # tile: name of a copy
+    values: tuple[float, ...] = ()  # scales in sequence; empty: there is only the search
     quick: dict[str, Any] = {}
 
 
@@ -128,8 +127,9 @@ class SearchTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
 
 def at_scale(tables: Any, name: str, scale: float, key: str = "") -> Any:
-    """Phases with the scale's name, where a number may stand as ``tiles`` or ``20 tiles``, replaced by what it comes
-    to. ``key``: of which these are the value. Raises ValueError for a part of a copy.
+    """Return phases with ``tiles`` or ``20 tiles``, where a number may be, replaced by its value at this scale.
+
+    ``key``: the key that holds these tables. Raises ValueError for a fraction of a copy.
     """
     if isinstance(tables, dict):
         return {each: at_scale(value, name, scale, each) for each, value in tables.items()}
@@ -140,14 +140,14 @@ def at_scale(tables: Any, name: str, scale: float, key: str = "") -> Any:
     found = re.fullmatch(rf"(?:([0-9]{{1,15}}(?:\.[0-9]{{1,15}})?) )?{re.escape(name)}", tables)
     if found is None:
         return tables
-    value = Fraction(found[1] or 1) * Fraction(str(scale))  # exact, which a float is not: 0.1 of 30
+    value = Fraction(found[1] or 1) * Fraction(str(scale))  # exact, unlike a float: 0.1 of 30
     if key == "copies" and value.denominator > 1:
         raise ValueError(f"copies = {tables!r} comes to {float(value):g} at {scale:g} {name}; a copy is a whole one")
     return ceil(value) if key in _COUNTS or value.denominator == 1 else float(value)
 
 
 def prefixes(table: PhaseTable, scale_table: ScaleTable | None) -> list[str]:
-    """What goes before the names of each copy's workloads and data sets; where there are no copies, nothing."""
+    """Return the prefix of each copy's names of workloads and data sets; empty if there are no copies."""
     if table.copies is None:
         return [""]
     each = scale_table.each if scale_table is not None else "copy"
@@ -157,7 +157,7 @@ def prefixes(table: PhaseTable, scale_table: ScaleTable | None) -> list[str]:
 def expand_phases(
     table: PhaseTable, position: int, repetition: int, scale: float | None, scale_table: ScaleTable | None
 ) -> list[Phase]:
-    """The phase of the run, the first at ``position``; where traces are replayed, first the one that prepares it."""
+    """Return the phases of a table, the first at ``position``. Before a replay of traces comes its preparation."""
     if table.replay:
         name = scale_table.name if scale_table is not None else ""
         return expand_replay(table, position, repetition, scale, name, prefixes(table, scale_table))
@@ -167,7 +167,7 @@ def expand_phases(
 def expand_phase(
     table: PhaseTable, position: int, repetition: int, scale: float | None, scale_table: ScaleTable | None
 ) -> Phase:
-    """One phase of workloads."""
+    """Return one phase of workloads."""
     copies = [
         list(_copy(table.workload, prefix, copy if table.copies is not None else None))
         for copy, prefix in enumerate(prefixes(table, scale_table), start=1)
@@ -186,7 +186,7 @@ def expand_phase(
 
 
 def _copy(tables: Sequence[WorkloadTable], prefix: str, copy: int | None) -> Iterator[Workload]:
-    """The workloads of one copy; a list of clients makes one after another of one table."""
+    """Yield the workloads of one copy. A list of clients makes a sequence of workloads from one table."""
     last = {table.name: f"{prefix}{table.names[-1]}" for table in tables if table.names}
     for table in tables:
         after = last[table.after] if table.after is not None else None

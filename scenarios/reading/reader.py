@@ -1,6 +1,6 @@
-"""From a TOML scenario and its overrides to phases, or to one message that says what to mend.
+"""From a TOML scenario and its overrides to phases, or to one message that says what to correct.
 
-One idea: a bad file is refused with the file, the key and what would be right, before anything is touched.
+One idea: a bad file is refused before anything is touched, with the file, the key and a correct value.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SCALE_MAX = 1_000_000_000
 
 
 class _StopTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Defaults are those of the built-in scenario dr550."""
+    """Stop rule of a file. Defaults are those of the built-in scenario dr550."""
 
     warm_up_sessions: int = 1
     warm_up_seconds: Seconds = Seconds(0.5)
@@ -94,18 +94,18 @@ class _SweepTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
 
 class _CriterionTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    name: str | None = None  # by which --set speaks of it
+    name: str | None = None  # the name for --set
     that: str
     workload: str | None = None
     operation: str | None = None
     abort: bool = False
-    all: bool = False  # of all applications together
-    set: str | None = None  # it is asked only where the file's ``criteria`` choose this set
+    all: bool = False  # for the sum of all applications
+    set: str | None = None  # applies only if the file's ``criteria`` choose this set
     quick: dict[str, Any] = {}
 
 
 class _ScaleTables(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a file says at which scales it is carried out."""
+    """The tables of a file that determine its scales."""
 
     scale: ScaleTable
     search: SearchTable | None = None
@@ -119,19 +119,19 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     scale: ScaleTable | None = None
     search: SearchTable | None = None
     criterion: tuple[_CriterionTable, ...] = ()
-    criteria: str | None = None  # which set of them
+    criteria: str | None = None  # chosen set of criteria
     weights: dict[str, float] = {}
 
 
 def builtin_names() -> list[str]:
-    """The scenarios that come with Archiver."""
+    """Return the names of the built-in scenarios."""
     return sorted(
         entry.name.removesuffix(".toml") for entry in files("scenarios").iterdir() if entry.name.endswith(".toml")
     )
 
 
 def scenario_text(name_or_path: str) -> tuple[str, str]:
-    """(where it is, its text) of a built-in scenario or a file. Raises ScenarioError."""
+    """Return (location, text) of a built-in scenario or a file. Raises ScenarioError."""
     if name_or_path in builtin_names():
         return f"scenarios/{name_or_path}.toml", files("scenarios").joinpath(f"{name_or_path}.toml").read_text()
     path = Path(name_or_path)
@@ -161,8 +161,8 @@ def read_scenario(
 ) -> Scenario:
     """Read, check and expand a scenario. Raises ScenarioError naming file, key and remedy.
 
-    Where objects come from an earlier run (``objects_from``), only the sweeps that retrieve are kept. ``searches``:
-    look for the largest scale that meets the criteria, instead of carrying out each that the file names.
+    If objects come from an earlier run (``objects_from``), only the sweeps that retrieve are kept. ``searches``: find
+    the largest scale that meets the criteria, instead of carrying out each scale of the file.
     """
     where, text = scenario_text(name_or_path)
     document = _document(text, where)
@@ -199,7 +199,7 @@ def scenario_of(
     objects_from: str | None = None,
     searches: bool = False,
 ) -> Scenario:
-    """The scenario of a file's tables, as ``read_scenario``; ``where`` begins every message."""
+    """Return the scenario of a file's tables; see ``read_scenario``. ``where`` begins every message."""
     if searches and "search" not in document:
         raise ScenarioError(f"{where}: --search: it has no [search] that says between which scales")
     scale = document.get("scale")
@@ -227,7 +227,7 @@ def scenario_of(
 
 
 def phases_at(scenario: Scenario, scale: int, position: int) -> tuple[Phase, ...]:
-    """The phases of one step of a search, the first at ``position``."""
+    """Return the phases of one step of a search, the first at ``position``."""
     document = msgspec.json.decode(scenario.text)
     return tuple(_phases(document, scenario.name, [float(scale)], 1, position))
 
@@ -235,8 +235,8 @@ def phases_at(scenario: Scenario, scale: int, position: int) -> tuple[Phase, ...
 def recorded_scenario(
     text: str, *, order: Order, order_seed: int, repetitions: int, retrieving_only: bool = False
 ) -> Scenario:
-    """The scenario of ``Scenario.text``: a run that goes on is carried out as it was planned, whatever has become of
-    the file since. Raises ScenarioError where this version of Archiver does not know it.
+    """Return the scenario of ``Scenario.text``, so that a resumed run does not depend on later changes of the file.
+    Raises ScenarioError if this version of Archiver does not know the scenario.
     """
     where = "the scenario that the run recorded"
     document = msgspec.json.decode(text)
@@ -244,20 +244,20 @@ def recorded_scenario(
 
 
 def _retrieving(table: _File) -> _File:
-    """Only the sweeps that retrieve."""
+    """Return the table with only the sweeps that retrieve."""
     return msgspec.structs.replace(table, sweep=tuple(sweep for sweep in table.sweep if sweep.operation == "retrieve"))
 
 
 def _document(text: str, where: str) -> dict[str, Any]:
     try:
         document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # some numbers are too long for it, some lists too deep
+    except (ValueError, RecursionError) as error:  # from very long numbers and deeply nested lists
         raise ScenarioError(f"{where}: not TOML: {error}") from error
     return document
 
 
 def _at(document: dict[str, Any], where: str, scale: float | None) -> _File:
-    """The file's tables at one scale."""
+    """Return the file's tables at one scale."""
     if scale is None:
         return _convert(document, where, _File)
     try:
@@ -275,7 +275,7 @@ def _at(document: dict[str, Any], where: str, scale: float | None) -> _File:
 
 
 def _scales(document: dict[str, Any], where: str) -> tuple[float | None, ...]:
-    """Every scale that is to be carried out, of a search its first; (None,) without a scale."""
+    """Return every scale to carry out, or the first scale of a search; (None,) without a scale."""
     if "scale" not in document:
         return (None,)
     tables = _convert({key: document[key] for key in ("scale", "search") if key in document}, where, _ScaleTables)
@@ -353,7 +353,7 @@ def _scenario(
 def _phases(
     document: dict[str, Any], where: str, scales: Sequence[float | None], repetitions: int, position: int = 1
 ) -> Iterator[Phase]:
-    """Every phase at every scale, all of it as often as it is repeated."""
+    """Return every phase at every scale, repeated as often as the file requests."""
     for repetition in range(1, repetitions + 1):
         for scale in scales:
             table = _at(document, where, scale)
@@ -364,7 +364,7 @@ def _phases(
 
 
 def _check_quick(document: dict[str, Any], where: str) -> None:
-    """What stands under ``quick`` is read whether or not it is asked for, so that a slip in it is found."""
+    """Check the values of ``quick`` even if they are not requested, so that a mistake in them is found."""
     document = deepcopy(document)
     scales = _scales(document, where)
     _at(document, where, scales[0])
@@ -373,7 +373,7 @@ def _check_quick(document: dict[str, Any], where: str) -> None:
 
 
 def _make_quick(document: Any) -> None:
-    """Put what stands under ``quick`` in the place of what stands beside it, everywhere."""
+    """Replace values by those of ``quick`` in the same table, in all tables."""
     if isinstance(document, list):
         for each in document:
             _make_quick(each)
@@ -385,7 +385,7 @@ def _make_quick(document: Any) -> None:
 
 
 def _spread_stop(document: dict[str, Any], where: str) -> None:
-    """Give every sweep the file's [stop] under its own."""
+    """Give every sweep the file's [stop] as defaults for its own."""
     stop = document.pop("stop", {})
     if not isinstance(stop, dict) or not isinstance(document.get("sweep", []), list):
         raise ScenarioError(f"{where}: stop is a table, [stop]; sweep is a list of tables, [[sweep]]")
@@ -396,7 +396,7 @@ def _spread_stop(document: dict[str, Any], where: str) -> None:
 
 
 def _check_own_stops(document: dict[str, Any], where: str) -> None:
-    """Refuse keys of a sweep's ``stop`` that have no meaning for its clients, as the file has them."""
+    """Refuse keys of a sweep's ``stop`` in the file that have no meaning for its clients."""
     for sweep in _dicts(document.get("sweep")):
         _check_stop_keys(sweep, sweep.get("stop"), where)
         quick = sweep.get("quick")
@@ -405,10 +405,10 @@ def _check_own_stops(document: dict[str, Any], where: str) -> None:
 
 
 def _meaningless(sweep: dict[str, Any]) -> frozenset[str]:
-    """Keys of ``stop`` that say nothing about a sweep with these clients."""
+    """Return the keys of ``stop`` that have no meaning for a sweep with these clients."""
     clients = sweep.get("clients")
     if not isinstance(clients, list) or not clients or not all(isinstance(each, int) for each in clients):
-        return frozenset()  # refused by its type
+        return frozenset()  # its type is refused later
     if max(clients) <= 1:
         return _OF_SEVERAL_CLIENTS
     return _OF_ONE_CLIENT if min(clients) > 1 else frozenset()
@@ -425,7 +425,7 @@ def _check_stop_keys(sweep: dict[str, Any], stop: Any, where: str) -> None:
 
 
 def _check_stop_overrides(document: dict[str, Any], overrides: Sequence[str]) -> None:
-    """Refuse ``--set stop.KEY`` where no sweep that it changes has clients for which KEY has a meaning."""
+    """Refuse ``--set stop.KEY`` if KEY has no meaning for the clients of any sweep that it changes."""
     for override in overrides:
         name, _, key = override.partition("=")[0].strip().rpartition("stop.")
         sweeps = [each for each in _dicts(document.get("sweep")) if name in ("", f"{each.get('name')}.")]
@@ -442,8 +442,9 @@ def _merge(target: dict[str, Any], source: dict[str, Any]) -> None:
 
 
 def _override(document: dict[str, Any], override: str) -> None:
-    """``key=value`` in every table that has the key, ``NAME.key=value`` in those of one sweep, phase or workload;
-    keys of tables within them as ``stop.key``."""
+    """Apply an override. ``key=value`` changes every table with the key, and ``NAME.key=value`` those of one sweep,
+    phase or workload. Keys of nested tables are written as ``stop.key``.
+    """
     path, separator, text = override.partition("=")
     path = path.strip()
     if not separator or not all(path.split(".")):
@@ -463,9 +464,9 @@ def _override(document: dict[str, Any], override: str) -> None:
         here = _fields(inner) if inner is not None else ()
         known |= set(here)
         if key in here and isinstance(at, dict):
-            # A set of criteria is called 3.8, which is no number.
+            # The name of a set of criteria may be 3.8, which is not a number.
             at[key] = text.strip().strip("\"'") if inner is _ChosenSet else _value(text.strip(), key, at.get(key))
-            if inner is ReplayTable and key == "trace":  # a captured trace takes the model's place
+            if inner is ReplayTable and key == "trace":  # a captured trace replaces the model
                 at.pop("model", None)
             is_set = True
     if outer and not known and name is None:
@@ -481,13 +482,13 @@ _Table = tuple[dict[str, Any], type[msgspec.Struct]]
 
 
 class _ChosenSet(msgspec.Struct, frozen=True):
-    """What of the file itself may be overridden."""
+    """Keys of the file itself that an override may change."""
 
     criteria: str | None = None
 
 
 def _tables(document: dict[str, Any]) -> tuple[dict[str, list[_Table]], list[_Table]]:
-    """What may be overridden: tables by name, and those that a key without a name speaks of."""
+    """Return what may be overridden: tables by name, and the tables that a key without a name applies to."""
     sweeps: list[_Table] = [(each, _SweepTable) for each in _dicts(document.get("sweep"))]
     phases: list[_Table] = [(each, PhaseTable) for each in _dicts(document.get("phase"))]
     inner: tuple[tuple[str, type[msgspec.Struct]], ...] = (("workload", WorkloadTable), ("replay", ReplayTable))
@@ -510,7 +511,9 @@ def _dicts(tables: Any) -> list[dict[str, Any]]:
 
 
 def _value(text: str, key: str, present: Any) -> Any:
-    """A value as TOML has it, or as it stands; several with commas between where there are several now, or may be."""
+    """Return the TOML value of a text, or the text itself. Commas separate several values if the key has or accepts a
+    list.
+    """
     is_list = isinstance(present, list) or key == "values" or (key == "clients" and "," in text)
     if is_list and not text.startswith("["):
         return [_value(part.strip(), "", None) for part in text.split(",")]
@@ -548,13 +551,13 @@ _HOW_TO_SCALE = "it is a number, or so many for each of the [scale]: '20 {}'"
 
 
 def _scale_name(document: dict[str, Any]) -> str:
-    """What a file calls its scale; an example where it has none."""
+    """Return the name of a file's scale; an example if it has none."""
     scale = document.get("scale")
     return str(scale.get("name")) if isinstance(scale, dict) else "tiles"
 
 
 def _place(key: str, document: Any) -> str:
-    """Where a key stands, by the names of its tables: ``phase 'mix': workload 'web': arrivals.kind: ``."""
+    """Return the location of a key, by the names of its tables: ``phase 'mix': workload 'web': arrivals.kind: ``."""
     place = ""
     while step := re.match(r"(sweep|phase|workload|replay|infrastructure)\[(\d+)\]\.?", key):
         document = document[step[1]][int(step[2])]
@@ -575,7 +578,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
 
 
 def _choices(key: str, last: str) -> Sequence[str]:
-    """What an entry may be that is one of several words."""
+    """Return the words that an entry accepts."""
     enums: dict[str, type[StrEnum]] = {"locks": Lock, "lock": Lock, "checksums": Checksum, "checksum": Checksum}
     words = {"keys": Keys, "kind": ArrivalKind, "cache": Literal["drop", "keep"]}
     if last in enums:
@@ -698,7 +701,7 @@ _NEEDS = {"release": "held", "delete": "archived with a short retain_for"}
 
 
 def _check_has_source(table: _File, where: str) -> None:
-    """Whatever is asked for was archived (held, locked for a short time) by a sweep before."""
+    """Check that an earlier sweep archived (held, locked for a short time) every requested object."""
     there: dict[str, set[int]] = {}
     for sweep in table.sweep:
         sizes = set(sweep.object_sizes)
@@ -721,7 +724,9 @@ def _check_has_source(table: _File, where: str) -> None:
 
 
 def _expand(table: _File, order: Order, order_seed: int, repetitions: int) -> tuple[Phase, ...]:
-    """Every repetition runs each sweep's cells, shuffled anew unless the paper's order is asked for."""
+    """Return the phases. Each repetition runs the cells of every sweep, shuffled anew unless the paper's order is
+    requested.
+    """
     generator = random.Random(order_seed)
     phases: list[Phase] = []
     for repetition in range(1, repetitions + 1):
@@ -762,7 +767,7 @@ def _expand(table: _File, order: Order, order_seed: int, repetitions: int) -> tu
 
 
 def _stop_rule(table: _StopTable, session_bytes: int, clients: int) -> StopRule:
-    """The stop rule of one cell: one client is measured in whole sessions, several in a window."""
+    """Return the stop rule of one cell: one client is measured in whole sessions, several in a window."""
     if clients > 1:
         return InWindow(float(table.seconds_min), int(table.client_bytes_max), float(table.warm_up_seconds))
     return UntilPrecise(

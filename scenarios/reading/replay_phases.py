@@ -1,7 +1,7 @@
-"""Phases that replay traces, as a file writes them (``[[phase]]`` with ``[[phase.replay]]``), made into workloads.
+"""Phases that replay traces, ``[[phase]]`` with ``[[phase.replay]]`` in a file, and their expansion into workloads.
 
-One idea: what a trace asks for must lie there before, so a phase that replays is two: one that makes it, one that is
-measured.
+One idea: objects that a trace reads must exist before it, so a replay is two phases: a preparation, and the measured
+replay.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ class ReplayTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
 
 class ReplayingTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What the phases have that replay; the reader's phase table adds the others."""
+    """Keys of phases that replay. The reader's phase table adds the others."""
 
     name: str
     replay: tuple[ReplayTable, ...] = ()
     infrastructure: tuple[InfrastructureTable, ...] = ()
     speed: float = 1.0
-    shift: Seconds = Seconds(1)  # of each set to the one before it
+    shift: Seconds = Seconds(1)  # between the begins of two successive sets
     tolerance: Seconds = Seconds(0.01)
-    seconds: Seconds | None = None  # of a model's trace
+    seconds: Seconds | None = None  # length of a model's trace
     capacity_scale: float = 1.0
     model_seed: int = 0
 
 
 def check_replay(table: ReplayingTable, key: str) -> None:
-    """Refuse what cannot be replayed. Raises ScenarioError."""
+    """Refuse a replay that cannot be carried out. Raises ScenarioError."""
     names = [each.name for each in table.replay]
     if len(set(names)) < len(names):
         raise ScenarioError(f"{key}: replay: a name is used twice; give each its own")
@@ -74,7 +74,7 @@ def check_replay(table: ReplayingTable, key: str) -> None:
 def expand_replay(
     table: ReplayingTable, position: int, repetition: int, scale: float | None, scale_name: str, prefixes: list[str]
 ) -> list[Phase]:
-    """The phase that makes what lies there, and the one that replays. ``prefixes``: of each set's names."""
+    """Return the preparation and the replay. ``prefixes`` are those of each set's names."""
     sets = [(prefix, copy, each) for copy, prefix in enumerate(prefixes, start=1) for each in table.replay]
     traces = [_trace(table, *each, prepares=False) for each in sets]
     seconds = float(table.seconds or NOT_READ_YET_SECONDS)
@@ -113,7 +113,7 @@ def _trace(table: ReplayingTable, prefix: str, copy: int, each: ReplayTable, *, 
 
 
 def with_facts(phase: Phase, workloads: tuple[Workload, ...]) -> Phase:
-    """The same phase, whose traces were read: infrastructure operations go on for as long as they do."""
+    """Return the phase with the facts of its traces. Infrastructure operations take as long as the traces."""
     replays = [each.work for each in workloads if isinstance(each.work, Replay)]
     seconds = max(each.begins_seconds + each.known.seconds for each in replays)
     return replace(

@@ -1,8 +1,7 @@
-"""The model of an application: how often it asks an object store for what, as a few numbers.
+"""The model of an application: the rates and kinds of its requests to an object store, as a few numbers.
 
-One idea: a model stands where a captured trace is not at hand. It says how an application's operations come (in
-sessions, in bursts), what they are and which objects they meet, and nothing of how long they take: that is what a
-replay measures.
+One idea: a model replaces a captured trace that is not available. It describes how operations arrive (in sessions, in
+bursts), their kinds and their objects. It does not describe their duration, which a replay measures.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from scenarios.notation.sizes import SHARE_MAX, SizesTable, sizes_of
 from scenarios.notation.units import Seconds, SizeBytes, decode
 from scenarios.work.mix import OperationName
 
-# Those that a model can ask for; they never touch what another operation of the trace still needs as it was.
+# Operations of a model. They never change an object that a later operation of the trace uses.
 MODELLED: tuple[OperationName, ...] = ("archive", "new-version", "retrieve", "range-retrieve", "head", "query")
 STREAMS_MAX = 10_000
 PER_SECOND_MAX = 100_000.0
@@ -29,7 +28,7 @@ ZIPF_EXPONENT_MAX = 5.0
 
 
 class ModelTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What a file writes as ``model = { ... }``."""
+    """The table ``model = { ... }`` of a file."""
 
     streams: int
     per_second: float
@@ -46,29 +45,29 @@ class ModelTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
 
 @dataclass(frozen=True, slots=True)
 class ApplicationModel:
-    """How often an application asks for what. Times and rates are means of exponential distributions."""
+    """Request rates of an application. Times and rates are means of exponential distributions."""
 
-    streams: int  # clients, each with one operation after another
-    per_second: float  # operations of all of them, quiet times included
-    busy_share: float  # of the time in which operations come at all; 1: always
-    busy_seconds: float  # how long a busy time lasts
+    streams: int  # clients, each with one operation at a time
+    per_second: float  # operations of all streams, quiet times included
+    busy_share: float  # share of the time with operations; 1: always
+    busy_seconds: float  # duration of a busy time
     objects_per_session: float
-    gap_seconds: float  # between the operations of a session; silence is what remains between sessions
+    gap_seconds: float  # think time between operations of a session; the rest is silence between sessions
     operations: tuple[tuple[OperationName, float], ...]  # shares sum to 1
     sizes: Sizes
-    zipf_exponent: float  # the object of rank r is read in proportion to 1 / r^exponent; 0: all alike
-    recent_share: float  # of the reads, that go to what the trace itself archived
+    zipf_exponent: float  # reads of the object of rank r are proportional to 1 / r^exponent; 0: uniform
+    recent_share: float  # share of reads of objects that the trace itself archived
     range_bytes: int | None  # of a range-retrieve
 
     @property
     def silence_seconds(self) -> float:
-        """From the last operation of a session to the first of the stream's next one, quiet times left out."""
+        """Return the time from the last operation of a session to the stream's next session, quiet times excluded."""
         cycle = self.objects_per_session * self.streams * self.busy_share / self.per_second
         return cycle - (self.objects_per_session - 1) * self.gap_seconds
 
 
 def application_model(table: ModelTable, key: str) -> ApplicationModel:
-    """The model that a table asks for. Raises ScenarioError, with ``key`` in front, for what makes no sense."""
+    """Return the model of a table. Raises ScenarioError, with ``key`` in front, for inconsistent values."""
 
     def refuse_unless(holds: bool, what: str) -> None:
         if not holds:
@@ -139,10 +138,10 @@ def application_model(table: ModelTable, key: str) -> ApplicationModel:
 
 
 def model_of(text: str, where: str, application: str) -> tuple[ApplicationModel, float | None, int]:
-    """The model of one application of a scenario's text; seconds of its trace, where the phase says how many; and its
-    capacity in bytes, in full.
+    """Return, for one application of a scenario's text, its model, the seconds of its trace if the phase gives them,
+    and its full capacity in bytes.
 
-    Raises ScenarioError where there is no such application, or where it has no model.
+    Raises ScenarioError if there is no such application, or if it has no model.
     """
     try:
         document = tomllib.loads(text)
@@ -180,7 +179,7 @@ def _tables(value: Any) -> list[dict[str, Any]]:
 
 
 def _operations(table: ModelTable, key: str) -> tuple[tuple[OperationName, float], ...]:
-    """Their shares, which sum to 1, in the order of MODELLED."""
+    """Return the shares of operations, which sum to 1, in the order of MODELLED."""
     for name, share in table.operations.items():
         if name not in MODELLED:
             raise ScenarioError(f"{key}: operations: a model has no {name!r}; it has {', '.join(MODELLED)}")

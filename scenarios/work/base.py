@@ -1,7 +1,7 @@
-"""What every kind of work answers: what it does, how much it may archive, and when it counts.
+"""The interface of every kind of work: its operations, its upper bounds and its measured time.
 
-One idea: planning, sharing out, running and reporting ask a workload's work these questions, and never which kind it
-is. The kinds are ``Sessions``, ``Mix``, ``Replay`` and ``Infrastructure``.
+One idea: planning, assignment, execution and reports use this interface of a workload's work and never its class. The
+kinds are ``Sessions``, ``Mix``, ``Replay`` and ``Infrastructure``.
 """
 
 from __future__ import annotations
@@ -11,65 +11,67 @@ from typing import Literal, NamedTuple
 
 from archiver.values.retention import Lock
 
-# Which time counts: whole sessions after a warm-up, whole intervals of a window, or all that it takes.
+# Measured time: whole sessions after a warm-up, whole intervals of a window, or the whole duration.
 MeasuredTime = Literal["sessions", "intervals", "all"]
-# What only some workloads have, so that only of them it can be limited.
+# Traits of some workloads; criteria that require a trait apply only to workloads with it.
 Trait = Literal["open loop", "deadline", "replay", "infrastructure"]
 
 
 class Archived(NamedTuple):
-    """Upper bounds of what is archived."""
+    """Upper bounds of archived objects and bytes."""
 
     objects: int
     bytes: int
 
 
 class Work:
-    """The source of a workload's operations. Kinds override what differs from these answers."""
+    """The source of a workload's operations. Kinds override these defaults."""
 
     __slots__ = ()
 
     @property
     def operation_label(self) -> str:
-        """The one operation that it carries out; mixed: several."""
+        """Return the label of its only operation; mixed for several."""
         return "mixed"
 
     @property
     def mean_bytes(self) -> int:
-        """Mean size of its objects, rounded; 0: known only when it is done."""
+        """Return the mean size of its objects, rounded; 0 if it is known only at the end."""
         return 0
 
     @property
     def does(self) -> frozenset[str]:
-        """Labels of the operations that it carries out on objects."""
+        """Return the labels of its operations on objects."""
         raise NotImplementedError
 
     @property
     def archives(self) -> bool:
-        """It leaves objects behind."""
+        """Return whether it leaves objects behind."""
         return bool(self.archived_max(1, 1).objects)
 
     @property
     def object_sizes(self) -> tuple[int, ...]:
-        """Object sizes in bytes that it archives, or that one operation on one size reads; rising."""
+        """Return the object sizes in bytes that it archives, or that a single operation on one size reads;
+        ascending.
+        """
         raise NotImplementedError
 
     def data_set(self, workload: str) -> str:
-        """The data set that its objects belong to, given its workload's name; empty: objects are drawn by size."""
+        """Return the data set of its objects, given its workload's name; empty if objects are drawn by size."""
         return ""
 
     @property
     def part_names(self) -> Set[str]:
-        """Names of the kinds of object operations that are counted apart."""
+        """Return the names of the kinds of object operations that are counted separately."""
         return self.does
 
     @property
     def traits(self) -> frozenset[Trait]:
-        """What it has that not every workload has."""
+        """Return its traits, which not every workload has."""
         return frozenset()
 
     def locks_with(self, lock: Lock | None) -> frozenset[Lock | None]:
-        """How its objects get their locks, given the workload's ``lock``; None: as the run says."""
+        """Return how its objects get their locks, given the workload's ``lock``; None in the set: as the run does."""
         return frozenset((lock,))
 
     @property
@@ -78,59 +80,59 @@ class Work:
 
     @property
     def may_leave_out(self) -> bool:
-        """An operation for which no object is left is left out, and counted as such."""
+        """Return whether an operation without an object is left out, and counted as such."""
         return True
 
     @property
     def is_shown_whole(self) -> bool:
-        """If nothing is left of its measured time, all that it did is shown, marked as unsettled."""
+        """Return whether a result without measured time covers the whole duration instead, marked as unsettled."""
         return False
 
     @property
     def starts_seconds(self) -> float:
-        """When it begins, after the phase or after the end of ``waits_for``."""
+        """Return when it begins, after the phase or after the end of ``waits_for``."""
         return 0.0
 
     @property
     def waits_for(self) -> str | None:
-        """Name of the workload whose end it waits for."""
+        """Return the name of the workload whose end it waits for."""
         return None
 
     @property
     def planned_seconds(self) -> float | None:
-        """How long it goes on once it has begun, warm-up included; None: until all is done."""
+        """Return its duration after its begin, warm-up included; None if it runs until all is done."""
         return None
 
     @property
     def planned_warm_up_seconds(self) -> float:
-        """How much of that is its warm-up."""
+        """Return the warm-up part of that duration."""
         return 0.0
 
     @property
     def seconds_max(self) -> float:
-        """Upper bound of the seconds from its beginning to its end, as far as that is known."""
+        """Upper bound of the seconds from its begin to its end, as far as that is known."""
         raise NotImplementedError
 
     @property
     def is_repeatable(self) -> bool:
-        """A phase that was interrupted in it can be carried out again."""
+        """Return whether a phase that was interrupted in it can be carried out again."""
         return True
 
     @property
     def shares_workers(self) -> bool:
-        """Its first client is in the worker that also has the first client of the next workload."""
+        """Return whether its first client runs in the worker of the next workload's first client."""
         return False
 
     def streams(self, clients: int) -> int:
-        """How many workers have something to do: a client, or a stream of a trace, is in one of them."""
+        """Upper bound of useful workers: each client, or each stream of a trace, runs in one of them."""
         return clients
 
     def objects_max(self, clients: int, objects_per_session: int) -> int:
-        """Upper bound of the objects that it archives, or that one operation on one size handles."""
+        """Upper bound of the objects that it archives, or that a single operation on one size uses."""
         return self.archived_max(clients, objects_per_session).objects
 
     def archived_max(self, clients: int, objects_per_session: int) -> Archived:
-        """Upper bound of what it archives, warm-up included."""
+        """Upper bound of its archived objects and bytes, warm-up included."""
         raise NotImplementedError
 
     @property
@@ -139,27 +141,29 @@ class Work:
         return 0, 0
 
     def archived_given(self, there: int | None, clients: int, objects_per_session: int) -> Archived:
-        """The same, if its data set has ``there`` objects already; None: it has not been made."""
+        """Return ``archived_max`` if its data set has ``there`` objects already; None: the data set does not exist
+        yet.
+        """
         return self.archived_max(clients, objects_per_session)
 
     def left_there(self, there: int | None, clients: int, objects_per_session: int) -> int | None:
-        """How many objects its data set is known to have afterwards; None: not known."""
+        """Return the number of objects in its data set afterwards; None if it is not known."""
         return there
 
     @property
     def beside_data_set(self) -> str:
-        """The data set of the objects that it archives next to its own."""
+        """Return the data set of its aside: objects that it archives next to its own."""
         return ""
 
     @property
     def operations_of_phase(self) -> frozenset[str]:
-        """The operations that it carries out over the sessions of its phase; others have sessions of their own."""
+        """Return the operations of its phase's sessions; its other operations have sessions of their own."""
         return self.does
 
     def sessions_within(self, seconds: float, clients: int, objects_per_session: int) -> float:
-        """Upper bound of the sessions that it begins within so many seconds; 0 where none is known."""
+        """Upper bound of the sessions that it begins in this many seconds; 0 if no bound is known."""
         return 0.0
 
     def label(self, clients: int, objects_per_session: int, variant: str) -> str:
-        """For people, where the workload has no name of its own; else empty."""
+        """Return a label for users if the workload has no name of its own; otherwise empty."""
         return ""

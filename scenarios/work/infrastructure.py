@@ -1,13 +1,14 @@
-"""Infrastructure operations: what goes on beside applications, on whole sets of objects, again and again.
+"""Infrastructure operations: repeated operations on whole sets of objects, concurrent with applications.
 
-One idea: a set is so many objects of these sizes, in an order that follows from their count alone, so that everybody
-who knows its first number knows all of it. One instance works on one set; how many instances there can be is bounded
-before anything runs, like everything else.
+One idea: a set has a number of objects of given sizes, in an order that follows from their count alone. Its first
+object number therefore identifies all of it. One instance works on one set. The number of instances is bounded before
+anything runs.
 
-Clone and deploy: every object of a golden set is copied on the platform, the copies are read back, a part of them gets
-its upgrade as a new version, and the clone is removed. Storage migration: a third of the set is held and locked, a
-third is locked, a third is neither; all are copied to a second place with lock and hold, audited there, and what is not
-locked is removed where it came from.
+Clone and deploy copies every object of a golden set on the platform and reads the copies. A part of them gets an
+upgrade as a new version, and then the clone is removed.
+
+Storage migration has a set in thirds: held and locked, locked, neither. It copies all objects to a second place with
+lock and hold, and audits them there. Sources that are not locked are then removed.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from scenarios.work.base import Archived, Trait, Work
 from scenarios.work.mix import MAKES_OBJECTS
 
 Kind = Literal["clone and deploy", "storage migration"]
-Part = Literal["locked", "held"]  # of what is prepared: locked as the run says, and locked with a legal hold
+Part = Literal["locked", "held"]  # prepared part: locked as the run's objects, or locked with a legal hold
 
 OBJECTS_MAX = 1_000_000  # of a set
 OBJECT_BYTES_MAX = 64 << 20
 CLIENTS_MAX = 64
 INSTANCES_MAX = 1000
-SMALL_BYTES = 2_000_000_000  # so much may be archived by instances beyond those that are asked for
+SMALL_BYTES = 2_000_000_000  # instances beyond the requested ones may archive this much
 _FEWEST: dict[Kind, int] = {"clone and deploy": 2, "storage migration": 3}
 
 
@@ -43,11 +44,11 @@ class InfrastructureTable(msgspec.Struct, forbid_unknown_fields=True, frozen=Tru
     capacity: SizeBytes  # of one set
     sizes: SizesTable | str | int = "1MiB"
     minimum_per_hour: float
-    upgrade_share: float = 0.1  # of a clone's objects, that get a new version
+    upgrade_share: float = 0.1  # share of a clone's objects that get a new version
     clients: int = 4
-    every: Seconds | None = None  # from the beginning of one instance to that of the next; None: when it is done
+    every: Seconds | None = None  # between the begins of two successive instances; None: no pause
     instances_max: int | None = None
-    seconds: Seconds | None = None  # in which instances are begun; None: as long as the traces take
+    seconds: Seconds | None = None  # time in which instances begin; None: as long as the traces take
     quick: dict[str, Any] = {}
 
 
@@ -57,22 +58,22 @@ class Infrastructure(Work):
 
     kind: Kind
     minimum_per_hour: float
-    seconds: float  # in which instances are begun, one after another
+    seconds: float  # time in which instances begin, one after another
     objects: int  # of one set
-    cards: tuple[int, ...]  # sizes of its objects, in turn
-    capacity_bytes: int  # of a set in full
+    cards: tuple[int, ...]  # sizes of its objects, in cyclic order
+    capacity_bytes: int  # full size of a set
     capacity_scale: float
     upgrade_share: float
     clients: int
     instances_max: int
-    every_seconds: float = 0.0  # from one instance's beginning to the next one's at least
+    every_seconds: float = 0.0  # minimum time between the begins of two successive instances
     prepares: Part | Literal[""] = ""  # only archive this part of the set
-    has_own_seconds: bool = False  # the file says how long, whatever the traces take
-    has_own_instances: bool = False  # and how many at most
+    has_own_seconds: bool = False  # the file gives the duration, independent of the traces
+    has_own_instances: bool = False  # the file gives the maximum number of instances
 
     @property
     def does(self) -> frozenset[str]:
-        """Labels of the operations that it carries out."""
+        """Return the labels of its operations."""
         if self.prepares:
             return frozenset(("archive",))
         if self.kind == "clone and deploy":
@@ -81,34 +82,35 @@ class Infrastructure(Work):
 
     @property
     def lock(self) -> Lock | None:
-        """How what it archives in the run's own place comes by its lock; None: as the run says."""
+        """Return how its archived objects in the run's own place get their lock; None: as the run does."""
         if self.prepares:
             return Lock.HEADER_AND_HOLD if self.prepares == "held" else None
         return Lock.NONE
 
     def locks_with(self, lock: Lock | None) -> frozenset[Lock | None]:
-        """How its objects get their locks, in the second place as well."""
+        """Return how its objects get their locks, in the second place as well."""
         if self.prepares or self.kind == "clone and deploy":
             return frozenset((self.lock,))
         return frozenset((None, Lock.NONE, Lock.HEADER_AND_HOLD))
 
     @property
     def object_sizes(self) -> tuple[int, ...]:
-        """Of a set's objects; rising."""
+        """Return the object sizes of a set, ascending."""
         return tuple(sorted(set(self.cards[: self.objects])))
 
     def size_of(self, index: int) -> int:
-        """Bytes of an object, by its place in the set."""
+        """Return the size in bytes of an object, by its position in the set."""
         return self.cards[index % len(self.cards)]
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What must be prepared for it."""
+        """Return the parts that must be prepared for it."""
         return ("locked",) if self.kind == "clone and deploy" else ("held", "locked")
 
     def places(self, part: Part | Literal["", "unlocked"]) -> range:
-        """Places in the set of the objects of a part: of a migration first those held, then those locked, then those
-        neither; of a clone all are locked."""
+        """Return the positions in the set of the objects of a part. For a migration, held objects come first, then
+        locked objects, then the others. For a clone, all objects are locked.
+        """
         if self.kind == "clone and deploy":
             return range(self.objects if part == "locked" else 0)
         third = self.objects // 3
@@ -117,13 +119,14 @@ class Infrastructure(Work):
 
     @property
     def upgrades(self) -> int:
-        """Objects of a clone that get a new version."""
+        """Return the number of a clone's objects that get a new version."""
         return math.ceil(self.upgrade_share * self.objects) if self.kind == "clone and deploy" else 0
 
     @property
     def archived_here_max(self) -> tuple[int, int]:
-        """(objects, bytes) that it archives at most in the run's own place: clones and their upgrades; of a migration
-        those that are not locked."""
+        """Upper bound of (objects, bytes) that it archives in the run's own place: clones and their upgrades, or the
+        unlocked objects of a migration.
+        """
         if self.prepares:
             return self._of(self.places(self.prepares))
         if self.kind == "clone and deploy":
@@ -132,14 +135,14 @@ class Infrastructure(Work):
 
     @property
     def archived_there_max(self) -> tuple[int, int]:
-        """(objects, bytes) that it copies at most to a second place."""
+        """Upper bound of (objects, bytes) that it copies to a second place."""
         if self.prepares or self.kind == "clone and deploy":
             return 0, 0
         return self._times(self._of(range(self.objects)))
 
     @property
     def archived_anywhere_max(self) -> Archived:
-        """What it archives at most, in both places."""
+        """Upper bound of its archived objects and bytes in both places."""
         here, there = self.archived_here_max, self.archived_there_max
         return Archived(here[0] + there[0], here[1] + there[1])
 
@@ -168,7 +171,7 @@ class Infrastructure(Work):
 
     @property
     def numbers_here(self) -> int:
-        """New object numbers that it may need in the run's own place."""
+        """Upper bound of new object numbers in the run's own place."""
         if self.prepares:
             return len(self.places(self.prepares))
         of_one = self.objects if self.kind == "clone and deploy" else len(self.places("unlocked"))
@@ -176,27 +179,27 @@ class Infrastructure(Work):
 
     @property
     def numbers_there(self) -> int:
-        """New object numbers that it may need in a second place."""
+        """Upper bound of new object numbers in a second place."""
         return self.archived_there_max[0]
 
     @property
     def set_bytes(self) -> int:
-        """Bytes of a whole set."""
+        """Return the bytes of a whole set."""
         return self._of(range(self.objects))[1]
 
     def preparing(self, part: Part) -> Infrastructure:
-        """What archives this part of the set."""
+        """Return the work that archives this part of the set."""
         return replace(self, prepares=part)
 
     def lasting(self, seconds: float) -> Infrastructure:
-        """The same, once it is known that the traces take so long."""
+        """Return this work with the duration of the traces."""
         if self.has_own_seconds:
             return self
         longer = replace(self, seconds=seconds)
         return longer if self.has_own_instances else replace(longer, instances_max=_instances(longer))
 
     def _of(self, places: range) -> tuple[int, int]:
-        """Objects and bytes of these places of the set."""
+        """Return objects and bytes of these positions of the set."""
         return len(places), self._first_bytes(places.stop) - self._first_bytes(places.start)
 
     def _first_bytes(self, objects: int) -> int:
@@ -204,7 +207,7 @@ class Infrastructure(Work):
         return rounds * sum(self.cards) + sum(self.cards[:rest])
 
     def _times(self, *each: tuple[int, int]) -> tuple[int, int]:
-        """All of these, as often as there are instances at most."""
+        """Return the sum of all these, multiplied by the maximum number of instances."""
         return (
             self.instances_max * sum(objects for objects, _ in each),
             self.instances_max * sum(size_bytes for _, size_bytes in each),
@@ -212,9 +215,10 @@ class Infrastructure(Work):
 
 
 def infrastructure(table: InfrastructureTable, key: str, capacity_scale: float, seconds: float) -> Infrastructure:
-    """What a file asks for, its set scaled down by ``capacity_scale``; ``seconds``: how long the phase's traces take.
+    """Return the work that a file requests, with its set scaled by ``capacity_scale``. ``seconds`` is the duration of
+    the phase's traces.
 
-    Raises ScenarioError, ``key`` in front, for what makes no sense.
+    Raises ScenarioError, ``key`` in front, for inconsistent values.
     """
     try:
         sizes = sizes_of(table.sizes)
@@ -250,7 +254,9 @@ def infrastructure(table: InfrastructureTable, key: str, capacity_scale: float, 
 
 
 def _set_of(sizes: Sizes, size_bytes: int, fewest: int) -> tuple[int, tuple[int, ...]]:
-    """How many objects make so many bytes, and their sizes in turn: shuffled, so that any part has some of each."""
+    """Return the number of objects with this total size, and their sizes in cyclic order. The sizes are shuffled, so
+    that any part has some of each.
+    """
     cards = sizes.deck()
     random.Random(0).shuffle(cards)
     rounds, rest = divmod(size_bytes, sum(cards))
@@ -262,8 +268,9 @@ def _set_of(sizes: Sizes, size_bytes: int, fewest: int) -> tuple[int, tuple[int,
 
 
 def _instances(one: Infrastructure) -> int:
-    """Those that there is time for; where they follow each other, twice what is asked for, and more where they are
-    small."""
+    """Return the maximum number of instances: those that fit into the time. Without a fixed interval, it is twice the
+    requested number, or more if they are small.
+    """
     if one.every_seconds:
         return min(INSTANCES_MAX, math.ceil(one.seconds / one.every_seconds))
     asked = math.ceil(2 * one.minimum_per_hour * one.seconds / 3600)

@@ -1,8 +1,8 @@
-"""What a workload of a mixed phase does, as plain values: which operations in which shares, on which objects, when.
+"""The work of a workload in a mixed phase, as plain values: operations, shares, objects and times.
 
-One idea: everything is drawn from decks. A deck has a card for each kind of size or transaction, in the shares asked
-for, and is gone through shuffled, again and again; so shares are exact, and how much a phase can archive is known
-before it starts.
+One idea: everything is drawn by weighted shuffles. A list has an item for each size or transaction, as often as its
+share requires. The client goes through the shuffled list again and again. Shares are therefore exact, and the amount
+that a phase can archive is known before it starts.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ ArrivalKind = Literal["constant", "poisson", "ramp", "bursts"]
 WRITES_CONTENT: frozenset[OperationName] = frozenset(("archive", "copy", "new-version"))
 RETRIEVES: frozenset[OperationName] = frozenset(("retrieve", "range-retrieve"))
 MAKES_OBJECTS: frozenset[OperationName] = frozenset(("archive", "copy"))
-# What others must not meet half-way: the object is theirs alone while it goes on.
+# Operations that reserve their object: no other operation uses it until they have ended.
 CHANGES: frozenset[OperationName] = frozenset(("delete", "delete-marker", "new-version", "hold", "release", "extend"))
 
-UNKNOWN_SECONDS = 60.0  # what a workload is taken to last that ends when it is done
+UNKNOWN_SECONDS = 60.0  # assumed duration of a workload without a planned end
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """When sessions are due, whether or not earlier ones are done (open loop).
+    """Due times of sessions, independent of the end of earlier ones (open loop).
 
     constant: evenly spaced; poisson: at random; ramp: as poisson, from ``per_second`` to ``to_per_second`` over the
     workload's time; bursts: as poisson, and ``burst_sessions`` more at one moment every ``every_seconds``.
@@ -43,16 +43,16 @@ class Arrivals:
     to_per_second: float | None = None
     burst_sessions: int = 0
     every_seconds: float = 0.0
-    backlog_max: int = 1000  # sessions that may wait for a client; what comes beyond is dropped
+    backlog_max: int = 1000  # sessions that may wait for a client; further ones are dropped
 
     def expected(self, seconds: float) -> float:
-        """How many sessions are due in so many seconds, on average."""
+        """Return the expected number of sessions in this many seconds."""
         bursts = self.burst_sessions * math.ceil(seconds / self.every_seconds) if self.kind == "bursts" else 0
         end = self.to_per_second if self.to_per_second is not None else self.per_second
         return (self.per_second + end) / 2 * seconds + bursts
 
     def sessions_max(self, seconds: float) -> int:
-        """No schedule of this kind has more: six standard deviations above the mean, where it is random."""
+        """Upper bound of the sessions of such a schedule: six standard deviations above the mean if it is random."""
         expected = self.expected(seconds)
         if self.kind == "constant":
             return math.ceil(expected)
@@ -61,7 +61,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What is done in one go, step after step, with its share of all transactions."""
+    """Steps that follow each other without a pause, with their share of all transactions."""
 
     steps: tuple[OperationName, ...]
     share: float
@@ -69,7 +69,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """Objects of another kind that a workload archives beside its own: so many for each of its object operations."""
+    """Objects of another kind that a workload archives next to its own, ``per_operation`` for each object operation."""
 
     name: str
     data: str
@@ -79,36 +79,36 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Mix(Work):
-    """What the clients of one workload do, on which data, and when within their phase."""
+    """The operations of one workload's clients, their data, and their time within the phase."""
 
     transactions: tuple[Transaction, ...]
-    data: str  # the set of objects that is read, changed, added to
-    sizes: Sizes  # of what is archived
+    data: str  # data set that is read, changed, extended
+    sizes: Sizes  # of archived objects
     keys: Keys = "uniform"
     zipf_exponent: float = 0.99
     range_bytes: int | None = None  # of a range retrieve
-    part_bytes: int | None = None  # what is larger is archived in parts
+    part_bytes: int | None = None  # larger objects are archived as multipart uploads
     aside: Aside | None = None
-    arrivals: Arrivals | None = None  # None: closed loop, the next session when the last is done
-    deadline_seconds: float | None = None  # an object's response time beyond it is a missed deadline
+    arrivals: Arrivals | None = None  # None: closed loop, the next session when the previous one has ended
+    deadline_seconds: float | None = None  # an object's response time above it is a missed deadline
     begins_seconds: float = 0.0  # after the phase, or after the end of ``after``
     warm_up_seconds: float = 0.0
-    seconds: float | None = None  # how long, warm-up included
-    objects: int | None = None  # or: until so many are archived
-    fill: int | None = None  # or: until the data set has so many
+    seconds: float | None = None  # duration, warm-up included
+    objects: int | None = None  # or: until this many are archived
+    fill: int | None = None  # or: until the data set has this many
     after: str | None = None  # begins when that workload has ended
     until: str | None = None  # ends when that workload has ended
-    bytes_max: int | None = None  # that it archives at most; when they are used up it ends
+    bytes_max: int | None = None  # upper bound of archived bytes; the workload ends when they are used up
 
     @property
     def operation_label(self) -> str:
-        """Its one operation; mixed: several, or objects of another kind next to its own."""
+        """Return its operation; mixed for several, or if it has an aside."""
         steps = self.steps
         return next(iter(steps)) if len(steps) == 1 and self.aside is None else "mixed"
 
     @property
     def steps(self) -> frozenset[OperationName]:
-        """The operations on objects of its own data set."""
+        """Return the operations on objects of its own data set."""
         return frozenset(step for transaction in self.transactions for step in transaction.steps)
 
     @property
@@ -174,7 +174,9 @@ class Mix(Work):
 
     @property
     def is_repeatable(self) -> bool:
-        """No phase that deletes or replaces objects: nobody knows which of them an interrupted one left."""
+        """Return whether the phase can be repeated: it deletes and replaces nothing. Otherwise the objects that an
+        interrupted phase left are not known.
+        """
         return not self.does & CHANGES
 
     @property
@@ -183,25 +185,25 @@ class Mix(Work):
 
     @property
     def is_timed(self) -> bool:
-        """Its measured time is a window that is known beforehand, not until all is done."""
+        """Return whether its measured time is a window that is known in advance."""
         return self.seconds is not None and self.until is None
 
     def written_per_transaction(self) -> float:
-        """Objects of the workload's own data set that an average transaction writes."""
+        """Return the mean number of objects of its own data set that a transaction writes."""
         written = sum(t.share * sum(step in WRITES_CONTENT for step in t.steps) for t in self.transactions)
         return written / sum(transaction.share for transaction in self.transactions)
 
     def operations_per_transaction(self) -> float:
-        """Object operations of an average transaction, without those beside it."""
+        """Return the mean number of object operations of a transaction, without those of the aside."""
         done = sum(t.share * len(t.steps) for t in self.transactions)
         return done / sum(transaction.share for transaction in self.transactions)
 
     def transaction_deck(self) -> list[int]:
-        """Transactions, by their place, in their shares: the cards of one deck, unshuffled."""
+        """Return the items of the weighted shuffle, unshuffled: transactions by position, in their shares."""
         return deck([(index, transaction.share) for index, transaction in enumerate(self.transactions)])
 
     def written_max(self, objects_per_session: int) -> tuple[int, int]:
-        """Upper bound of the objects that are written: of the workload's own data set, and beside them."""
+        """Upper bound of the objects that are written: of the workload's own data set, and of its aside."""
         per_transaction = self.written_per_transaction()
         aside = self.aside
         beside = self.operations_per_transaction() * aside.per_operation if aside is not None else 0.0
@@ -246,6 +248,6 @@ class Mix(Work):
         return 0.0 if planned is None else planned / self.written_per_transaction() / objects_per_session
 
     def written_bytes_max(self, objects_per_session: int) -> int:
-        """Upper bound of the bytes that are written."""
+        """Upper bound of the written bytes."""
         own, beside = self.written_max(objects_per_session)
         return self.sizes.bytes_max(own) + (self.aside.sizes.bytes_max(beside) if self.aside is not None else 0)

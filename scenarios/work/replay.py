@@ -1,7 +1,7 @@
-"""What a workload does that replays a trace, as plain values.
+"""The work of a workload that replays a trace, as plain values.
 
-One idea: a trace is read once before anything runs, and what it will archive, change and ask for is known from then on,
-so the guards bound a replay like everything else.
+One idea: a trace is read once before anything runs. From then on, the amounts that it archives, changes and requests
+are known, so the guards bound a replay like any other work.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from scenarios.work.application_model import ApplicationModel
 from scenarios.work.base import Archived, Trait, Work
 from scenarios.work.mix import OperationName
 
-ALLOWED_SHARE = 15 / 3600  # of the trace's time, that a replay may take longer: IOmark's 1 hour and 15 seconds
+ALLOWED_SHARE = 15 / 3600  # allowed overrun of a replay: 15 s per hour, pro rata (IOmark's 1 hour and 15 seconds)
 ALLOWED_SECONDS_MIN = 1.0
-NOT_READ_YET_SECONDS = 60.0  # what a trace is taken to last before it was read
+NOT_READ_YET_SECONDS = 60.0  # assumed duration of a trace before it is read
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFacts:
-    """What is known of a trace once it was read. Of one set, at the speed asked for."""
+    """Facts about a trace after reading it, for one set at the requested speed."""
 
     name: str  # of the file, or of the model
-    origin: str  # where it came from, in words: capture; operation-log 20261122t...; model
+    origin: str  # description: capture; operation-log 20261122t...; model
     sha256: str  # of the file
     anonymised: bool
-    seconds: float  # from its beginning to the last operation's due time
-    operations: tuple[tuple[str, int], ...]  # by label, those that are replayed
-    left_out: tuple[tuple[str, int], ...]  # why, and how many
+    seconds: float  # from its begin to the last operation's due time
+    operations: tuple[tuple[str, int], ...]  # replayed operations by label
+    left_out: tuple[tuple[str, int], ...]  # reason and count of rows left out
     streams: int
-    prepared: tuple[tuple[int, int], ...]  # (object bytes, objects): what must be there before; sizes rise
-    written: tuple[tuple[int, int], ...]  # what it archives and copies, likewise
-    replaced: tuple[tuple[int, int], ...]  # and what it archives under names that are there
-    deletes: bool  # some of what it archives or finds there is deleted in it, and so must not be locked
-    changes_prepared: bool = False  # so that what was prepared serves one replay only
+    prepared: tuple[tuple[int, int], ...]  # (object bytes, objects) that must exist before it; ascending sizes
+    written: tuple[tuple[int, int], ...]  # the same of objects that it archives and copies
+    replaced: tuple[tuple[int, int], ...]  # the same of objects that it archives under existing names
+    deletes: bool  # deletes some archived or prepared objects, which must therefore not be locked
+    changes_prepared: bool = False  # each replay then requires a new preparation
 
     @property
     def does(self) -> frozenset[str]:
-        """Labels of the operations that it asks for."""
+        """Return the labels of its operations."""
         return frozenset(label for label, _ in self.operations)
 
     @property
     def allowed_seconds(self) -> float:
-        """In which it has to be replayed."""
+        """Return the maximum duration of its replay in seconds."""
         return self.seconds + max(ALLOWED_SECONDS_MIN, self.seconds * ALLOWED_SHARE)
 
 
@@ -53,33 +53,33 @@ class TraceFacts:
 class Replay(Work):
     """One trace of one set, or the preparation for it."""
 
-    trace: str | None  # the file; None: made by the model
+    trace: str | None  # the file; None: generated from the model
     model: ApplicationModel | None
-    seconds: float | None  # of the model's trace; None: a file has a length of its own
+    seconds: float | None  # of the model's trace; None: the file determines it
     seed: int  # of the model's trace
     speed: float
     begins_seconds: float  # this set's shift, after the phase
-    tolerance_seconds: float  # how late the client itself may be, in 99% of the operations
-    capacity_bytes: int | None  # of an application in full; None: whatever its trace reads
+    tolerance_seconds: float  # largest scheduling delay (how late the client itself is) in 99% of the operations
+    capacity_bytes: int | None  # full size of an application; None: what its trace reads
     capacity_scale: float
     prepares: bool = False  # archive what the trace needs; replay nothing
     facts: TraceFacts | None = None  # None: not read yet
-    folder: str = ""  # of the trace as it was compiled
+    folder: str = ""  # of the compiled trace
 
     @property
     def known(self) -> TraceFacts:
-        """The facts, once they are there."""
+        """Return the facts, which must have been read."""
         assert self.facts is not None, "the trace was not read yet"
         return self.facts
 
     @property
     def archived(self) -> tuple[tuple[int, int], ...]:
-        """(object bytes, objects) of what is archived at most."""
+        """Upper bound of archived objects, as (object bytes, objects)."""
         return self.known.prepared if self.prepares else (*self.known.written, *self.known.replaced)
 
     @property
     def lies_there_bytes(self) -> int | None:
-        """How much is to lie there before the trace begins; None: what it reads."""
+        """Return the bytes that must exist before the trace begins; None: those that it reads."""
         return math.ceil(self.capacity_bytes * self.capacity_scale) if self.capacity_bytes is not None else None
 
     @property
@@ -92,7 +92,7 @@ class Replay(Work):
 
     @property
     def part_names(self) -> frozenset[str]:
-        """Before its trace was read it may do anything."""
+        """Return the operations of its trace. Before the trace is read, these are all operations."""
         return self.facts.does if self.facts is not None else frozenset(get_args(OperationName))
 
     @property
@@ -133,7 +133,7 @@ class Replay(Work):
 
     @property
     def _is_kept(self) -> bool:
-        """What was prepared serves every replay of it."""
+        """Return whether prepared objects serve every replay of the trace."""
         return self.prepares and not self.known.changes_prepared
 
     def archived_given(self, there: int | None, clients: int, objects_per_session: int) -> Archived:

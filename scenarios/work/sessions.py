@@ -1,7 +1,7 @@
-"""Sessions of one operation on objects of one size: a cell of a matrix, and an audit.
+"""Sessions of one operation on objects of one size: a cell of a matrix, or an audit.
 
-One idea: the stop rule says which time counts. One client is measured in whole sessions, several in a window of time,
-and either bounds the objects before the phase starts.
+One idea: the stop rule defines the measured time. One client is measured in whole sessions, several in a window of
+time. Both bound the objects before the phase starts.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from scenarios.work.mix import MAKES_OBJECTS, OperationName
 class UntilPrecise:
     """One client: whole sessions, after ``warm_up_sessions`` of them.
 
-    At least ``sessions_min`` and ``seconds_min``, then until the mean session time is known within ``precision``
-    (95% half-width, relative). The limits ``seconds_max`` and ``bytes_max`` end it earlier, but never before
-    ``sessions_min``.
+    It takes at least ``sessions_min`` and ``seconds_min``. After that it continues until the mean session time is known
+    within ``precision`` (95% half-width, relative). The limits ``seconds_max`` and ``bytes_max`` end it earlier, but
+    never before ``sessions_min``.
     """
 
     seconds_min: float
@@ -43,7 +43,7 @@ class UntilPrecise:
 
 @dataclass(frozen=True, slots=True)
 class InWindow:
-    """Several clients: what completes in ``seconds`` after ``warm_up_seconds``.
+    """Several clients: sessions that end in ``seconds`` after ``warm_up_seconds``.
 
     The window ends earlier when the first client has used up its share of ``client_bytes_max``.
     """
@@ -67,7 +67,7 @@ class InWindow:
 
 @dataclass(frozen=True, slots=True)
 class AllObjects:
-    """Any number of clients: each handles the objects that it was assigned, however long it takes."""
+    """Any number of clients: each handles its assigned objects, for any duration."""
 
     seconds_max: float = 60.0
 
@@ -76,7 +76,7 @@ class AllObjects:
         return "all"
 
     def sessions_max(self, session_bytes: int) -> int:
-        """One session: audits and probes assign objects without asking for a bound."""
+        """One session: audits and probes assign objects without requesting a bound."""
         return 1
 
 
@@ -141,11 +141,13 @@ class Sessions(Work):
 
     @property
     def is_repeatable(self) -> bool:
-        """True: the run leaves the objects alone that an interrupted phase had drawn, and draws others."""
+        """Return True: the repeated phase does not use the objects that the interrupted one had drawn, and draws
+        others.
+        """
         return True
 
     def sessions_per_client_max(self, objects_per_session: int) -> int:
-        """Upper bound of the sessions that each client begins, warm-up included: it bounds the phase beforehand."""
+        """Upper bound of the sessions that each client begins, warm-up included. It bounds the phase in advance."""
         return self.stop.sessions_max(self.object_bytes * objects_per_session)
 
     def objects_max(self, clients: int, objects_per_session: int) -> int:
@@ -161,7 +163,7 @@ class Sessions(Work):
         return clients * self.sessions_per_client_max(objects_per_session)
 
     def label(self, clients: int, objects_per_session: int, variant: str) -> str:
-        """For people: ``archive 8KiB x 25, 1 client``."""
+        """Return a label for users: ``archive 8KiB x 25, 1 client``."""
         words = [f"{self.operation} {format_size(self.object_bytes)} x {objects_per_session}"]
         words.append(f"{clients} client{'s' if clients > 1 else ''}")
         return ", ".join([*words, variant] if variant else words)
