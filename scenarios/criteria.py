@@ -158,8 +158,8 @@ def read_criterion(
 ) -> Criterion:
     """Parse a criterion such as ``errors == 0`` or ``object_ms.p70 <= 20``. ``where`` begins every message.
 
-    Raises ScenarioError for an unknown metric, statistic or operator, for a limit that is not a finite number, and for
-    an operation if only whole workloads have the metric.
+    Raises ScenarioError for an unknown metric, statistic or operator, and for a limit that is not a finite number.
+    Raises ScenarioError also for an operation if only whole workloads have the metric.
     """
     key = f"{where}: criterion {text!r}" if where else f"criterion {text!r}"
     split = re.fullmatch(r"\s*([^\s<>=!~]+)\s*([<>=!~]+)\s*(.*?)\s*", text)

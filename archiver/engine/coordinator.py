@@ -145,7 +145,8 @@ class PhaseOutcome:
         """
         names = {workload.name for workload in self.phase.workloads if workload.does & WRITES_CONTENT}
         rows = [row for row in self.intervals if row.workload in names]
-        # Retries include other operations on objects. Failures of all operations on objects are not repetitions.
+        # The attempts include other operations on objects, and failed attempts are not repetitions, so failures of all
+        # operations on objects are subtracted.
         failures = sum(error.count for error in self.errors if error.operation in _ON_OBJECTS)
         sent_again = sum(row.attempts - row.objects for row in rows) - failures
         return self.archives_unknown + max(0, sent_again)

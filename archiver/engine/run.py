@@ -317,8 +317,8 @@ class Run:
             )
 
     def _latest_made(self, workload: Workload, outcome: PhaseOutcome) -> float | None:
-        """Return the latest retain-until date that a lock of an ended phase can have; None for the date recorded before
-        it.
+        """Return the latest retain-until date that a lock of an ended phase can have. Returns None if the date that was
+        recorded before the phase remains.
         """
         retention = self.retention(workload)
         if retention.mode is not RetentionMode.CLASS and workload.lock is not Lock.BUCKET_DEFAULT:

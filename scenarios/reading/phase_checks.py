@@ -1,7 +1,8 @@
 """Checks, before anything is touched, that phases can be carried out.
 
-One idea: each check refuses one kind of impossible phase. Such a phase waits for itself, reads objects that no workload
-archives, deletes objects that another workload reads, writes without a bound, or ends before it is measured.
+One idea: each check refuses one kind of impossible phase. Such a phase waits for itself, or reads objects that no
+workload archives. It deletes objects that another workload reads, writes without a bound, or ends before it is
+measured.
 """
 
 from __future__ import annotations

@@ -34,8 +34,10 @@ UNKNOWN_SECONDS = 60.0  # assumed duration of a workload without a planned end
 class Arrivals:
     """Due times of sessions, independent of the end of earlier ones (open loop).
 
-    constant: evenly spaced; poisson: at random; ramp: as poisson, from ``per_second`` to ``to_per_second`` over the
-    workload's time; bursts: as poisson, and ``burst_sessions`` more at one moment every ``every_seconds``.
+    ``constant``: evenly spaced.
+    ``poisson``: at random.
+    ``ramp``: as poisson, from ``per_second`` to ``to_per_second`` over the workload's time.
+    ``bursts``: as poisson, and ``burst_sessions`` more at one moment every ``every_seconds``.
     """
 
     kind: ArrivalKind

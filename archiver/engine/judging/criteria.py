@@ -69,9 +69,8 @@ def judge(
 ) -> list[CriterionResult]:
     """Return the result of every applicable criterion for every workload of a finished phase. A load has no criteria.
 
-    ``broken``: the criterion for which the phase ended early. It keeps its result of that time; the others are judged
-        by
-    the measurements until then.
+    ``broken``: the criterion for which the phase ended early. It keeps its result of that time. The others
+    are judged by the measurements until then.
     ``whole``: the sum of all applications.
     """
     workloads = {workload.name: workload for workload in phase.workloads}

@@ -61,7 +61,7 @@ class OpLog:
             raise UsageError(f"--op-log {path.parent}: cannot be written: {error}") from error
         # Rows have CLOCK_MONOTONIC times. One instant on both clocks keeps their differences exact.
         self._began_ns, self._began_at_ns = time.monotonic_ns(), time.time_ns()
-        # If a run breaks off in a phase, the repeated phase is logged again.
+        # The writer overwrites the log of a broken phase, because the repeated phase is logged again.
         self._schema = pa.schema([*SCHEMA, *_OWN_COLUMNS])
         self._writer = TraceWriter(
             path, self._began_at_ns, [Origin(KIND, run_id)], overwrite=True, own_columns=_OWN_COLUMNS
@@ -77,8 +77,8 @@ class OpLog:
     ) -> None:
         """Log rows before they are folded, of clients (number, rows) of one workload.
 
-        ``retention`` is the lock of archived objects. The log writes rows of all clients in batches of some thousands:
-        a batch takes 1 to 2 ms for any number of rows, and delays sessions that are due meanwhile.
+        ``retention`` is the lock of archived objects. The log writes rows of all clients in batches of some thousands.
+        A batch takes 1 to 2 ms for any number of rows, and delays sessions that are due meanwhile.
         """
         new = [(client, record) for client, record in records if record.folded < record.used]
         if not new:

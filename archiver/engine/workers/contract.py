@@ -1,7 +1,7 @@
 """The interface of workers to the coordinator, on this machine or on many.
 
-One idea: all workers get a phase at once, and its result comes back whole: the final report of each worker, the lost
-workers, and the host and clock of each. All instants of the result are on the coordinator's clock.
+One idea: all workers get a phase at once, and its result comes back whole. The result has the final report of each
+worker, the lost workers, and the host and clock of each. All its instants are on the coordinator's clock.
 """
 
 from __future__ import annotations

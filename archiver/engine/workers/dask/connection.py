@@ -1,7 +1,7 @@
 """The connection to a Dask scheduler: it sorts workers' messages by phase, and tolerates workers that are gone.
 
-One idea: a cluster may lose any part at any moment, so this module catches Dask's exceptions and returns None for a
-worker or scheduler that is gone.
+One idea: a cluster may lose any part at any moment. This module therefore catches Dask's exceptions, and returns None
+for a worker or scheduler that is gone.
 """
 
 from __future__ import annotations

@@ -62,13 +62,12 @@ def compile_trace(
     """Compile a trace into a folder, which is made if it does not exist.
 
     ``speed``: divisor of all times.
-    ``lies_there_bytes``: bytes to prepare. Objects that the trace never uses are added until this total is reached;
-        they
-    have the mean size of the others.
+    ``lies_there_bytes``: bytes to prepare. Objects that the trace never uses are added until this total is reached.
+    They have the mean size of the others.
     ``commits``: keep transactions of the trace as transactions. All objects of one are due when the first was.
 
-    Raises UsageError if the file is no trace, if rows are not in order of time, if an object is above OBJECT_BYTES_MAX,
-    or if nothing can be replayed.
+    Raises UsageError if the file is no trace, or nothing in it can be replayed. Raises UsageError also if rows are not
+    in order of time, or if an object is above OBJECT_BYTES_MAX.
     """
     trace = Trace.open(path)
     try:

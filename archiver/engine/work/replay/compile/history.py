@@ -4,8 +4,8 @@ One idea: every use of a key sees the latest previous write of that key. The use
 and by order, and NumPy finds what all of them see at once. The state after a batch is one record for each key. A copy
 sees its source as it was at that row, and later uses see the copy. Pointer doubling resolves such chains.
 
-An unknown size is written as -1 - 2 key (of an object that must exist before the trace begins) or -2 - 2 key (of all
-that was archived there without a size). It is filled in at the end, when every row that may report it was read.
+The module writes an unknown size as -1 - 2 key if the object must exist before the trace begins. It writes -2 - 2 key
+for all that the trace archives under that key without a size. After the last row it fills in these sizes.
 """
 
 from __future__ import annotations
