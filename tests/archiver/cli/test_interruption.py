@@ -25,6 +25,7 @@ SECONDS_MAX = 60
 TINY = ("dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2")
 QUICK = (*TINY, "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms")
 ENDLESS = (*TINY, "--set", "stop.seconds_min=2s", "--set", "stop.seconds_max=2s", "--repeat", "50")  # for all that wait
+TWO_CLIENTS = (*TINY, "--set", "clients=2", "--set", "stop.seconds_min=2s", "--repeat", "50")
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
@@ -92,7 +93,7 @@ def workers_of(pid: int) -> list[int]:
 def test_a_signal_to_all_processes_of_a_run_saves_what_finished(
     home: Path, number: signal.Signals, status: int
 ) -> None:
-    with started("run", *ENDLESS, "--workers", "2", "--set", "clients=2", "--json") as process:
+    with started("run", *TWO_CLIENTS, "--workers", "2", "--json") as process:
         wait_until(process, lambda: results(home))
         os.killpg(process.pid, number)
         stdout, stderr = process.communicate(timeout=SECONDS_MAX)
@@ -151,12 +152,12 @@ def test_a_signal_during_a_probe_is_not_lost(home: Path) -> None:
     signalled_by_an_answer = """
 import os, signal, sys
 from archiver.cli import main
-from backends.s3.wire.connection import Connection
-updated = Connection.buffer_updated
+from backends.s3.wire.connection import HttpConnection
+updated = HttpConnection.buffer_updated
 def signalled(self, nbytes):
     os.kill(os.getpid(), signal.SIGTERM)
     updated(self, nbytes)
-Connection.buffer_updated = signalled
+HttpConnection.buffer_updated = signalled
 main(sys.argv[1:])
 """
     done = subprocess.run(

@@ -54,7 +54,7 @@ def test_of_another_makers_library_nobody_knows_whether_it_encrypts(compiler: Co
 
 
 def test_a_library_that_was_not_built_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "FILE_NAME", "nowhere.so")
+    monkeypatch.setattr(api, "OWN_LIBRARY", Path("nowhere.so"))
     with pytest.raises(PlatformError, match=r"nowhere\.so.*install one \(gcc or clang\).*--tsm-library"):
         api.default_library_path()
 
